@@ -1,0 +1,125 @@
+"""Errors that say what was expected, what was found, and what to do.
+
+Every error that tfmuster raises on purpose is a :class:`TfmusterError`. The R package raises the
+same error as a condition of class ``tfmuster_error_<kind>`` with the same fields, so ``kind`` and the
+field names are part of the public interface.
+
+No TensorFlow import here: a bad cluster must be reported at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+#: Exit codes of every command; documented in ``tfmuster --help``.
+EXIT_DONE = 0
+EXIT_WORKER_FAILED = 1
+EXIT_USAGE = 2
+EXIT_NOT_EVERYONE = 3
+EXIT_INTERRUPTED = 130
+
+
+class TfmusterError(Exception):
+    """Base class of every error raised on purpose.
+
+    Parameters
+    ----------
+    message : str
+        What was expected, in one sentence.
+    found : str, optional
+        What was found instead.
+    fix : str, optional
+        What the user can do about it.
+    **fields
+        Machine-readable details, available as ``error.fields`` and in R as fields of the condition.
+
+    Attributes
+    ----------
+    kind : str
+        Stable name of the kind of error; the R class is ``tfmuster_error_<kind>``.
+    exit_code : int
+        What a command exits with when it ends with this error.
+    """
+
+    kind: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = EXIT_USAGE
+
+    def __init__(
+        self, message: str, *, found: str | None = None, fix: str | None = None, **fields: Any
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.found = found
+        self.fix = fix
+        self.fields = fields
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.found:
+            lines.append(f"  found: {self.found}")
+        if self.fix:
+            lines.append(f"  to do: {self.fix}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The error as plain JSON-ready data: kind, message, found, fix and its own fields."""
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "found": self.found,
+            "fix": self.fix,
+            **self.fields,
+        }
+
+
+class ClusterError(TfmusterError):
+    """A cluster description, a task or a TF_CONFIG text can't be used.
+
+    Fields: ``findings``, every finding at once (see :mod:`tfmuster.check`).
+    """
+
+    kind = "cluster"
+
+
+class StrategyError(TfmusterError):
+    """A distribution strategy can't be made here. Fields: ``strategy``, ``reason``."""
+
+    kind = "strategy"
+
+
+class DataError(TfmusterError):
+    """A data set is missing, damaged or of the wrong shape. Fields: ``path``, ``reason``."""
+
+    kind = "data"
+
+
+class ModelError(TfmusterError):
+    """A model name, a hyper-parameter or a model file can't be used. Fields: ``reason``."""
+
+    kind = "model"
+
+
+class DependencyError(TfmusterError):
+    """Something that has to be installed is missing or of the wrong version. Fields: ``package``."""
+
+    kind = "dependency"
+
+
+class LaunchError(TfmusterError):
+    """The processes of a job could not be placed. Fields: ``reason``."""
+
+    kind = "launch"
+
+
+class RendezvousError(TfmusterError):
+    """Not everyone arrived, or not with the same cluster and versions, in time."""
+
+    kind = "rendezvous"
+    exit_code = EXIT_NOT_EVERYONE
+
+
+class WorkerError(TfmusterError):
+    """A worker of a job failed. Fields: ``task``, ``exit_code`` and the log's path."""
+
+    kind = "worker"
+    exit_code = EXIT_WORKER_FAILED
