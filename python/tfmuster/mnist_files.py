@@ -1,0 +1,254 @@
+"""The files MNIST comes in: finding, downloading and reading them.
+
+A damaged file is named with what is wrong in it; nothing that has not passed its checksum enters the cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import http.client
+import os
+import struct
+import sys
+import tempfile
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfmuster.errors import DataError
+
+#: Keras's own data set and its checksum (keras/src/datasets/mnist.py).
+URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
+SHA256 = "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1"
+
+VARIABLE = "TFMUSTER_MNIST"
+
+_PARTS = ("x_train", "y_train", "x_test", "y_test")
+_IDX_NAMES = {
+    "x_train": "train-images-idx3-ubyte",
+    "y_train": "train-labels-idx1-ubyte",
+    "x_test": "t10k-images-idx3-ubyte",
+    "y_test": "t10k-labels-idx1-ubyte",
+}
+# Magic numbers of the IDX format: two zero bytes, 0x08 for unsigned bytes, the number of dimensions.
+_IDX_IMAGES, _IDX_LABELS = 0x0803, 0x0801
+# The biggest MNIST-like set, QMNIST, has 402,953 digits; a header that promises more is damaged.
+_MOST_ROWS = 1_000_000
+_FIX = f"pass the path of mnist.npz or of a folder with the four IDX files, or set {VARIABLE} to it"
+
+_Arrays = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
+
+
+def cache_path() -> Path:
+    """Where Keras keeps ``mnist.npz``: under ``KERAS_HOME``, or ``~/.keras``."""
+    home = os.environ.get("KERAS_HOME")
+    return (Path(home) if home else Path.home() / ".keras") / "datasets" / "mnist.npz"
+
+
+def locate(path: str | Path | None = None) -> Path:
+    """The file or folder to read MNIST from; downloads into the cache when there is none.
+
+    Raises
+    ------
+    DataError
+        ``path`` (or the environment variable) names nothing, or the download failed.
+    """
+    given, said_by = (path, "") if path is not None else (os.environ.get(VARIABLE), f" (from {VARIABLE})")
+    if given:
+        chosen = Path(given).expanduser()
+        if not chosen.exists():
+            raise DataError(
+                "The digits must be in an .npz file or a folder of IDX files.",
+                found=f"nothing at {chosen}{said_by}",
+                fix=_FIX,
+                path=str(chosen),
+                reason="not-found",
+            )
+        return chosen
+    cached = cache_path()
+    if not cached.exists():
+        with _only_one_process(cached):
+            if not cached.exists():
+                _download(cached)
+    _verify(cached)
+    return cached
+
+
+def _verify(cached: Path) -> None:
+    """The cache holds Keras's own file and nothing else; another one there is damaged or put in its place."""
+    digest = hashlib.sha256(cached.read_bytes()).hexdigest()
+    if digest != SHA256:
+        raise DataError(
+            f"Keras's cache must hold Keras's own mnist.npz, with the SHA-256 checksum {SHA256}.",
+            found=f"{cached} with {digest}",
+            fix=f"delete it, so that it is downloaded again; or, if it is what you want, {_FIX}",
+            path=str(cached),
+            reason="checksum",
+        )
+
+
+def read(path: Path) -> _Arrays:
+    """The four arrays ``x_train, y_train, x_test, y_test`` from an ``.npz`` or a folder of IDX files.
+
+    Raises
+    ------
+    DataError
+        Anything that is not 28 x 28 uint8 images with as many labels from 0 to 9.
+    """
+    arrays = _read_folder(path) if path.is_dir() else _read_npz(path)
+    for split in ("train", "test"):
+        _check(path, split, arrays[f"x_{split}"], arrays[f"y_{split}"])
+    return arrays["x_train"], arrays["y_train"], arrays["x_test"], arrays["y_test"]
+
+
+def _damaged(path: Path, reason: str, found: str) -> DataError:
+    return DataError(
+        "This file does not hold MNIST.", found=f"{path}: {found}", fix=_FIX, path=str(path), reason=reason
+    )
+
+
+def _check(path: Path, split: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+    if x.dtype != np.uint8 or x.ndim != 3 or x.shape[1:] != (28, 28):
+        raise _damaged(path, "shape", f"x_{split} is {x.dtype} {x.shape}, not uint8 (n, 28, 28)")
+    if y.dtype != np.uint8 or y.ndim != 1:
+        raise _damaged(path, "shape", f"y_{split} is {y.dtype} {y.shape}, not uint8 (n,)")
+    if len(x) != len(y):
+        raise _damaged(path, "lengths-differ", f"{len(x)} images and {len(y)} labels in {split}")
+    if len(x) == 0:
+        raise _damaged(path, "empty", f"no {split} images")
+    if y.max() > 9:
+        raise _damaged(path, "labels", f"y_{split} has the label {y.max()}, not 0 to 9")
+
+
+def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
+    try:
+        # allow_pickle=False: a data file must not be able to run code.
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise _damaged(path, "format", "a single array, not an .npz archive")
+            missing = [part for part in _PARTS if part not in archive.files]
+            if missing:
+                raise _damaged(path, "format", f"no {', '.join(missing)} in it")
+            return {part: archive[part] for part in _PARTS}
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise _damaged(path, "unreadable", f"not a readable .npz: {error}") from error
+
+
+def _read_folder(folder: Path) -> dict[str, npt.NDArray[Any]]:
+    return {part: _read_idx(_idx_file(folder, part), images=part.startswith("x_")) for part in _PARTS}
+
+
+def _idx_file(folder: Path, part: str) -> Path:
+    name = _IDX_NAMES[part]
+    # Some mirrors and unpackers write a dot instead of the first hyphen of "idx3".
+    names = [base + end for base in (name, name.replace("-idx", ".idx")) for end in ("", ".gz")]
+    for candidate in names:
+        if (folder / candidate).is_file():
+            return folder / candidate
+    raise DataError(
+        "The folder must hold the four IDX files of MNIST.",
+        found=f"no {name} (nor {', '.join(names[1:])}) in {folder}",
+        fix=_FIX,
+        path=str(folder),
+        reason="not-found",
+    )
+
+
+def _read_idx(path: Path, *, images: bool) -> npt.NDArray[np.uint8]:
+    """One IDX file: big-endian magic number, one length per dimension, then the bytes.
+
+    The format is the one of http://yann.lecun.com/exdb/mnist/.
+    """
+    dimensions = 3 if images else 1
+    header_size = 4 * (1 + dimensions)
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            header = file.read(header_size)
+            if len(header) < header_size:
+                raise _damaged(path, "truncated", f"{len(header)} bytes, less than a header")
+            magic, rows, *rest = struct.unpack(f">{1 + dimensions}I", header)
+            expected = _IDX_IMAGES if images else _IDX_LABELS
+            if magic != expected:
+                raise _damaged(path, "magic", f"magic number {magic:#06x} instead of {expected:#06x}")
+            if (images and rest != [28, 28]) or rows > _MOST_ROWS:
+                raise _damaged(path, "shape", f"a header for {(rows, *rest)}, not (n, 28, 28)")
+            size = rows * (28 * 28 if images else 1)
+            # One byte more than needed: tells a file that is too long without reading all of it.
+            body = file.read(size + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise _damaged(path, "unreadable", str(error)) from error
+    if len(body) != size:
+        raise _damaged(
+            path,
+            "truncated" if len(body) < size else "shape",
+            f"{'more' if len(body) > size else len(body)} bytes after the header, which says {size}",
+        )
+    return np.frombuffer(body, np.uint8).reshape((rows, *rest))
+
+
+@contextlib.contextmanager
+def _only_one_process(target: Path) -> Iterator[None]:
+    """Hold a lock beside ``target``: the workers on one machine wait for the first one's download.
+
+    The kernel drops the lock when its holder dies, so a killed worker does not block the others.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if sys.platform == "win32":
+            # No flock there: each process downloads, and the rename still keeps the cache whole.
+            yield
+            return
+        import fcntl
+
+        with target.with_name(f".{target.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise DataError(
+            "The digits can't be put into Keras's cache.",
+            found=str(error),
+            fix=f"{_FIX}, or set KERAS_HOME to a folder that can be written",
+            path=str(target),
+            reason="cache",
+        ) from error
+
+
+def _download(target: Path) -> None:
+    """Download, verify, then rename into place, so that nobody ever sees half a file."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".mnist-", suffix=".part")
+    part = Path(name)
+    digest = hashlib.sha256()
+    try:
+        try:
+            with os.fdopen(handle, "wb") as file, urllib.request.urlopen(URL, timeout=30) as response:
+                while block := response.read(1 << 20):
+                    digest.update(block)
+                    file.write(block)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise DataError(
+                "The MNIST digits are not on this machine, and can't be downloaded.",
+                found=f"no {VARIABLE}, nothing at {target}, and {URL}: {error}",
+                fix=f'{_FIX}; or use the data set "synthetic", which needs no file',
+                path=str(target),
+                reason="download",
+            ) from error
+        if digest.hexdigest() != SHA256:
+            raise DataError(
+                f"The download from {URL} must have the SHA-256 checksum {SHA256}.",
+                found=f"{digest.hexdigest()} ({part.stat().st_size} bytes); it was thrown away",
+                fix=f"try again, or {_FIX}",
+                path=str(target),
+                reason="checksum",
+            )
+        part.chmod(0o644)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
