@@ -72,6 +72,10 @@ class TfmusterError(Exception):
         }
 
 
+class TfmusterWarning(UserWarning):
+    """Something was repaired or deserves a look; R raises it as a warning of class ``tfmuster_warning``."""
+
+
 class ClusterError(TfmusterError):
     """A cluster description, a task or a TF_CONFIG text can't be used.
 

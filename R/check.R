@@ -1,0 +1,55 @@
+#' Check a cluster
+#'
+#' Reports everything that TensorFlow would hang on or fail on later, at once: each finding with its code,
+#' where it is, the offending value, and what to do.
+#'
+#' @param source What to check: a path of a JSON or YAML file, a TF_CONFIG text, a list, or a cluster. `NULL`
+#'   is the environment variable TF_CONFIG, unless addresses are given.
+#' @inheritParams cluster_spec
+#' @param type,index The task that this process is to be, to be checked with the cluster.
+#' @param connect `TRUE` also tries whether every other task can be reached.
+#' @param timeout Seconds to wait for an answer.
+#' @return A Python object of class `tfmuster.check.Report` with the fields `ok`, `errors`, `warnings`,
+#'   `findings`, `task` and `cluster`; `as.data.frame()` gives the findings, a row for each. Bad input is no R
+#'   error here.
+#' @export
+#' @examplesIf tfmuster_available(tensorflow = FALSE)
+#' report <- check_cluster(worker = c("10.0.0.1:2222", "10.0.0.1:2222", "10.0.0.2"))
+#' report
+#' report$ok
+#' as.data.frame(report)
+check_cluster <- function(source = NULL, worker = character(), ps = character(), chief = character(),
+                          evaluator = character(), type = NULL, index = NULL, connect = FALSE,
+                          timeout = 5) {
+  share_tf_config()
+  run_python(
+    "check.check_cluster", source,
+    worker = as_addresses(worker), ps = as_addresses(ps), chief = as_addresses(chief),
+    evaluator = as_addresses(evaluator), type = type, index = as_whole(index), connect = connect,
+    timeout = timeout
+  )
+}
+
+#' @exportS3Method as.data.frame tfmuster.check.Report
+as.data.frame.tfmuster.check.Report <- function(x, ...) { # nolint: object_name_linter.
+  columns <- c("severity", "code", "where", "value", "message", "fix")
+  findings <- x$to_dict()$findings
+  column <- function(name) vapply(findings, function(f) as.character(f[[name]]), character(1))
+  as.data.frame(lapply(rlang::set_names(columns), column))
+}
+
+#' @exportS3Method print tfmuster.check.Report
+print.tfmuster.check.Report <- function(x, ...) { # nolint: object_name_linter.
+  findings <- as.data.frame(x)
+  for (i in seq_len(nrow(findings))) {
+    finding <- findings[i, ]
+    symbol <- if (finding$severity == "error") cli::col_red(cli::symbol$cross) else cli::col_yellow("!")
+    cli::cat_line(symbol, " ", cli::style_bold(finding$where), ": ", finding$message, " (", finding$code, ")")
+    cli::cat_line("  found: ", finding$value)
+    cli::cat_line("  to do: ", finding$fix)
+  }
+  if (isTRUE(x$ok)) {
+    cli::cat_line(cli::col_green(cli::symbol$tick), " The cluster can be used.")
+  }
+  invisible(x)
+}

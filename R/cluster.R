@@ -1,0 +1,87 @@
+#' Describe a cluster
+#'
+#' A cluster is the address of every task of a TensorFlow job. It is the same on every machine; what differs is
+#' the task, see [cluster_task()].
+#'
+#' @param chief,worker,ps,evaluator Character vectors of addresses `"host:port"`; the host is a DNS name, an
+#'   IPv4 address, or an IPv6 address in brackets. The place in the vector is the task's index, from 0. Without
+#'   a chief, worker 0 does what a chief does. `ps` are parameter servers.
+#' @param path A JSON or YAML file with a cluster: `worker: ["a:2222", "b:2222"]`.
+#' @param text A TF_CONFIG text.
+#' @return A Python object of class `tfmuster.cluster.Cluster`, frozen, with the fields `jobs`, `digest` (the
+#'   same on every machine) and the jobs' names. `==` compares two of them, `length()` counts the tasks.
+#' @section Errors: `tfmuster_error_cluster`, whose field `findings` lists everything that is wrong at once.
+#' @seealso [check_cluster()], which reports instead of raising an error.
+#' @export
+#' @examplesIf tfmuster_available(tensorflow = FALSE)
+#' cluster <- cluster_spec(worker = c("10.0.0.1:2222", "10.0.0.2:2222"))
+#' cluster
+#' length(cluster)
+cluster_spec <- function(chief = character(), worker = character(), ps = character(),
+                         evaluator = character()) {
+  run_python(
+    "cluster.Cluster",
+    chief = as_addresses(chief), worker = as_addresses(worker),
+    ps = as_addresses(ps), evaluator = as_addresses(evaluator)
+  )
+}
+
+#' @rdname cluster_spec
+#' @export
+cluster_from_file <- function(path) {
+  run_python("cluster.Cluster.from_file", as_path(path))
+}
+
+#' @rdname cluster_spec
+#' @export
+cluster_from_tf_config <- function(text) {
+  run_python("cluster.Cluster.from_tf_config", text)
+}
+
+#' One task of a cluster
+#'
+#' @param cluster A cluster, from [cluster_spec()].
+#' @param type The job: `"chief"`, `"worker"`, `"ps"` or `"evaluator"`.
+#' @param index The task's place in its job, from 0.
+#' @return A Python object of class `tfmuster.cluster.Task` with the fields `type`, `index`, `address`, `name`,
+#'   `is_chief` and `cluster`.
+#' @section Errors: `tfmuster_error_cluster` when the cluster has no such task.
+#' @export
+#' @examplesIf tfmuster_available(tensorflow = FALSE)
+#' cluster <- cluster_spec(worker = c("10.0.0.1:2222", "10.0.0.2:2222"))
+#' cluster_task(cluster, "worker", 1)
+cluster_task <- function(cluster, type, index) {
+  run_python("cluster.Cluster.task", cluster, type, as_whole(index))
+}
+
+# Always a list, so that one address becomes a Python list of one and not a string; NA becomes None.
+as_addresses <- function(x) {
+  if (is.atomic(x)) unname(lapply(x, function(address) if (is.na(address)) NULL else address)) else x
+}
+
+#' @exportS3Method print tfmuster.cluster.Cluster
+print.tfmuster.cluster.Cluster <- function(x, ..., max = 10) { # nolint: object_name_linter.
+  tasks <- length(x)
+  cli::cat_line(cli::style_bold("Cluster"), " of ", tasks, if (tasks == 1) " task" else " tasks")
+  jobs <- x$jobs
+  for (job in names(jobs)) {
+    addresses <- unlist(jobs[[job]])
+    shown <- utils::head(addresses, max)
+    cli::cat_line("  ", format(paste(job, seq_along(shown) - 1), width = 13), shown)
+    if (length(addresses) > max) {
+      cli::cat_line("  ... and ", length(addresses) - max, " more")
+    }
+  }
+  cli::cat_line(cli::col_grey("  digest ", substr(x$digest, 1, 12)))
+  invisible(x)
+}
+
+#' @exportS3Method print tfmuster.cluster.Task
+print.tfmuster.cluster.Task <- function(x, ...) { # nolint: object_name_linter.
+  tasks <- length(x$cluster)
+  cli::cat_line(
+    cli::style_bold("Task "), x$name, " at ", x$address, if (x$is_chief) ", the chief",
+    cli::col_grey(", in a cluster of ", tasks)
+  )
+  invisible(x)
+}

@@ -1,0 +1,45 @@
+#' Digits to train on
+#'
+#' `mnist()` finds the MNIST digits, or downloads them once; `synthetic()` draws a stand-in that needs no
+#' download, and whose figures say nothing about MNIST.
+#'
+#' The arrays stay in Python, as bytes: 47 MB for MNIST, where R arrays of numbers would take 376 MB. The R
+#' object is a reference to them; `digits$x_test` makes an R array of one part when you want to look at it.
+#'
+#' @param path An `.npz` file with `x_train`, `y_train`, `x_test` and `y_test`, or a folder with the four IDX
+#'   files. `NULL` looks at the environment variable `TFMUSTER_MNIST`, then in Keras's cache, then downloads.
+#' @param seed The same seed draws the same digits on every machine.
+#' @param train,test How many digits to draw.
+#' @return A Python object of class `tfmuster.datasets.Digits`: `x_train` and `x_test` of shape (n, 28, 28),
+#'   0 (paper) to 255 (ink); `y_train` and `y_test` of shape (n), 0 to 9; `name` and `source`. `dim()` gives the
+#'   shape of `x_train`.
+#' @section Errors: `tfmuster_error_data` with the fields `path` and `reason`.
+#' @export
+#' @examplesIf tfmuster_available()
+#' digits <- synthetic(seed = 1, train = 200, test = 50)
+#' digits
+#' dim(digits)
+#' # One digit, as a picture:
+#' image(t(digits$x_test[1, 28:1, ]), col = grey.colors(256, 1, 0), axes = FALSE, asp = 1)
+mnist <- function(path = NULL) {
+  run_python("datasets.mnist", as_path(path))
+}
+
+#' @rdname mnist
+#' @export
+synthetic <- function(seed = 0, train = 10000, test = 2000) {
+  run_python("datasets.synthetic", seed = as_whole(seed), train = as_whole(train), test = as_whole(test))
+}
+
+#' @exportS3Method dim tfmuster.datasets.Digits
+dim.tfmuster.datasets.Digits <- function(x) { # nolint: object_name_linter.
+  # py_get_attr does not convert: asking for the shape must not copy the images.
+  images <- reticulate::py_get_attr(x, "x_train")
+  as.integer(unlist(reticulate::py_to_r(reticulate::py_get_attr(images, "shape"))))
+}
+
+#' @exportS3Method print tfmuster.datasets.Digits
+print.tfmuster.datasets.Digits <- function(x, ...) { # nolint: object_name_linter.
+  cli::cat_line(cli::style_bold("Digits "), x$describe())
+  invisible(x)
+}

@@ -1,0 +1,43 @@
+default_envname <- "r-tfmuster"
+
+#' Install what tfmuster needs from Python
+#'
+#' Makes a virtual environment with TensorFlow and the few packages that tfmuster needs, and installs them from
+#' the package index that pip is configured for (about 600 MB). A later session finds an environment named
+#' `r-tfmuster` by itself.
+#'
+#' @param envname Name or path of the virtual environment; made if it does not exist.
+#' @param python Path of the Python (3.10 or later) to make it with; `NULL` lets reticulate choose. reticulate
+#'   before 1.38 works with Python 3.11 at most, and with numpy 1, which is then asked for.
+#' @param packages What to install, as pip requirements.
+#' @param ... Passed on to [reticulate::virtualenv_install()].
+#' @return The environment's name, invisibly.
+#' @export
+#' @examples
+#' \dontrun{
+#' # Downloads about 600 MB.
+#' install_tfmuster()
+#' }
+install_tfmuster <- function(envname = default_envname, python = NULL, packages = required_packages(), ...) {
+  if (!reticulate::virtualenv_exists(envname)) {
+    reticulate::virtualenv_create(envname, python = python, packages = NULL)
+  }
+  reticulate::virtualenv_install(envname, packages = packages, ...)
+  cli::cli_inform(c(
+    v = "The environment {.val {envname}} is ready.",
+    i = "Restart R, then try {.code tfmuster::tfmuster_available()}."
+  ))
+  invisible(envname)
+}
+
+# As in pyproject.toml; a test compares the two.
+required_packages <- function(reticulate_version = utils::packageVersion("reticulate")) {
+  c(
+    "tensorflow>=2.16",
+    "click>=8.1",
+    "orjson>=3.9",
+    "PyYAML>=6.0",
+    "psutil>=5.9",
+    if (reticulate_version < "1.38") "numpy>=1.26,<2"
+  )
+}

@@ -1,0 +1,33 @@
+#' A model for handwritten digits
+#'
+#' Four compiled Keras models, each with the optimizer, loss and hyper-parameters of the published example that
+#' it comes from. Under a strategy, call it in `with(strategy$scope(), {...})`.
+#'
+#' @param name `"cnn"` (a convolution and two dense layers), `"deep_cnn"` (two convolutions), `"mlp"` (two dense
+#'   layers with dropout) or `"softmax"` (softmax regression).
+#' @param optimizer A Keras name such as `"adam"`, or a Keras optimizer. `NULL`: the example's.
+#' @param learning_rate `NULL`: the example's for its own optimizer, Keras's for another one.
+#' @param dropout `mlp` only: `FALSE` for none, or the two rates.
+#' @param seed Seeds initial weights and dropout; `NULL` leaves them random.
+#' @param initial_weights `softmax` only: `"random_normal"` or `"zeros"`.
+#' @param gradient_accumulation_steps Update the weights once in so many steps.
+#' @param steps_per_execution Steps that Keras runs in one call of its training function.
+#' @param jit_compile `TRUE` compiles the training step with XLA, which can't be distributed on CPUs.
+#' @return A Keras model (a Python object). Input: digits as bytes, of shape (batch, 28, 28), 0 to 255; the
+#'   model scales them itself. Output: shape (batch, 10).
+#' @section Errors: `tfmuster_error_model` with the field `reason`.
+#' @export
+#' @examplesIf tfmuster_available()
+#' model <- mnist_model("softmax", seed = 1)
+#' model$count_params()
+mnist_model <- function(name = "cnn", optimizer = NULL, learning_rate = NULL, dropout = TRUE, seed = NULL,
+                        initial_weights = NULL, gradient_accumulation_steps = NULL, steps_per_execution = 1,
+                        jit_compile = FALSE) {
+  run_python(
+    "models.mnist_model", name,
+    optimizer = optimizer, learning_rate = learning_rate, dropout = dropout, seed = as_whole(seed),
+    initial_weights = initial_weights,
+    gradient_accumulation_steps = as_whole(gradient_accumulation_steps),
+    steps_per_execution = as_whole(steps_per_execution), jit_compile = jit_compile
+  )
+}

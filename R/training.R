@@ -1,0 +1,106 @@
+#' Train on handwritten digits
+#'
+#' Trains one of the models of [mnist_model()] with the hyper-parameters of its published example, unless told
+#' otherwise, under any strategy, and tests it. On a cluster every worker calls it; [launch()] starts them.
+#'
+#' @param model The model's name, see [mnist_model()].
+#' @param dataset `NULL` or `"mnist"`: see [mnist()]; `"synthetic"`: drawn digits; a path; or digits.
+#' @param strategy A strategy or its name, see [strategy()].
+#' @param batch_size Images per replica and step. The global batch is this times the number of replicas.
+#' @param epochs,steps_per_epoch How long to train; 0 steps are the whole training set in each epoch.
+#' @inheritParams mnist_model
+#' @param seed Seeds weights, dropout and the order of the digits; `NULL` leaves them random.
+#' @param save Path to save the model to, see [save_model()].
+#' @param history Path to write the history to, as JSON.
+#' @param verbose `"auto"`: one line per epoch where there is no terminal.
+#' @param callbacks A list of Keras callbacks.
+#' @return A list of class `tfmuster_training`: `history`, a data frame of class `tfmuster_history` with the
+#'   columns `epoch` (from 1), `metric`, `value` and `data` (`"training"` or `"validation"`); `test_accuracy` and
+#'   `test_loss`; `model`; `model_path`; `global_batch_size` in images; and `replicas`.
+#' @section Errors: `tfmuster_error_data`, `tfmuster_error_model`, `tfmuster_error_strategy`.
+#' @seealso [plot.tfmuster_training()]
+#' @export
+#' @examplesIf tfmuster_available()
+#' digits <- synthetic(seed = 1, train = 640, test = 100)
+#' result <- train_mnist("softmax", dataset = digits, epochs = 2, seed = 1)
+#' result
+#' result$history
+train_mnist <- function(model = "cnn", dataset = NULL, strategy = "default", batch_size = NULL, epochs = NULL,
+                        steps_per_epoch = NULL, optimizer = NULL, learning_rate = NULL, seed = NULL,
+                        save = NULL, history = NULL, verbose = "auto", callbacks = list()) {
+  share_tf_config()
+  result <- run_python(
+    "training.train_mnist", model,
+    dataset = as_path(dataset), strategy = strategy, batch_size = as_whole(batch_size),
+    epochs = as_whole(epochs), steps_per_epoch = as_whole(steps_per_epoch), optimizer = optimizer,
+    learning_rate = learning_rate, seed = as_whole(seed), save = as_path(save), history = as_path(history),
+    verbose = verbose, callbacks = callbacks
+  )
+  as_training(result)
+}
+
+as_training <- function(result) {
+  path <- result$model_path
+  structure(
+    list(
+      history = as_history(result$history),
+      test_accuracy = result$test_accuracy,
+      test_loss = result$test_loss,
+      model = result$model,
+      model_path = if (!is.null(path)) as.character(path),
+      global_batch_size = result$global_batch_size,
+      replicas = result$replicas
+    ),
+    class = "tfmuster_training"
+  )
+}
+
+# Keras names the validation metrics `val_<metric>`.
+as_history <- function(metrics) {
+  of_metric <- function(name) {
+    values <- as.numeric(unlist(metrics[[name]]))
+    data.frame(
+      epoch = seq_along(values),
+      metric = rep(sub("^val_", "", name), length(values)),
+      value = values,
+      data = rep(if (startsWith(name, "val_")) "validation" else "training", length(values))
+    )
+  }
+  none <- data.frame(epoch = integer(), metric = character(), value = numeric(), data = character())
+  history <- do.call(rbind, c(list(none), lapply(names(metrics), of_metric)))
+  structure(history, class = c("tfmuster_history", "data.frame"))
+}
+
+#' @exportS3Method as.data.frame keras.src.callbacks.history.History
+as.data.frame.keras.src.callbacks.history.History <- function(x, ...) { # nolint: object_name_linter.
+  as.data.frame(as_history(x$history))
+}
+
+#' @export
+as.data.frame.tfmuster_history <- function(x, ...) {
+  structure(x, class = "data.frame")
+}
+
+#' @export
+print.tfmuster_history <- function(x, digits = 4, ...) {
+  epochs <- unique(x$epoch)
+  column <- ifelse(x$data == "validation", paste0("val_", x$metric), x$metric)
+  wide <- lapply(split(x, factor(column, unique(column))), function(rows) rows$value[match(epochs, rows$epoch)])
+  cli::cat_line(cli::style_bold("Training history"), ", ", length(epochs), " epoch", if (length(epochs) != 1) "s")
+  print(as.data.frame(c(list(epoch = epochs), wide)), digits = digits, row.names = FALSE)
+  invisible(x)
+}
+
+#' @export
+print.tfmuster_training <- function(x, digits = 4, ...) {
+  print(x$history, digits = digits)
+  cli::cat_line(
+    cli::style_bold("Test"), " accuracy ", format(x$test_accuracy, digits = digits),
+    ", loss ", format(x$test_loss, digits = digits)
+  )
+  cli::cat_line(cli::col_grey(
+    "Global batch ", x$global_batch_size, " images, ", x$replicas, " replica", if (x$replicas != 1) "s",
+    if (!is.null(x$model_path)) paste0("; model saved in ", x$model_path)
+  ))
+  invisible(x)
+}

@@ -1,0 +1,112 @@
+"""What the R package calls: a function's outcome as data, errors and warnings included.
+
+An exception that crosses reticulate keeps only its text in reticulate 1.28, and its class names from 1.30 on;
+neither keeps its fields. So R asks for the outcome instead, and raises the error itself.
+Exceptions that tfmuster does not raise on purpose, and ``KeyboardInterrupt``, pass through untouched.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
+
+from tfmuster import __version__
+from tfmuster.errors import DependencyError, TfmusterError, TfmusterWarning
+
+__all__ = ["__version__", "adopt_environment", "missing_modules", "outcome"]
+
+#: Modules whose absence ``install_tfmuster()`` in R mends.
+REQUIRED_MODULES = ("click", "keras", "numpy", "orjson", "psutil", "tensorflow", "yaml")
+
+
+def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """Call a function of the package and tell what came of it.
+
+    Parameters
+    ----------
+    target : str
+        Module and name inside the package: ``"tf_config.tf_config_json"``, ``"cluster.Cluster.task"``.
+    *args, **kwargs
+        Passed on.
+
+    Returns
+    -------
+    dict
+        ``value`` (what the function returned; None after an error), ``error`` (None, or
+        :meth:`TfmusterError.to_dict`) and ``warnings`` (the texts of the package's own warnings).
+    """
+    own_warnings: list[str] = []
+    result: dict[str, Any] = {"value": None, "error": None, "warnings": own_warnings}
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TfmusterWarning)
+        show_others = warnings.showwarning
+
+        def collect(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, TfmusterWarning):
+                own_warnings.append(str(message))
+            else:
+                show_others(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = collect
+        try:
+            result["value"] = _for_r(_resolve(target)(*args, **kwargs))
+        except TfmusterError as error:
+            result["error"] = error.to_dict()
+        except ModuleNotFoundError as error:
+            name = (error.name or "").partition(".")[0]
+            if name not in REQUIRED_MODULES:
+                raise
+            result["error"] = DependencyError(
+                f"The Python package {name} is needed.",
+                found=f"it is not installed for {sys.executable}",
+                fix="Run tfmuster::install_tfmuster(), restart R, and try again.",
+                package=name,
+            ).to_dict()
+    return result
+
+
+def missing_modules(names: Iterable[str] = REQUIRED_MODULES) -> list[str]:
+    """Return those of ``names`` that can't be imported here, without importing any of them."""
+    return [name for name in names if importlib.util.find_spec(name) is None]
+
+
+def adopt_environment(values: Mapping[str, str | None]) -> None:
+    """Make ``os.environ`` agree with R's environment variables; None removes a variable.
+
+    R's ``Sys.setenv`` changes the process's environment, of which ``os.environ`` is a copy taken when
+    Python started: without this a later ``Sys.setenv(TF_CONFIG = ...)`` is not seen by TensorFlow.
+    """
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        elif os.environ.get(name) != value:
+            os.environ[name] = value
+
+
+def _resolve(target: str) -> Any:
+    module, _, names = target.partition(".")
+    value: Any = importlib.import_module(f"tfmuster.{module}")
+    for name in names.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _for_r(value: Any) -> Any:
+    """Give R a type that every version of reticulate converts: bytes only become raw as a bytearray."""
+    if isinstance(value, bytes):
+        return bytearray(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value

@@ -1,0 +1,4 @@
+library(testthat)
+library(tfmuster)
+
+test_check("tfmuster")
