@@ -166,7 +166,6 @@ def _pipeline(
     static_rows = None if ragged or global_batch % num_parts else global_batch // num_parts
     local = len(parts)
 
-    @tf.autograph.experimental.do_not_convert
     def gather(element: Any) -> Any:
         step, part = element // local, parts.start + element % local
         epoch, step_of_epoch = step // steps_per_epoch, step % steps_per_epoch
@@ -186,7 +185,7 @@ def _pipeline(
     )
     if steps is not None:
         elements = elements.take(steps * local)
-    return elements.map(gather).prefetch(tf.data.AUTOTUNE)
+    return elements.map(tf.autograph.experimental.do_not_convert(gather)).prefetch(tf.data.AUTOTUNE)
 
 
 def shard_description(

@@ -171,7 +171,7 @@ _GLYPHS: tuple[tuple[tuple[_Stroke, ...], ...], ...] = (
 )
 
 _MOST_POINTS = max(sum(len(stroke) for stroke in glyph) for ways in _GLYPHS for glyph in ways)
-_SHAPE_WORDS = 10  # random words per image for the affine map, the pen and the ink
+_SHAPE_WORDS = 9  # random words per image for the affine map, the pen and the ink
 _NOISE_WORDS = _SIZE * _SIZE // 8
 _WORDS = 2 + _SHAPE_WORDS + 2 * _MOST_POINTS + _NOISE_WORDS
 
@@ -189,7 +189,7 @@ def draw_digits(count: int, seed: int = 0) -> tuple[npt.NDArray[np.uint8], npt.N
     Returns
     -------
     (images, labels)
-        uint8 (count, 28, 28), 0 (paper) to 255 (ink), and uint8 (count,), 0 to 9. About as many of each digit.
+        uint8 (count, 28, 28), 0 (paper) to 255 (ink), and uint8 (count,), 0 to 9; about as many of each.
 
     Raises
     ------
@@ -234,10 +234,11 @@ def _draw(strokes: tuple[_Stroke, ...], words: npt.NDArray[np.uint64]) -> npt.ND
     def between(column: int, low: float, high: float) -> npt.NDArray[np.float32]:
         return _between(shape[:, column, None, None], low, high)
 
-    radius, edge, strength = between(7, 0.6, 1.7), between(8, 0.8, 1.6), between(9, 0.55, 1.0)
+    radius, edge, strength = between(6, 0.6, 1.7), between(7, 0.8, 1.6), between(8, 0.55, 1.0)
     ink = np.clip((radius + edge - np.sqrt(nearest)) / edge, 0, 1) * strength
     speckle = _between(noise.astype(np.float32) / np.float32(255), -0.16, 0.16)
-    return (np.clip(ink + speckle, 0, 1) * np.float32(255)).astype(np.uint8)
+    images: npt.NDArray[np.uint8] = (np.clip(ink + speckle, 0, 1) * np.float32(255)).astype(np.uint8)
+    return images
 
 
 def _between(uniform: npt.NDArray[np.float32], low: float, high: float) -> npt.NDArray[np.float32]:
@@ -248,9 +249,9 @@ def _curves(
     strokes: tuple[_Stroke, ...], moves: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Dots along the strokes, after each control point has moved: x and y, each (images, dots)."""
-    time = np.arange(_DOTS_PER_SECTION, dtype=np.float32) / np.float32(_DOTS_PER_SECTION)
-    # Catmull-Rom weights of the four points around a section; t from 0 to 1 goes from the second to the third.
-    t, half = time, np.float32(0.5)
+    t = np.arange(_DOTS_PER_SECTION, dtype=np.float32) / np.float32(_DOTS_PER_SECTION)
+    # Catmull-Rom weights of the four points around a section, which runs from the second to the third.
+    half = np.float32(0.5)
     weights = (
         half * (((2 - t) * t - 1) * t),
         half * ((3 * t - 5) * t * t + 2),
