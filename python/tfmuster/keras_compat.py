@@ -30,20 +30,15 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+from .sharding import Part, part_of
 
 #: Keras releases that the tests run with, oldest and newest (``make matrix``).
 TESTED = ((3, 3), (3, 15))
 
 _scale = threading.local()
 _applied = False
-
-
-class Part(NamedTuple):
-    """One worker's part of a global batch, and the number of rows of the whole."""
-
-    data: Any
-    global_rows: Any
 
 
 def apply() -> None:
@@ -72,6 +67,13 @@ def apply() -> None:
     _applied = True
 
 
+def tensorflow_started() -> bool:
+    """Whether TensorFlow's runtime has been set up, after which it can't join a cluster."""
+    from tensorflow.python.eager import context
+
+    return bool(context.context()._initialized)
+
+
 def multi_worker(strategy: Any) -> bool:
     """Whether ``strategy`` is an MWMS that was made from a cluster."""
     import tensorflow as tf
@@ -94,18 +96,18 @@ def is_chief(strategy: Any) -> bool:
 # ---- input ---------------------------------------------------------------------------------------------
 
 
-def _worker_of(strategy: Any) -> tuple[int, int]:
+def worker_of(strategy: Any) -> tuple[int, int]:
     """(index of this worker among the training tasks, number of them)."""
     context = strategy.extended._make_input_context()
     return context.input_pipeline_id, context.num_input_pipelines
 
 
-def part_of(batch: Any, worker: int, workers: int) -> Part:
-    """Rows ``[n*worker//workers, n*(worker+1)//workers)`` of a global batch of ``n`` rows."""
+def _cut(batch: Any, worker: int, workers: int) -> Part:
+    """The rows of one worker out of a global batch."""
     import tensorflow as tf
 
     rows = tf.shape(next(t for t in tf.nest.flatten(batch) if t is not None), out_type=tf.int64)[0]
-    start, stop = rows * worker // workers, rows * (worker + 1) // workers
+    start, stop = part_of(rows, worker, workers)
     return Part(tf.nest.map_structure(lambda t: t if t is None else t[start:stop], batch), rows)
 
 
@@ -119,7 +121,7 @@ def _local_dataset(dataset: Any, strategy: Any) -> Any:
 
     if isinstance(dataset, tf.distribute.DistributedDataset):
         return dataset
-    worker, workers = _worker_of(strategy)
+    worker, workers = worker_of(strategy)
     if (parts := getattr(dataset, "tfmuster_parts", None)) is not None:
         return parts(worker, workers)
     policy = dataset.options().experimental_distribute.auto_shard_policy
@@ -130,7 +132,7 @@ def _local_dataset(dataset: Any, strategy: Any) -> Any:
     if not by_position or len(strategy.extended.worker_devices) > 1:
         return strategy.experimental_distribute_dataset(dataset)
     parts = dataset.map(
-        lambda *batch: part_of(batch if len(batch) > 1 else batch[0], worker, workers),
+        lambda *batch: _cut(batch if len(batch) > 1 else batch[0], worker, workers),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return parts.prefetch(tf.data.AUTOTUNE)
@@ -193,9 +195,7 @@ def _unpack(packed: Any, like: list[Any]) -> list[Any]:
     import tensorflow as tf
 
     parts = tf.split(packed, [tf.size(t) for t in like])
-    return [
-        tf.cast(tf.reshape(part, tf.shape(t)), t.dtype) for part, t in zip(parts, like, strict=True)
-    ]
+    return [tf.cast(tf.reshape(part, tf.shape(t)), t.dtype) for part, t in zip(parts, like, strict=True)]
 
 
 def _all_reduce_mean(tensors: list[Any]) -> list[Any]:
@@ -226,9 +226,7 @@ def _make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], 
     strategy.extended._use_merge_call = lambda: False
 
     def absent_to_none(data: Any) -> Any:
-        return tf.nest.map_structure(
-            lambda t: None if isinstance(t, tf.experimental.Optional) else t, data
-        )
+        return tf.nest.map_structure(lambda t: None if isinstance(t, tf.experimental.Optional) else t, data)
 
     def replica_step(part: Any) -> Any:
         if not isinstance(part, Part):
@@ -316,7 +314,7 @@ def _make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], 
             batch = tf.nest.map_structure(
                 lambda t: t if t is None else tf.convert_to_tensor(t), next(iter(iterator))
             )
-            logs = on_batch(part_of(batch, *_worker_of(strategy)))
+            logs = on_batch(_cut(batch, *worker_of(strategy)))
             return trainer._get_metrics_result_or_logs(logs)
         outputs = execution(iterator)
         if not outputs.has_value():
@@ -372,10 +370,10 @@ def _patch_trainer(module: Any) -> None:
     def make_predict(self: Any, force: bool = False) -> Any:
         if multi_worker(self._distribute_strategy) and (self.predict_function is None or force):
             stock_predict(self, force=True)
-            stock, worker = self.predict_function, _worker_of(self.distribute_strategy)
+            stock, worker = self.predict_function, worker_of(self.distribute_strategy)
 
             def parts(data: list[Any]) -> Any:
-                return stock([d.data if isinstance(d, Part) else part_of(d, *worker).data for d in data])
+                return stock([d.data if isinstance(d, Part) else _cut(d, *worker).data for d in data])
 
             self.predict_function = parts
             return parts
@@ -456,9 +454,7 @@ def _patch_files(model_class: Any, callbacks: Any) -> None:
     redirect_save("save_weights")
     redirect_callback(callbacks.TensorBoard, "log_dir")
     redirect_callback(callbacks.CSVLogger, "filename")
-    redirect_callback(
-        callbacks.BackupAndRestore, "backup_dir", "_weights_path", "_training_metadata_path"
-    )
+    redirect_callback(callbacks.BackupAndRestore, "backup_dir", "_weights_path", "_training_metadata_path")
     stock_restore = callbacks.BackupAndRestore.on_train_begin
 
     @functools.wraps(stock_restore)

@@ -12,7 +12,7 @@ iterator that something opens and drops on the side does not disturb the order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 NUM_CLASSES = 10
+
+
+class Part(NamedTuple):
+    """One worker's rows of a global batch, and the number of rows of the whole."""
+
+    data: Any
+    global_rows: Any
 
 
 def part_of(rows: Any, part: Any, parts: int) -> tuple[Any, Any]:
@@ -82,9 +89,7 @@ def batches(
     shuffle : bool
         A new full permutation in each epoch; ``False`` keeps the order of ``x``.
     strategy : tf.distribute.Strategy, optional
-        Under a ``MultiWorkerMirroredStrategy`` this worker's part is returned as a distributed data set.
-        Under any other strategy, or none, the global batches are returned; Keras and
-        ``strategy.experimental_distribute_dataset`` split them over the replicas of this machine.
+        Checks that the global batch divides over its replicas.
     steps : int, optional
         End after this many global batches. More than one pass holds needs ``repeat=True``.
     repeat : bool
@@ -103,8 +108,11 @@ def batches(
 
     Returns
     -------
-    tf.data.Dataset or tf.distribute.DistributedDataset
-        Pairs (images, labels). The arrays are held in memory once, as one tensor.
+    tf.data.Dataset
+        Of pairs (images, labels), one for each global batch; the arrays are held in memory once, as one
+        tensor. Pass it to ``fit`` under any strategy. Under several workers ``fit`` asks it for the rows of
+        this worker only (:mod:`tfmuster.keras_compat`); in a custom loop,
+        ``strategy.experimental_distribute_dataset`` distributes it.
 
     Raises
     ------
@@ -117,12 +125,12 @@ def batches(
     _check(x, y, global_batch, strategy, drop_remainder)
     rows = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
 
-    def pipeline(replica_parts: range, replicas: int) -> Any:
+    def pipeline(part: int | None = None, parts: int = 1) -> Any:
         return _pipeline(
             *rows,
             global_batch,
-            replica_parts,
-            replicas,
+            part,
+            parts,
             seed=seed if shuffle else None,
             steps=steps,
             repeat=repeat,
@@ -131,24 +139,18 @@ def batches(
             first_epoch=first_epoch,
         )
 
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return pipeline(range(1), 1)
-
-    def of_this_worker(context: Any) -> Any:
-        replicas = context.num_replicas_in_sync
-        local = replicas // context.num_input_pipelines
-        first = context.input_pipeline_id * local
-        return pipeline(range(first, first + local), replicas)
-
-    return strategy.distribute_datasets_from_function(of_this_worker)
+    whole = pipeline()
+    # What keras_compat asks for under several workers; any other reader gets the global batches.
+    whole.tfmuster_parts = pipeline
+    return whole
 
 
 def _pipeline(
     x: Any,
     y: Any,
     global_batch: int,
-    parts: range,
-    num_parts: int,
+    part: int | None,
+    parts: int,
     *,
     seed: int | None,
     steps: int | None,
@@ -157,35 +159,34 @@ def _pipeline(
     one_hot: bool,
     first_epoch: int,
 ) -> Any:
-    """The given ``parts`` of each global batch, one element per part, one after the other."""
+    """The global batches; or, with a ``part`` of ``parts``, a :class:`Part` of each."""
     import tensorflow as tf
 
     total = int(x.shape[0])
     steps_per_epoch = steps_in_epoch(total, global_batch, drop_remainder=drop_remainder)
     ragged = not drop_remainder and total % global_batch != 0
-    static_rows = None if ragged or global_batch % num_parts else global_batch // num_parts
-    local = len(parts)
+    static_rows = None if ragged or global_batch % parts else global_batch // parts
 
-    def gather(element: Any) -> Any:
-        step, part = element // local, parts.start + element % local
+    @tf.autograph.experimental.do_not_convert
+    def gather(step: Any) -> Any:
         epoch, step_of_epoch = step // steps_per_epoch, step % steps_per_epoch
         begin = step_of_epoch * global_batch
-        start, stop = part_of(tf.minimum(total - begin, global_batch), part, num_parts)
+        size = tf.minimum(total - begin, global_batch)
+        start, stop = part_of(size, part or 0, parts)
         index = tf.range(begin + start, begin + stop)
         if seed is not None:
             key = tf.stack([tf.constant(seed, tf.int64), epoch + first_epoch])
             index = tf.random.experimental.index_shuffle(index, key, tf.constant(total - 1, tf.int64))
         index = tf.ensure_shape(index, [static_rows])
         labels = tf.gather(y, index)
-        return tf.gather(x, index), tf.one_hot(labels, NUM_CLASSES) if one_hot else labels
+        data = tf.gather(x, index), tf.one_hot(labels, NUM_CLASSES) if one_hot else labels
+        return data if part is None else Part(data, size)
 
     # A counter, not a range, for repeat: its cardinality is known to be infinite, which TensorFlow looks at.
-    elements = (
-        tf.data.Dataset.counter(dtype=tf.int64) if repeat else tf.data.Dataset.range(steps_per_epoch * local)
-    )
+    numbers = tf.data.Dataset.counter(dtype=tf.int64) if repeat else tf.data.Dataset.range(steps_per_epoch)
     if steps is not None:
-        elements = elements.take(steps * local)
-    return elements.map(tf.autograph.experimental.do_not_convert(gather)).prefetch(tf.data.AUTOTUNE)
+        numbers = numbers.take(steps)
+    return numbers.map(gather).prefetch(tf.data.AUTOTUNE)
 
 
 def shard_description(

@@ -1,0 +1,361 @@
+"""Distribution strategies by name, made so that Keras 3 works with them, or refused with the reason.
+
+TensorFlow accepts much that it later hangs on. What can be known before is said here, as a
+:class:`~tfmuster.errors.StrategyError`, before TensorFlow binds a port or waits for anybody.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .errors import StrategyError
+
+STRATEGIES = (
+    "default",
+    "one_device",
+    "mirrored",
+    "central_storage",
+    "multi_worker_mirrored",
+    "parameter_server",
+    "tpu",
+)
+
+_COMMUNICATION = ("auto", "ring", "nccl")
+_LAUNCH = "start the program with `tfmuster launch -n 2 SCRIPT`, or call use_tf_config(task) first"
+_FIRST = (
+    "create the strategy before anything else that uses TensorFlow (in R: before library(keras3)); "
+    "restart the session, as TensorFlow can't be set back"
+)
+
+# TensorFlow allows one multi-worker strategy in the life of a process.
+_made: list[Any] = []
+
+
+def strategy(
+    name: str = "default",
+    *,
+    devices: Sequence[str] | None = None,
+    replicas: int | None = None,
+    communication: str = "auto",
+    keras_compat: bool = True,
+    tpu: str | None = None,
+) -> Any:
+    """Make a ``tf.distribute`` strategy.
+
+    Parameters
+    ----------
+    name : str
+        One of ``default``, ``one_device``, ``mirrored``, ``central_storage``, ``multi_worker_mirrored``,
+        ``parameter_server``, ``tpu``.
+    devices : sequence of str, optional
+        For ``one_device`` (exactly one), ``mirrored`` and ``central_storage``: devices such as ``"GPU:0"``
+        or ``"CPU:1"``. Without it: all GPUs, or the CPU where there is none.
+    replicas : int, optional
+        For ``mirrored`` and ``central_storage``: that many GPUs, or, on a machine without enough of them,
+        that many logical CPUs, so that a strategy can be tried without GPUs.
+    communication : {"auto", "ring", "nccl"}
+        How ``multi_worker_mirrored`` reduces: TensorFlow's choice, its ring over gRPC, or NVIDIA's NCCL.
+    keras_compat : bool
+        Repair Keras 3 for several workers (see :mod:`tfmuster.keras_compat`).
+    tpu : str, optional
+        Name or address of a TPU for ``tpu``; without it, TensorFlow looks for a local one.
+
+    Returns
+    -------
+    tf.distribute.Strategy
+        Use it by ``with strategy.scope():``.
+
+    Raises
+    ------
+    StrategyError
+        The strategy can't be made here; ``error.fields["reason"]`` names the cause.
+    ClusterError
+        TF_CONFIG is set, but wrong.
+
+    Examples
+    --------
+    >>> import tfmuster
+    >>> strategy = tfmuster.strategy("mirrored", replicas=2)  # doctest: +SKIP
+    >>> with strategy.scope():  # doctest: +SKIP
+    ...     model = tfmuster.mnist_model("cnn")
+    """
+    if name not in STRATEGIES:
+        raise StrategyError(
+            f"There is no strategy {name!r}.",
+            fix="choose one of " + ", ".join(STRATEGIES),
+            strategy=str(name),
+            reason="unknown-strategy",
+        )
+    _refuse_unused(name, devices=devices, replicas=replicas, tpu=tpu)
+    makers: dict[str, Callable[[], Any]] = {
+        "default": _default,
+        "one_device": lambda: _one_device(devices),
+        "mirrored": lambda: _mirrored(_local_devices(name, devices, replicas)),
+        "central_storage": lambda: _central_storage(_local_devices(name, devices, replicas)),
+        "multi_worker_mirrored": lambda: _multi_worker_mirrored(communication, keras_compat),
+        "parameter_server": _parameter_server,
+        "tpu": lambda: _tpu(tpu),
+    }
+    return makers[name]()
+
+
+def _refuse_unused(name: str, **arguments: Any) -> None:
+    takes = {
+        "devices": ("one_device", "mirrored", "central_storage"),
+        "replicas": ("mirrored", "central_storage"),
+        "tpu": ("tpu",),
+    }
+    for argument, value in arguments.items():
+        if value is not None and name not in takes[argument]:
+            raise StrategyError(
+                f"{argument} has no meaning for the strategy {name!r}.",
+                found=f"{argument}={value!r}",
+                fix=f"leave it out, or choose {' or '.join(takes[argument])}",
+                strategy=name,
+                reason="unused-argument",
+            )
+
+
+# ---- on one machine ---------------------------------------------------------------------------------
+
+
+def _default() -> Any:
+    import tensorflow as tf
+
+    return tf.distribute.get_strategy()
+
+
+def _one_device(devices: Sequence[str] | None) -> Any:
+    import tensorflow as tf
+
+    if devices is None:
+        devices = ["GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"]
+    if isinstance(devices, str):
+        devices = [devices]
+    if len(devices) != 1:
+        raise StrategyError(
+            "one_device takes exactly one device.",
+            found=f"devices={list(devices)!r}",
+            fix='devices=["CPU:0"], or strategy("mirrored", devices=...) for several',
+            strategy="one_device",
+            reason="devices",
+        )
+    return tf.distribute.OneDeviceStrategy(_checked("one_device", devices)[0])
+
+
+def _mirrored(devices: list[str] | None) -> Any:
+    import tensorflow as tf
+
+    return tf.distribute.MirroredStrategy(devices)
+
+
+def _central_storage(devices: list[str] | None) -> Any:
+    import tensorflow as tf
+
+    make = tf.distribute.experimental.CentralStorageStrategy
+    return make(compute_devices=devices, parameter_device="/cpu:0") if devices else make()
+
+
+def _local_devices(name: str, devices: Sequence[str] | None, replicas: int | None) -> list[str] | None:
+    """Device names for ``devices`` or ``replicas``; None leaves the choice to TensorFlow."""
+    import tensorflow as tf
+
+    if devices is not None and replicas is not None:
+        raise StrategyError(
+            "Pass devices or replicas, not both.",
+            found=f"devices={list(devices)!r}, replicas={replicas}",
+            strategy=name,
+            reason="devices",
+        )
+    if devices is not None:
+        return _checked(name, [devices] if isinstance(devices, str) else devices)
+    if replicas is None:
+        return None
+    if isinstance(replicas, bool) or int(replicas) != replicas or replicas < 1:
+        raise StrategyError(
+            "replicas is a whole number of at least 1.",
+            found=f"replicas={replicas!r}",
+            strategy=name,
+            reason="replicas",
+        )
+    replicas = int(replicas)
+    gpus = tf.config.list_logical_devices("GPU") if tf.config.list_physical_devices("GPU") else []
+    if len(gpus) >= replicas:
+        return [f"GPU:{index}" for index in range(replicas)]
+    _split_cpu(name, replicas)
+    return [f"CPU:{index}" for index in range(replicas)]
+
+
+def _split_cpu(name: str, count: int) -> None:
+    """Have at least ``count`` logical CPUs, which TensorFlow allows before it has started only."""
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    if len(tf.config.get_logical_device_configuration(cpu) or [None]) >= count:
+        return
+    try:
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+    except RuntimeError as error:
+        raise StrategyError(
+            f"The CPU can't be split into {count} logical devices any more: TensorFlow has started.",
+            fix=_FIRST,
+            strategy=name,
+            reason="already-started",
+        ) from error
+
+
+def _checked(name: str, devices: Sequence[str]) -> list[str]:
+    """The devices as given, or an error that lists those that there are."""
+    import tensorflow as tf
+
+    def canonical(device: str) -> str:
+        spec = tf.DeviceSpec.from_string(device if "/" in device else f"/device:{device}")
+        return f"{spec.device_type or 'CPU'}:{spec.device_index or 0}"
+
+    wanted = {}
+    for device in devices:
+        try:
+            wanted[device] = canonical(device)
+        except (ValueError, TypeError, AttributeError):
+            wanted[device] = str(device)
+    highest = max((int(d.partition(":")[2]) for d in wanted.values() if d.startswith("CPU:")), default=0)
+    if highest:
+        _split_cpu(name, highest + 1)
+    there = [canonical(device.name) for device in tf.config.list_logical_devices()]
+    missing = [device for device, short in wanted.items() if short not in there]
+    if missing:
+        raise StrategyError(
+            "TensorFlow has no such device here.",
+            found=", ".join(repr(device) for device in missing),
+            fix="there are: " + ", ".join(there),
+            strategy=name,
+            reason="no-device",
+        )
+    if len(set(wanted.values())) < len(devices):
+        raise StrategyError(
+            "Each device can be used once.",
+            found=f"devices={list(devices)!r}",
+            strategy=name,
+            reason="devices",
+        )
+    return list(wanted.values())
+
+
+# ---- on several machines ----------------------------------------------------------------------------
+
+
+def _multi_worker_mirrored(communication: str, keras_compat: bool) -> Any:
+    name = "multi_worker_mirrored"
+    if communication not in _COMMUNICATION:
+        raise StrategyError(
+            f"communication is one of {', '.join(_COMMUNICATION)}.",
+            found=repr(communication),
+            strategy=name,
+            reason="communication",
+        )
+    task = _task_in_force(name)
+    if task.type not in ("chief", "worker"):
+        raise StrategyError(
+            "Only chief and worker tasks train under multi_worker_mirrored.",
+            found=f"this is {task.name}",
+            strategy=name,
+            reason="task-type",
+        )
+    if _made:
+        raise StrategyError(
+            "This process has its multi-worker strategy already, and TensorFlow allows no second one.",
+            fix="use the first one, or start a new process for a second job",
+            strategy=name,
+            reason="second-strategy",
+        )
+    import tensorflow as tf
+
+    from . import keras_compat as compat
+
+    if compat.tensorflow_started():
+        raise StrategyError(
+            "TensorFlow has started in this process, so it can't join a cluster any more.",
+            fix=_FIRST,
+            strategy=name,
+            reason="already-started",
+        )
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=getattr(tf.distribute.experimental.CommunicationImplementation, communication.upper())
+    )
+    made = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    _made.append(made)
+    if keras_compat:
+        compat.apply()
+    compat.agree_on_seed(made)
+    return made
+
+
+def _parameter_server() -> Any:
+    name = "parameter_server"
+    task = _task_in_force(name)
+    jobs = task.cluster.jobs
+    if not jobs.get("ps") or not jobs.get("worker") or not jobs.get("chief"):
+        raise StrategyError(
+            "A parameter-server cluster needs at least one chief, one worker and one ps.",
+            found=", ".join(f"{len(tasks)} {job}" for job, tasks in jobs.items()),
+            strategy=name,
+            reason="jobs",
+        )
+    if task.type != "chief":
+        raise StrategyError(
+            "Only the chief of a parameter-server cluster makes the strategy; the others run a server.",
+            found=f"this is {task.name}",
+            strategy=name,
+            reason="task-type",
+        )
+    import tensorflow as tf
+
+    return tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
+
+
+def _task_in_force(name: str) -> Any:
+    from .tf_config import current_task
+
+    task = current_task()
+    if task is None:
+        raise StrategyError(
+            f"{name} needs to know its cluster, and TF_CONFIG is not set.",
+            fix=_LAUNCH,
+            strategy=name,
+            reason="no-tf-config",
+        )
+    return task
+
+
+def _tpu(address: str | None) -> Any:
+    import tensorflow as tf
+
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        return tf.distribute.TPUStrategy(resolver)
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
+        raise StrategyError(
+            "The strategy tpu needs a Cloud TPU that TensorFlow can reach.",
+            found=str(error).partition("\n")[0] or type(error).__name__,
+            fix='run on a TPU VM with tpu="local", or pass the name of a TPU of your project',
+            strategy="tpu",
+            reason="no-tpu",
+        ) from error
+
+
+def is_chief(strategy: Any) -> bool:
+    """Whether this process is the one that prints results and writes files under ``strategy``."""
+    if type(strategy).__module__.partition(".")[0] != "tensorflow":
+        return True
+    from .keras_compat import is_chief
+
+    return is_chief(strategy)
+
+
+def in_cluster(environ: os._Environ[str] | dict[str, str] | None = None) -> bool:
+    """Whether TF_CONFIG names a cluster for this process."""
+    return bool((os.environ if environ is None else environ).get("TF_CONFIG", "").strip())

@@ -1,0 +1,370 @@
+"""Train the MNIST models of :mod:`tfmuster.models`, the same way on one process and on many workers.
+
+Every worker calls :func:`train_mnist` with the same arguments. Under a multi-worker strategy each one
+computes on its own rows of each global batch; only the chief prints and writes files.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import DataError, ModelError
+from .models import Recipe, mnist_model, recipe
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a training gives back.
+
+    Attributes
+    ----------
+    history : dict of str to list of float
+        One value per epoch for ``loss``, ``accuracy`` and, with validation data, ``val_loss`` and
+        ``val_accuracy``: over all workers, the same on each of them.
+    test_accuracy, test_loss : float
+        On the test digits. ``test_accuracy`` is a share between 0 and 1.
+    model : keras.Model
+        The trained model, in this session.
+    model_path : str or None
+        Where the chief saved it.
+    dataset : str
+        What it was trained on, in words.
+    batch_size, global_batch_size, replicas : int
+        Images per replica and step, images per step on all replicas together, number of replicas.
+    seconds : float
+        Wall time of the training itself, without loading data and without the test.
+    """
+
+    history: dict[str, list[float]]
+    test_accuracy: float
+    test_loss: float
+    model: Any = field(repr=False)
+    model_path: str | None
+    dataset: str
+    batch_size: int
+    global_batch_size: int
+    replicas: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the model, ready for JSON."""
+        return {name: value for name, value in vars(self).items() if name != "model"}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The numbers of one training, after defaults."""
+
+    batch_size: int
+    global_batch_size: int
+    epochs: int
+    steps_per_epoch: int
+    validation_rows: int
+    seed: int
+
+
+def train_mnist(
+    model: str = "cnn",
+    *,
+    dataset: str | os.PathLike[str] | None = None,
+    strategy: Any = None,
+    batch_size: int | None = None,
+    epochs: int | None = None,
+    steps_per_epoch: int | None = None,
+    validation_split: float | None = None,
+    shuffle: bool | None = None,
+    optimizer: Any = None,
+    learning_rate: float | None = None,
+    dropout: bool | tuple[float, float] = True,
+    initial_weights: str | None = None,
+    gradient_accumulation_steps: int | None = None,
+    steps_per_execution: int = 1,
+    seed: int = 0,
+    save: str | os.PathLike[str] | None = None,
+    history: str | os.PathLike[str] | None = None,
+    callbacks: Sequence[Any] = (),
+    verbose: int | bool = True,
+) -> TrainingResult:
+    """Train one of the four models on MNIST, or on a data set of the same form.
+
+    Parameters
+    ----------
+    model : {"cnn", "deep_cnn", "mlp", "softmax"}
+        Every argument that is left out has the value of the model's source document
+        (:data:`tfmuster.models.RECIPES`).
+    dataset : str or path, optional
+        ``"mnist"`` or nothing: MNIST, from ``TFMUSTER_MNIST``, Keras's cache or a download;
+        ``"synthetic"``: generated digits; else the path of an ``.npz`` file or a folder of IDX files.
+    strategy : str or tf.distribute.Strategy, optional
+        A name for :func:`tfmuster.strategy`, or a strategy. Without it: ``multi_worker_mirrored`` where
+        TF_CONFIG names a cluster, else none.
+    batch_size : int, optional
+        Images per replica and step. The global batch is this times the number of replicas.
+    epochs : int, optional
+    steps_per_epoch : int, optional
+        Global batches per epoch; 0 for the whole training set.
+    validation_split : float, optional
+        Share of the training set, from its end, that is kept for validation.
+    shuffle : bool, optional
+        Whether each epoch has an order of its own.
+    optimizer, learning_rate, dropout, initial_weights, gradient_accumulation_steps, steps_per_execution
+        See :func:`tfmuster.mnist_model`.
+    seed : int
+        Chooses initial weights, dropout and the order of the images. Two trainings with the same seed,
+        arguments and number of workers end with the same weights.
+    save : path, optional
+        Save the model there (chief only): ``.keras``, ``.h5``, or a folder for a SavedModel.
+    history : path, optional
+        Write the result as JSON there (chief only).
+    callbacks : sequence of keras.callbacks.Callback
+        Run on every worker.
+    verbose : int or bool
+        0 or False: nothing; 1 or True: the chief prints one line per epoch; 2: every worker also says
+        what it reads.
+
+    Returns
+    -------
+    TrainingResult
+
+    Raises
+    ------
+    DataError, ModelError, StrategyError, ClusterError
+        Before anything is trained.
+    """
+    defaults = recipe(model)
+    _check_numbers(batch_size=batch_size, epochs=epochs, steps_per_epoch=steps_per_epoch)
+    from . import datasets
+
+    digits = datasets.load(None if dataset is None else os.fspath(dataset))
+    made = _made_strategy(strategy)
+    replicas = made.num_replicas_in_sync
+    from .strategies import is_chief
+
+    chief = is_chief(made)
+    plan = _plan(
+        defaults, len(digits.x_train), replicas, batch_size, epochs, steps_per_epoch, validation_split, seed
+    )
+    if shuffle is None:
+        shuffle = defaults.shuffle
+    if verbose and chief:
+        _say_plan(model, digits, plan, replicas)
+    if verbose and int(verbose) > 1:
+        _say_shard(made, len(digits.x_train) - plan.validation_rows, plan)
+
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(seed)
+    with made.scope():
+        network = mnist_model(
+            model,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            dropout=dropout,
+            seed=seed,
+            initial_weights=initial_weights,
+            gradient_accumulation_steps=gradient_accumulation_steps,
+            steps_per_execution=steps_per_execution,
+        )
+    train, validation, test = _pipelines(digits, plan, made, shuffle=shuffle, one_hot=defaults.one_hot)
+    begin = time.perf_counter()
+    fitted = network.fit(
+        train,
+        epochs=plan.epochs,
+        steps_per_epoch=plan.steps_per_epoch,
+        validation_data=validation,
+        shuffle=False,  # batches() has shuffled
+        callbacks=[*callbacks, *_reporters(plan, enabled=chief, printing=bool(verbose))],
+        verbose=0,
+    )
+    seconds = time.perf_counter() - begin
+    loss, accuracy = network.evaluate(test, verbose=0)
+
+    from .artifacts import save_model
+
+    saved = save_model(network, save, strategy=made) if save is not None else None
+    result = TrainingResult(
+        history={name: [float(v) for v in values] for name, values in fitted.history.items()},
+        test_accuracy=float(accuracy),
+        test_loss=float(loss),
+        model=network,
+        model_path=str(saved) if saved is not None else None,
+        dataset=digits.describe(),
+        batch_size=plan.batch_size,
+        global_batch_size=plan.global_batch_size,
+        replicas=replicas,
+        seconds=seconds,
+    )
+    if chief:
+        if history is not None:
+            _write_json(Path(history), result.to_dict())
+        if verbose:
+            _say_result(result)
+    return result
+
+
+def _check_numbers(**numbers: Any) -> None:
+    for name, value in numbers.items():
+        least = 0 if name == "steps_per_epoch" else 1
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and (not whole or value < least):
+            raise ModelError(
+                f"{name} is a whole number of at least {least}.",
+                found=f"{name}={value!r}",
+                reason=name.replace("_", "-"),
+            )
+
+
+def _made_strategy(strategy: Any) -> Any:
+    from . import strategies
+
+    if strategy is None:
+        strategy = "multi_worker_mirrored" if strategies.in_cluster() else "default"
+    return strategies.strategy(strategy) if isinstance(strategy, str) else strategy
+
+
+def _plan(
+    defaults: Recipe,
+    rows: int,
+    replicas: int,
+    batch_size: int | None,
+    epochs: int | None,
+    steps_per_epoch: int | None,
+    validation_split: float | None,
+    seed: int,
+) -> _Plan:
+    from .sharding import steps_in_epoch
+
+    per_replica = defaults.batch_size if batch_size is None else batch_size
+    split = defaults.validation_split if validation_split is None else validation_split
+    if not 0 <= split < 1:
+        raise ModelError(
+            "validation_split is at least 0 and less than 1.", found=repr(split), reason="validation-split"
+        )
+    kept = int(rows * split)
+    if rows - kept < 1:
+        raise DataError("No row is left to train on.", found=f"{rows} rows", path=None, reason="empty")
+    steps = defaults.steps_per_epoch if steps_per_epoch is None else steps_per_epoch
+    return _Plan(
+        batch_size=per_replica,
+        global_batch_size=per_replica * replicas,
+        epochs=defaults.epochs if epochs is None else epochs,
+        steps_per_epoch=steps or steps_in_epoch(rows - kept, per_replica * replicas),
+        validation_rows=kept,
+        seed=seed,
+    )
+
+
+def _pipelines(
+    digits: Any, plan: _Plan, strategy: Any, *, shuffle: bool, one_hot: bool
+) -> tuple[Any, Any, Any]:
+    """Training set without end, validation set or None, test set."""
+    from .sharding import batches
+
+    kept = len(digits.x_train) - plan.validation_rows
+    common: dict[str, Any] = {"seed": plan.seed, "strategy": strategy, "one_hot": one_hot}
+    train = batches(
+        digits.x_train[:kept],
+        digits.y_train[:kept],
+        plan.global_batch_size,
+        shuffle=shuffle,
+        repeat=True,
+        **common,
+    )
+    validation = (
+        batches(digits.x_train[kept:], digits.y_train[kept:], plan.global_batch_size, shuffle=False, **common)
+        if plan.validation_rows
+        else None
+    )
+    # Evaluation keeps nothing for gradients, so its batches may be larger.
+    test = batches(
+        digits.x_test,
+        digits.y_test,
+        max(plan.global_batch_size, 256 * (plan.global_batch_size // plan.batch_size)),
+        shuffle=False,
+        **common,
+    )
+    return train, validation, test
+
+
+# ---- what the user sees ---------------------------------------------------------------------------------
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _say_plan(model: str, digits: Any, plan: _Plan, replicas: int) -> None:
+    _say(digits.describe())
+    _say(
+        f"model: {model}; {plan.epochs} epochs of {plan.steps_per_epoch} steps; "
+        f"{plan.batch_size} images per replica x {replicas} = global batch {plan.global_batch_size}"
+    )
+
+
+def _say_shard(strategy: Any, rows: int, plan: _Plan) -> None:
+    from .keras_compat import multi_worker, worker_of
+    from .sharding import shard_description
+
+    worker, workers = worker_of(strategy) if multi_worker(strategy) else (0, 1)
+    local = plan.global_batch_size // plan.batch_size // workers
+    _say(shard_description(rows, plan.global_batch_size, worker, workers, replicas_per_worker=local))
+
+
+def _say_result(result: TrainingResult) -> None:
+    _say(f"test accuracy {result.test_accuracy:.4f}, loss {result.test_loss:.4f}")
+    if result.model_path is not None:
+        _say(f"model saved in {result.model_path}")
+
+
+def _reporters(plan: _Plan, *, enabled: bool, printing: bool) -> Iterable[Any]:
+    """Callbacks that print a line per epoch and append it to the run directory's metrics."""
+    if not enabled:
+        return []
+    import tensorflow as tf
+
+    class Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self._begin = time.perf_counter()
+            self._trained = self._begin
+
+        def on_test_begin(self, logs: Any = None) -> None:
+            self._trained = time.perf_counter()
+
+        def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+            now = time.perf_counter()
+            end = self._trained if self._trained > self._begin else now
+            rate = plan.steps_per_epoch * plan.global_batch_size / max(end - self._begin, 1e-9)
+            values = {name: float(value) for name, value in (logs or {}).items()}
+            _append_metrics({"epoch": epoch + 1, "time": time.time(), "images_per_second": rate, **values})
+            if printing:
+                text = "  ".join(f"{name} {value:.4f}" for name, value in values.items())
+                _say(
+                    f"epoch {epoch + 1}/{plan.epochs}  {text}  {rate:,.0f} images/s  {now - self._begin:.1f} s"
+                )
+
+    return [Reporter()]
+
+
+def _append_metrics(line: Mapping[str, Any]) -> None:
+    """One line in the run directory of the job that this process belongs to, if it belongs to one."""
+    if folder := os.environ.get("TFMUSTER_RUN_DIR"):
+        import orjson
+
+        try:
+            with open(Path(folder) / "metrics.jsonl", "ab") as file:
+                file.write(orjson.dumps(dict(line)) + b"\n")
+        except OSError as error:
+            print(f"can't write the metrics: {error}", file=sys.stderr)
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    import orjson
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
