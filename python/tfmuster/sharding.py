@@ -176,7 +176,9 @@ def _pipeline(
         index = tf.range(begin + start, begin + stop)
         if seed is not None:
             key = tf.stack([tf.constant(seed, tf.int64), epoch + first_epoch])
-            index = tf.random.experimental.index_shuffle(index, key, tf.constant(total - 1, tf.int64))
+            # index_shuffle does not take an empty vector, which a small last batch has for some: add a row.
+            index = tf.concat([index, [tf.constant(0, tf.int64)]], 0)
+            index = tf.random.experimental.index_shuffle(index, key, tf.constant(total - 1, tf.int64))[:-1]
         index = tf.ensure_shape(index, [static_rows])
         labels = tf.gather(y, index)
         data = tf.gather(x, index), tf.one_hot(labels, NUM_CLASSES) if one_hot else labels

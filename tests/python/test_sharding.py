@@ -1,0 +1,179 @@
+"""Which rows each worker reads: the workers' parts, laid end to end, are the batches of one process."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tfmuster.errors import DataError
+from tfmuster.sharding import batches, part_of, shard_description, steps_in_epoch
+
+tf_only = pytest.mark.tensorflow
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 7, 16, 128, 1000])
+@pytest.mark.parametrize("parts", [1, 2, 3, 4, 7])
+def test_parts_cover_every_row_once_and_evenly(rows, parts):
+    spans = [part_of(rows, part, parts) for part in range(parts)]
+    assert [row for start, stop in spans for row in range(start, stop)] == list(range(rows))
+    sizes = [stop - start for start, stop in spans]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_steps_in_epoch():
+    assert steps_in_epoch(100, 10) == 10
+    assert steps_in_epoch(101, 10) == 11
+    assert steps_in_epoch(101, 10, drop_remainder=True) == 10
+
+
+def test_shard_description_says_which_rows():
+    assert shard_description(10_000, 128, worker=1, workers=2) == (
+        "worker 1 of 2 reads rows 64-127 of each global batch of 128, and rows 8-15 of the last one of 16"
+    )
+    assert shard_description(128, 64, worker=0, workers=1) == (
+        "worker 0 of 1 reads rows 0-63 of each global batch of 64"
+    )
+    assert shard_description(65, 64, worker=0, workers=2).endswith("no rows of the last one of 1")
+    assert "rows 32-63 of" in shard_description(64, 64, worker=1, workers=2, replicas_per_worker=2)
+
+
+def digits(rows):
+    """Rows that can be told apart: the row number is in the pixels and (modulo 10) in the label."""
+    x = np.zeros((rows, 28, 28), np.uint8)
+    x[:, 0, 0], x[:, 0, 1] = np.arange(rows) % 256, np.arange(rows) // 256
+    return x, (np.arange(rows) % 10).astype(np.uint8)
+
+
+def row_numbers(x):
+    return x[:, 0, 0].astype(int) + 256 * x[:, 0, 1].astype(int)
+
+
+def elements(dataset):
+    return [(x.numpy(), y.numpy()) for x, y in dataset]
+
+
+def worker_parts(x, y, global_batch, workers, local_replicas=1, **options):
+    """What each worker's pipeline yields, as ``batches`` builds it under MultiWorkerMirroredStrategy."""
+    import tensorflow as tf
+
+    class Strategy(tf.distribute.MultiWorkerMirroredStrategy):
+        num_replicas_in_sync = workers * local_replicas
+
+        def __init__(self, worker):
+            self.worker = worker
+
+        def distribute_datasets_from_function(self, function, options=None):
+            return function(
+                tf.distribute.InputContext(
+                    num_input_pipelines=workers,
+                    input_pipeline_id=self.worker,
+                    num_replicas_in_sync=workers * local_replicas,
+                )
+            )
+
+    return [
+        elements(batches(x, y, global_batch, strategy=Strategy(worker), **options))
+        for worker in range(workers)
+    ]
+
+
+@tf_only
+@pytest.mark.parametrize("rows", [96, 100, 97])
+@pytest.mark.parametrize("workers,local_replicas", [(1, 1), (2, 1), (4, 1), (2, 2)])
+@pytest.mark.parametrize("options", [{}, {"one_hot": True}, {"drop_remainder": True}, {"shuffle": False}])
+def test_parts_make_up_the_batches_of_one_process(rows, workers, local_replicas, options):
+    x, y = digits(rows)
+    options = {"seed": 5, "repeat": True, "steps": 17, **options}
+    alone = elements(batches(x, y, 12, **options))
+    parts = worker_parts(x, y, 12, workers, local_replicas, **options)
+    assert len(alone) == 17
+    for step, (images, labels) in enumerate(alone):
+        mine = [part[step * local_replicas + i] for part in parts for i in range(local_replicas)]
+        sizes = [len(image) for image, _ in mine]
+        assert max(sizes) - min(sizes) <= 1
+        assert np.concatenate([image for image, _ in mine]).tobytes() == images.tobytes()
+        assert np.concatenate([label for _, label in mine]).tobytes() == labels.tobytes()
+
+
+@tf_only
+@pytest.mark.parametrize("rows,batch", [(1000, 64), (1000, 100), (7, 64), (1, 1), (60_000, 1024)])
+def test_each_epoch_is_a_permutation_of_its_own(rows, batch):
+    x, y = digits(rows)
+    steps = steps_in_epoch(rows, batch)
+    seen = elements(batches(x, y, batch, seed=3, repeat=True, steps=2 * steps))
+    first, second = (
+        np.concatenate([row_numbers(image) for image, _ in seen[i * steps : (i + 1) * steps]]) for i in (0, 1)
+    )
+    assert sorted(first) == sorted(second) == list(range(rows))
+    if rows > 7:
+        assert (first == second).mean() < 0.02
+        assert (first == np.arange(rows)).mean() < 0.02
+    labels = np.concatenate([label for _, label in seen[:steps]])
+    np.testing.assert_array_equal(labels, first % 10)
+
+
+@tf_only
+def test_a_shuffled_batch_is_drawn_from_everywhere():
+    x, y = digits(10_000)
+    means = [row_numbers(image).mean() for image, _ in elements(batches(x, y, 100, seed=0))]
+    # The mean of 100 rows drawn from 0..9999 has a standard deviation of 287.
+    assert abs(np.mean(means) - 4999.5) < 1e-6
+    assert 200 < np.std(means) < 380
+
+
+@tf_only
+def test_order_comes_from_seed_and_epoch_alone():
+    x, y = digits(50)
+
+    def order(**options):
+        return [row_numbers(image).tolist() for image, _ in elements(batches(x, y, 20, **options))]
+
+    assert order(seed=1) == order(seed=1)
+    assert order(seed=1) != order(seed=2)
+    two_epochs = order(seed=1, repeat=True, steps=6)
+    assert two_epochs[:3] == order(seed=1)
+    assert two_epochs[3:] == order(seed=1, first_epoch=1)
+    dataset = batches(x, y, 20, seed=1, repeat=True)
+    next(iter(dataset))
+    assert row_numbers(next(iter(dataset))[0].numpy()).tolist() == two_epochs[0]
+
+
+@tf_only
+def test_types_and_cardinality():
+    import tensorflow as tf
+
+    x, y = digits(100)
+    assert batches(x, y, 30, seed=0).cardinality().numpy() == 4
+    assert batches(x, y, 30, seed=0, drop_remainder=True).cardinality().numpy() == 3
+    assert batches(x, y, 30, seed=0, steps=2).cardinality().numpy() == 2
+    assert batches(x, y, 30, seed=0, repeat=True).cardinality().numpy() == tf.data.INFINITE_CARDINALITY
+    images, labels = batches(x, y, 25, seed=0).element_spec
+    assert (images.dtype, images.shape) == (tf.uint8, (25, 28, 28))
+    assert (labels.dtype, labels.shape) == (tf.uint8, (25,))
+    images, labels = batches(x, y, 30, seed=0, one_hot=True).element_spec
+    assert images.shape.as_list() == [None, 28, 28]
+    assert (labels.dtype, labels.shape.as_list()) == (tf.float32, [None, 10])
+
+
+@tf_only
+@pytest.mark.parametrize(
+    "rows,labels,batch,options,reason",
+    [
+        (10, 9, 5, {}, "lengths-differ"),
+        (0, 0, 5, {}, "empty"),
+        (10, 10, 0, {}, "batch-size"),
+        (10, 10, 11, {"drop_remainder": True}, "batch-size"),
+    ],
+)
+def test_unusable_input_is_refused(rows, labels, batch, options, reason):
+    x, y = digits(rows)[0], digits(labels)[1]
+    with pytest.raises(DataError) as caught:
+        batches(x, y, batch, seed=0, **options)
+    assert caught.value.fields["reason"] == reason
+
+
+@tf_only
+def test_global_batch_must_divide_over_the_replicas():
+    with pytest.raises(DataError, match="multiple of the number of replicas, 2") as caught:
+        worker_parts(*digits(10), 5, workers=2, seed=0)
+    assert caught.value.fields["reason"] == "batch-size"
