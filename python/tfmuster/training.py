@@ -107,6 +107,7 @@ def train_mnist(
     batch_size : int, optional
         Images per replica and step. The global batch is this times the number of replicas.
     epochs : int, optional
+        How often to go through ``steps_per_epoch`` steps.
     steps_per_epoch : int, optional
         Global batches per epoch; 0 for the whole training set.
     validation_split : float, optional
@@ -148,7 +149,14 @@ def train_mnist(
 
     chief = is_chief(made)
     plan = _plan(
-        defaults, len(digits.x_train), replicas, batch_size, epochs, steps_per_epoch, validation_split, seed
+        defaults,
+        len(digits.x_train),
+        replicas,
+        batch_size=batch_size,
+        epochs=epochs,
+        steps_per_epoch=steps_per_epoch,
+        validation_split=validation_split,
+        seed=seed,
     )
     if shuffle is None:
         shuffle = defaults.shuffle
@@ -232,6 +240,7 @@ def _plan(
     defaults: Recipe,
     rows: int,
     replicas: int,
+    *,
     batch_size: int | None,
     epochs: int | None,
     steps_per_epoch: int | None,
@@ -344,9 +353,8 @@ def _reporters(plan: _Plan, *, enabled: bool, printing: bool) -> Iterable[Any]:
             _append_metrics({"epoch": epoch + 1, "time": time.time(), "images_per_second": rate, **values})
             if printing:
                 text = "  ".join(f"{name} {value:.4f}" for name, value in values.items())
-                _say(
-                    f"epoch {epoch + 1}/{plan.epochs}  {text}  {rate:,.0f} images/s  {now - self._begin:.1f} s"
-                )
+                speed = f"{rate:,.0f} images/s  {now - self._begin:.1f} s"
+                _say(f"epoch {epoch + 1}/{plan.epochs}  {text}  {speed}")
 
     return [Reporter()]
 

@@ -1,0 +1,185 @@
+"""One execution of ``fit`` or ``evaluate``: some steps on this worker's rows, then one all-reduce."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..errors import StrategyError
+from ..sharding import Part, part_of
+from .workers import worker_of
+
+_scale = threading.local()
+
+
+def current_loss_share() -> Any:
+    """The share of the global batch's rows that this worker trains on; None if it is not known."""
+    return getattr(_scale, "share", None)
+
+
+def cut(batch: Any, worker: int, workers: int) -> Part:
+    """The rows of one worker out of a global batch."""
+    import tensorflow as tf
+
+    rows = tf.shape(next(t for t in tf.nest.flatten(batch) if t is not None), out_type=tf.int64)[0]
+    start, stop = part_of(rows, worker, workers)
+    return Part(tf.nest.map_structure(lambda t: t if t is None else t[start:stop], batch), rows)
+
+
+@contextlib.contextmanager
+def _loss_share(share: Any) -> Iterator[None]:
+    """Within: a loss counts by ``share``, the rows of this worker over those of the global batch."""
+    _scale.share = share
+    try:
+        yield
+    finally:
+        _scale.share = None
+
+
+def _moving_statistics(model: Any) -> list[Any]:
+    """Weights that layers update outside of the optimizer, e.g. BatchNormalization's moving mean."""
+    return [
+        variable
+        for layer in model._flatten_layers()
+        for variable in getattr(layer, "_non_trainable_variables", [])
+        if "float" in str(variable.dtype)
+    ]
+
+
+def _pack(tensors: list[Any]) -> Any:
+    import tensorflow as tf
+
+    return tf.concat([tf.reshape(tf.cast(t, tf.float32), [-1]) for t in tensors], axis=0)
+
+
+def _unpack(packed: Any, like: list[Any]) -> list[Any]:
+    import tensorflow as tf
+
+    parts = tf.split(packed, [tf.size(t) for t in like])
+    return [tf.cast(tf.reshape(part, tf.shape(t)), t.dtype) for part, t in zip(parts, like, strict=True)]
+
+
+def _all_reduce_mean(tensors: list[Any]) -> list[Any]:
+    """The mean over the workers of each tensor, by one collective. To be called in a replica's context."""
+    import tensorflow as tf
+
+    if not tensors:
+        return []
+    context = tf.distribute.get_replica_context()
+    return _unpack(context.all_reduce(tf.distribute.ReduceOp.MEAN, _pack(tensors)), tensors)
+
+
+def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What ``fit`` and ``evaluate`` call: run ``steps_per_execution`` steps of an iterator, return logs."""
+    import tensorflow as tf
+
+    strategy = trainer.distribute_strategy
+    if trainer.jit_compile:
+        raise StrategyError(
+            "jit_compile=True does not work on several workers: XLA has no collectives for CPUs.",
+            fix="compile(..., jit_compile=False)",
+            strategy="multi_worker_mirrored",
+            reason="jit-compile",
+        )
+    # Without this, a gradient's all-reduce can't stand in a branch (gradient accumulation) or a loop.
+    strategy.extended._use_merge_call = lambda: False
+
+    def absent_to_none(data: Any) -> Any:
+        return tf.nest.map_structure(lambda t: None if isinstance(t, tf.experimental.Optional) else t, data)
+
+    def replica_step(part: Any) -> Any:
+        if not isinstance(part, Part):
+            return step(absent_to_none(part))
+        data = absent_to_none(part.data)
+        rows = tf.shape(next(t for t in tf.nest.flatten(data) if t is not None), out_type=tf.int64)[0]
+        statistics = _moving_statistics(trainer)
+        before = [tf.identity(v.value) for v in statistics]
+        with _loss_share(tf.cast(rows, tf.float32) / tf.cast(part.global_rows, tf.float32)):
+            outputs = step(data)
+        # A worker without rows has nothing to say about the statistics of this batch.
+        for variable, old in zip(statistics, before, strict=True):
+            variable.assign(tf.where(rows > 0, variable.value, old))
+        return outputs
+
+    def agree(outputs: Any, before: list[Any]) -> Any:
+        """The means of the workers' logs; statistics move by the mean of the workers' moves."""
+        statistics = _moving_statistics(trainer)
+        moves = [v.value - old for v, old in zip(statistics, before, strict=True)]
+        logs = [tf.convert_to_tensor(t) for t in tf.nest.flatten(outputs)]
+        means = _all_reduce_mean(logs + moves)
+        for variable, old, move in zip(statistics, before, means[len(logs) :], strict=True):
+            variable.assign(old + move)
+        return tf.nest.pack_sequence_as(outputs, means[: len(logs)])
+
+    def several(iterator: Any, first: Any) -> Any:
+        """Steps until ``steps_per_execution`` or the end of the data, as one loop of the graph."""
+        outputs = tf.experimental.Optional.empty(None)
+        start = outputs
+
+        def body(done: Any, _: Any, following: Any) -> Any:
+            latest = tf.experimental.Optional.from_value(
+                strategy.run(replica_step, args=(following.get_value(),))
+            )
+            # The loop's first value must have the type that only tracing the body tells.
+            start._element_spec = latest.element_spec
+            following = tf.cond(
+                done + 1 < trainer.steps_per_execution,
+                iterator.get_next_as_optional,
+                lambda: following,
+            )
+            return done + 1, latest, following
+
+        def more(done: Any, _: Any, following: Any) -> Any:
+            return tf.logical_and(done < trainer.steps_per_execution, following.has_value())
+
+        _, outputs, _ = tf.while_loop(more, body, (tf.constant(0), outputs, first))
+        outputs._element_spec = start._element_spec
+        return outputs.get_value()
+
+    def finish(run: Callable[[], Any]) -> Any:
+        before = strategy.run(lambda: [tf.identity(v.value) for v in _moving_statistics(trainer)])
+        return strategy.run(agree, args=(run(), before))
+
+    @tf.autograph.experimental.do_not_convert
+    def execution(iterator: Any) -> Any:
+        first = iterator.get_next_as_optional()
+        spec: list[Any] = []
+
+        def run() -> Any:
+            if trainer.steps_per_execution == 1:
+                return strategy.run(replica_step, args=(first.get_value(),))
+            return several(iterator, first)
+
+        def train() -> Any:
+            outputs = tf.experimental.Optional.from_value(finish(run))
+            spec.append(outputs.element_spec)
+            return outputs
+
+        def end() -> Any:
+            return tf.experimental.Optional.empty(spec[0] if spec else tf.TensorSpec([]))
+
+        return tf.cond(first.has_value(), train, end)
+
+    @tf.autograph.experimental.do_not_convert
+    def on_batch(part: Part) -> Any:
+        return finish(lambda: strategy.run(replica_step, args=(part,)))
+
+    if not trainer.run_eagerly:
+        execution = tf.function(execution, reduce_retracing=True)
+        on_batch = tf.function(on_batch, reduce_retracing=True)
+
+    def function(iterator: Any) -> Any:
+        if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
+            batch = tf.nest.map_structure(
+                lambda t: t if t is None else tf.convert_to_tensor(t), next(iter(iterator))
+            )
+            logs = on_batch(cut(batch, *worker_of(strategy)))
+            return trainer._get_metrics_result_or_logs(logs)
+        outputs = execution(iterator)
+        if not outputs.has_value():
+            raise StopIteration
+        return outputs.get_value()
+
+    return function

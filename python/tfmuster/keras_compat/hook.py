@@ -1,0 +1,68 @@
+"""Repairs for programs that never heard of tfmuster: made when they import TensorFlow and Keras."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def install_import_hook(*, keras: bool = True) -> None:
+    """Prepare what is imported later in this process.
+
+    After ``import tensorflow``, a ``MultiWorkerMirroredStrategy`` waits for all workers by the rendezvous
+    before it binds a port, and its workers agree on a seed. After ``import keras``, Keras is repaired, unless
+    ``keras`` is False. What has been imported already is seen to at once.
+    """
+    from . import apply
+
+    after = {"tensorflow": _watch_strategy}
+    if keras:
+        after["keras"] = apply
+    for name in [name for name in after if name in sys.modules]:
+        after.pop(name)()
+    if after:
+        sys.meta_path.insert(0, _AfterImport(after))
+
+
+class _AfterImport:
+    """A finder that leaves importing to the others, and calls a function after certain modules."""
+
+    def __init__(self, after: dict[str, Callable[[], None]]) -> None:
+        self._after = after
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        then = self._after.pop(name, None)
+        if then is None:
+            return None
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            execute(module)
+            then()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _watch_strategy() -> None:
+    """Give a plain ``tf.distribute.MultiWorkerMirroredStrategy()`` what :func:`tfmuster.strategy` gives."""
+    from tensorflow.python.distribute import collective_all_reduce_strategy
+
+    from .workers import agree_on_seed, multi_worker
+
+    made = collective_all_reduce_strategy.CollectiveAllReduceStrategy
+    stock = made.__init__
+
+    @functools.wraps(stock)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        if multi_worker(self):
+            agree_on_seed(self)
+
+    made.__init__ = init

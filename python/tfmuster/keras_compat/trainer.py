@@ -1,0 +1,136 @@
+"""Keras's TensorFlow trainer, its epoch iterator and its loss scaling, for several workers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..sharding import Part
+from .execution import current_loss_share, cut, make_function
+from .workers import agree_on_seed, multi_worker, worker_of
+
+
+def _local_dataset(dataset: Any, strategy: Any) -> Any:
+    """Parts of the global batches of ``dataset`` for this worker; or the data set, distributed by TensorFlow.
+
+    A data set with the auto-shard policies ``OFF`` or ``FILE`` is not the same on every worker, and a worker
+    with several devices needs values per replica: both keep TensorFlow's own distributed iterator.
+    """
+    import tensorflow as tf
+
+    if isinstance(dataset, tf.distribute.DistributedDataset):
+        return dataset
+    worker, workers = worker_of(strategy)
+    if (parts := getattr(dataset, "tfmuster_parts", None)) is not None:
+        return parts(worker, workers)
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    by_position = policy in (
+        tf.data.experimental.AutoShardPolicy.DATA,
+        tf.data.experimental.AutoShardPolicy.AUTO,
+    )
+    if not by_position or len(strategy.extended.worker_devices) > 1:
+        return strategy.experimental_distribute_dataset(dataset)
+    parts = dataset.map(
+        lambda *batch: cut(batch if len(batch) > 1 else batch[0], worker, workers),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    return parts.prefetch(tf.data.AUTOTUNE)
+
+
+def _as_spec(spec: Any) -> Any:
+    """What one replica sees of ``spec``: a tensor's spec, or None for an absent value."""
+    import tensorflow as tf
+
+    values = getattr(spec, "_value_specs", None)
+    if values is not None:
+        return values[0]
+    return spec if isinstance(spec, tf.TypeSpec) and hasattr(spec, "shape") else None
+
+
+def patch_trainer(module: Any) -> None:
+    """Replace what the trainer does under several workers; hand everything else to Keras."""
+    trainer, epochs = module.TensorFlowTrainer, module.TFEpochIterator
+    stock_build, stock_init = trainer._maybe_symbolic_build, epochs.__init__
+
+    @functools.wraps(stock_init)
+    def init(self: Any, distribute_strategy: Any = None, *args: Any, **kwargs: Any) -> None:
+        if not multi_worker(distribute_strategy):
+            stock_init(self, distribute_strategy, *args, **kwargs)
+            return
+        agree_on_seed(distribute_strategy)
+        super(epochs, self).__init__(*args, **kwargs)
+        self._distribute_strategy = distribute_strategy
+        self._distributed_dataset = _local_dataset(self.data_adapter.get_tf_dataset(), distribute_strategy)
+
+    @functools.wraps(stock_build)
+    def symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+        import tensorflow as tf
+
+        if iterator is None or not multi_worker(self._distribute_strategy):
+            stock_build(self, iterator=iterator, data_batch=data_batch)
+            return
+        spec = iterator._distributed_dataset.element_spec
+        spec = tf.nest.map_structure(_as_spec, spec.data if isinstance(spec, Part) else spec)
+        with self.distribute_strategy.scope():
+            self._symbolic_build(data_batch=spec)
+
+    def maker(stock: Callable[..., Any], function: str, step: str) -> Callable[..., Any]:
+        @functools.wraps(stock)
+        def make(self: Any, force: bool = False) -> Any:
+            if not multi_worker(self._distribute_strategy):
+                return stock(self, force=force)
+            if getattr(self, function) is None or force:
+                setattr(self, function, make_function(self, getattr(self, step)))
+            return getattr(self, function)
+
+        return make
+
+    stock_predict = trainer.make_predict_function
+
+    @functools.wraps(stock_predict)
+    def make_predict(self: Any, force: bool = False) -> Any:
+        if multi_worker(self._distribute_strategy) and (self.predict_function is None or force):
+            stock_predict(self, force=True)
+            stock, worker = self.predict_function, worker_of(self.distribute_strategy)
+
+            def parts(data: list[Any]) -> Any:
+                return stock([d.data if isinstance(d, Part) else cut(d, *worker).data for d in data])
+
+            self.predict_function = parts
+            return parts
+        return stock_predict(self, force=force)
+
+    epochs.__init__ = init
+    trainer._maybe_symbolic_build = symbolic_build
+    trainer.make_train_function = maker(trainer.make_train_function, "train_function", "train_step")
+    trainer.make_test_function = maker(trainer.make_test_function, "test_function", "test_step")
+    trainer.make_predict_function = make_predict
+
+
+def patch_loss(module: Any) -> None:
+    """Scale losses by a worker's share of the rows where it is known."""
+    stock_scale, stock_unscale = module.scale_loss_for_distribution, module.unscale_loss_for_distribution
+
+    @functools.wraps(stock_scale)
+    def scale(value: Any) -> Any:
+        import tensorflow as tf
+
+        share = current_loss_share()
+        if share is None:
+            return stock_scale(value)
+        # The mean over no rows is not a number; it counts for nothing.
+        share = tf.cast(share, value.dtype)
+        return tf.where(share > 0, value * share, tf.zeros_like(value))
+
+    @functools.wraps(stock_unscale)
+    def unscale(value: Any) -> Any:
+        import tensorflow as tf
+
+        share = current_loss_share()
+        if share is None:
+            return stock_unscale(value)
+        return tf.math.divide_no_nan(value, tf.cast(share, value.dtype))
+
+    module.scale_loss_for_distribution = scale
+    module.unscale_loss_for_distribution = unscale
