@@ -1,0 +1,171 @@
+"""The rules for one address, and when two addresses are the same.
+
+An address is ``host:port``, where the host is a DNS name, an IPv4 address or an ``[IPv6]`` address.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: 253 characters of host name (RFC 1035), brackets, colon and port, with room to spare.
+LONGEST_ADDRESS = 270
+
+# Underscores are no part of RFC 1123 host names, but container names have them, and resolvers accept them.
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_NAME = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}\.?", re.ASCII)
+# A last label of digits only is never a name: resolvers read it as (odd forms of) IPv4.
+_LIKE_IPV4 = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9a-fA-F]*)\.?", re.ASCII)
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}", re.ASCII)
+_PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_BLANK = re.compile(r"\s")
+_SHELL = re.compile(r"[`$&|;<>(){}!\"'\\*?~#^%=]")
+# The usual address, in one go: ten thousand of them have to pass in milliseconds.
+_USUAL = re.compile(
+    r"([a-z](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)*):([1-9][0-9]{0,3})"
+)
+
+_LOOPBACK_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"}
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host (without brackets) and port of a valid address.
+
+    >>> split_address("[::1]:2222")
+    ('::1', 2222)
+    """
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def address_problems(text: str) -> Iterator[str]:
+    """The codes of everything that is wrong with one address; nothing for a good one."""
+    usual = _USUAL.fullmatch(text)
+    if usual and len(text) <= 200:
+        return
+    if not text.strip():
+        yield "blank-in-address" if text else "empty-address"
+        return
+    if len(text) > LONGEST_ADDRESS:
+        yield "address-too-long"
+        return
+    bad_characters = list(_bad_characters(text))
+    yield from bad_characters
+    if "several-addresses" in bad_characters:
+        return
+    scheme, found, rest = text.rpartition("://")
+    if found:
+        yield "scheme-in-address"
+    user, found, rest = rest.rpartition("@")
+    if found:
+        yield "user-in-address"
+    rest, found, path = rest.partition("/")
+    if found:
+        yield "path-in-address"
+    host, port, problem = _split(rest)
+    if problem:
+        yield problem
+        return
+    if not bad_characters:
+        problem = _host_problem(host)
+        if problem:
+            yield problem
+    problem = _port_problem(port)
+    if problem and not (bad_characters and problem == "port-not-a-number"):
+        yield problem
+
+
+def _bad_characters(text: str) -> Iterator[str]:
+    if "," in text:
+        yield "several-addresses"
+    if _CONTROL.search(text):
+        yield "control-character"
+    if _BLANK.search(_CONTROL.sub("", text)):
+        yield "blank-in-address"
+    if not text.isascii() and any(c > "\x9f" and not c.isspace() for c in text):
+        yield "not-ascii"
+    if _SHELL.search(text):
+        yield "shell-character"
+
+
+def _split(text: str) -> tuple[str, str | None, str | None]:
+    """Host (brackets kept), port or None, and a problem that makes the rest meaningless."""
+    if text.startswith("["):
+        inside, closed, after = text.partition("]")
+        if not closed or (after and not after.startswith(":")):
+            return text, None, "ipv6-invalid"
+        return inside + "]", after[1:] or None, None
+    if text.count(":") > 1:
+        bare = _ipv6(text) or _ipv6(text.rpartition(":")[0])
+        return text, None, "ipv6-without-brackets" if bare else "too-many-colons"
+    host, _, port = text.partition(":")
+    return host, port or None, None
+
+
+def _host_problem(host: str) -> str | None:
+    if not host or host == "[]":
+        return "host-empty"
+    if host.startswith("["):
+        packed = _ipv6(host[1:-1])
+        if packed is None:
+            return "ipv6-invalid"
+        return None if any(packed) else "wildcard-host"
+    if _LIKE_IPV4.fullmatch(host):
+        if not _IPV4.fullmatch(host):
+            return "ipv4-invalid"
+        return "wildcard-host" if host == "0.0.0.0" else None
+    return None if _NAME.fullmatch(host) and len(host.rstrip(".")) <= 253 else "host-invalid"
+
+
+def _port_problem(port: str | None) -> str | None:
+    if port is None:
+        return "port-missing"
+    if not (port.isascii() and port.isdigit()):
+        return "port-not-a-number"
+    if not port.strip("0"):
+        return "port-zero"
+    if not _PORT.fullmatch(port):
+        return "port-not-a-number" if port.startswith("0") else "port-too-large"
+    return "port-too-large" if int(port) > 65535 else None
+
+
+def _ipv6(text: str) -> bytes | None:
+    # A zone (fe80::1%eth0) means something on one machine only; inet_pton refuses it, and so should we.
+    import socket
+
+    try:
+        return socket.inet_pton(socket.AF_INET6, text)
+    except (OSError, ValueError):
+        return None
+
+
+def host_key(host: str) -> str:
+    """A text that is equal for two spellings of one host; ``localhost`` for every loopback address.
+
+    TensorFlow listens on all interfaces, so 127.0.0.1 and 127.0.0.2 can't share a port either.
+    """
+    host = host.lower().rstrip(".")
+    if ":" in host:
+        packed = _ipv6(host) or b""
+        mapped = packed[:12] == bytes(10) + b"\xff\xff"
+        if mapped:
+            host = ".".join(str(octet) for octet in packed[12:])
+        elif packed == bytes(15) + b"\x01":
+            return "localhost"
+        else:
+            return packed.hex()
+    if host in _LOOPBACK_NAMES or host.endswith(".localhost"):
+        return "localhost"
+    if host.startswith("127.") and _IPV4.fullmatch(host):
+        return "localhost"
+    return host
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only the machine itself can reach this valid address."""
+    return host_key(split_address(address)[0]) == "localhost"

@@ -1,0 +1,73 @@
+"""The command line. This file only registers the verbs; each lives in a file of its own, loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from .. import __version__
+from ..errors import EXIT_DONE, EXIT_INTERRUPTED, TfmusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Verb: module of this package that has it as ``command``, and its line in the help.
+_VERBS = {
+    "config": ("config", "Print the TF_CONFIG of one task, or of all."),
+    "check": ("check", "Check a cluster description; every finding at once."),
+}
+
+
+class _Verbs(click.Group):
+    """Knows the verbs by name, so that ``tfmuster config`` doesn't pay for what ``tfmuster train`` imports."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _VERBS:
+            return None
+        module = importlib.import_module(f"{__name__}.{_VERBS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, line) for verb, (_, line) in _VERBS.items()])
+
+
+@click.group(
+    cls=_Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done; 1 a worker failed; 2 bad usage, cluster or input; 3 not everyone arrived in "
+    "time; 130 interrupted.",
+)
+@click.version_option(__version__, prog_name="tfmuster", message="%(prog)s %(version)s")
+def cli() -> None:
+    """TensorFlow on several machines, without knowing what TF_CONFIG is."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code, which is what the verb returns, 0 if that is nothing.
+
+    Errors that tfmuster raises on purpose become text on standard error; others keep their traceback, because
+    they are defects.
+    """
+    try:
+        result = cli.main(args=argv, prog_name="tfmuster", standalone_mode=False)
+    except TfmusterError as error:
+        click.echo(f"Error: {error}", err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; the interpreter's last flush must not complain either.
+        sys.stdout = None  # type: ignore[assignment]
+        return EXIT_DONE
+    return result if isinstance(result, int) else EXIT_DONE

@@ -1,0 +1,53 @@
+"""``tfmuster check``: every finding about a cluster description, at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..errors import EXIT_DONE, EXIT_USAGE
+from .cluster_options import as_index, cluster_options
+
+
+@click.command("check")
+@cluster_options
+@click.option("--connect", is_flag=True, help="Try to reach every address, too.")
+@click.option(
+    "--timeout", default=3.0, show_default=True, metavar="SECONDS", help="How long to wait for an address."
+)
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+def command(
+    *,
+    cluster_file: str | None,
+    task_type: str | None,
+    task_index: str | None,
+    connect: bool,
+    timeout: float,
+    as_json: bool,
+    **addresses: Any,
+) -> int:
+    """Check a cluster description; exits with 2 if there is an error in it.
+
+    \b
+    tfmuster check --cluster cluster.json
+    tfmuster check --worker a:2222 --worker b:2222 --connect
+    TF_CONFIG='{...}' tfmuster check
+    """
+    from ..check import check_cluster
+
+    report = check_cluster(
+        cluster_file,
+        type=task_type,
+        index=as_index(task_index),  # type: ignore[arg-type]  # a wrong text is for the check to report
+        connect=connect,
+        timeout=timeout,
+        **addresses,
+    )
+    if as_json:
+        import orjson
+
+        click.echo(orjson.dumps(report.to_dict(), option=orjson.OPT_INDENT_2))
+    else:
+        click.echo(str(report))
+    return EXIT_DONE if report.ok else EXIT_USAGE

@@ -1,0 +1,73 @@
+"""``tfmuster config``: print TF_CONFIG."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import ClusterError
+from ..tf_config import tf_config_texts
+from .cluster_options import cluster_options, read_cluster
+
+if TYPE_CHECKING:
+    from ..cluster import Task
+
+
+def _shell(text: str) -> str:
+    import shlex
+
+    return f"export TF_CONFIG={shlex.quote(text)}"
+
+
+def _r(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"Sys.setenv(TF_CONFIG = '{escaped}')"
+
+
+def _dotenv(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"TF_CONFIG='{escaped}'"
+
+
+_FORMATS = {"json": str, "shell": _shell, "r": _r, "dotenv": _dotenv}
+
+
+@click.command("config")
+@cluster_options
+@click.option("--all", "all_tasks", is_flag=True, help="Every task of the cluster, one after the other.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(_FORMATS)),
+    default="json",
+    show_default=True,
+    help="json; an export line for a shell; a Sys.setenv call for R; a line for a .env file.",
+)
+@click.option("--pretty", is_flag=True, help="Indented JSON.")
+def command(*, all_tasks: bool, form: str, pretty: bool, **cluster_arguments: Any) -> None:
+    """Print the TF_CONFIG of one task, or of all.
+
+    \b
+    tfmuster config --worker a:2222 --worker b:2222 --type worker --index 1
+    eval "$(tfmuster config --cluster cluster.json --type worker --index 0 --format shell)"
+    """
+    if all_tasks and (cluster_arguments["task_type"] or cluster_arguments["task_index"]):
+        raise click.UsageError("Give either --all, or --type and --index.")
+    cluster, task = read_cluster(**cluster_arguments)
+    if all_tasks:
+        tasks: tuple[Task, ...] = cluster.tasks()
+    elif task:
+        tasks = (task,)
+    else:
+        raise ClusterError(
+            "This needs to know which task to print.", fix="add --type and --index, or --all", findings=[]
+        )
+    write = _FORMATS[form]
+    lines = []
+    for each, text in zip(tasks, tf_config_texts(tasks, pretty=pretty), strict=True):
+        # JSON has no comments; the other forms would not show which line is for whom.
+        if all_tasks and form != "json":
+            lines.append(f"# {each}")
+        lines.append(write(text))
+    click.echo("\n".join(lines))

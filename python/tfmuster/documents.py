@@ -1,0 +1,201 @@
+"""Reading cluster documents, JSON or YAML, from anywhere: bounded in size, depth and time, and never a surprise."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from .findings import Findings
+
+#: Bytes; far more than the largest cluster needs.
+LARGEST_DOCUMENT = 64 * 1024 * 1024
+#: Bytes; YAML is read event by event, which is slower, and written by people, which is shorter.
+LARGEST_YAML = 4 * 1024 * 1024
+_DEEPEST = 64
+
+_KEY_END = re.compile(r'"\s*:')
+_WHOLE = re.compile(r"[-+]?[0-9]{1,18}", re.ASCII)
+_FLOAT = re.compile(r"[-+]?[0-9]*\.[0-9]+", re.ASCII)
+_YAML_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
+
+
+def read_document(path: str | PathLike[str], found: Findings) -> Any:
+    """The content of a JSON file, or a YAML file if its name or its first character says so.
+
+    ``-`` is the standard input. Returns None, with an error in ``found``, if there is no usable content.
+    """
+    name = str(path)
+    try:
+        if name == "-":
+            import sys
+
+            data = sys.stdin.buffer.read(LARGEST_DOCUMENT + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(LARGEST_DOCUMENT + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        found.note("file-unreadable", "file", name, message=f"the cluster file can't be read: {reason}")
+        return None
+    kind = PurePath(name).suffix.lower()
+    return parse_document(data, found, yaml={".json": False, ".yaml": True, ".yml": True}.get(kind))
+
+
+def parse_document(data: bytes | str, found: Findings, *, yaml: bool | None = False) -> Any:
+    """The content of a JSON or YAML text; ``yaml=None`` decides by the first character.
+
+    Returns None, with an error in ``found``, if there is no usable content.
+    """
+    if len(data) > LARGEST_DOCUMENT:
+        found.note("document-too-large", "document", f"over {LARGEST_DOCUMENT >> 20} MiB")
+        return None
+    text = _decode(data, found)
+    if text is None:
+        return None
+    if yaml is None:
+        yaml = not text.lstrip().startswith(("{", "["))
+    return _parse_yaml(text, found) if yaml else _parse_json(text, found)
+
+
+def _decode(data: bytes | str, found: Findings) -> str | None:
+    try:
+        # Windows editors put a byte order mark before UTF-8.
+        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data.removeprefix("\ufeff")
+        text.encode()  # a lone surrogate: how Python shows bytes of the environment that are not UTF-8
+    except UnicodeDecodeError as error:
+        found.note("not-utf8", f"byte {error.start}", f"0x{error.object[error.start]:02x}")
+        return None
+    except UnicodeEncodeError as error:
+        found.note("not-utf8", f"character {error.start}", error.object[error.start])
+        return None
+    return text
+
+
+def _parse_json(text: str, found: Findings) -> Any:
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        if "depth" in error.msg or "ecursion" in error.msg:
+            found.note("too-deep", where)
+        else:
+            line = text[max(0, error.pos - 20) : error.pos + 20] if text else ""
+            found.note("not-json", where, line, message=f"the document is not JSON: {error.msg}")
+        return None
+    if isinstance(document, dict):
+        keys = len(document) + sum(len(part) for part in document.values() if isinstance(part, dict))
+        # Every key ends so; only a text with more such places than keys needs the slow, exact look.
+        if sum(1 for _ in _KEY_END.finditer(text)) > keys:
+            _find_duplicates(text, found)
+    return document
+
+
+def _find_duplicates(text: str, found: Findings) -> None:
+    import json
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                found.note("duplicate-key", "document", key)
+            seen.add(key)
+
+    try:
+        json.loads(text, object_pairs_hook=look, parse_int=str, parse_float=str)
+    except RecursionError:
+        found.note("too-deep", "document")
+
+
+class _Unusable(Exception):
+    """The YAML can't be read on: code, place and value of the finding."""
+
+
+def _parse_yaml(text: str, found: Findings) -> Any:
+    # yaml.safe_load is safe from code but not from bombs: aliases that multiply, nesting that exhausts the stack,
+    # keys that silently replace each other. A cluster needs none of YAML's finer points, so the events suffice.
+    import yaml
+
+    if len(text) > LARGEST_YAML:
+        found.note(
+            "document-too-large", "document", f"YAML over {LARGEST_YAML >> 20} MiB", fix="write it as JSON"
+        )
+        return None
+    try:
+        return _from_events(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), found)
+    except _Unusable as stop:
+        found.note(*stop.args)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = _place(mark) if mark else "document"
+        found.note("not-yaml", where, message=f"the document is not YAML: {error.problem or error.context}")
+    except yaml.YAMLError as error:
+        found.note("not-yaml", "document", message=f"the document is not YAML: {str(error).splitlines()[0]}")
+    return None
+
+
+def _place(mark: Any) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _from_events(events: Any, found: Findings) -> Any:
+    import yaml
+
+    root: list[Any] = []
+    open_: list[Any] = [root]  # containers being filled, innermost last
+    keys: list[Any] = [None]  # for each, the key whose value comes next (mappings only)
+    for event in events:
+        where = _place(event.start_mark)
+        if isinstance(event, yaml.AliasEvent):
+            raise _Unusable("yaml-alias", where, f"*{event.anchor}")
+        if isinstance(event, yaml.CollectionEndEvent):
+            open_.pop()
+            keys.pop()
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        if event.anchor or (event.tag and event.tag not in ("!", "tag:yaml.org,2002:str")):
+            raise _Unusable("yaml-alias", where, f"&{event.anchor}" if event.anchor else str(event.tag))
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event)
+        else:
+            value = {} if isinstance(event, yaml.MappingStartEvent) else []
+        _put(value, open_[-1], keys, where, found)
+        if isinstance(event, yaml.CollectionStartEvent):
+            if len(open_) > _DEEPEST:
+                raise _Unusable("too-deep", where, "")
+            open_.append(value)
+            keys.append(None)
+    if len(root) > 1:
+        raise _Unusable("not-yaml", "document", f"{len(root)} documents")
+    return root[0] if root else None
+
+
+def _put(value: Any, into: Any, keys: list[Any], where: str, found: Findings) -> None:
+    if isinstance(into, list):
+        into.append(value)
+    elif keys[-1] is None:
+        if isinstance(value, (dict, list)):
+            raise _Unusable("not-yaml", where, "a key that is no scalar")
+        # A tuple, because the key itself may be null.
+        keys[-1] = (value,)
+        if value in into:
+            found.note("duplicate-key", where, value)
+    else:
+        into[keys[-1][0]] = value
+        keys[-1] = None
+
+
+def _scalar(event: Any) -> Any:
+    text = event.value
+    if event.style or event.tag:
+        return text
+    if text.lower() in _YAML_WORDS:
+        return _YAML_WORDS[text.lower()]
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text[:40]) and len(text) <= 40 else text

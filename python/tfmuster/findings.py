@@ -1,0 +1,271 @@
+"""What can be wrong with a cluster: one table of codes, and the record of one finding.
+
+:data:`KINDS` is the only place where a code, its severity and its mend are written down; the checks and
+``docs/clusters.md`` both take them from here.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+Severity = Literal["error", "warning"]
+
+#: More findings than this help nobody, and a document of a million bad addresses must not take minutes.
+MOST_FINDINGS = 1000
+_LONGEST_VALUE = 80
+
+
+class Kind(NamedTuple):
+    """One row of the table: how bad it is, what it means, and how to mend it."""
+
+    severity: Severity
+    meaning: str
+    fix: str
+
+
+KINDS: dict[str, Kind] = {
+    # The document
+    "tf-config-not-set": Kind(
+        "error",
+        "the environment variable TF_CONFIG is not set",
+        "set it (tfmuster config --format shell), or name a cluster file or addresses",
+    ),
+    "two-sources": Kind(
+        "error",
+        "both a document and addresses were given",
+        "describe the cluster in one way only",
+    ),
+    "file-unreadable": Kind("error", "the cluster file can't be read", "check the path and its permissions"),
+    "document-too-large": Kind(
+        "error",
+        "the document is larger than any cluster description can be",
+        "is this the right file? A cluster of 10,000 workers takes about 0.3 MB",
+    ),
+    "not-utf8": Kind("error", "the document is not UTF-8 text", "save the file as UTF-8"),
+    "not-json": Kind("error", "the document is not JSON", "correct the JSON at this line and column"),
+    "not-yaml": Kind(
+        "error",
+        "the document is not YAML of mappings, lists and scalars",
+        "correct the YAML at this line and column; put [IPv6]:port in quotes",
+    ),
+    "yaml-alias": Kind(
+        "error",
+        "YAML anchors, aliases and tags are not accepted in a cluster file",
+        "write the value out",
+    ),
+    "too-deep": Kind("error", "the document is nested too deeply", "a cluster has no more than three levels"),
+    "not-object": Kind(
+        "error",
+        "the document is not an object",
+        'write it as {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}',
+    ),
+    "duplicate-key": Kind("error", "a key occurs twice in one object", "keep one of the two"),
+    "unknown-key": Kind("warning", "TensorFlow doesn't know this key", "check the spelling, or remove it"),
+    "too-long-for-environment": Kind(
+        "warning",
+        "the TF_CONFIG text is longer than the 128 KiB that Linux lets a new process have in one variable",
+        "child processes can't be started with it in their environment: give them the cluster as a file",
+    ),
+    "more-findings": Kind(
+        "error", "there are more findings than are listed", "mend these first, then check again"
+    ),
+    # The cluster
+    "cluster-missing": Kind(
+        "error", "there is no cluster", 'put the jobs under the key "cluster": {"cluster": {"worker": [...]}}'
+    ),
+    "cluster-not-object": Kind(
+        "error", "the cluster is not an object of jobs", 'write it as {"worker": ["host:port", ...]}'
+    ),
+    "empty-cluster": Kind("error", "the cluster has no addresses", "name at least one worker or chief"),
+    "no-worker": Kind(
+        "error",
+        "the cluster has neither a worker nor a chief",
+        "name at least one of them: nobody would train",
+    ),
+    "unknown-job": Kind(
+        "error", "TensorFlow's strategies don't know this job", "use chief, worker, ps and evaluator only"
+    ),
+    "empty-job": Kind("error", "the job has no addresses", "name its addresses, or leave the job out"),
+    "job-not-list": Kind(
+        "error", "the job is not a list of addresses", 'write it as ["host:port", ...], in order of the index'
+    ),
+    "lone-address": Kind(
+        "warning",
+        "a lone address stood in place of a list; taken as a list of one",
+        'write it as ["host:port"]',
+    ),
+    "two-chiefs": Kind("error", "there is more than one chief", "keep one and make the others workers"),
+    "too-many-tasks": Kind("error", "the cluster has more than 100,000 tasks", "is this the right file?"),
+    "duplicate-address": Kind(
+        "error", "two tasks have the same address", "give each task a host and port of its own"
+    ),
+    "loopback-mixed": Kind(
+        "error",
+        "loopback addresses are mixed with others, and no other machine can reach them",
+        "use names or addresses that every machine of the cluster can reach",
+    ),
+    # An address
+    "address-not-text": Kind("error", "an address is not text", 'write it as "host:port"'),
+    "empty-address": Kind("error", "an address is empty", 'write it as "host:port"'),
+    "address-too-long": Kind("error", "an address is longer than any host name", 'write it as "host:port"'),
+    "control-character": Kind("error", "there is a control character in an address", "remove it"),
+    "blank-in-address": Kind("error", "there is a blank in an address", "remove it"),
+    "not-ascii": Kind(
+        "error",
+        "there is a character beyond ASCII in an address",
+        "write an international name in its xn-- form",
+    ),
+    "several-addresses": Kind(
+        "error", "several addresses stand in one text", "make each one an item, or an option, of its own"
+    ),
+    "shell-character": Kind(
+        "error", "there is a character in an address that a shell would interpret", "remove it"
+    ),
+    "scheme-in-address": Kind("error", "an address has a scheme", "leave out the part up to ://"),
+    "user-in-address": Kind("error", "an address has a user name", "leave out the part up to @"),
+    "path-in-address": Kind("error", "an address has a path", "leave out what follows the port"),
+    "host-empty": Kind("error", "an address has no host", 'write it as "host:port"'),
+    "host-invalid": Kind(
+        "error",
+        "the host is not a DNS name",
+        "use letters, digits, hyphens and dots; at most 63 characters between dots",
+    ),
+    "ipv4-invalid": Kind(
+        "error", "the host is not an IPv4 address", "write four numbers from 0 to 255, without leading zeros"
+    ),
+    "ipv6-invalid": Kind("error", "the host is not an IPv6 address", "write it as [2001:db8::1]:port"),
+    "ipv6-without-brackets": Kind(
+        "error", "an IPv6 address needs brackets before its port", "write it as [2001:db8::1]:port"
+    ),
+    "too-many-colons": Kind("error", "an address has more than one colon", 'write it as "host:port"'),
+    "wildcard-host": Kind(
+        "error",
+        "the host means every interface; no other machine can connect to it",
+        "write the name or address by which the others reach this machine",
+    ),
+    "port-missing": Kind("error", "an address has no port", "add one, such as :2222"),
+    "port-not-a-number": Kind("error", "the port is not a plain number", "write it in digits, such as :2222"),
+    "port-zero": Kind("error", "port 0 is no port to connect to", "use a port from 1 to 65535"),
+    "port-too-large": Kind("error", "the port is over 65535", "use a port from 1 to 65535"),
+    # The task
+    "task-missing": Kind(
+        "error",
+        "nothing says which task of the cluster this process is",
+        'add "task": {"type": "worker", "index": 0}, or type and index',
+    ),
+    "task-not-object": Kind(
+        "error", "the task is not an object", 'write it as {"type": "worker", "index": 0}'
+    ),
+    "type-missing": Kind("error", "the task has no type", "name its job, such as worker"),
+    "type-not-in-cluster": Kind(
+        "error", "the task's type is not a job of the cluster", "use a job that the cluster has, or add it"
+    ),
+    "index-missing": Kind("error", "the task has no index", "add it; the first is 0"),
+    "index-as-text": Kind(
+        "warning", "the index stood as text; taken as a number", "write it without quotation marks"
+    ),
+    "index-not-integer": Kind("error", "the task's index is not an integer", "write it as 0, 1, 2, ..."),
+    "index-negative": Kind("error", "the task's index is negative", "the first index is 0"),
+    "index-too-large": Kind(
+        "error", "the task's index is beyond the job's last address", "count from 0, or add the address"
+    ),
+    # Reaching the addresses (only when asked to connect)
+    "name-not-found": Kind(
+        "error", "the host name can't be resolved from here", "check the spelling and the DNS of this machine"
+    ),
+    "not-reachable": Kind(
+        "error",
+        "the address can't be reached from here",
+        "check that the machine is up and that no firewall is between",
+    ),
+    "nothing-listens": Kind(
+        "warning",
+        "the machine answers, but nothing listens on this port",
+        "none before the job starts; start the task if it should be running",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, or was repaired.
+
+    Attributes
+    ----------
+    code : str
+        A key of :data:`KINDS`.
+    severity : {"error", "warning"}
+    where : str
+        The place, such as ``cluster.worker[1]``, ``task.index`` or ``line 3, column 7``.
+    value : str
+        The offending value, printable ASCII or Unicode, at most 80 characters.
+    message : str
+        What is wrong.
+    fix : str
+        What to do about it.
+    """
+
+    code: str
+    severity: Severity
+    where: str
+    value: str
+    message: str
+    fix: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Plain data, for JSON and for R."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "where": self.where,
+            "value": self.value,
+            "message": self.message,
+            "fix": self.fix,
+        }
+
+    def __str__(self) -> str:
+        shown = f"{self.where}: " + (f"{self.value}: " if self.value else "")
+        return f"{self.severity} {self.code}\n  {shown}{self.message}\n  to do: {self.fix}"
+
+
+class Findings(list[Finding]):
+    """A list of findings that stays of bearable length."""
+
+    @property
+    def full(self) -> bool:
+        """Whether to stop looking."""
+        return len(self) >= MOST_FINDINGS
+
+    def note(
+        self, code: str, where: str, value: Any = "", *, message: str | None = None, fix: str | None = None
+    ) -> None:
+        """Add a finding; ``message`` and ``fix`` replace the table's words by more exact ones."""
+        if len(self) > MOST_FINDINGS:
+            return
+        if self.full:
+            code, value, message, fix = "more-findings", "", None, None
+        kind = KINDS[code]
+        self.append(
+            Finding(code, kind.severity, where, printable(value), message or kind.meaning, fix or kind.fix)
+        )
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error among them."""
+        return any(finding.severity == "error" for finding in self)
+
+
+def printable(value: Any) -> str:
+    """A short text of any value that can be shown on a terminal: no control characters, no surprises."""
+    if isinstance(value, str):
+        text = value[: _LONGEST_VALUE + 1]
+        if not text.isprintable():
+            text = text.encode("unicode_escape").decode("ascii")
+    elif value is None or isinstance(value, bool):
+        text = {None: "null", True: "true", False: "false"}[value]
+    else:
+        # Bounded in depth, length and digits, so that no hostile value costs time or recursion.
+        text = reprlib.repr(value)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
