@@ -131,9 +131,10 @@ def _check(path: Path, split: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> 
 def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
         # allow_pickle=False: a data file must not be able to run code.
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise _damaged(path, "format", "a single array, not an .npz archive")
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise _damaged(path, "format", "a single array, not an .npz archive")
+        with loaded as archive:
             missing = [part for part in _PARTS if part not in archive.files]
             if missing:
                 raise _damaged(path, "format", f"no {', '.join(missing)} in it")

@@ -167,7 +167,6 @@ def _pipeline(
     ragged = not drop_remainder and total % global_batch != 0
     static_rows = None if ragged or global_batch % parts else global_batch // parts
 
-    @tf.autograph.experimental.do_not_convert
     def gather(step: Any) -> Any:
         epoch, step_of_epoch = step // steps_per_epoch, step % steps_per_epoch
         begin = step_of_epoch * global_batch
@@ -188,7 +187,7 @@ def _pipeline(
     numbers = tf.data.Dataset.counter(dtype=tf.int64) if repeat else tf.data.Dataset.range(steps_per_epoch)
     if steps is not None:
         numbers = numbers.take(steps)
-    return numbers.map(gather).prefetch(tf.data.AUTOTUNE)
+    return numbers.map(tf.autograph.experimental.do_not_convert(gather)).prefetch(tf.data.AUTOTUNE)
 
 
 def shard_description(

@@ -52,47 +52,22 @@ def elements(dataset):
     return [(x.numpy(), y.numpy()) for x, y in dataset]
 
 
-def worker_parts(x, y, global_batch, workers, local_replicas=1, **options):
-    """What each worker's pipeline yields, as ``batches`` builds it under MultiWorkerMirroredStrategy."""
-    import tensorflow as tf
-
-    class Strategy(tf.distribute.MultiWorkerMirroredStrategy):
-        num_replicas_in_sync = workers * local_replicas
-
-        def __init__(self, worker):
-            self.worker = worker
-
-        def distribute_datasets_from_function(self, function, options=None):
-            return function(
-                tf.distribute.InputContext(
-                    num_input_pipelines=workers,
-                    input_pipeline_id=self.worker,
-                    num_replicas_in_sync=workers * local_replicas,
-                )
-            )
-
-    return [
-        elements(batches(x, y, global_batch, strategy=Strategy(worker), **options))
-        for worker in range(workers)
-    ]
-
-
 @tf_only
 @pytest.mark.parametrize("rows", [96, 100, 97])
-@pytest.mark.parametrize("workers,local_replicas", [(1, 1), (2, 1), (4, 1), (2, 2)])
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
 @pytest.mark.parametrize("options", [{}, {"one_hot": True}, {"drop_remainder": True}, {"shuffle": False}])
-def test_parts_make_up_the_batches_of_one_process(rows, workers, local_replicas, options):
-    x, y = digits(rows)
-    options = {"seed": 5, "repeat": True, "steps": 17, **options}
-    alone = elements(batches(x, y, 12, **options))
-    parts = worker_parts(x, y, 12, workers, local_replicas, **options)
+def test_parts_make_up_the_batches_of_one_process(rows, workers, options):
+    whole = batches(*digits(rows), 12, seed=5, repeat=True, steps=17, **options)
+    parts = [list(whole.tfmuster_parts(worker, workers)) for worker in range(workers)]
+    alone = elements(whole)
     assert len(alone) == 17
-    for step, (images, labels) in enumerate(alone):
-        mine = [part[step * local_replicas + i] for part in parts for i in range(local_replicas)]
-        sizes = [len(image) for image, _ in mine]
+    assert {len(part) for part in parts} == {17}
+    for (images, labels), *mine in zip(alone, *parts, strict=True):
+        sizes = [len(part.data[0]) for part in mine]
         assert max(sizes) - min(sizes) <= 1
-        assert np.concatenate([image for image, _ in mine]).tobytes() == images.tobytes()
-        assert np.concatenate([label for _, label in mine]).tobytes() == labels.tobytes()
+        assert {int(part.global_rows) for part in mine} == {len(images)}
+        assert np.concatenate([part.data[0] for part in mine]).tobytes() == images.tobytes()
+        assert np.concatenate([part.data[1] for part in mine]).tobytes() == labels.tobytes()
 
 
 @tf_only
@@ -174,6 +149,11 @@ def test_unusable_input_is_refused(rows, labels, batch, options, reason):
 
 @tf_only
 def test_global_batch_must_divide_over_the_replicas():
+    import tensorflow as tf
+
+    class TwoReplicas(tf.distribute.OneDeviceStrategy):
+        num_replicas_in_sync = 2
+
     with pytest.raises(DataError, match="multiple of the number of replicas, 2") as caught:
-        worker_parts(*digits(10), 5, workers=2, seed=0)
+        batches(*digits(10), 5, seed=0, strategy=TwoReplicas("CPU:0"))
     assert caught.value.fields["reason"] == "batch-size"
