@@ -1,4 +1,4 @@
-"""The command line. This file only registers the verbs; each lives in a file of its own, loaded when it is used."""
+"""The command line. This file only registers the verbs; each has a file of its own, loaded when used."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 _VERBS = {
     "config": ("config", "Print the TF_CONFIG of one task, or of all."),
     "check": ("check", "Check a cluster description; every finding at once."),
+    "train": ("train", "Train a model: alone, or as one worker of several."),
 }
 
 
 class _Verbs(click.Group):
-    """Knows the verbs by name, so that ``tfmuster config`` doesn't pay for what ``tfmuster train`` imports."""
+    """Knows the verbs by name, so that ``config`` doesn't pay for what ``train`` imports."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_VERBS)
