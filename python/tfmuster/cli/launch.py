@@ -1,0 +1,73 @@
+"""``tfmuster launch``: run a script or a command on several workers of this machine."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import EXIT_INTERRUPTED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+# Options end at the script's name: what follows is the script's.
+@click.command("launch", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.option("-n", "-np", "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Workers.")
+@click.option("--ps", type=click.IntRange(min=0), default=0, help="Parameter servers, ended with the workers.")
+@click.option("--chief", is_flag=True, help="A chief besides the workers; else worker 0 is it.")
+@click.option("--evaluator", is_flag=True, help="An evaluator, ended with the workers.")
+@click.option("-q", "--quiet", is_flag=True, help="Show nothing but a failure.")
+@click.option("--only-chief", is_flag=True, help="Show the chief's lines only.")
+@click.option("--name", help="The run's name. Default: the script's.")
+@click.option(
+    "--run-dir", type=click.Path(file_okay=False), help="The run directory. Default: runs/<UTC time>-<name>."
+)
+@click.option("--no-keras-compat", is_flag=True, help="Leave Keras 3 as it is.")
+@click.argument("program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    *,
+    workers: int,
+    ps: int,
+    chief: bool,
+    evaluator: bool,
+    quiet: bool,
+    only_chief: bool,
+    name: str | None,
+    run_dir: Path | None,
+    no_keras_compat: bool,
+    program: tuple[str, ...],
+) -> int:
+    """Run a script or a command on several workers of this machine.
+
+    Each worker gets TF_CONFIG and free ports; a .py or .R script needs to know nothing of tfmuster. Output is shown line
+    by line with the worker's name, and kept whole in the run directory. The first failure ends the job, is shown last
+    and makes the exit code 1.
+
+    \b
+    tfmuster launch -n 2 train.py --epochs 3
+    tfmuster launch -n 4 train.R
+    tfmuster launch -n 2 -- tfmuster train mnist --optimizer adam --steps-per-epoch 0
+    """
+    from ..launch.local import launch_local
+
+    # However the launcher is asked to end, it ends its workers first.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        return launch_local(
+            program,
+            workers,
+            ps=ps,
+            chief=chief,
+            evaluator=evaluator,
+            keras_compat=not no_keras_compat,
+            name=name,
+            run_dir=run_dir,
+            show="nothing" if quiet else "chief" if only_chief else "all",
+        )
+    except KeyboardInterrupt:
+        click.echo("tfmuster: interrupted; every worker has been ended.", err=True)
+        return EXIT_INTERRUPTED

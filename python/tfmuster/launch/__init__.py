@@ -1,0 +1,112 @@
+"""Run a program on several workers: ``launch("train.py", workers=4)`` and ``tfmuster launch -n 4 train.py``.
+
+A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervisor` starts and watches them, and everything
+that is worth keeping is in the run directory (:mod:`tfmuster.runs`). So far there is one launcher, this machine
+(:mod:`.local`).
+
+What every worker process finds in its environment:
+
+``TF_CONFIG``              the cluster, and this worker's place in it
+``TFMUSTER_RUN_DIR``       the run directory, absolute
+``TFMUSTER_JOB``           the job's random name; by it everything that the job started is found again
+``TFMUSTER_ERROR_FILE``    where an uncaught Python exception is noted, with its time
+``TFMUSTER_KERAS_COMPAT``  ``0`` if Keras is to be left as it is
+``PYTHONPATH``             begins with ``launch/site``, whose ``sitecustomize`` does the last two
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..runs import Run
+
+__all__ = ["launch"]
+
+
+def launch(
+    script: str | os.PathLike[str],
+    *args: str,
+    workers: int = 2,
+    ps: int = 0,
+    chief: bool = False,
+    evaluator: bool = False,
+    env: Mapping[str, str] | None = None,
+    quiet: bool = False,
+    only_chief: bool = False,
+    name: str | None = None,
+    run_dir: str | os.PathLike[str] | None = None,
+    keras_compat: bool = True,
+    wait: bool = True,
+) -> Run:
+    """Run a script on several local workers.
+
+    Parameters
+    ----------
+    script : str or path
+        A ``.py`` script is run by this Python, an ``.R`` script by ``Rscript`` with this Python for reticulate; anything
+        else is a command, looked up on PATH. The script needs to know nothing of tfmuster.
+    *args : str
+        Its arguments.
+    workers, ps : int
+        How many workers and parameter servers.
+    chief, evaluator : bool
+        Whether there are also a chief and an evaluator. Without a chief, worker 0 is it.
+    env : mapping, optional
+        More environment variables for every process.
+    quiet, only_chief : bool
+        Show nothing but a failure; show the chief's lines only.
+    name : str, optional
+        What the run is called; the script's name without extension unless given.
+    run_dir : path, optional
+        The run directory; ``runs/<UTC time>-<name>`` unless given.
+    keras_compat : bool
+        Whether Keras 3 is made to work under MultiWorkerMirroredStrategy.
+    wait : bool
+        False returns as soon as the workers run; they go on when this session ends.
+
+    Returns
+    -------
+    Run
+        The run directory, with ``status()``, ``logs()``, ``history()``, ``model()``, ``wait()`` and ``stop()``.
+
+    Raises
+    ------
+    LaunchError
+        The program is not there, or a number makes no sense.
+    WorkerError
+        A worker failed; the fields say which, when and why. Only with ``wait``.
+    """
+    from . import local
+
+    job = local.LocalJob(
+        command=[os.fspath(script), *map(str, args)],
+        workers=workers,
+        ps=ps,
+        chief=chief,
+        evaluator=evaluator,
+        env=dict(env or {}),
+        name=name,
+        run_dir=run_dir,
+        keras_compat=keras_compat,
+    )
+    if not wait:
+        return local.start_detached(job)
+    run, failure = local.run_job(job, show="nothing" if quiet else "chief" if only_chief else "all")
+    if failure is not None:
+        raise failure.to_error()
+    return run
+
+
+class _CallableModule(types.ModuleType):
+    """`tfmuster.launch` names this module once it has been imported, and the function before that."""
+
+    def __call__(self, script: str | os.PathLike[str], *args: str, **options: object) -> Run:
+        return launch(script, *args, **options)  # type: ignore[arg-type]
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,0 +1,122 @@
+"""The first failure of a job: which it is, and how it reads."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from ..errors import WorkerError
+
+#: How many of a failed worker's last lines are shown.
+LAST_LINES = 20
+
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A worker's failure.
+
+    Attributes
+    ----------
+    time : float
+        When, seconds since 1970.
+    task, host : str
+        Which worker, and where.
+    exit_code : int or None
+        None if a signal ended it.
+    signal : str or None
+        The signal's name, such as ``SIGKILL``.
+    error, traceback : str
+        The Python exception in one line, and whole; "" if there was none.
+    last_lines : tuple of str
+        The end of its output.
+    log : str
+        Path of its whole output.
+    """
+
+    time: float
+    task: str
+    host: str
+    exit_code: int | None
+    signal: str | None
+    error: str
+    traceback: str
+    last_lines: tuple[str, ...]
+    log: str
+
+    @classmethod
+    def of(
+        cls,
+        task: str,
+        *,
+        host: str,
+        code: int,
+        time: float,
+        note: Mapping[str, Any],
+        last_lines: tuple[str, ...],
+        log: str,
+    ) -> Failure:
+        """A failure from an exit code as `subprocess` gives it and the note that `sitecustomize` left, if any."""
+        return cls(
+            time=note.get("time", time),
+            task=task,
+            host=host,
+            exit_code=code if code >= 0 else None,
+            signal=signal_name(-code) if code < 0 else None,
+            error=note.get("error", ""),
+            traceback=note.get("traceback", ""),
+            last_lines=last_lines,
+            log=log,
+        )
+
+    def headline(self) -> str:
+        """What happened, in one line."""
+        how = f"was ended by {self.signal}" if self.signal else f"failed with exit code {self.exit_code}"
+        if self.exit_code is not None and 128 < self.exit_code < 160:
+            how += f" ({signal_name(self.exit_code - 128)})"
+        return f"{self.task} on {self.host} {how}" + (
+            f": {self.error.splitlines()[0]}" if self.error else "."
+        )
+
+    def advice(self) -> str | None:
+        """What to do about it, where that can be said."""
+        if "SIGKILL" in self.headline():
+            return "If nobody killed it, the machine ran out of memory: see `dmesg`; use fewer workers or smaller batches."
+        return None
+
+    def __str__(self) -> str:
+        text = [self.headline()]
+        lines = list(self.last_lines)
+        if self.traceback and _TRACEBACK in lines:
+            lines = lines[: lines.index(_TRACEBACK)]
+        if lines:
+            text += ["", "Its last lines:", *(f"  {line}" for line in lines)]
+        if self.traceback:
+            text += ["", *self.traceback.rstrip().splitlines()]
+        text += ["", f"Its whole output: {self.log}"]
+        if advice := self.advice():
+            text.append(f"To do: {advice}")
+        return "\n".join(text)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, as in ``error.json``; the time in ISO 8601, UTC."""
+        when = datetime.fromtimestamp(self.time, timezone.utc).isoformat(timespec="milliseconds")
+        return {**asdict(self), "time": when}
+
+    def to_error(self) -> WorkerError:
+        """The exception to raise for it."""
+        return WorkerError(
+            self.headline(), found="\n".join(str(self).splitlines()[1:]).strip(), **self.to_dict()
+        )
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL`` for 9."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,46 @@
+"""A process that outlives the launcher by a moment: if the launcher is killed, it ends the job's processes.
+
+``python -m tfmuster.launch.guard JOB``, with a pipe from the launcher as its input. The kernel closes the pipe when the
+launcher dies, whatever it dies of; a launcher that ends well says so first.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import IO
+
+from .interpreter import python_executable, with_package
+from .processes import end_job
+
+
+def start_guard(job: str) -> subprocess.Popen[bytes]:
+    """Start the guard of a job, out of reach of the terminal's Ctrl-C."""
+    return subprocess.Popen(
+        [python_executable(), "-m", "tfmuster.launch.guard", job],
+        env=with_package(os.environ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def dismiss_guard(guard: subprocess.Popen[bytes]) -> None:
+    """Tell the guard that all is well."""
+    try:
+        guard.communicate(b"done", timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        guard.kill()
+        guard.wait()
+
+
+def stand_guard(job: str, pipe: IO[bytes]) -> None:
+    """Wait for the launcher's end; without a word from it, end the job."""
+    if not pipe.read():
+        end_job(job, grace=1.0)
+
+
+if __name__ == "__main__":
+    stand_guard(sys.argv[1], sys.stdin.buffer)

@@ -1,0 +1,275 @@
+"""Place the workers of a job on this machine.
+
+Works on Linux and macOS; TensorFlow for Windows runs under WSL, where it is Linux.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..cluster import Cluster, Task
+from ..errors import LaunchError
+from ..runs import RUN_DIR_VARIABLE, Run, new_run, new_run_path, record_git
+from ..tf_config import tf_config_json
+from .failure import Failure
+from .interpreter import SITE, python_executable, with_package
+from .processes import JOB_VARIABLE
+from .supervisor import Placement, Supervisor
+
+HOST = "127.0.0.1"
+_DETACH_SECONDS = 30.0
+# Kept, so that a launcher that has ended does not stay a zombie for as long as the session lasts.
+_detached: list[subprocess.Popen[bytes]] = []
+
+
+@dataclass(frozen=True)
+class LocalJob:
+    """What to run, and how many times. See :func:`tfmuster.launch.launch` for the fields."""
+
+    command: Sequence[str]
+    workers: int = 2
+    ps: int = 0
+    chief: bool = False
+    evaluator: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    run_dir: str | os.PathLike[str] | None = None
+    keras_compat: bool = True
+
+    def __post_init__(self) -> None:
+        for job, count, least in (("workers", self.workers, 1), ("ps", self.ps, 0)):
+            if isinstance(count, bool) or not isinstance(count, int) or count < least:
+                raise LaunchError(
+                    f"The number of {job} must be a whole number, {least} or more.",
+                    found=repr(count),
+                    reason=job,
+                )
+        if not self.command:
+            raise LaunchError(
+                "Nothing to run.", fix="Name a script, or a command after `--`.", reason="command"
+            )
+
+    def run_name(self) -> str:
+        """The name given, or the script's."""
+        return self.name or Path(self.command[0]).stem
+
+
+def launch_local(
+    command: Sequence[str],
+    workers: int,
+    *,
+    ps: int = 0,
+    chief: bool = False,
+    evaluator: bool = False,
+    keras_compat: bool = True,
+    env: Mapping[str, str] | None = None,
+    name: str | None = None,
+    run_dir: str | os.PathLike[str] | None = None,
+    show: str = "all",
+) -> int:
+    """Run a command on local workers and report on stderr; 0, or 1 if one failed.
+
+    Raises
+    ------
+    LaunchError
+        It could not be started.
+    """
+    job = LocalJob(
+        command=command,
+        workers=workers,
+        ps=ps,
+        chief=chief,
+        evaluator=evaluator,
+        env=env or {},
+        name=name,
+        run_dir=run_dir,
+        keras_compat=keras_compat,
+    )
+    begun = time.monotonic()
+    run, failure = run_job(job, show=show, tell=show != "nothing")
+    if failure is not None:
+        print(f"\n{failure}", file=sys.stderr)
+        return 1
+    if show != "nothing":
+        print(f"tfmuster: done in {time.monotonic() - begun:.1f} s; {_shown(run.path)}", file=sys.stderr)
+    return 0
+
+
+def run_job(job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+    """Run a job to its end; its run directory, and the first failure."""
+    command = resolve_command(job.command)
+    sizes = {
+        "chief": int(job.chief),
+        "worker": job.workers,
+        "ps": job.ps,
+        "evaluator": int(job.evaluator),
+    }
+    with held_ports(sum(sizes.values())) as ports:
+        remaining = iter(ports)
+        addresses = {
+            name: tuple(f"{HOST}:{next(remaining)}" for _ in range(size))
+            for name, size in sizes.items()
+            if size
+        }
+        cluster = Cluster(**addresses)
+        run = new_run(job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict())
+        if tell:
+            print(
+                f"tfmuster: {_count(sizes)} on this machine; {_shown(run.path)}", file=sys.stderr, flush=True
+            )
+        name = secrets.token_hex(16)
+        placements = [
+            Placement(task.name, task.is_chief, command, worker_environment(job, task, run, name))
+            for task in cluster.tasks()
+        ]
+        record_git(run)
+        return run, Supervisor(name, run, placements, show=show).supervise()
+
+
+def worker_environment(job: LocalJob, task: Task, run: Run, name: str) -> dict[str, str]:
+    """The whole environment of one worker."""
+    environment = with_package({**os.environ, **job.env}, SITE)
+    # Lines are to be seen when they are written, and not lost when the worker is killed.
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    # reticulate takes an empty string for a path.
+    if not environment.get("RETICULATE_PYTHON"):
+        environment["RETICULATE_PYTHON"] = python_executable()
+    environment.pop("TFMUSTER_KERAS_COMPAT", None)
+    if not job.keras_compat:
+        environment["TFMUSTER_KERAS_COMPAT"] = "0"
+    stem = task.name.replace(" ", "-")
+    return {
+        **environment,
+        "TF_CONFIG": tf_config_json(task),
+        JOB_VARIABLE: name,
+        RUN_DIR_VARIABLE: str(run.path),
+        "TFMUSTER_ERROR_FILE": str(run.path / "logs" / f"{stem}.error.json"),
+    }
+
+
+def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
+    """The argument list to execute: scripts get their interpreter, commands their path.
+
+    Raises
+    ------
+    LaunchError
+        There is no such script or command, or no Rscript.
+    """
+    first, *arguments = command
+    suffix = Path(first).suffix.lower()
+    if suffix in (".py", ".r"):
+        if not Path(first).is_file():
+            raise LaunchError(
+                "The script to run must exist.",
+                found=f"no file {first} in {os.getcwd()}",
+                fix="Check the path; it is relative to the working directory.",
+                reason="script",
+            )
+        interpreter = (
+            python_executable()
+            if suffix == ".py"
+            else _executable("Rscript", "Install R, or put it on PATH.")
+        )
+        return (interpreter, first, *arguments)
+    if first == "tfmuster":
+        # This copy, whatever else is on PATH.
+        return (python_executable(), "-m", "tfmuster", *arguments)
+    return (_executable(first, "Give the path of a .py or .R script, or of a command."), *arguments)
+
+
+@contextlib.contextmanager
+def held_ports(count: int) -> Iterator[list[int]]:
+    """Ports of all interfaces that nobody else gets while the block lasts, but that the workers can listen on.
+
+    On Linux a bound socket that does not listen keeps its port from those who ask for any free one, and lets those pass
+    who name it with SO_REUSEADDR, as gRPC does. Elsewhere the ports are free only at the start.
+    """
+    with contextlib.ExitStack() as held:
+        ports = []
+        for _ in range(count):
+            holder = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            holder.bind(("0.0.0.0", 0))
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            ports.append(int(holder.getsockname()[1]))
+        if sys.platform != "linux":
+            held.close()
+        yield ports
+
+
+def start_detached(job: LocalJob) -> Run:
+    """Start a job whose launcher is a process of its own, and return when its workers have been started.
+
+    Raises
+    ------
+    LaunchError
+        They could not be started; with what the launcher said.
+    """
+    run = Run(job.run_dir if job.run_dir is not None else new_run_path(job.run_name()))
+    options = [
+        "-n",
+        str(job.workers),
+        "--ps",
+        str(job.ps),
+        "--name",
+        job.run_name(),
+        "--run-dir",
+        str(run.path),
+    ]
+    switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}
+    options += [switch for switch, on in switches.items() if on]
+    launcher = subprocess.Popen(
+        [python_executable(), "-m", "tfmuster", "launch", "--quiet", *options, "--", *job.command],
+        env=with_package({**os.environ, **job.env}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert launcher.stderr is not None
+    _detached.append(launcher)
+    _detached[:] = [process for process in _detached if process.poll() is None]
+    end = time.monotonic() + _DETACH_SECONDS
+    while run.status()["state"] == "starting" or not run.info():
+        if launcher.poll() is not None and not run.info():
+            said = launcher.stderr.read().decode(errors="replace").strip()
+            raise LaunchError("The job could not be started.", found=said or "no message", reason="detached")
+        if time.monotonic() > end:
+            raise LaunchError(
+                "The job did not start in time.", found=f"{_DETACH_SECONDS:.0f} s", reason="detached"
+            )
+        time.sleep(0.05)
+    launcher.stderr.close()
+    return run
+
+
+def _executable(name: str, fix: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise LaunchError(
+            "The program to run must be on PATH.", found=f"no {name}", fix=fix, reason="command"
+        )
+    return path
+
+
+def _count(sizes: Mapping[str, int]) -> str:
+    plural = {"worker": "workers", "ps": "parameter servers"}
+    singular = {"ps": "parameter server"}
+    return ", ".join(
+        f"{size} {plural.get(name, name) if size > 1 else singular.get(name, name)}"
+        for name, size in sizes.items()
+        if size
+    )
+
+
+def _shown(path: Path) -> str:
+    return f"run directory {os.path.relpath(path)}"

@@ -1,0 +1,57 @@
+"""A worker's output as lines for a terminal that shows several workers at once."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_MOVES = re.compile("([\r\b])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_MAX_LINE = 65_536
+
+
+def visible(line: str) -> str:
+    """What a terminal shows in the end for a line with carriage returns, backspaces and colours, without colours.
+
+    Progress bars write the same line again and again; several workers at once can't, so only the last state is left.
+    """
+    line = _ESCAPES.sub("", line)
+    if "\r" in line or "\b" in line:
+        shown: list[str] = []
+        cursor = 0
+        for part in _MOVES.split(line):
+            if part == "\r":
+                cursor = 0
+            elif part == "\b":
+                cursor = max(0, cursor - 1)
+            elif part:
+                shown[cursor : cursor + len(part)] = part
+                cursor += len(part)
+        line = "".join(shown)
+    return _CONTROLS.sub("", line).rstrip()
+
+
+class Lines:
+    """Cuts a stream of bytes into lines as a terminal would show them."""
+
+    def __init__(self) -> None:
+        self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        self._begun = ""
+
+    def feed(self, data: bytes) -> list[str]:
+        """The lines that `data` completes."""
+        *whole, begun = (self._begun + self._decode(data)).split("\n")
+        if len(begun) > _MAX_LINE:
+            # A progress bar without end, or a line without end: keep what shows, or let it go.
+            begun = visible(begun)
+            if len(begun) > _MAX_LINE // 2:
+                whole.append(begun)
+                begun = ""
+        self._begun = begun
+        return [visible(line) for line in whole]
+
+    def end(self) -> list[str]:
+        """What is left when the stream has ended."""
+        rest, self._begun = self._begun + self._decode(b"", final=True), ""
+        return [visible(rest)] if rest else []

@@ -1,0 +1,79 @@
+"""Loaded by every Python that a worker starts, the one inside R too, because launchers put this folder on PYTHONPATH.
+
+It prints nothing (reticulate parses the output of the Pythons it starts) and imports nothing that Python has not
+imported already: it sets two traps, for Keras being imported and for an exception that nobody catches, and then
+makes way for the `sitecustomize` that would have been loaded without it.
+"""
+
+import os
+import sys
+
+
+class _BeforeKeras:
+    """A finder that finds nothing; when Keras is first looked for, tfmuster's repair is put in its way."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "keras":
+            return None
+        sys.meta_path.remove(self)
+        import importlib.util
+
+        _tfmuster()
+        from tfmuster.keras_compat import install_import_hook
+
+        install_import_hook()
+        return importlib.util.find_spec(name)
+
+
+def _tfmuster():
+    """Make tfmuster importable in a Python that it is not installed in, without its neighbours."""
+    import importlib.util
+
+    if importlib.util.find_spec("tfmuster") is None:
+        package = os.path.dirname(os.path.dirname(_HERE))
+        spec = importlib.util.spec_from_file_location(
+            "tfmuster", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+        )
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["tfmuster"] = module
+        spec.loader.exec_module(module)
+
+
+def _note_exception(kind, value, trace):
+    """Write the exception and its time down at once: leaving Python may take TensorFlow many seconds."""
+    try:
+        if not issubclass(kind, KeyboardInterrupt):
+            import json
+            import time
+            import traceback
+
+            note = {
+                "time": time.time(),
+                "pid": os.getpid(),
+                "error": "".join(traceback.format_exception_only(kind, value)).strip(),
+                "traceback": "".join(traceback.format_exception(kind, value, trace)),
+            }
+            path = os.environ["TFMUSTER_ERROR_FILE"]
+            with open(path + ".part", "w", encoding="utf-8", errors="replace") as file:
+                json.dump(note, file)
+            os.replace(path + ".part", path)
+    except Exception:  # noqa: S110 - whatever went wrong here, the exception itself has to be shown
+        pass
+    sys.__excepthook__(kind, value, trace)
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+if "TFMUSTER_JOB" in os.environ:
+    if os.environ.get("TFMUSTER_KERAS_COMPAT") != "0":
+        sys.meta_path.insert(0, _BeforeKeras())
+    if "TFMUSTER_ERROR_FILE" in os.environ:
+        sys.excepthook = _note_exception
+sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
+_this = sys.modules.pop("sitecustomize")
+try:
+    import sitecustomize  # noqa: F401 - the one that this one has hidden
+except ImportError as error:
+    if error.name != "sitecustomize":
+        raise
+finally:
+    sys.modules.setdefault("sitecustomize", _this)

@@ -1,0 +1,256 @@
+"""Start the processes of a job, show and keep their output, and end all of them when one fails or all are done.
+
+First failure wins: a worker whose peer is gone fails too, with an error that says nothing, so what counts is
+the failure with the earliest time. Everything happens in the caller's thread: in R, output may be written in no other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from ..runs import Run, write_json
+from .failure import LAST_LINES, Failure
+from .guard import dismiss_guard, start_guard
+from .output import Lines
+from .processes import GRACE_SECONDS, end_job
+
+#: Tasks that serve the others, and are ended when the others are done.
+SERVING = ("ps", "evaluator")
+#: How long a worker may take to leave Python after an exception that nobody caught, seconds.
+LEAVING_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One process to start: a task's name, such as ``worker 0``, its argument list and its whole environment."""
+
+    task: str
+    is_chief: bool
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+@dataclass
+class _Worker:
+    placement: Placement
+    process: subprocess.Popen[bytes]
+    log: IO[bytes]
+    log_path: Path
+    note_path: Path
+    lines: Lines = field(default_factory=Lines)
+    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
+    code: int | None = None
+    ended: float = 0.0
+    #: Whether the launcher ended it, so that its exit code says nothing.
+    dismissed: bool = False
+
+    @property
+    def serving(self) -> bool:
+        return self.placement.task.split()[0] in SERVING
+
+    def note(self) -> dict[str, Any]:
+        """What `sitecustomize` wrote about an exception that nobody caught.
+
+        While the worker lives, only the worker's own: a script may well survive the failure of a Python that it started.
+        """
+        try:
+            note = orjson.loads(self.note_path.read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            return {}
+        if not isinstance(note, dict) or (not self.failed and note.get("pid") != self.process.pid):
+            return {}
+        return note
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.code) and not self.dismissed
+
+    def state(self) -> str:
+        if self.code is None:
+            return "running"
+        return "ended" if self.dismissed else "failed" if self.code else "done"
+
+    def lingers(self) -> bool:
+        """Whether it has failed but does not end: TensorFlow may wait for its peers on the way out."""
+        if self.code is not None or not self.note_path.exists():
+            return False
+        return bool(time.time() - self.note().get("time", float("inf")) > LEAVING_SECONDS)
+
+    def failure(self) -> Failure | None:
+        """Its failure, or None if it has not failed, or not before it was dismissed."""
+        note = self.note()
+        if not self.failed and not note:
+            return None
+        return Failure.of(
+            self.placement.task,
+            host=socket.gethostname(),
+            code=self.code if self.code and not self.dismissed else 1,
+            time=self.ended,
+            note=note,
+            last_lines=tuple(self.last_lines),
+            log=str(self.log_path),
+        )
+
+
+class Supervisor:
+    """Runs one job to its end.
+
+    Parameters
+    ----------
+    job : str
+        The job's name, which its processes carry in their environment.
+    run : Run
+        Where logs, status and error go.
+    placements : sequence of Placement
+        What to start.
+    show : str
+        Whose lines to show: ``"all"``, ``"chief"`` or ``"nothing"``.
+    """
+
+    def __init__(self, job: str, run: Run, placements: Sequence[Placement], *, show: str = "all") -> None:
+        self._job = job
+        self._run = run
+        self._placements = placements
+        self._show = show
+        self._width = max(len(placement.task) for placement in placements)
+        self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
+
+    def supervise(self) -> Failure | None:
+        """Start everything, watch it, end everything; the first failure, or None. KeyboardInterrupt ends the job."""
+        guard = start_guard(self._job)
+        state = "interrupted"
+        failure = None
+        try:
+            for placement in self._placements:
+                self._workers.append(self._start(placement))
+            self._run.set_status(state="running", tasks=self._tasks())
+            self._watch()
+            failure = self._first_failure()
+            state = "failed" if failure else "done"
+        finally:
+            self._end()
+            if failure is not None:
+                failure = self._first_failure(until=failure.time) or failure
+                write_json(self._run.path / "error.json", failure.to_dict())
+            self._run.set_status(state=state, tasks=self._tasks())
+            dismiss_guard(guard)
+        return failure
+
+    def _start(self, placement: Placement) -> _Worker:
+        stem = placement.task.replace(" ", "-")
+        log_path = self._run.path / "logs" / f"{stem}.log"
+        note_path = Path(placement.env["TFMUSTER_ERROR_FILE"])
+        log = log_path.open("wb", buffering=0)
+        # A session of its own: the terminal's Ctrl-C reaches the launcher alone, which then ends them in order.
+        process = subprocess.Popen(
+            placement.command,
+            env=dict(placement.env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,
+        )
+        worker = _Worker(placement, process, log, log_path, note_path)
+        assert process.stdout is not None
+        self._selector.register(process.stdout, selectors.EVENT_READ, worker)
+        return worker
+
+    def _watch(self) -> None:
+        """Until a worker fails, or all that do not serve others are done."""
+        while any(worker.code is None and not worker.serving for worker in self._workers):
+            self._pump(_LOOK_SECONDS)
+            self._collect()
+            if any(worker.failed or worker.lingers() for worker in self._workers):
+                return
+
+    def _collect(self) -> None:
+        """Note who has ended."""
+        changed = False
+        for worker in self._workers:
+            if worker.code is None and (code := worker.process.poll()) is not None:
+                worker.code, worker.ended = code, time.time()
+                changed = True
+        if changed:
+            self._run.set_status(tasks=self._tasks())
+
+    def _pump(self, seconds: float) -> None:
+        """Move what the workers have written, waiting up to `seconds` for it."""
+        end = time.monotonic() + seconds
+        if not self._selector.get_map():
+            time.sleep(seconds)
+        for key, _ in self._selector.select(seconds):
+            worker = key.data
+            data = os.read(key.fd, 65_536)
+            if data:
+                worker.log.write(data)
+                self._tell(worker, worker.lines.feed(data))
+            else:
+                self._selector.unregister(key.fileobj)
+                self._tell(worker, worker.lines.end())
+                # It is about to end; a short wait here saves a whole look.
+                self._reap(worker, end)
+        sys.stdout.flush()
+
+    def _reap(self, worker: _Worker, end: float) -> None:
+        while worker.process.poll() is None and time.monotonic() < end:
+            time.sleep(0.002)
+
+    def _tell(self, worker: _Worker, lines: list[str]) -> None:
+        worker.last_lines.extend(lines)
+        if self._show == "all" or (self._show == "chief" and worker.placement.is_chief):
+            for line in lines:
+                sys.stdout.write(f"{worker.placement.task:<{self._width}} | {line}\n")
+
+    def _first_failure(self, until: float = float("inf")) -> Failure | None:
+        """The failure with the earliest time, if it is not later than `until`."""
+        failures = [failure for worker in self._workers if (failure := worker.failure())]
+        return min((f for f in failures if f.time <= until), key=lambda f: f.time, default=None)
+
+    def _end(self) -> None:
+        """End every process of the job and take its last words."""
+        for worker in self._workers:
+            worker.dismissed = worker.code is None
+        try:
+            end_job(self._job, grace=GRACE_SECONDS, wait=self._pump)
+        except KeyboardInterrupt:
+            end_job(self._job, grace=0.0)
+        while self._selector.get_map() and self._selector.select(0):
+            self._pump(0)
+        for worker in self._workers:
+            # A process that is being torn down has no environment any more and was not waited for.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.process.wait(timeout=1)
+        self._collect()
+        for worker in self._workers:
+            self._tell(worker, worker.lines.end())
+            worker.log.close()
+            if worker.process.stdout is not None:
+                worker.process.stdout.close()
+        self._selector.close()
+        sys.stdout.flush()
+
+    def _tasks(self) -> dict[str, Any]:
+        return {
+            worker.placement.task: {
+                "state": worker.state(),
+                "pid": worker.process.pid,
+                "exit_code": worker.code,
+            }
+            for worker in self._workers
+        }

@@ -1,0 +1,328 @@
+"""The run directory: what a run leaves, written and read in this one place.
+
+``runs/<UTC time>-<name>/`` holds
+
+``run.json``       what was started, where, by which versions, from which commit
+``status.json``    the state of the run and of each task, replaced atomically
+``logs/``          the whole output of each task, ``worker-0.log``
+``metrics.jsonl``  one line per epoch, from the chief
+``model.keras``    the model, if the program saved it there
+``error.json``     the first failure: when, host, task, exit code or signal, traceback
+
+It is the one interface between a run and whoever watches it, so that a run can be started in one session and looked at
+from another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from . import __version__
+from .errors import LaunchError, TfmusterError
+
+#: Under ``tfmuster launch``, where every worker finds its run directory.
+RUN_DIR_VARIABLE = "TFMUSTER_RUN_DIR"
+#: Where runs are kept, relative to the working directory.
+RUNS = "runs"
+#: States in which a run may still change.
+UNFINISHED = ("starting", "running")
+
+
+class Run:
+    """One run, by its directory. Every method reads what is there now; nothing is kept in memory.
+
+    Parameters
+    ----------
+    path : path
+        The run directory, absolute or relative to the working directory.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path.name}: {self.status()['state']}>"
+
+    @property
+    def name(self) -> str:
+        """The directory's own name, as ``tfmuster runs show`` takes it."""
+        return self.path.name
+
+    @property
+    def model_path(self) -> Path:
+        """Where the program's model belongs."""
+        return self.path / "model.keras"
+
+    def info(self) -> dict[str, Any]:
+        """What was started: command, cluster, host, versions, git state."""
+        return _read(self.path / "run.json")
+
+    def status(self) -> dict[str, Any]:
+        """``state`` of the run and ``tasks``, each with its own ``state``, ``pid`` and ``exit_code``.
+
+        The states of a run are starting, running, done, failed, interrupted, and lost: the launcher is gone and has left
+        no word.
+        """
+        status = {"state": "starting", "tasks": {}, **_read(self.path / "status.json")}
+        if status["state"] in UNFINISHED and _launcher(self.info()) is None:
+            # It may have ended between the two looks.
+            status.update(_read(self.path / "status.json"))
+            if status["state"] in UNFINISHED:
+                status["state"] = "lost"
+        return status
+
+    def error(self) -> dict[str, Any] | None:
+        """The first failure, or None."""
+        return _read(self.path / "error.json") or None
+
+    def log_paths(self) -> dict[str, Path]:
+        """The log of each task, by the task's name, such as ``worker 0``."""
+        paths = sorted((self.path / "logs").glob("*-*.log"), key=_task_order)
+        return {path.stem.replace("-", " "): path for path in paths}
+
+    def logs(self, task: str | None = None, *, lines: int | None = None) -> dict[str, str]:
+        """The output of every task, or of one, by the task's name.
+
+        Parameters
+        ----------
+        task : str, optional
+            Such as ``"worker 0"``.
+        lines : int, optional
+            Only so many last lines.
+        """
+        paths = self.log_paths()
+        if task is not None and task not in paths:
+            raise TfmusterError(
+                f"The run {self.name} has no task {task!r}.",
+                found=", ".join(paths) or "no logs",
+                fix="Name one of these.",
+                run=self.name,
+            )
+        texts = {name: _text(path) for name, path in paths.items() if task in (None, name)}
+        if lines is None:
+            return texts
+        return {name: "".join(text.splitlines(keepends=True)[-lines:]) for name, text in texts.items()}
+
+    def history(self) -> dict[str, list[float]]:
+        """The metrics of each epoch, by name, as Keras's ``History.history``."""
+        history: dict[str, list[float]] = {}
+        with contextlib.suppress(FileNotFoundError):
+            for line in (self.path / "metrics.jsonl").read_bytes().splitlines():
+                for metric, value in orjson.loads(line).items():
+                    if metric not in ("epoch", "time"):
+                        history.setdefault(metric, []).append(value)
+        return history
+
+    def model(self) -> Any:
+        """The model that the run saved as ``model.keras``, loaded in Keras's safe mode."""
+        if not self.model_path.exists():
+            raise TfmusterError(
+                f"The run {self.name} has no model.",
+                found=f"no {self.model_path}; the run is {self.status()['state']}",
+                fix="Save it there: save_model(model, path) with the run's model_path, or --save on the command line.",
+                run=self.name,
+            )
+        from .artifacts import model_from_bytes
+
+        return model_from_bytes(self.model_path.read_bytes())
+
+    def wait(self, timeout: float | None = None) -> dict[str, Any]:
+        """The status once the run has ended, or after `timeout` seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while (status := self.status())["state"] in UNFINISHED:
+            if end is not None and time.monotonic() > end:
+                break
+            time.sleep(0.1)
+        return status
+
+    def stop(self, timeout: float = 10.0) -> dict[str, Any]:
+        """End the run and all its processes, from whichever session of this machine; the status after it."""
+        launcher = _launcher(self.info())
+        if launcher is None:
+            host = self.info().get("host")
+            if self.status()["state"] == "running" and host != socket.gethostname():
+                raise LaunchError(
+                    f"The run {self.name} can be stopped on its own host only.",
+                    found=f"host {host}",
+                    run=self.name,
+                )
+            return self.status()
+        with contextlib.suppress(Exception):
+            launcher.terminate()
+        return self.wait(timeout)
+
+    def set_status(self, **changes: Any) -> None:
+        """Change entries of ``status.json``. Only the run's launcher does."""
+        status = {**_read(self.path / "status.json"), **changes, "updated": utc_now()}
+        write_json(self.path / "status.json", status)
+
+
+def new_run(
+    name: str, *, run_dir: str | os.PathLike[str] | None, command: Sequence[str], cluster: Mapping[str, Any]
+) -> Run:
+    """Make a run directory; ``runs/<UTC time>-<name>`` unless `run_dir` says otherwise.
+
+    Raises
+    ------
+    LaunchError
+        The directory holds another run, or can't be made.
+    """
+    path = Path(run_dir) if run_dir is not None else new_run_path(name)
+    try:
+        (path / "logs").mkdir(parents=True)
+    except FileExistsError:
+        raise LaunchError(
+            "The run directory must be a new one.",
+            found=f"{path} holds a run already",
+            fix="Choose another, or remove it.",
+            reason="run-dir",
+        ) from None
+    except OSError as error:
+        raise LaunchError(
+            f"The run directory {path} can't be made.", found=error.strerror, reason="run-dir"
+        ) from error
+    run = Run(path)
+    import psutil
+
+    about = {
+        "name": name,
+        "command": list(command),
+        "cluster": dict(cluster),
+        "started": utc_now(),
+        "directory": os.getcwd(),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "pid_started": psutil.Process().create_time(),
+        "versions": versions(),
+    }
+    write_json(path / "run.json", about)
+    run.set_status(state="starting", tasks={})
+    return run
+
+
+def new_run_path(name: str) -> Path:
+    """A path under ``runs`` that no other run has, even when several start in one second."""
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    stem = f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-.') or 'run'}"
+    taken = 1
+    path = Path(RUNS, stem)
+    while path.exists():
+        taken += 1
+        path = Path(RUNS, f"{stem}-{taken}")
+    return path
+
+
+def runs_in(folder: str | os.PathLike[str] = RUNS) -> list[Run]:
+    """All runs in a folder, the oldest first."""
+    return [Run(path.parent) for path in sorted(Path(folder).glob("*/run.json"))]
+
+
+def current_run() -> Run | None:
+    """The run that this process is a worker of, or None."""
+    path = os.environ.get(RUN_DIR_VARIABLE)
+    return Run(path) if path else None
+
+
+def record_epoch(run: Run, epoch: int, metrics: Mapping[str, float]) -> None:
+    """Append one line to ``metrics.jsonl``; the chief does, after each epoch, counted from 1."""
+    row = {"epoch": epoch, "time": utc_now(), **{name: float(value) for name, value in metrics.items()}}
+    with (run.path / "metrics.jsonl").open("ab") as file:
+        file.write(orjson.dumps(row) + b"\n")
+
+
+def record_git(run: Run) -> None:
+    """Add the commit of the working directory to ``run.json``, if it is one of git's."""
+
+    def git(*args: str) -> str:
+        done = subprocess.run(["git", *args], capture_output=True, text=True, timeout=5, check=True)
+        return done.stdout.strip()
+
+    try:
+        state = {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.SubprocessError):
+        return
+    write_json(run.path / "run.json", {**run.info(), "git": state})
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, tfmuster and what it stands on, without importing any of it."""
+    found = {"tfmuster": __version__, "python": platform.python_version(), "platform": sys.platform}
+    for package in ("tensorflow", "keras", "numpy"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
+
+
+def utc_now() -> str:
+    """The time now, UTC, ISO 8601, in milliseconds."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Replace a JSON file atomically: whoever reads it meets the old or the new one, never half of one."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    part.replace(path)
+
+
+def follow(run: Run, task: str | None = None) -> Iterator[tuple[str, bytes]]:
+    """The output of all tasks, or of one, with the task's name, as it comes, until the run has ended."""
+    offsets: dict[str, int] = {}
+    while True:
+        unfinished = run.status()["state"] in UNFINISHED
+        for name, path in run.log_paths().items():
+            if task in (None, name):
+                with path.open("rb") as file:
+                    file.seek(offsets.get(name, 0))
+                    data = file.read()
+                offsets[name] = offsets.get(name, 0) + len(data)
+                if data:
+                    yield name, data
+        if not unfinished:
+            return
+        time.sleep(0.2)
+
+
+def _launcher(info: Mapping[str, Any]) -> Any:
+    """The launcher's process, or None if it has ended or runs on another machine."""
+    import psutil
+
+    if info.get("host") != socket.gethostname():
+        return None
+    with contextlib.suppress(psutil.Error, KeyError):
+        process = psutil.Process(info["pid"])
+        # The number may have gone to another process since.
+        if abs(process.create_time() - info["pid_started"]) < 1 and process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _task_order(path: Path) -> tuple[str, int]:
+    job, _, index = path.stem.rpartition("-")
+    return job, int(index) if index.isdigit() else 0
