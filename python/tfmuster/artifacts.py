@@ -59,6 +59,8 @@ def save_model(model: Any, path: str | Path, *, strategy: Any = None) -> Path | 
         )
     if strategy is None:
         strategy = getattr(model, "distribute_strategy", None)
+    from tfmuster.strategies import is_chief
+
     if not is_chief(strategy):
         # Reading such variables is a collective operation: the chief would wait for the others for ever.
         if _reads_from_all_workers(model):
@@ -68,16 +70,6 @@ def save_model(model: Any, path: str | Path, *, strategy: Any = None) -> Path | 
     with _replacing(target) as part:
         _write(model, part)
     return target
-
-
-def is_chief(strategy: Any = None) -> bool:
-    """Whether this process is the one that saves: alone, the task ``chief``, or else worker 0."""
-    resolver = getattr(strategy, "cluster_resolver", None)
-    if resolver is None or not resolver.task_type:
-        return True
-    if resolver.task_type == "worker":
-        return resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
-    return bool(resolver.task_type == "chief")
 
 
 def model_to_bytes(model: Any, format: str = ".keras") -> bytes:
@@ -275,7 +267,7 @@ def _suffix_of(raw: bytes) -> str:
 
 
 def _refuse_code_in_h5(path: Path) -> None:
-    """Keras versions before 3.12 run the code of a Lambda layer in an HDF5 file even in safe mode."""
+    """Keras before 3.11.3 runs the code in an HDF5 file even in safe mode (CVE-2025-9905)."""
     import h5py  # type: ignore[import-untyped]
 
     with h5py.File(path, "r") as file:

@@ -306,22 +306,29 @@ def _optimizer(
                 "learning_rate must be more than 0.", found=repr(learning_rate), reason="learning-rate"
             )
         options["learning_rate"] = learning_rate
-    if gradient_accumulation_steps not in (None, 1):
-        options["gradient_accumulation_steps"] = gradient_accumulation_steps
-    if optimizer is not None and not isinstance(optimizer, str):
-        if options:
+    if gradient_accumulation_steps is not None:
+        if gradient_accumulation_steps < 1:
             raise ModelError(
-                "An optimizer object brings its own settings.",
-                found=f"an optimizer object together with {' and '.join(options)}",
-                fix="set them on the optimizer, or pass its name instead",
-                reason="optimizer",
+                "gradient_accumulation_steps must be at least 1.",
+                found=repr(gradient_accumulation_steps),
+                reason="gradient-accumulation",
             )
-        return optimizer
-    name = (optimizer or chosen.optimizer).lower()
-    if name == chosen.optimizer:
-        options = {"learning_rate": chosen.learning_rate, **chosen.optimizer_options, **options}
+        if gradient_accumulation_steps > 1:
+            options["gradient_accumulation_steps"] = gradient_accumulation_steps
+    name = optimizer or chosen.optimizer
+    if not isinstance(name, str) and options:
+        raise ModelError(
+            "An optimizer object brings its own settings.",
+            found=f"an optimizer object together with {' and '.join(options)}",
+            fix="set them on the optimizer, or pass its name instead",
+            reason="optimizer",
+        )
     try:
-        return keras.optimizers.get({"class_name": name, "config": options})
+        if not isinstance(name, str):
+            return keras.optimizers.get(name)
+        if name.lower() == chosen.optimizer:
+            options = {"learning_rate": chosen.learning_rate, **chosen.optimizer_options, **options}
+        return keras.optimizers.get({"class_name": name.lower(), "config": options})
     except (TypeError, ValueError) as error:
         raise ModelError(
             "Keras can't make this optimizer.",
