@@ -1,0 +1,37 @@
+# What `make train` runs: MNIST on several workers of this machine, started from one R session, and the model back
+# in that session.
+#
+#   Rscript examples/train.R [synthetic | FILE | FOLDER] [WORKERS]
+library(tfmuster)
+
+arguments <- commandArgs(trailingOnly = TRUE)
+dataset <- if (length(arguments)) arguments[[1]] else "synthetic"
+workers <- if (length(arguments) > 1) as.integer(arguments[[2]]) else 2L
+
+if (is.null(current_task())) {
+  if (dataset == "synthetic") {
+    cat("These digits are drawn by tfmuster; they are not MNIST. For real ones: make train DATA=mnist.npz\n")
+  }
+  this_file <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))
+  run <- launch(this_file, dataset, workers = workers, name = "mnist")
+  result <- jsonlite::fromJSON(file.path(format(run$path), "result.json"))
+  cat(
+    sprintf("\nMNIST (%s), %d workers, from R: test accuracy %.1f%%", dataset, workers, 100 * result$test_accuracy),
+    paste("Model:", format(run$model_path)),
+    "",
+    "What to try next:",
+    "  make train DATA=../shared/mnist/mnist-10k.npz                   real digits: an .npz file, or the four IDX files",
+    "  .venv/bin/tfmuster launch -n 2 your-script.R                    your own program, as it is",
+    "  R_LIBS=.rlib R -e 'library(tfmuster); help(package = tfmuster)' what there is in R",
+    paste("  .venv/bin/tfmuster runs show", basename(format(run$path)), "               this run again"),
+    sep = "\n"
+  )
+} else {
+  folder <- Sys.getenv("TFMUSTER_RUN_DIR")
+  train_mnist(
+    "cnn",
+    dataset = dataset, strategy = "multi_worker_mirrored", optimizer = "adam", learning_rate = 0.001,
+    epochs = 5, steps_per_epoch = 0, seed = 1,
+    save = file.path(folder, "model.keras"), history = file.path(folder, "result.json")
+  )
+}

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Make .venv and install the Python package into it, editable.
+#
+#   python.sh [EXTRAS]    with extras of pyproject.toml: dev,legacy for the tests, parity for rpy2
+set -euo pipefail
+
+extras=${1:+[$1]}
+# Debian's reticulate (1.28) reads numpy 1 only; reticulate 1.38 and later read numpy 2 too.
+packages=("numpy>=1.26,<2")
+# Later releases ask R for a function that only R 4.5 has.
+if [ "${1:-}" = parity ] && [ "$(Rscript -e 'cat(getRversion() < "4.5")')" = TRUE ]; then
+  packages+=("rpy2-rinterface<=3.6.5")
+fi
+
+if [ ! -x "$VENV/bin/python" ]; then
+  if ! "$PYTHON" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))'; then
+    echo "Python 3.10 to 3.12 is needed, but $PYTHON is $("$PYTHON" --version 2>&1). Choose one: make PYTHON=python3.11" >&2
+    exit 1
+  fi
+  if ! "$PYTHON" -m venv "$VENV"; then
+    rm -rf "$VENV"
+    echo "$PYTHON can't make virtual environments. Debian/Ubuntu: apt-get install python3-venv" >&2
+    exit 1
+  fi
+fi
+echo "Installing the Python package$extras into .venv; TensorFlow makes the first time take a few minutes."
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e ".$extras" "${packages[@]}"
