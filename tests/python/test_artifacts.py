@@ -27,7 +27,7 @@ def model():
     from tfmuster.models import mnist_model
 
     made = mnist_model("mlp", seed=0)
-    made.optimizer.build(made.trainable_variables)
+    made.train_on_batch(DIGITS, np.eye(10)[[1, 2, 3, 4]])
     return made
 
 
