@@ -5,14 +5,14 @@
 #' back, to send it from a worker to R; `save_model_file()` writes such a vector as it is.
 #'
 #' @param model A Keras model.
-#' @param path Where to write: `.keras`, `.h5`, or a folder for a SavedModel.
-#' @param strategy The strategy that the model was made under; `NULL` finds out.
+#' @param path Where to write: `.keras`, `.h5`, or no suffix for a SavedModel folder. What is there is replaced.
+#' @param strategy `NULL`: the strategy that the model was made under.
 #' @param format `".keras"` or `".h5"`.
 #' @param data A raw vector, or the same as base64 text.
-#' @return `save_model()`: the path, or `NULL` on a worker that is not the chief. `model_to_bytes()`: a raw
+#' @return `save_model()`: the absolute path, or `NULL` on a worker that is not the chief. `model_to_bytes()`: a raw
 #'   vector. `model_from_bytes()`: the model, loaded in Keras's safe mode, which runs no code from the file.
 #'   `save_model_file()`: the path, invisibly.
-#' @section Errors: `tfmuster_error_model` with the field `reason`.
+#' @section Errors: `tfmuster_error_model` with the field `reason`, and `path` where there is one.
 #' @export
 #' @examplesIf tfmuster_available()
 #' model <- mnist_model("softmax", seed = 1)
@@ -33,16 +33,11 @@ model_to_bytes <- function(model, format = ".keras") {
 #' @rdname save_model
 #' @export
 model_from_bytes <- function(data) {
-  run_python("artifacts.model_from_bytes", as_bytes(data))
+  run_python("artifacts.model_from_bytes", data)
 }
 
 #' @rdname save_model
 #' @export
 save_model_file <- function(data, path) {
-  invisible(run_python("artifacts.save_model_file", as_bytes(data), as_path(path)))
-}
-
-# A raw vector arrives in Python as a bytearray; base64 text stays text.
-as_bytes <- function(data) {
-  if (is.raw(data)) reticulate::import_builtins(convert = FALSE)$bytes(data) else data
+  invisible(run_python("artifacts.save_model_file", data, as_path(path)))
 }

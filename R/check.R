@@ -3,12 +3,13 @@
 #' Reports everything that TensorFlow would hang on or fail on later, at once: each finding with its code,
 #' where it is, the offending value, and what to do.
 #'
-#' @param source What to check: a path of a JSON or YAML file, a TF_CONFIG text, a list, or a cluster. `NULL`
-#'   is the environment variable TF_CONFIG, unless addresses are given.
+#' @param source What to check: the path of a JSON or YAML file, a JSON or YAML text (with a line break, or
+#'   beginning with a brace or bracket), a list, or a cluster. `NULL` is the environment variable TF_CONFIG, unless
+#'   addresses are given.
 #' @inheritParams cluster_spec
 #' @param type,index The task that this process is to be, to be checked with the cluster.
 #' @param connect `TRUE` also tries whether every other task can be reached.
-#' @param timeout Seconds to wait for an answer.
+#' @param timeout Seconds to wait for each address.
 #' @return A Python object of class `tfmuster.check.Report` with the fields `ok`, `errors`, `warnings`,
 #'   `findings`, `task` and `cluster`; `as.data.frame()` gives the findings, a row for each. Bad input is no R
 #'   error here.
@@ -20,7 +21,7 @@
 #' as.data.frame(report)
 check_cluster <- function(source = NULL, worker = character(), ps = character(), chief = character(),
                           evaluator = character(), type = NULL, index = NULL, connect = FALSE,
-                          timeout = 5) {
+                          timeout = 3) {
   share_tf_config()
   run_python(
     "check.check_cluster", source,
@@ -34,7 +35,7 @@ check_cluster <- function(source = NULL, worker = character(), ps = character(),
 as.data.frame.tfmuster.check.Report <- function(x, ...) { # nolint: object_name_linter.
   columns <- c("severity", "code", "where", "value", "message", "fix")
   findings <- x$to_dict()$findings
-  column <- function(name) vapply(findings, function(f) as.character(f[[name]]), character(1))
+  column <- function(name) vapply(findings, function(f) as.character(f[[name]] %||% ""), character(1))
   as.data.frame(lapply(rlang::set_names(columns), column))
 }
 
@@ -45,7 +46,7 @@ print.tfmuster.check.Report <- function(x, ...) { # nolint: object_name_linter.
     finding <- findings[i, ]
     symbol <- if (finding$severity == "error") cli::col_red(cli::symbol$cross) else cli::col_yellow("!")
     cli::cat_line(symbol, " ", cli::style_bold(finding$where), ": ", finding$message, " (", finding$code, ")")
-    cli::cat_line("  found: ", finding$value)
+    if (nzchar(finding$value)) cli::cat_line("  found: ", finding$value)
     cli::cat_line("  to do: ", finding$fix)
   }
   if (isTRUE(x$ok)) {

@@ -60,18 +60,10 @@ as_addresses <- function(x) {
 }
 
 #' @exportS3Method print tfmuster.cluster.Cluster
-print.tfmuster.cluster.Cluster <- function(x, ..., max = 10) { # nolint: object_name_linter.
-  tasks <- length(x)
-  cli::cat_line(cli::style_bold("Cluster"), " of ", tasks, if (tasks == 1) " task" else " tasks")
-  jobs <- x$jobs
-  for (job in names(jobs)) {
-    addresses <- unlist(jobs[[job]])
-    shown <- utils::head(addresses, max)
-    cli::cat_line("  ", format(paste(job, seq_along(shown) - 1), width = 13), shown)
-    if (length(addresses) > max) {
-      cli::cat_line("  ... and ", length(addresses) - max, " more")
-    }
-  }
+print.tfmuster.cluster.Cluster <- function(x, ...) { # nolint: object_name_linter.
+  lines <- strsplit(reticulate::py_str(x), "\n", fixed = TRUE)[[1]]
+  cli::cat_line(cli::style_bold(lines[1]))
+  cli::cat_line(lines[-1])
   cli::cat_line(cli::col_grey("  digest ", substr(x$digest, 1, 12)))
   invisible(x)
 }
@@ -80,8 +72,8 @@ print.tfmuster.cluster.Cluster <- function(x, ..., max = 10) { # nolint: object_
 print.tfmuster.cluster.Task <- function(x, ...) { # nolint: object_name_linter.
   tasks <- length(x$cluster)
   cli::cat_line(
-    cli::style_bold("Task "), x$name, " at ", x$address, if (x$is_chief) ", the chief",
-    cli::col_grey(", in a cluster of ", tasks)
+    cli::style_bold(reticulate::py_str(x)), if (x$is_chief) ", the chief",
+    cli::col_grey(", in a cluster of ", tasks, if (tasks == 1) " task" else " tasks")
   )
   invisible(x)
 }

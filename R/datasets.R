@@ -4,7 +4,8 @@
 #' download, and whose figures say nothing about MNIST.
 #'
 #' The arrays stay in Python, as bytes: 47 MB for MNIST, where R arrays of numbers would take 376 MB. The R
-#' object is a reference to them; `digits$x_test` makes an R array of one part when you want to look at it.
+#' object is a reference to them, and so are its parts: `model$fit(digits$x_train, digits$y_train)` copies
+#' nothing. `reticulate::py_to_r(digits$x_test)` makes an R array when you want to look at the pixels.
 #'
 #' @param path An `.npz` file with `x_train`, `y_train`, `x_test` and `y_test`, or a folder with the four IDX
 #'   files. `NULL` looks at the environment variable `TFMUSTER_MNIST`, then in Keras's cache, then downloads.
@@ -20,7 +21,8 @@
 #' digits
 #' dim(digits)
 #' # One digit, as a picture:
-#' image(t(digits$x_test[1, 28:1, ]), col = grey.colors(256, 1, 0), axes = FALSE, asp = 1)
+#' pixels <- reticulate::py_to_r(digits$x_test)[1, , ]
+#' image(t(pixels[28:1, ]), col = grey.colors(256, 1, 0), axes = FALSE, asp = 1)
 mnist <- function(path = NULL) {
   run_python("datasets.mnist", as_path(path))
 }
@@ -31,11 +33,15 @@ synthetic <- function(seed = 0, train = 10000, test = 2000) {
   run_python("datasets.synthetic", seed = as_whole(seed), train = as_whole(train), test = as_whole(test))
 }
 
+#' @exportS3Method `$` tfmuster.datasets.Digits
+`$.tfmuster.datasets.Digits` <- function(x, name) { # nolint: object_name_linter.
+  # py_get_attr does not convert: to hand the images to a model must not copy them through R.
+  if (name %in% c("x_train", "y_train", "x_test", "y_test")) reticulate::py_get_attr(x, name) else NextMethod()
+}
+
 #' @exportS3Method dim tfmuster.datasets.Digits
 dim.tfmuster.datasets.Digits <- function(x) { # nolint: object_name_linter.
-  # py_get_attr does not convert: asking for the shape must not copy the images.
-  images <- reticulate::py_get_attr(x, "x_train")
-  as.integer(unlist(reticulate::py_to_r(reticulate::py_get_attr(images, "shape"))))
+  as.integer(unlist(reticulate::py_to_r(reticulate::py_get_attr(x$x_train, "shape"))))
 }
 
 #' @exportS3Method print tfmuster.datasets.Digits

@@ -5,31 +5,30 @@
 #' @param name `"default"` (no distribution), `"one_device"`, `"mirrored"` (the devices of this machine),
 #'   `"central_storage"`, `"multi_worker_mirrored"` (every worker of the cluster), `"parameter_server"` or
 #'   `"tpu"`.
-#' @param devices Names of devices, for example `c("CPU:0", "CPU:1")`.
+#' @param devices Names of devices, for example `c("CPU:0", "CPU:1")`. `NULL`: all GPUs, or the CPU.
 #' @param replicas How many replicas to make on logical CPUs, to try `mirrored` and `central_storage` without
 #'   GPUs.
-#' @param cluster_task The task of this process, from [cluster_task()]; `NULL` reads TF_CONFIG.
 #' @param communication How gradients travel between workers: `"auto"`, `"ring"` or `"nccl"`.
 #' @param keras_compat `FALSE` leaves Keras as it is: its `fit()` then fails under `multi_worker_mirrored`.
-#' @param start_timeout Seconds to wait for the other workers; `NULL` for the default.
+#' @param tpu Name or address of a TPU; `NULL` looks for a local one.
 #' @return A Python object of TensorFlow's class, such as
 #'   `tensorflow.python.distribute.collective_all_reduce_strategy.CollectiveAllReduceStrategyV1`. Build and
 #'   compile the model in `with(strategy$scope(), {...})`.
 #' @section Errors: `tfmuster_error_strategy` with the fields `strategy` and `reason`: TensorFlow is already in
 #'   use, there is no TF_CONFIG, a second `multi_worker_mirrored` in one process, no such device, no TPU.
+#'   `tfmuster_error_cluster`: TF_CONFIG is wrong.
 #' @export
 #' @examplesIf tfmuster_available()
 #' central <- strategy("central_storage")
 #' with(central$scope(), {
 #'   model <- mnist_model("mlp")
 #' })
-strategy <- function(name = "default", devices = NULL, replicas = NULL, cluster_task = NULL,
-                     communication = "auto", keras_compat = TRUE, start_timeout = NULL) {
+strategy <- function(name = "default", devices = NULL, replicas = NULL, communication = "auto",
+                     keras_compat = TRUE, tpu = NULL) {
   share_tf_config()
   run_python(
     "strategies.strategy", name,
     devices = if (!is.null(devices)) as.list(devices), replicas = as_whole(replicas),
-    cluster_task = cluster_task, communication = communication, keras_compat = keras_compat,
-    start_timeout = start_timeout
+    communication = communication, keras_compat = keras_compat, tpu = tpu
   )
 }

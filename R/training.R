@@ -4,19 +4,25 @@
 #' otherwise, under any strategy, and tests it. On a cluster every worker calls it; [launch()] starts them.
 #'
 #' @param model The model's name, see [mnist_model()].
-#' @param dataset `NULL` or `"mnist"`: see [mnist()]; `"synthetic"`: drawn digits; a path; or digits.
-#' @param strategy A strategy or its name, see [strategy()].
+#' @param dataset `NULL` or `"mnist"`: see [mnist()]; `"synthetic"`: see [synthetic()]; the path of an `.npz` file
+#'   or of a folder of IDX files; or digits.
+#' @param strategy A strategy or its name, see [strategy()]. `NULL`: `"multi_worker_mirrored"` where TF_CONFIG
+#'   names a cluster, else none.
 #' @param batch_size Images per replica and step. The global batch is this times the number of replicas.
 #' @param epochs,steps_per_epoch How long to train; 0 steps are the whole training set in each epoch.
+#' @param validation_split Share of the training set, from its end, that is kept for validation.
+#' @param shuffle Whether each epoch has an order of its own.
 #' @inheritParams mnist_model
-#' @param seed Seeds weights, dropout and the order of the digits; `NULL` leaves them random.
+#' @param seed Chooses initial weights, dropout and the order of the digits.
 #' @param save Path to save the model to, see [save_model()].
-#' @param history Path to write the history to, as JSON.
-#' @param verbose `"auto"`: one line per epoch where there is no terminal.
-#' @param callbacks A list of Keras callbacks.
+#' @param history Path to write the result to, as JSON.
+#' @param callbacks A list of Keras callbacks, run on every worker.
+#' @param verbose `FALSE`: nothing; `TRUE`: one line per epoch, from the chief; `2`: every worker also says what it
+#'   reads.
 #' @return A list of class `tfmuster_training`: `history`, a data frame of class `tfmuster_history` with the
-#'   columns `epoch` (from 1), `metric`, `value` and `data` (`"training"` or `"validation"`); `test_accuracy` and
-#'   `test_loss`; `model`; `model_path`; `global_batch_size` in images; and `replicas`.
+#'   columns `epoch` (from 1), `metric`, `value` and `data` (`"training"` or `"validation"`); `test_accuracy` (0 to
+#'   1) and `test_loss`; `model`; `model_path`; `dataset`, in words; `batch_size` and `global_batch_size`, in images;
+#'   `replicas`; and `seconds`, the wall time of the training itself.
 #' @section Errors: `tfmuster_error_data`, `tfmuster_error_model`, `tfmuster_error_strategy`.
 #' @seealso [plot.tfmuster_training()]
 #' @export
@@ -25,32 +31,31 @@
 #' result <- train_mnist("softmax", dataset = digits, epochs = 2, seed = 1)
 #' result
 #' result$history
-train_mnist <- function(model = "cnn", dataset = NULL, strategy = "default", batch_size = NULL, epochs = NULL,
-                        steps_per_epoch = NULL, optimizer = NULL, learning_rate = NULL, seed = NULL,
-                        save = NULL, history = NULL, verbose = "auto", callbacks = list()) {
+train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_size = NULL, epochs = NULL,
+                        steps_per_epoch = NULL, validation_split = NULL, shuffle = NULL, optimizer = NULL,
+                        learning_rate = NULL, dropout = TRUE, initial_weights = NULL,
+                        gradient_accumulation_steps = NULL, steps_per_execution = 1, seed = 0, save = NULL,
+                        history = NULL, callbacks = list(), verbose = TRUE) {
   share_tf_config()
-  result <- run_python(
+  as_training(run_python(
     "training.train_mnist", model,
     dataset = as_path(dataset), strategy = strategy, batch_size = as_whole(batch_size),
-    epochs = as_whole(epochs), steps_per_epoch = as_whole(steps_per_epoch), optimizer = optimizer,
-    learning_rate = learning_rate, seed = as_whole(seed), save = as_path(save), history = as_path(history),
-    verbose = verbose, callbacks = callbacks
-  )
-  as_training(result)
+    epochs = as_whole(epochs), steps_per_epoch = as_whole(steps_per_epoch),
+    validation_split = validation_split, shuffle = shuffle, optimizer = optimizer,
+    learning_rate = learning_rate, dropout = dropout, initial_weights = initial_weights,
+    gradient_accumulation_steps = as_whole(gradient_accumulation_steps),
+    steps_per_execution = as_whole(steps_per_execution), seed = as_whole(seed), save = as_path(save),
+    history = as_path(history), callbacks = callbacks, verbose = verbose
+  ))
 }
 
 as_training <- function(result) {
-  path <- result$model_path
+  fields <- c(
+    "test_accuracy", "test_loss", "model", "model_path", "dataset", "batch_size", "global_batch_size",
+    "replicas", "seconds"
+  )
   structure(
-    list(
-      history = as_history(result$history),
-      test_accuracy = result$test_accuracy,
-      test_loss = result$test_loss,
-      model = result$model,
-      model_path = if (!is.null(path)) as.character(path),
-      global_batch_size = result$global_batch_size,
-      replicas = result$replicas
-    ),
+    c(list(history = as_history(result$history)), lapply(rlang::set_names(fields), function(name) result[[name]])),
     class = "tfmuster_training"
   )
 }

@@ -13,7 +13,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any, TextIO
+from typing import Any
 
 from tfmuster import __version__
 from tfmuster.errors import DependencyError, TfmusterError, TfmusterWarning
@@ -46,18 +46,11 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         warnings.simplefilter("always", TfmusterWarning)
         show_others = warnings.showwarning
 
-        def collect(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
+        def collect(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, TfmusterWarning):
                 own_warnings.append(str(message))
             else:
-                show_others(message, category, filename, lineno, file, line)
+                show_others(message, category, *where, **more)
 
         warnings.showwarning = collect
         try:

@@ -1,0 +1,49 @@
+#' Run a script on several workers
+#'
+#' Starts the script in fresh processes on this machine, each with its place in one cluster (free ports are
+#' chosen), shows their output line by line with the worker's name in front, and ends all of them when one
+#' fails. The script needs to know nothing of tfmuster; Keras 3 is made to work under several workers.
+#'
+#' An `.R` script is run by this R's `Rscript`, with the library paths and the Python of this session; a `.py`
+#' script by this Python.
+#'
+#' @param script Path of an `.R` or `.py` script, or a command.
+#' @param ... Arguments of the script, as `commandArgs(TRUE)` gives them to it.
+#' @param workers,ps How many workers and parameter servers.
+#' @param chief,evaluator `TRUE` for a chief or an evaluator beside them. Without a chief, worker 0 is it.
+#' @param env A named character vector of more environment variables for every process.
+#' @param quiet,only_chief Show nothing but a failure; show the chief's lines only.
+#' @param name What the run is called; the script's name unless given.
+#' @param run_dir The run directory, which keeps logs, metrics and models; `runs/<time>-<name>` unless given.
+#' @param keras_compat `FALSE` leaves Keras as it is.
+#' @param wait `FALSE` returns as soon as the workers run; they go on when this session ends.
+#' @return The run, invisibly: a Python object with `path`, `status()`, `logs()`, `history()`, `model()`, `wait()`
+#'   and `stop()`.
+#' @section Errors: `tfmuster_error_worker` with the first failure's `task` and `exit_code`;
+#'   `tfmuster_error_launch` with `reason` when nothing could be started.
+#' @export
+#' @examplesIf tfmuster_available()
+#' script <- tempfile(fileext = ".R")
+#' writeLines("cat('I am', tfmuster::current_task()$name)", script)
+#' launch(script, workers = 2, run_dir = tempfile("run"))
+launch <- function(script, ..., workers = 2, ps = 0, chief = FALSE, evaluator = FALSE, env = character(),
+                   quiet = FALSE, only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE,
+                   wait = TRUE) {
+  arguments <- lapply(unlist(list(...)), as.character)
+  run <- rlang::inject(run_python(
+    "launch.launch", as_path(script), !!!arguments,
+    workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
+    env = worker_environment(env), quiet = quiet, only_chief = only_chief, name = name,
+    run_dir = as_path(run_dir), keras_compat = keras_compat, wait = wait
+  ))
+  invisible(run)
+}
+
+# A worker's R must find the packages that this session has, and start the R that this is.
+worker_environment <- function(env) {
+  own <- list(
+    PATH = paste(R.home("bin"), Sys.getenv("PATH"), sep = .Platform$path.sep),
+    R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep)
+  )
+  utils::modifyList(own, as.list(env))
+}

@@ -1,0 +1,47 @@
+# On a continuous-integration machine RETICULATE_PYTHON is set and nothing is skipped.
+skip_without_python <- function(tensorflow = FALSE) {
+  skip_if_not(
+    tfmuster_available(tensorflow),
+    paste("no Python with", if (tensorflow) "TensorFlow" else "orjson, click and PyYAML")
+  )
+}
+
+expect_kind <- function(object, kind) {
+  expect_error(object, class = paste0("tfmuster_error_", kind))
+}
+
+two_workers <- function() cluster_spec(worker = c("10.0.0.1:2222", "10.0.0.2:2222"))
+
+a_history <- function() {
+  as_history(list(
+    loss = c(2.3, 1.2, 0.6), accuracy = c(0.1, 0.5, 0.8),
+    val_loss = c(2.2, 1.4, 0.9), val_accuracy = c(0.15, 0.45, 0.7)
+  ))
+}
+
+# Runs R code in a process of its own, where Python has not started: TensorFlow has one life per process.
+run_r <- function(code, env = character(), timeout = 240) {
+  file <- withr::local_tempfile(fileext = ".R")
+  writeLines(c(sprintf(".libPaths(%s)", deparse1(.libPaths())), "library(tfmuster)", code), file)
+  output <- suppressWarnings(withr::with_envvar(
+    c(env, TF_CPP_MIN_LOG_LEVEL = "2"),
+    system2(file.path(R.home("bin"), "Rscript"), shQuote(file), stdout = TRUE, stderr = TRUE, timeout = timeout)
+  ))
+  status <- attr(output, "status") %||% 0L
+  list(output = as.character(output), status = status)
+}
+
+free_ports <- function(n) {
+  sockets <- list()
+  ports <- integer()
+  while (length(ports) < n) {
+    port <- sample(20000:40000, 1)
+    socket <- tryCatch(serverSocket(port), error = function(e) NULL)
+    if (!is.null(socket)) {
+      sockets <- c(sockets, list(socket))
+      ports <- c(ports, port)
+    }
+  }
+  for (socket in sockets) close(socket)
+  ports
+}

@@ -1,0 +1,64 @@
+test_that("a script that never heard of tfmuster runs on two workers, with R's arguments", {
+  skip_without_python(tensorflow = TRUE)
+  script <- withr::local_tempfile(fileext = ".R", lines = c(
+    "arguments <- commandArgs(trailingOnly = TRUE)",
+    "config <- Sys.getenv('TF_CONFIG')",
+    "index <- sub('.*\"index\":([0-9]+).*', '\\\\1', config)",
+    "writeLines(c(config, arguments), file.path(arguments[1], paste0('worker-', index)))"
+  ))
+  out <- withr::local_tempdir()
+  launch(script, out, "a b", 7, workers = 2, quiet = TRUE, run_dir = file.path(out, "run"))
+  for (index in 0:1) {
+    lines <- readLines(file.path(out, paste0("worker-", index)))
+    expect_equal(parse_tf_config(lines[1])$name, paste("worker", index))
+    expect_equal(lines[3:4], c("a b", "7"))
+  }
+})
+
+test_that("train.R trains on two workers, with a model built in R", {
+  skip_without_python(tensorflow = TRUE)
+  out <- withr::local_tempdir()
+  script <- file.path(out, "train.R")
+  writeLines(c(
+    "library(tfmuster)",
+    "out <- commandArgs(trailingOnly = TRUE)",
+    "made <- strategy('multi_worker_mirrored')",
+    "keras <- reticulate::import('keras')",
+    "with(made$scope(), {",
+    "  keras$utils$set_random_seed(1L)",
+    "  model <- keras$Sequential(list(",
+    "    keras$Input(shape = reticulate::tuple(28L, 28L)), keras$layers$Rescaling(1 / 255),",
+    "    keras$layers$Flatten(), keras$layers$Dense(10L)",
+    "  ))",
+    "  model$compile(",
+    "    loss = keras$losses$SparseCategoricalCrossentropy(from_logits = TRUE),",
+    "    optimizer = keras$optimizers$SGD(0.1), metrics = list('accuracy')",
+    "  )",
+    "})",
+    "digits <- synthetic(1, 256, 64)",
+    "model$fit(digits$x_train, digits$y_train, batch_size = 64L, epochs = 1L, verbose = 0L)",
+    "saved <- save_model(model, file.path(out, 'model.keras'))",
+    "index <- current_task()$index",
+    "stopifnot(is.null(saved) == (index == 1))",
+    "saveRDS(model$get_weights(), file.path(out, paste0('weights-', index, '.rds')))"
+  ), script)
+  launch(script, out, workers = 2, quiet = TRUE, run_dir = file.path(out, "run"))
+  weights <- lapply(0:1, function(index) readRDS(file.path(out, paste0("weights-", index, ".rds"))))
+  expect_identical(weights[[1]], weights[[2]])
+  expect_equal(
+    reticulate::import("keras")$models$load_model(file.path(out, "model.keras"))$get_weights(), weights[[1]]
+  )
+})
+
+test_that("a worker that fails is an error with its name", {
+  skip_without_python(tensorflow = TRUE)
+  script <- withr::local_tempfile(fileext = ".R", lines = "quit(status = 3)")
+  out <- withr::local_tempdir()
+  error <- expect_kind(launch(script, workers = 2, quiet = TRUE, run_dir = file.path(out, "run")), "worker")
+  expect_equal(error$exit_code, 3)
+})
+
+test_that("a script that is not there is an error before anything starts", {
+  skip_without_python(tensorflow = TRUE)
+  expect_kind(launch("no-such-script.R", workers = 2), "launch")
+})

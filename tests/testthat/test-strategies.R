@@ -1,0 +1,86 @@
+test_that("an unknown strategy is refused with its name", {
+  skip_without_python(tensorflow = TRUE)
+  error <- expect_kind(strategy("no_such_{strategy}"), "strategy")
+  expect_equal(error$strategy, "no_such_{strategy}")
+  expect_equal(error$reason, "unknown-strategy")
+  expect_snapshot(strategy("morrored"), error = TRUE)
+})
+
+test_that("multi_worker_mirrored without a cluster is refused at once", {
+  skip_without_python(tensorflow = TRUE)
+  withr::local_envvar(TF_CONFIG = NA)
+  expect_snapshot(strategy("multi_worker_mirrored"), error = TRUE)
+})
+
+test_that("a bad TF_CONFIG set from R is noticed, though Python runs already", {
+  skip_without_python(tensorflow = TRUE)
+  withr::local_envvar(TF_CONFIG = '{"cluster": {"worker": ["a"]}}')
+  expect_kind(strategy("multi_worker_mirrored"), "cluster")
+})
+
+test_that("with() enters the scope of a strategy, and leaves it", {
+  skip_without_python(tensorflow = TRUE)
+  tf <- reticulate::import("tensorflow")
+  central <- strategy("central_storage")
+  expect_s3_class(central, "python.builtin.object")
+  inside <- with(central$scope(), tf$distribute$in_cross_replica_context() && tf$distribute$has_strategy())
+  expect_true(inside)
+  expect_false(tf$distribute$has_strategy())
+  expect_error(with(central$scope(), stop("in the scope")), "in the scope")
+  expect_false(tf$distribute$has_strategy())
+})
+
+# What an R user builds with reticulate, on digits that stay in Python.
+own_model <- c(
+  "keras <- reticulate::import('keras')",
+  "with(made$scope(), {",
+  "  model <- keras$Sequential(list(",
+  "    keras$Input(shape = reticulate::tuple(28L, 28L)), keras$layers$Rescaling(1 / 255),",
+  "    keras$layers$Flatten(), keras$layers$Dense(10L)",
+  "  ))",
+  "  model$compile(",
+  "    loss = keras$losses$SparseCategoricalCrossentropy(from_logits = TRUE),",
+  "    optimizer = keras$optimizers$SGD(0.1), metrics = list('accuracy')",
+  "  )",
+  "})",
+  "digits <- synthetic(1, 256, 64)",
+  "history <- model$fit(digits$x_train, digits$y_train, batch_size = 64L, epochs = 2L, verbose = 0L)",
+  "data <- as.data.frame(history)",
+  "stopifnot(nrow(data) == 4, all(is.finite(data$value)))",
+  "cat(sprintf('\\nreplicas %d weights %.6f\\n', made$num_replicas_in_sync,",
+  "  sum(abs(model$get_weights()[[1]]))))"
+)
+
+test_that("a model built from R trains under mirrored with two logical CPUs", {
+  skip_without_python(tensorflow = TRUE)
+  run <- run_r(c("made <- strategy('mirrored', replicas = 2)", own_model))
+  expect_equal(run$status, 0, info = run$output)
+  expect_match(run$output, "replicas 2", all = FALSE)
+})
+
+test_that("a model built from R trains under multi_worker_mirrored with one worker", {
+  skip_without_python(tensorflow = TRUE)
+  spec <- sprintf("cluster_spec(worker = '127.0.0.1:%d')", free_ports(1))
+  run <- run_r(c(
+    sprintf("use_tf_config(cluster_task(%s, 'worker', 0))", spec),
+    "made <- strategy('multi_worker_mirrored')", own_model,
+    "second <- tryCatch(strategy('multi_worker_mirrored'), tfmuster_error_strategy = identity)",
+    "cat(second$reason)"
+  ))
+  expect_equal(run$status, 0, info = run$output)
+  expect_match(run$output, "replicas 1", all = FALSE)
+  expect_match(run$output, "second-strategy", all = FALSE)
+})
+
+test_that("TensorFlow in use before the strategy is an R error that says what to do", {
+  skip_without_python(tensorflow = TRUE)
+  spec <- sprintf("cluster_spec(worker = '127.0.0.1:%d')", free_ports(1))
+  run <- run_r(c(
+    "tf <- reticulate::import('tensorflow'); invisible(tf$constant(1))",
+    sprintf("use_tf_config(cluster_task(%s, 'worker', 0))", spec),
+    "error <- tryCatch(strategy('multi_worker_mirrored'), tfmuster_error_strategy = identity)",
+    "cat(error$reason, conditionMessage(error))"
+  ))
+  expect_match(run$output, "already-started", all = FALSE)
+  expect_match(run$output, "library(keras3)", all = FALSE, fixed = TRUE)
+})
