@@ -25,10 +25,32 @@ NUM_CLASSES = 10
 
 
 class Part(NamedTuple):
-    """One worker's rows of a global batch, and the number of rows of the whole."""
+    """One worker's rows of a global batch.
+
+    Where a last batch has fewer rows than there are workers, some workers have none. They read one row all
+    the same, which must count for nothing: TensorFlow's CPU kernels for convolutions get the shape of an
+    empty batch wrong (seen with 2.21).
+
+    Attributes
+    ----------
+    data
+        Tensors of one worker's rows; never empty.
+    rows : scalar int64 tensor
+        How many of them count: all, or 0.
+    global_rows : scalar int64 tensor
+        Rows of the global batch.
+    """
 
     data: Any
+    rows: Any
     global_rows: Any
+
+
+def rows_to_read(start: Any, stop: Any) -> tuple[Any, Any]:
+    """``[start, stop)`` of :func:`part_of`, or the row before it where it is empty."""
+    import tensorflow as tf
+
+    return tf.where(stop > start, start, tf.maximum(start - 1, 0)), tf.maximum(stop, 1)
 
 
 def part_of(rows: Any, part: Any, parts: int) -> tuple[Any, Any]:
@@ -172,16 +194,15 @@ def _pipeline(
         begin = step_of_epoch * global_batch
         size = tf.minimum(total - begin, global_batch)
         start, stop = part_of(size, part or 0, parts)
-        index = tf.range(begin + start, begin + stop)
+        first, end = rows_to_read(start, stop)
+        index = tf.range(begin + first, begin + end)
         if seed is not None:
             key = tf.stack([tf.constant(seed, tf.int64), epoch + first_epoch])
-            # index_shuffle does not take an empty vector, which a small last batch has for some: add a row.
-            index = tf.concat([index, [tf.constant(0, tf.int64)]], 0)
-            index = tf.random.experimental.index_shuffle(index, key, tf.constant(total - 1, tf.int64))[:-1]
+            index = tf.random.experimental.index_shuffle(index, key, tf.constant(total - 1, tf.int64))
         index = tf.ensure_shape(index, [static_rows])
         labels = tf.gather(y, index)
         data = tf.gather(x, index), tf.one_hot(labels, NUM_CLASSES) if one_hot else labels
-        return data if part is None else Part(data, size)
+        return data if part is None else Part(data, stop - start, size)
 
     # A counter, not a range, for repeat: its cardinality is known to be infinite, which TensorFlow looks at.
     numbers = tf.data.Dataset.counter(dtype=tf.int64) if repeat else tf.data.Dataset.range(steps_per_epoch)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import StrategyError
-from ..sharding import Part, part_of
+from ..sharding import Part, part_of, rows_to_read
 from .workers import worker_of
 
 _scale = threading.local()
@@ -25,7 +25,9 @@ def cut(batch: Any, worker: int, workers: int) -> Part:
 
     rows = tf.shape(next(t for t in tf.nest.flatten(batch) if t is not None), out_type=tf.int64)[0]
     start, stop = part_of(rows, worker, workers)
-    return Part(tf.nest.map_structure(lambda t: t if t is None else t[start:stop], batch), rows)
+    first, end = rows_to_read(start, stop)
+    data = tf.nest.map_structure(lambda t: t if t is None else t[first:end], batch)
+    return Part(data, stop - start, rows)
 
 
 @contextlib.contextmanager
@@ -71,6 +73,13 @@ def _all_reduce_mean(tensors: list[Any]) -> list[Any]:
     return _unpack(context.all_reduce(tf.distribute.ReduceOp.MEAN, _pack(tensors)), tensors)
 
 
+def _absent_to_none(data: Any) -> Any:
+    """Data as Keras's steps expect them: what a data set has no value for is None."""
+    import tensorflow as tf
+
+    return tf.nest.map_structure(lambda t: None if isinstance(t, tf.experimental.Optional) else t, data)
+
+
 def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """What ``fit`` and ``evaluate`` call: run ``steps_per_execution`` steps of an iterator, return logs."""
     import tensorflow as tf
@@ -86,21 +95,16 @@ def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], A
     # Without this, a gradient's all-reduce can't stand in a branch (gradient accumulation) or a loop.
     strategy.extended._use_merge_call = lambda: False
 
-    def absent_to_none(data: Any) -> Any:
-        return tf.nest.map_structure(lambda t: None if isinstance(t, tf.experimental.Optional) else t, data)
-
     def replica_step(part: Any) -> Any:
         if not isinstance(part, Part):
-            return step(absent_to_none(part))
-        data = absent_to_none(part.data)
-        rows = tf.shape(next(t for t in tf.nest.flatten(data) if t is not None), out_type=tf.int64)[0]
-        statistics = _moving_statistics(trainer)
-        before = [tf.identity(v.value) for v in statistics]
-        with _loss_share(tf.cast(rows, tf.float32) / tf.cast(part.global_rows, tf.float32)):
-            outputs = step(data)
-        # A worker without rows has nothing to say about the statistics of this batch.
-        for variable, old in zip(statistics, before, strict=True):
-            variable.assign(tf.where(rows > 0, variable.value, old))
+            return step(_absent_to_none(part))
+        kept = [*_moving_statistics(trainer), *(v for metric in trainer.metrics for v in metric.variables)]
+        before = [tf.identity(v.value) for v in kept]
+        with _loss_share(tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)):
+            outputs = step(_absent_to_none(part.data))
+        # A row that was read only to have one must leave no trace.
+        for variable, old in zip(kept, before, strict=True):
+            variable.assign(tf.where(part.rows > 0, variable.value, old))
         return outputs
 
     def agree(outputs: Any, before: list[Any]) -> Any:
@@ -172,10 +176,7 @@ def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], A
 
     def function(iterator: Any) -> Any:
         if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
-            batch = tf.nest.map_structure(
-                lambda t: t if t is None else tf.convert_to_tensor(t), next(iter(iterator))
-            )
-            logs = on_batch(cut(batch, *worker_of(strategy)))
+            logs = on_batch(cut(_as_tensors(next(iter(iterator))), *worker_of(strategy)))
             return trainer._get_metrics_result_or_logs(logs)
         outputs = execution(iterator)
         if not outputs.has_value():
@@ -183,3 +184,35 @@ def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], A
         return outputs.get_value()
 
     return function
+
+
+def make_predict_function(trainer: Any) -> Callable[[list[Any]], Any]:
+    """What ``predict`` calls: a list of parts or of global batches; every worker gets all predictions."""
+    import tensorflow as tf
+
+    strategy = trainer.distribute_strategy
+
+    def replica_step(part: Part) -> Any:
+        outputs = trainer.predict_step(_absent_to_none(part.data))
+        return tf.nest.map_structure(lambda t: t[: part.rows], outputs)
+
+    @tf.autograph.experimental.do_not_convert
+    def predict(parts: list[Part]) -> Any:
+        outputs = [strategy.run(replica_step, args=(part,)) for part in parts]
+        gathered = [tf.nest.map_structure(lambda t: strategy.gather(t, axis=0), each) for each in outputs]
+        return tf.nest.map_structure(lambda *batches: tf.concat(batches, axis=0), *gathered)
+
+    if not trainer.run_eagerly:
+        predict = tf.function(predict, reduce_retracing=True)
+
+    def function(data: list[Any]) -> Any:
+        worker = worker_of(strategy)
+        return predict([each if isinstance(each, Part) else cut(_as_tensors(each), *worker) for each in data])
+
+    return function
+
+
+def _as_tensors(batch: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.nest.map_structure(lambda t: t if t is None else tf.convert_to_tensor(t), batch)

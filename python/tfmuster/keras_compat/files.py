@@ -7,7 +7,10 @@ import functools
 import os
 import shutil
 import tempfile
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .workers import is_chief, multi_worker
 
@@ -41,7 +44,7 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
         @functools.wraps(stock)
         def set_model(self: Any, model: Any) -> None:
             if not is_chief(model._distribute_strategy):
-                for path in paths:
+                for path in (path for path in paths if hasattr(self, path)):
                     setattr(self, path, os.path.join(_scratch(), os.path.basename(getattr(self, path))))
             stock(self, model)
 
@@ -51,35 +54,43 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
     redirect_save("save_weights")
     redirect_callback(callbacks.TensorBoard, "log_dir")
     redirect_callback(callbacks.CSVLogger, "filename")
-    redirect_callback(callbacks.BackupAndRestore, "backup_dir", "_weights_path", "_training_metadata_path")
+    redirect_callback(callbacks.BackupAndRestore, *_BACKUP)
     stock_restore = callbacks.BackupAndRestore.on_train_begin
 
     @functools.wraps(stock_restore)
     def restore(self: Any, logs: Any = None) -> None:
+        # Loading is collective, as some variables are assigned by broadcast: all workers load the same file.
         strategy = self.model._distribute_strategy
-        if is_chief(strategy):
-            stock_restore(self, logs)
         if multi_worker(strategy):
-            _send_from_chief(self.model, strategy)
+            for path in _BACKUP[1:]:
+                if hasattr(self, path):
+                    _send_file(getattr(self, path), strategy)
+        stock_restore(self, logs)
 
     callbacks.BackupAndRestore.on_train_begin = restore
 
 
-def _send_from_chief(model: Any, strategy: Any) -> None:
-    """Give every worker the chief's epoch, weights and optimizer state, where the chief has restored some."""
-    import tensorflow as tf
+_BACKUP = (
+    "backup_dir",
+    "_weights_path",
+    "_training_metadata_path",
+    "_prev_weights_path",
+    "_prev_training_metadata_path",
+)
 
+
+def _send_file(path: str, strategy: Any) -> None:
+    """Give every worker, at its own ``path``, the file that the chief has at its own; none if it has none."""
     chief = is_chief(strategy)
-
-    def sent(value: Any) -> Any:
-        return strategy.reduce("SUM", value if chief else tf.zeros_like(value), axis=None)
-
-    epoch = int(sent(tf.constant((model._initial_epoch or 0) if chief else 0)))
-    if not epoch:
+    there = chief and os.path.exists(path)
+    content = Path(path).read_bytes() if there else b""
+    size = int(strategy.reduce("SUM", np.int64(len(content) if there else -1 if chief else 0), axis=None))
+    if size < 0:
         return
-    model._initial_epoch = epoch
-    for variable in [*model.weights, *model.optimizer.variables]:
-        value = tf.convert_to_tensor(variable.value)
-        # TensorFlow's collectives know neither booleans nor unsigned integers.
-        wire = value if value.dtype.is_floating else tf.cast(value, tf.int64)
-        variable.assign(tf.cast(sent(wire), value.dtype))
+    # TensorFlow's collectives know no bytes; the other workers add nothing to the chief's words.
+    words = np.zeros(-(-size // 4), np.int32)
+    words.view(np.uint8)[: len(content)] = np.frombuffer(content, np.uint8)
+    words = strategy.reduce("SUM", words, axis=None).numpy()
+    if not chief:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(words.view(np.uint8)[:size].tobytes())

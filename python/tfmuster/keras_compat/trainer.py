@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..sharding import Part
-from .execution import current_loss_share, cut, make_function
+from .execution import current_loss_share, cut, make_function, make_predict_function
 from .workers import agree_on_seed, multi_worker, worker_of
 
 
@@ -50,6 +50,8 @@ def _as_spec(spec: Any) -> Any:
 
 def patch_trainer(module: Any) -> None:
     """Replace what the trainer does under several workers; hand everything else to Keras."""
+    import tensorflow as tf
+
     trainer, epochs = module.TensorFlowTrainer, module.TFEpochIterator
     stock_build, stock_init = trainer._maybe_symbolic_build, epochs.__init__
 
@@ -65,8 +67,6 @@ def patch_trainer(module: Any) -> None:
 
     @functools.wraps(stock_build)
     def symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
-        import tensorflow as tf
-
         if iterator is None or not multi_worker(self._distribute_strategy):
             stock_build(self, iterator=iterator, data_batch=data_batch)
             return
@@ -90,16 +90,19 @@ def patch_trainer(module: Any) -> None:
 
     @functools.wraps(stock_predict)
     def make_predict(self: Any, force: bool = False) -> Any:
-        if multi_worker(self._distribute_strategy) and (self.predict_function is None or force):
+        if not multi_worker(self._distribute_strategy):
+            return stock_predict(self, force=force)
+        if self.predict_function is None or force:
             stock_predict(self, force=True)
-            stock, worker = self.predict_function, worker_of(self.distribute_strategy)
+            stock, ours = self.predict_function, make_predict_function(self)
 
-            def parts(data: list[Any]) -> Any:
-                return stock([d.data if isinstance(d, Part) else cut(d, *worker).data for d in data])
+            def predict(data: list[Any]) -> Any:
+                values = tf.nest.flatten(data)
+                distributed = any(isinstance(value, tf.distribute.DistributedValues) for value in values)
+                return stock(data) if distributed else ours(data)
 
-            self.predict_function = parts
-            return parts
-        return stock_predict(self, force=force)
+            self.predict_function = predict
+        return self.predict_function
 
     epochs.__init__ = init
     trainer._maybe_symbolic_build = symbolic_build
