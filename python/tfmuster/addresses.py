@@ -58,13 +58,13 @@ def address_problems(text: str) -> Iterator[str]:
     yield from bad_characters
     if "several-addresses" in bad_characters:
         return
-    scheme, found, rest = text.rpartition("://")
+    _scheme, found, rest = text.rpartition("://")
     if found:
         yield "scheme-in-address"
-    user, found, rest = rest.rpartition("@")
+    _user, found, rest = rest.rpartition("@")
     if found:
         yield "user-in-address"
-    rest, found, path = rest.partition("/")
+    rest, found, _path = rest.partition("/")
     if found:
         yield "path-in-address"
     host, port, problem = _split(rest)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .cluster import Cluster, Task, described_by
 from .findings import KINDS, Finding, Findings
-from .rules import examine_document
+from .rules import Jobs, examine_document
 from .tf_config import note_if_too_long, tf_config_json
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def check_cluster(
     source
         The path of a JSON or YAML file (``-``: standard input), a JSON or YAML text, a dict or a
         :class:`Cluster`. None stands for the addresses given by keyword, or else for the environment
-        variable TF_CONFIG. A str with a line break, or that begins with ``{`` or ``[``, is a text; any other is a path.
+        variable TF_CONFIG. A str with a line break, or that begins with ``{`` or ``[``, is a text; any
+        other is a path.
     worker, ps, chief, evaluator
         Addresses, in place of ``source``.
     type, index
@@ -126,10 +127,12 @@ def check_cluster(
     return Report(tuple(found), named, cluster)
 
 
-def _examine(source: Any, addresses: dict[str, Any], task: Any, found: Findings) -> Any:
+def _examine(
+    source: Any, addresses: dict[str, Any], task: Any, found: Findings
+) -> tuple[Jobs, tuple[str, int] | None]:
     from .documents import parse_document, read_document
 
-    nothing: tuple[dict[str, Any], None] = ({}, None)
+    nothing: tuple[Jobs, None] = ({}, None)
     if source is not None and addresses:
         found.note("two-sources", "arguments", ", ".join(addresses))
         return nothing

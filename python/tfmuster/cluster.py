@@ -71,7 +71,7 @@ class Cluster:
 
     @classmethod
     def of_checked(cls, jobs: Jobs) -> Cluster:
-        """A cluster of jobs in which :func:`~tfmuster.rules.examine_cluster` found no error, without a second look."""
+        """A cluster of jobs that ``examine_cluster`` has found right already."""
         cluster = object.__new__(cls)
         for job in JOBS:
             object.__setattr__(cluster, job, jobs.get(job, ()))
@@ -220,16 +220,14 @@ class Task:
 
 
 def described_by(addresses: Mapping[str, Any]) -> dict[str, Any]:
-    """Jobs given as arguments, in the form of a document: none for an empty one, lists for any other iterable."""
+    """Jobs given as arguments, in the form of a document: without empty ones, lists for other iterables."""
     described = {}
     for job, value in addresses.items():
         # The order is the index, so a set is as wrong as a mapping; examine_cluster says so.
-        if not isinstance(value, (str, bytes, list, tuple, dict, set, frozenset)) and hasattr(
-            value, "__iter__"
-        ):
-            value = list(value)
-        if value is not None and not (isinstance(value, (list, tuple)) and not value):
-            described[job] = value
+        as_it_is = isinstance(value, (str, bytes, list, tuple, dict, set, frozenset))
+        items = value if as_it_is or not hasattr(value, "__iter__") else list(value)
+        if items is not None and items not in ([], ()):
+            described[job] = items
     return described
 
 
@@ -241,28 +239,34 @@ def raise_findings(findings: Iterable[Finding]) -> None:
         return
     first = errors[0]
     message = "The cluster description can't be used"
-    fields = {"findings": [finding.to_dict() for finding in findings]}
+    dicts = [finding.to_dict() for finding in findings]
     if len(errors) == 1:
         found = f"{first.where}: {first.value}" if first.value else first.where
-        raise ClusterError(f"{message}: {first.message}.", found=found, fix=first.fix, **fields)
+        raise ClusterError(f"{message}: {first.message}.", found=found, fix=first.fix, findings=dicts)
     lines = [f"{message}: {len(errors)} errors."]
     for error in errors[:_MOST_SHOWN]:
         lines.append(f"  {error.where}: " + (f"{error.value}: " if error.value else "") + error.message)
         lines.append(f"    to do: {error.fix}")
     if len(errors) > _MOST_SHOWN:
         lines.append(f"  and {len(errors) - _MOST_SHOWN} more")
-    raise ClusterError("\n".join(lines), **fields)
+    raise ClusterError("\n".join(lines), findings=dicts)
 
 
 def raise_or_warn(found: Findings) -> None:
     """Raise ClusterError if there is an error in ``found``; warn of everything else in it."""
     raise_findings(found)
-    if found:
-        import warnings
+    if not found:
+        return
+    import sys
+    import warnings
 
-        for finding in found:
-            shown = f"{finding.where}: {finding.value}: {finding.message}; {finding.fix}"
-            warnings.warn(shown, TfmusterWarning, stacklevel=4)
+    # The warning has to point at the user's line, however deep in this package it was found.
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
+        frame, level = frame.f_back, level + 1
+    for finding in found:
+        shown = f"{finding.where}: {finding.value}: {finding.message}; {finding.fix}"
+        warnings.warn(shown, TfmusterWarning, stacklevel=level)
 
 
 #: Errors that a message spells out; the field ``findings`` has all.

@@ -25,6 +25,7 @@ def try_addresses(cluster: Cluster, found: Findings, *, timeout: float = 3.0) ->
     Parameters
     ----------
     cluster : Cluster
+        Whose addresses to try.
     found : Findings
         Takes the findings.
     timeout : float

@@ -236,15 +236,15 @@ class Findings(list[Finding]):
     @property
     def full(self) -> bool:
         """Whether to stop looking."""
-        return len(self) >= MOST_FINDINGS
+        return len(self) > MOST_FINDINGS
 
     def note(
         self, code: str, where: str, value: Any = "", *, message: str | None = None, fix: str | None = None
     ) -> None:
         """Add a finding; ``message`` and ``fix`` replace the table's words by more exact ones."""
-        if len(self) > MOST_FINDINGS:
-            return
         if self.full:
+            return
+        if len(self) == MOST_FINDINGS:
             code, value, message, fix = "more-findings", "", None, None
         kind = KINDS[code]
         self.append(

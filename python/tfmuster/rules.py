@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from .addresses import address_problems, host_key, split_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .findings import Findings
 
 #: Every job of a cluster, in the order in which they are written.
@@ -16,8 +15,8 @@ JOBS = ("chief", "worker", "ps", "evaluator")
 
 MOST_TASKS = 100_000
 
-#: What a TF_CONFIG may hold beside cluster and task: TensorFlow reads the first two, Kubeflow and Google's cloud
-#: services put in the others.
+#: What a TF_CONFIG may hold. TensorFlow reads the first four; Kubeflow and Google's cloud services put in the
+#: others.
 _DOCUMENT_KEYS = {"cluster", "task", "rpc_layer", "session_master", "environment", "job"}
 #: ``trial`` and ``cloud`` are put there by Google's cloud services.
 _TASK_KEYS = {"type", "index", "trial", "cloud"}
@@ -39,7 +38,7 @@ def examine_document(
     document: Any,
     found: Findings,
     *,
-    task: dict[str, Any] | None = None,
+    task: Mapping[str, Any] | None = None,
     cluster_key_needed: bool = False,
     task_wanted: Literal["no", "with cluster key", "yes"] = "no",
 ) -> tuple[Jobs, tuple[str, int] | None]:
@@ -64,27 +63,26 @@ def examine_document(
     (dict, (str, int) or None)
         See :func:`examine_cluster` and :func:`examine_task`.
     """
-    if not isinstance(document, dict):
+    if not isinstance(document, Mapping):
         found.note("not-object", "document", document)
         return {}, None
     wrapped = cluster_key_needed or bool(_DOCUMENT_KEYS & document.keys())
-    described = document
     if wrapped:
-        described = document.get("cluster")
         for key in document:
             if key not in _DOCUMENT_KEYS:
                 found.note("unknown-key", "document", key)
+    jobs: Jobs = {}
     if wrapped and "cluster" not in document:
         found.note("cluster-missing", "document", document)
-        jobs: Jobs = {}
     else:
-        jobs = examine_cluster(described, found)
-    if task is None and task_wanted != "no":
-        if wrapped and "task" in document:
-            task = document["task"]
-        elif task_wanted == "yes" or wrapped:
-            found.note("task-missing", "task")
-    return jobs, None if task is None else examine_task(task, jobs, found)
+        jobs = examine_cluster(document["cluster"] if wrapped else document, found)
+    if task is not None:
+        return jobs, examine_task(task, jobs, found)
+    if task_wanted != "no" and wrapped and "task" in document:
+        return jobs, examine_task(document["task"], jobs, found)
+    if task_wanted == "yes" or (task_wanted != "no" and wrapped):
+        found.note("task-missing", "task")
+    return jobs, None
 
 
 def examine_cluster(described: Any, found: Findings, *, where: str = "cluster") -> Jobs:
@@ -105,7 +103,7 @@ def examine_cluster(described: Any, found: Findings, *, where: str = "cluster") 
         The jobs and their addresses in the order of :data:`JOBS`. Only if there is no error in ``found`` are
         all of them text and can a cluster be made of them.
     """
-    if not isinstance(described, dict):
+    if not isinstance(described, Mapping):
         found.note("cluster-not-object", where, described)
         return {}
     if not described:
@@ -211,37 +209,36 @@ def examine_task(task: Any, jobs: Jobs, found: Findings, *, where: str = "task")
         The cluster's jobs. If it is empty (the cluster is wrong itself), only the form is checked.
     found
         Takes every finding.
+    where
+        What to call the task in the findings.
 
     Returns
     -------
     (str, int) or None
         Type and index, if they are right.
     """
-    if not isinstance(task, dict):
+    if not isinstance(task, Mapping):
         found.note("task-not-object", where, task)
         return None
     for key in task:
         if key not in _TASK_KEYS:
             found.note("unknown-key", where, key)
     type_, index = task.get("type"), task.get("index")
-    size = None
+    addresses = jobs.get(type_) if isinstance(type_, str) else None
     if type_ is None:
         found.note("type-missing", f"{where}.type")
-    elif jobs and (not isinstance(type_, str) or type_ not in jobs):
-        found.note(
-            "type-not-in-cluster", f"{where}.type", type_, fix=f"use one that it has: {', '.join(jobs)}"
-        )
-    elif jobs:
-        size = len(jobs[type_])
+    elif jobs and addresses is None:
+        fix = f"use one that it has: {', '.join(jobs)}"
+        found.note("type-not-in-cluster", f"{where}.type", type_, fix=fix)
     if index is None:
         found.note("index-missing", f"{where}.index")
         return None
-    number = _as_index(index, size, f"{where}.index", found)
-    return (type_, number) if number is not None and size is not None else None
+    number = _as_index(index, len(addresses) if addresses else None, f"{where}.index", found)
+    return (type_, number) if isinstance(type_, str) and addresses and number is not None else None
 
 
 def _as_index(index: Any, size: int | None, where: str, found: Findings) -> int | None:
-    number = index
+    number: Any = index
     if isinstance(index, str) and index.isascii() and index.removeprefix("-").isdigit() and len(index) <= 18:
         number = int(index)
     if isinstance(number, bool) or not isinstance(number, int):
@@ -255,6 +252,6 @@ def _as_index(index: Any, size: int | None, where: str, found: Findings) -> int 
             "index-too-large", where, index, message=f"the job has {size}, so the last index is {size - 1}"
         )
         return None
-    if number is not index:
+    if isinstance(index, str):
         found.note("index-as-text", where, index)
-    return number
+    return int(number)

@@ -24,13 +24,15 @@ def tf_config_json(task: Task, *, pretty: bool = False) -> str:
     Parameters
     ----------
     task : Task
+        Whose text to make.
     pretty : bool
         Indent by two blanks, for reading; compact otherwise.
 
     Returns
     -------
     str
-        JSON with the keys ``cluster`` and ``task``, in this order; jobs in the order chief, worker, ps, evaluator.
+        JSON with the keys ``cluster`` and ``task``, in this order, and the jobs in the order of
+        :data:`~tfmuster.cluster.JOBS`.
 
     Examples
     --------
@@ -97,7 +99,7 @@ def use_tf_config(task: Task) -> str:
 
 
 def current_task(environ: Mapping[str, str] | None = None) -> Task | None:
-    """The task that TF_CONFIG names; None if TF_CONFIG is unset, blank or ``{}``, which all mean: not in a cluster.
+    """The task that TF_CONFIG names; None if TF_CONFIG is unset, blank or ``{}``: then this is no cluster.
 
     Raises
     ------

@@ -30,7 +30,7 @@ def cluster_options(command: _Command) -> _Command:
             "--cluster",
             "cluster_file",
             metavar="FILE",
-            help="JSON or YAML file of the cluster; - reads standard input. Without it and without addresses: TF_CONFIG.",
+            help="JSON or YAML file of the cluster; - is standard input. TF_CONFIG if nothing is given.",
         ),
         click.option("--type", "task_type", metavar="JOB", help="This task's job, such as worker."),
         click.option("--index", "task_index", metavar="N", help="This task's index in its job, from 0."),
@@ -57,7 +57,7 @@ def read_cluster(
     task_type: str | None,
     task_index: str | None,
 ) -> tuple[Cluster, Task | None]:
-    """The cluster, and the task if one is named, that these options describe; repairs are told on standard error.
+    """The cluster, and the task if one is named, of these options; standard error tells of repairs.
 
     Raises
     ------

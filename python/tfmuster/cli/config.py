@@ -11,6 +11,8 @@ from ..tf_config import tf_config_texts
 from .cluster_options import cluster_options, read_cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..cluster import Task
 
 
@@ -30,7 +32,7 @@ def _dotenv(text: str) -> str:
     return f"TF_CONFIG='{escaped}'"
 
 
-_FORMATS = {"json": str, "shell": _shell, "r": _r, "dotenv": _dotenv}
+_FORMATS: dict[str, Callable[[str], str]] = {"json": str, "shell": _shell, "r": _r, "dotenv": _dotenv}
 
 
 @click.command("config")
@@ -46,7 +48,7 @@ _FORMATS = {"json": str, "shell": _shell, "r": _r, "dotenv": _dotenv}
 )
 @click.option("--pretty", is_flag=True, help="Indented JSON.")
 def command(*, all_tasks: bool, form: str, pretty: bool, **cluster_arguments: Any) -> None:
-    """Print the TF_CONFIG of one task, or of all.
+    r"""Print the TF_CONFIG of one task, or of all.
 
     \b
     tfmuster config --worker a:2222 --worker b:2222 --type worker --index 1
