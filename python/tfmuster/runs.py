@@ -231,19 +231,6 @@ def runs_in(folder: str | os.PathLike[str] = RUNS) -> list[Run]:
     return [Run(path.parent) for path in sorted(Path(folder).glob("*/run.json"))]
 
 
-def current_run() -> Run | None:
-    """The run that this process is a worker of, or None."""
-    path = os.environ.get(RUN_DIR_VARIABLE)
-    return Run(path) if path else None
-
-
-def record_epoch(run: Run, epoch: int, metrics: Mapping[str, float]) -> None:
-    """Append one line to ``metrics.jsonl``; the chief does, after each epoch, counted from 1."""
-    row = {"epoch": epoch, "time": utc_now(), **{name: float(value) for name, value in metrics.items()}}
-    with (run.path / "metrics.jsonl").open("ab") as file:
-        file.write(orjson.dumps(row) + b"\n")
-
-
 def record_git(run: Run) -> None:
     """Add the commit of the working directory to ``run.json``, if it is one of git's."""
 

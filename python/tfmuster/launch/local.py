@@ -6,6 +6,7 @@ Works on Linux and macOS; TensorFlow for Windows runs under WSL, where it is Lin
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
 import shutil
@@ -60,8 +61,12 @@ class LocalJob:
             )
 
     def run_name(self) -> str:
-        """The name given, or the script's."""
-        return self.name or Path(self.command[0]).stem
+        """The name given, or the script's, or for ``tfmuster train mnist`` its verbs."""
+        if self.name:
+            return self.name
+        program, *arguments = self.command
+        verbs = list(itertools.takewhile(str.isalpha, arguments)) if program == "tfmuster" else []
+        return "-".join(verbs) or Path(program).stem
 
 
 def launch_local(

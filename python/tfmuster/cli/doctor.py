@@ -1,0 +1,38 @@
+"""``tfmuster doctor``: what is installed here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--devices", is_flag=True, help="Start TensorFlow and ask which devices it finds.")
+def command(*, as_json: bool, devices: bool) -> None:
+    """Say what is installed here, for an issue or for oneself."""
+    import orjson
+
+    from ..doctor import doctor
+
+    report = doctor(devices=devices)
+    if as_json:
+        click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())
+        return
+    for section, value in report.items():
+        if section != "notes":
+            _print(section, value)
+    click.echo()
+    for note in report["notes"]:
+        click.echo(click.wrap_text(note, 100, initial_indent="* ", subsequent_indent="  "))
+
+
+def _print(label: str, value: Any, indent: str = "") -> None:
+    if isinstance(value, dict):
+        click.echo(f"{indent}{label}:")
+        for name, each in value.items():
+            _print(name, each, indent + "  ")
+    else:
+        shown = ", ".join(value) if isinstance(value, list) else value
+        click.echo(f"{indent}{label + ':':<15}{'none' if shown is None else shown}")

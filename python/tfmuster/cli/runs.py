@@ -1,0 +1,147 @@
+"""``tfmuster runs``: list, show, follow and stop runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import EXIT_DONE, EXIT_WORKER_FAILED, TfmusterError
+
+if TYPE_CHECKING:
+    from ..runs import Run
+
+_FOLDER = click.option(
+    "--runs",
+    "folder",
+    type=click.Path(file_okay=False),
+    default="runs",
+    show_default=True,
+    help="Where the runs are.",
+)
+_RUN = click.argument("name", metavar="[RUN]", required=False)
+
+
+@click.group("runs")
+def command() -> None:
+    """List, show, follow and stop runs.
+
+    RUN is a run's name, a part of it that no other has, or its path. Default: the newest.
+    """
+
+
+@command.command("list")
+@_FOLDER
+def list_runs(folder: str) -> None:
+    """List all runs, the oldest first."""
+    from ..runs import runs_in
+
+    rows = []
+    for run in runs_in(folder):
+        status = run.status()
+        rows.append((run.name, status["state"], f"{len(status['tasks'])} tasks", _last_epoch(run)))
+    if not rows:
+        click.echo(f"No runs in {folder}.")
+    widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else []
+    for row in rows:
+        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+@command.command()
+@_RUN
+@_FOLDER
+@click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
+def show(name: str | None, folder: str, as_json: bool) -> None:
+    """Show what was started, how far it is, and the first failure."""
+    import orjson
+
+    run = _find(name, folder)
+    info, status, error = run.info(), run.status(), run.error()
+    if as_json:
+        everything = {"path": str(run.path), **info, "status": status, "history": run.history(), "error": error}
+        click.echo(orjson.dumps(everything, option=orjson.OPT_INDENT_2).decode())
+        return
+    facts: dict[str, Any] = {
+        "run": run.path,
+        "state": status["state"],
+        "started": info.get("started"),
+        "command": " ".join(info.get("command", [])),
+        "host": info.get("host"),
+        **{f"{task}": _task_line(entry) for task, entry in status["tasks"].items()},
+        "last epoch": _last_epoch(run),
+        "model": run.model_path if run.model_path.exists() else None,
+        "first failure": f"{error['task']} at {error['time']}: {error['error'] or error['signal']}" if error else None,
+    }
+    for label, value in facts.items():
+        if value:
+            click.echo(f"{label + ':':<15}{value}")
+
+
+@command.command()
+@_RUN
+@_FOLDER
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
+@click.option("--task", help='One task only, such as "worker 0".')
+@click.option("--lines", type=click.IntRange(min=0), help="Only so many last lines of each.")
+def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: int | None) -> None:
+    """Show what the workers have written, each line with the worker's name."""
+    from ..launch.output import Lines
+    from ..runs import follow as follow_run
+
+    run = _find(name, folder)
+    width = max((len(task) for task in run.log_paths()), default=0)
+    if not follow:
+        for each, text in run.logs(task, lines=lines).items():
+            cut = Lines()
+            for line in [*cut.feed(text.encode()), *cut.end()]:
+                click.echo(f"{each:<{width}} | {line}")
+        return
+    cuts: dict[str, Lines] = {}
+    for each, data in follow_run(run, task):
+        for line in cuts.setdefault(each, Lines()).feed(data):
+            click.echo(f"{each:<{width}} | {line}")
+    for each, rest in cuts.items():
+        for line in rest.end():
+            click.echo(f"{each:<{width}} | {line}")
+
+
+@command.command()
+@_RUN
+@_FOLDER
+def stop(name: str | None, folder: str) -> int:
+    """End a run and all its processes."""
+    run = _find(name, folder)
+    state = run.stop()["state"]
+    click.echo(f"{run.name}: {state}")
+    return EXIT_WORKER_FAILED if state in ("starting", "running") else EXIT_DONE
+
+
+def _find(name: str | None, folder: str) -> Run:
+    from ..runs import Run, runs_in
+
+    if name and Path(name, "run.json").exists():
+        return Run(name)
+    runs = runs_in(folder)
+    found = [run for run in runs if name is None or name == run.name]
+    found = found or [run for run in runs if name and name in run.name]
+    if not found or (name is not None and len(found) > 1):
+        raise TfmusterError(
+            "A run must be named by its name, a part of it that no other has, or its path.",
+            found=f"{len(found)} runs in {folder} fit {name!r}" if name else f"no runs in {folder}",
+            fix="`tfmuster runs list` shows them.",
+        )
+    return found[-1]
+
+
+def _last_epoch(run: Run) -> str:
+    history = run.history()
+    values = "  ".join(f"{metric} {column[-1]:.4g}" for metric, column in history.items())
+    epochs = max((len(column) for column in history.values()), default=0)
+    return f"epoch {epochs}  {values}" if epochs else ""
+
+
+def _task_line(entry: dict[str, Any]) -> str:
+    code = entry.get("exit_code")
+    text = f"{entry['state']}, process {entry['pid']}"
+    return text if code is None else f"{text}, exit code {code}"
