@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from .addresses import split_address
+from .findings import KINDS
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -59,14 +60,7 @@ def try_addresses(cluster: Cluster, found: Findings, *, timeout: float = 3.0) ->
         problem = results.get(place, ("not-reachable", "no answer in time"))
         if problem:
             code, reason = problem
-            found.note(code, place, address, message=f"{_MEANING[code]}: {reason}")
-
-
-_MEANING = {
-    "name-not-found": "the host name can't be resolved from here",
-    "not-reachable": "the address can't be reached from here",
-    "nothing-listens": "the machine answers, but nothing listens on this port",
-}
+            found.note(code, place, address, message=f"{KINDS[code].meaning}: {reason}")
 
 
 def _problem(address: str, timeout: float) -> tuple[str, str] | None:

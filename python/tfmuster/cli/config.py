@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import ClusterError
+from ..cluster import raise_findings
+from ..findings import Findings
 from ..tf_config import tf_config_texts
 from .cluster_options import cluster_options, read_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ..cluster import Task
 
 
 def _shell(text: str) -> str:
@@ -57,14 +56,11 @@ def command(*, all_tasks: bool, form: str, pretty: bool, **cluster_arguments: An
     if all_tasks and (cluster_arguments["task_type"] or cluster_arguments["task_index"]):
         raise click.UsageError("Give either --all, or --type and --index.")
     cluster, task = read_cluster(**cluster_arguments)
-    if all_tasks:
-        tasks: tuple[Task, ...] = cluster.tasks()
-    elif task:
-        tasks = (task,)
-    else:
-        raise ClusterError(
-            "This needs to know which task to print.", fix="add --type and --index, or --all", findings=[]
-        )
+    if not all_tasks and not task:
+        found = Findings()
+        found.note("task-missing", "task", fix="add --type and --index, or --all")
+        raise_findings(found)
+    tasks = (task,) if task and not all_tasks else cluster.tasks()
     write = _FORMATS[form]
     lines = []
     for each, text in zip(tasks, tf_config_texts(tasks, pretty=pretty), strict=True):
