@@ -11,7 +11,6 @@ RLIB    := $(CURDIR)/.rlib
 export PYTHON VENV RLIB
 export RETICULATE_PYTHON := $(BIN)/python
 export R_LIBS := $(RLIB)
-export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 HAVE_R     = command -v Rscript >/dev/null && [ -d $(RLIB)/tfmuster ]
 WITHOUT_R  = echo "R is missing, so this part is left out; see the message of the set-up above."

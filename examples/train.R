@@ -16,19 +16,20 @@ if (is.null(current_task())) {
   run <- launch(this_file, dataset, workers = workers, name = "mnist")
   result <- jsonlite::fromJSON(file.path(format(run$path), "result.json"))
   cat(
-    sprintf("\nMNIST (%s), %d workers, from R: test accuracy %.1f%%", dataset, workers, 100 * result$test_accuracy),
+    sprintf("\nData: %s; %d workers, started from R.", dataset, workers),
+    sprintf("Test accuracy: %.1f%%", 100 * result$test_accuracy),
     paste("Model:", format(run$model_path)),
     "",
     "What to try next:",
-    "  make train DATA=../shared/mnist/mnist-10k.npz                   real digits: an .npz file, or the four IDX files",
-    "  .venv/bin/tfmuster launch -n 2 your-script.R                    your own program, as it is",
-    "  R_LIBS=.rlib R -e 'library(tfmuster); help(package = tfmuster)' what there is in R",
-    paste("  .venv/bin/tfmuster runs show", basename(format(run$path)), "               this run again"),
+    "  make train DATA=mnist.npz                   real digits: an .npz file, or a folder of the four IDX files",
+    "  .venv/bin/tfmuster runs show                this run again",
+    "  .venv/bin/tfmuster launch -n 2 script.R     your own program, unchanged",
+    "  R_LIBS=.rlib R                              then library(tfmuster), ?launch",
     sep = "\n"
   )
 } else {
   folder <- Sys.getenv("TFMUSTER_RUN_DIR")
-  train_mnist(
+  result <- train_mnist(
     "cnn",
     dataset = dataset, strategy = "multi_worker_mirrored", optimizer = "adam", learning_rate = 0.001,
     epochs = 5, steps_per_epoch = 0, seed = 1,
