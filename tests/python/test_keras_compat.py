@@ -7,19 +7,38 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from jobs import run_job, succeeded
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 #: Scenarios of programs/keras_scenarios.py whose result one process gives as well.
-SAME_AS_ONE_PROCESS = (
-    "numpy_input adam tf_data_shuffled tf_data_repeated partial_last_batch validation_data validation_split "
-    "sample_weight class_weight regularizer metrics_with_state steps_per_execution gradient_accumulation "
-    "momentum_clipping_and_decay run_eagerly synchronized_batch_norm two_inputs_two_outputs "
-    "subclass_with_its_own_step evaluate_and_predict single_batches early_stopping backup_and_restore"
-).split()
+SAME_AS_ONE_PROCESS = [
+    "numpy_input",
+    "adam",
+    "tf_data_shuffled",
+    "tf_data_repeated",
+    "partial_last_batch",
+    "validation_data",
+    "validation_split",
+    "sample_weight",
+    "class_weight",
+    "regularizer",
+    "metrics_with_state",
+    "steps_per_execution",
+    "gradient_accumulation",
+    "momentum_clipping_and_decay",
+    "run_eagerly",
+    "synchronized_batch_norm",
+    "two_inputs_two_outputs",
+    "subclass_with_its_own_step",
+    "evaluate_and_predict",
+    "single_batches",
+    "early_stopping",
+    "backup_and_restore",
+]
 #: Scenarios that depend on the number of workers, or are about files.
-WORKERS_AGREE = "batch_norm batch_norm_with_empty_part dropout callbacks_that_write".split()
+WORKERS_AGREE = ["batch_norm", "batch_norm_with_empty_part", "dropout", "callbacks_that_write"]
 #: Adam divides by the root of its second moment, which magnifies rounding where gradients are small.
 WEIGHT_TOLERANCE = {"adam": 1e-4, "backup_and_restore": 1e-4}
 

@@ -1,6 +1,7 @@
 """Train the four models for 50 steps, and write what came of each. Usage: model_parity.py FOLDER REPLICAS.
 
-REPLICAS is the number of workers whose global batch is trained on, also by one process.
+REPLICAS is the number of workers whose global batch is trained on, also by one process. TEST_FLOATX chooses
+the type of weights and computation.
 """
 
 import json
@@ -8,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
 
 import tfmuster
@@ -17,6 +19,7 @@ folder, replicas = Path(sys.argv[1]), int(sys.argv[2])
 config = json.loads(os.environ.get("TF_CONFIG", "{}"))
 worker = config["task"]["index"] if config else 0
 strategy = tfmuster.strategy("multi_worker_mirrored" if config else "default")
+keras.config.set_floatx(os.environ["TEST_FLOATX"])
 per_replica = 1 if config else replicas
 
 for name, recipe in RECIPES.items():
