@@ -33,17 +33,11 @@ launch <- function(script, ..., workers = 2, ps = 0, chief = FALSE, evaluator = 
   run <- rlang::inject(run_python(
     "launch.launch", as_path(script), !!!arguments,
     workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
-    env = worker_environment(env), quiet = quiet, only_chief = only_chief, name = name,
+    env = utils::modifyList(list(R_LIBS = library_paths()), as.list(env)), quiet = quiet, only_chief = only_chief, name = name,
     run_dir = as_path(run_dir), keras_compat = keras_compat, wait = wait
   ))
   invisible(run)
 }
 
-# A worker's R must find the packages that this session has, and start the R that this is.
-worker_environment <- function(env) {
-  own <- list(
-    PATH = paste(R.home("bin"), Sys.getenv("PATH"), sep = .Platform$path.sep),
-    R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep)
-  )
-  utils::modifyList(own, as.list(env))
-}
+# A worker's R must find the packages that this session has.
+library_paths <- function() paste(.libPaths(), collapse = .Platform$path.sep)

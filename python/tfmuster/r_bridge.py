@@ -10,13 +10,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfmuster import __version__
 from tfmuster.errors import DependencyError, TfmusterError, TfmusterWarning
+from tfmuster.launch.interpreter import python_executable
 
 __all__ = ["__version__", "adopt_environment", "missing_modules", "outcome"]
 
@@ -63,7 +63,7 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
                 raise
             result["error"] = DependencyError(
                 f"The Python package {name} is needed.",
-                found=f"it is not installed for {sys.executable}",
+                found=f"it is not installed for {python_executable()}",
                 fix="Run tfmuster::install_tfmuster(), restart R, and try again.",
                 package=name,
             ).to_dict()

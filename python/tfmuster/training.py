@@ -12,10 +12,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import DataError, ModelError
 from .models import Recipe, mnist_model, recipe
+
+if TYPE_CHECKING:
+    from .datasets import Digits
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class _Plan:
 def train_mnist(
     model: str = "cnn",
     *,
-    dataset: str | os.PathLike[str] | None = None,
+    dataset: str | Path | Digits | None = None,
     strategy: Any = None,
     batch_size: int | None = None,
     epochs: int | None = None,
@@ -98,7 +101,7 @@ def train_mnist(
     model : {"cnn", "deep_cnn", "mlp", "softmax"}
         Every argument that is left out has the value of the model's source document
         (:data:`tfmuster.models.RECIPES`).
-    dataset : str or path, optional
+    dataset : str, path or Digits, optional
         ``"mnist"`` or nothing: MNIST, from ``TFMUSTER_MNIST``, Keras's cache or a download;
         ``"synthetic"``: generated digits; else the path of an ``.npz`` file or a folder of IDX files.
     strategy : str or tf.distribute.Strategy, optional
@@ -142,7 +145,7 @@ def train_mnist(
     _check_numbers(batch_size=batch_size, epochs=epochs, steps_per_epoch=steps_per_epoch)
     from . import datasets
 
-    digits = datasets.load(None if dataset is None else os.fspath(dataset))
+    digits = datasets.load(dataset)
     made = _made_strategy(strategy)
     replicas = made.num_replicas_in_sync
     from .strategies import is_chief

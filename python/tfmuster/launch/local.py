@@ -180,11 +180,7 @@ def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
                 fix="Check the path; it is relative to the working directory.",
                 reason="script",
             )
-        interpreter = (
-            python_executable()
-            if suffix == ".py"
-            else _executable("Rscript", "Install R, or put it on PATH.")
-        )
+        interpreter = python_executable() if suffix == ".py" else _rscript()
         return (interpreter, first, *arguments)
     if first == "tfmuster":
         # This copy, whatever else is on PATH.
@@ -194,10 +190,10 @@ def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
-    """Ports of all interfaces that nobody else gets while the block lasts, but that the workers can listen on.
+    """Ports of all interfaces that nobody else gets while the block lasts; the workers can listen on them.
 
-    On Linux a bound socket that does not listen keeps its port from those who ask for any free one, and lets those pass
-    who name it with SO_REUSEADDR, as gRPC does. Elsewhere the ports are free only at the start.
+    On Linux a bound socket that does not listen keeps its port from those who ask for any free one, and lets
+    those pass who name it with SO_REUSEADDR, as gRPC does. Elsewhere the ports are free only at the start.
     """
     with contextlib.ExitStack() as held:
         ports = []
@@ -255,6 +251,16 @@ def start_detached(job: LocalJob) -> Run:
         time.sleep(0.05)
     launcher.stderr.close()
     return run
+
+
+def _rscript() -> str:
+    """Inside R, which sets R_HOME, the Rscript of the R that runs; else the one on PATH."""
+    own = Path(os.environ.get("R_HOME", ""), "bin", "Rscript")
+    return (
+        str(own)
+        if own.is_absolute() and own.is_file()
+        else _executable("Rscript", "Install R, or put it on PATH.")
+    )
 
 
 def _executable(name: str, fix: str) -> str:
