@@ -20,9 +20,15 @@ import orjson
 from . import __version__
 from .errors import TfmusterError
 
-_PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil", "pyspark", "mpi4py")
-_R_PACKAGES = ("tfmuster", "reticulate", "tensorflow", "keras3", "keras", "tfdatasets", "sparklyr")
-_VARIABLES = ("TF_CONFIG", "TF_USE_LEGACY_KERAS", "CUDA_VISIBLE_DEVICES", "RETICULATE_PYTHON", "TFMUSTER_MNIST")
+_PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil")
+_R_PACKAGES = ("tfmuster", "reticulate", "tensorflow", "keras3", "keras", "sparklyr")
+_VARIABLES = (
+    "TF_CONFIG",
+    "TF_USE_LEGACY_KERAS",
+    "CUDA_VISIBLE_DEVICES",
+    "RETICULATE_PYTHON",
+    "TFMUSTER_MNIST",
+)
 _DEVICES = """
 import json, os
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -52,8 +58,8 @@ def doctor(*, devices: bool = False, timeout: float = 120.0) -> Report:
     Returns
     -------
     dict
-        ``tfmuster``, ``python``, ``packages``, ``r``, ``machine``, ``environment``, ``devices`` (None unless asked for) and
-        ``notes``: sentences about what stands in the way of, or has to be known before, running several workers.
+        ``tfmuster``, ``python``, ``packages``, ``r``, ``machine``, ``environment``, ``devices`` (None unless
+        asked for) and ``notes``: sentences about what has to be known before running several workers.
     """
     report: Report = {
         "tfmuster": __version__,
@@ -88,12 +94,12 @@ def _r_report() -> Report | None:
     except (OSError, subprocess.SubprocessError) as error:
         return {"executable": rscript, "version": None, "problem": str(error)}
     version, home, *rows = done.stdout.splitlines()
-    packages = dict(row.split("\t") for row in rows if "\t" in row)
+    packages = dict(row.strip().split("\t") for row in rows if "\t" in row)
     return {
         "executable": rscript,
         "version": version.strip(),
         "home": home.strip(),
-        "packages": {name: None if value.strip() == "NA" else value.strip() for name, value in packages.items()},
+        "packages": {name: None if value == "NA" else value for name, value in packages.items()},
     }
 
 
@@ -145,8 +151,9 @@ def _devices(timeout: float) -> list[str] | str:
 def _notes(report: Report) -> list[str]:
     packages, r = report["packages"], report["r"]
     notes = [
-        "A TensorFlow worker listens on 0.0.0.0, that is on every network interface, whatever address TF_CONFIG names, and "
-        "takes work from anybody who connects. Run workers on a network you trust, or behind a firewall."
+        "A TensorFlow worker listens on 0.0.0.0, that is on every network interface, whatever address "
+        "TF_CONFIG names, and takes work from anybody who connects. Run workers on a network you trust, or "
+        "behind a firewall."
     ]
     if packages["tensorflow"] is None:
         notes.append("TensorFlow is not installed for this Python: pip install tensorflow.")
@@ -159,14 +166,15 @@ def _notes(report: Report) -> list[str]:
         elif _older(reticulate, (1, 38)):
             if not _older(packages["numpy"] or "0", (2,)):
                 notes.append(
-                    f"reticulate {reticulate} can't read numpy {packages['numpy']}: pip install 'numpy<2', or update it."
+                    f"reticulate {reticulate} can't read numpy {packages['numpy']}: pip install 'numpy<2', "
+                    "or update reticulate."
                 )
             if sys.version_info >= (3, 12):
                 notes.append(f"reticulate {reticulate} needs Python 3.11 or older, or has to be updated.")
     if "TF_CONFIG" in report["environment"]:
         notes.extend(_tf_config_notes(report["environment"]["TF_CONFIG"]))
     if not report["machine"]["name_resolves"]:
-        notes.append("This machine's own host name does not resolve: write addresses, not this name, in a cluster.")
+        notes.append("This machine's own host name does not resolve: write its address in a cluster.")
     return notes
 
 

@@ -9,8 +9,8 @@
 ``model.keras``    the model, if the program saved it there
 ``error.json``     the first failure: when, host, task, exit code or signal, traceback
 
-It is the one interface between a run and whoever watches it, so that a run can be started in one session and looked at
-from another.
+It is the one interface between a run and whoever watches it, so that a run can be started in one session and
+looked at from another.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Run:
     def status(self) -> dict[str, Any]:
         """``state`` of the run and ``tasks``, each with its own ``state``, ``pid`` and ``exit_code``.
 
-        The states of a run are starting, running, done, failed, interrupted, and lost: the launcher is gone and has left
-        no word.
+        The states of a run are starting, running, done, failed, interrupted, and lost: the launcher is gone
+        and has left no word.
         """
         status = {"state": "starting", "tasks": {}, **_read(self.path / "status.json")}
         if status["state"] in UNFINISHED and _launcher(self.info()) is None:
@@ -133,7 +133,7 @@ class Run:
             raise TfmusterError(
                 f"The run {self.name} has no model.",
                 found=f"no {self.model_path}; the run is {self.status()['state']}",
-                fix="Save it there: save_model(model, path) with the run's model_path, or --save on the command line.",
+                fix="Let the program save it there: its folder is in TFMUSTER_RUN_DIR.",
                 run=self.name,
             )
         from .artifacts import model_from_bytes

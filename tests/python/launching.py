@@ -19,11 +19,15 @@ TFMUSTER = [sys.executable, "-m", "tfmuster"]
 
 def environment(**more: str) -> dict[str, str]:
     """The environment of a user who is not inside a job."""
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("TFMUSTER_", "TF_CONFIG"))}
+    inherited = {
+        key: value for key, value in os.environ.items() if not key.startswith(("TFMUSTER_", "TF_CONFIG"))
+    }
     return {**inherited, "PYTHONUNBUFFERED": "1", **more}
 
 
-def tfmuster(*arguments: object, cwd: Path, limit: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
+def tfmuster(
+    *arguments: object, cwd: Path, limit: float = 60, **env: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*TFMUSTER, *map(str, arguments)],
         cwd=cwd,

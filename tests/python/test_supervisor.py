@@ -6,10 +6,18 @@ import subprocess
 import time
 from pathlib import Path
 
-import psutil
 import pytest
-from launching import nothing_left, only_run, processes_in, read_json, start_tfmuster, tfmuster, wait_until, write
 
+from launching import (
+    nothing_left,
+    only_run,
+    processes_in,
+    read_json,
+    start_tfmuster,
+    tfmuster,
+    wait_until,
+    write,
+)
 from tfmuster.launch.failure import Failure
 from tfmuster.launch.output import Lines, visible
 from tfmuster.runs import Run
@@ -25,7 +33,9 @@ def _clean(tmp_path: Path):
     nothing_left(tmp_path)
 
 
-def fail(tmp_path: Path, *lines: str, workers: int = 2) -> tuple[subprocess.CompletedProcess[str], dict, float]:
+def fail(
+    tmp_path: Path, *lines: str, workers: int = 2
+) -> tuple[subprocess.CompletedProcess[str], dict, float]:
     """Launch a script that fails; what was printed, error.json, and the seconds that it took."""
     write(tmp_path, "train.py", TASK, *lines)
     begun = time.monotonic()
@@ -145,7 +155,11 @@ def test_the_earliest_error_counts_not_the_earliest_end(tmp_path: Path) -> None:
 
 def test_a_failed_worker_that_does_not_end_is_ended(tmp_path: Path) -> None:
     _, error, took = fail(
-        tmp_path, DEAF, "import atexit; atexit.register(time.sleep, 99)", "if index: raise ValueError('x')", "time.sleep(99)"
+        tmp_path,
+        DEAF,
+        "import atexit; atexit.register(time.sleep, 99)",
+        "if index: raise ValueError('x')",
+        "time.sleep(99)",
     )
     assert (error["task"], error["exit_code"], error["error"]) == ("worker 1", 1, "ValueError: x")
     assert took < 12
@@ -250,7 +264,13 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
 
 def test_failure_is_json_and_an_error() -> None:
     failure = Failure.of(
-        "worker 1", host="node", code=-9, time=0.0, note={}, last_lines=("a", "b"), log="runs/x/logs/worker-1.log"
+        "worker 1",
+        host="node",
+        code=-9,
+        time=0.0,
+        note={},
+        last_lines=("a", "b"),
+        log="runs/x/logs/worker-1.log",
     )
     assert failure.to_dict()["time"] == "1970-01-01T00:00:00.000+00:00"
     assert json.loads(json.dumps(failure.to_dict()))["signal"] == "SIGKILL"
@@ -264,7 +284,7 @@ def test_a_launcher_inside_a_job_ends_with_it(tmp_path: Path) -> None:
     begin(
         tmp_path,
         "import subprocess",
-        "subprocess.Popen([sys.executable, '-m', 'tfmuster', 'launch', '-n', '1', '--run-dir', f'in{index}', 'inner.py'])",
+        "command = ['tfmuster', 'launch', '-n', '1', '--run-dir', f'in{index}', 'inner.py']",
+        "subprocess.Popen([sys.executable, '-m', *command])",
     ).send_signal(signal.SIGINT)
     nothing_left(tmp_path, seconds=10)
-    assert psutil.pid_exists(1)

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 
 
 # Options end at the script's name: what follows is the script's.
-@click.command("launch", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@click.option("-n", "-np", "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Workers.")
-@click.option("--ps", type=click.IntRange(min=0), default=0, help="Parameter servers, ended with the workers.")
+@click.command("launch", context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-n", "-np", "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Workers."
+)
+@click.option(
+    "--ps", type=click.IntRange(min=0), default=0, help="Parameter servers, ended with the workers."
+)
 @click.option("--chief", is_flag=True, help="A chief besides the workers; else worker 0 is it.")
 @click.option("--evaluator", is_flag=True, help="An evaluator, ended with the workers.")
 @click.option("-q", "--quiet", is_flag=True, help="Show nothing but a failure.")
@@ -26,7 +30,9 @@ if TYPE_CHECKING:
     "--run-dir", type=click.Path(file_okay=False), help="The run directory. Default: runs/<UTC time>-<name>."
 )
 @click.option("--no-keras-compat", is_flag=True, help="Leave Keras 3 as it is.")
-@click.argument("program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument(
+    "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
+)
 def command(
     *,
     workers: int,
@@ -40,11 +46,11 @@ def command(
     no_keras_compat: bool,
     program: tuple[str, ...],
 ) -> int:
-    """Run a script or a command on several workers of this machine.
+    r"""Run a script or a command on several workers of this machine.
 
-    Each worker gets TF_CONFIG and free ports; a .py or .R script needs to know nothing of tfmuster. Output is shown line
-    by line with the worker's name, and kept whole in the run directory. The first failure ends the job, is shown last
-    and makes the exit code 1.
+    Each worker gets TF_CONFIG and free ports; a .py or .R script needs to know nothing of tfmuster. Output is
+    shown line by line with the worker's name, and kept whole in the run directory. The first failure ends the
+    job, is shown last and makes the exit code 1.
 
     \b
     tfmuster launch -n 2 train.py --epochs 3

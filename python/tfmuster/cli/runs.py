@@ -59,8 +59,8 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
     run = _find(name, folder)
     info, status, error = run.info(), run.status(), run.error()
     if as_json:
-        everything = {"path": str(run.path), **info, "status": status, "history": run.history(), "error": error}
-        click.echo(orjson.dumps(everything, option=orjson.OPT_INDENT_2).decode())
+        known = {"path": str(run.path), **info, "status": status, "history": run.history(), "error": error}
+        click.echo(orjson.dumps(known, option=orjson.OPT_INDENT_2).decode())
         return
     facts: dict[str, Any] = {
         "run": run.path,
@@ -68,11 +68,13 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
         "started": info.get("started"),
         "command": " ".join(info.get("command", [])),
         "host": info.get("host"),
-        **{f"{task}": _task_line(entry) for task, entry in status["tasks"].items()},
+        **{task: _task_line(entry) for task, entry in status["tasks"].items()},
         "last epoch": _last_epoch(run),
         "model": run.model_path if run.model_path.exists() else None,
-        "first failure": f"{error['task']} at {error['time']}: {error['error'] or error['signal']}" if error else None,
     }
+    if error:
+        how = error["error"] or error["signal"] or f"exit code {error['exit_code']}"
+        facts["first failure"] = f"{error['task']} at {error['time']}: {how}"
     for label, value in facts.items():
         if value:
             click.echo(f"{label + ':':<15}{value}")

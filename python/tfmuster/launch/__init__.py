@@ -1,8 +1,8 @@
 """Run a program on several workers: ``launch("train.py", workers=4)`` and ``tfmuster launch -n 4 train.py``.
 
-A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervisor` starts and watches them, and everything
-that is worth keeping is in the run directory (:mod:`tfmuster.runs`). So far there is one launcher, this machine
-(:mod:`.local`).
+A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervisor` starts and watches them, and
+everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). So far there is one launcher,
+this machine (:mod:`.local`).
 
 What every worker process finds in its environment:
 
@@ -48,8 +48,9 @@ def launch(
     Parameters
     ----------
     script : str or path
-        A ``.py`` script is run by this Python, an ``.R`` script by ``Rscript`` with this Python for reticulate; anything
-        else is a command, looked up on PATH. The script needs to know nothing of tfmuster.
+        A ``.py`` script is run by this Python, an ``.R`` script by ``Rscript`` with this Python for
+        reticulate; anything else is a command, looked up on PATH. The script needs to know nothing of
+        tfmuster.
     *args : str
         Its arguments.
     workers, ps : int
@@ -72,7 +73,8 @@ def launch(
     Returns
     -------
     Run
-        The run directory, with ``status()``, ``logs()``, ``history()``, ``model()``, ``wait()`` and ``stop()``.
+        The run directory, with ``status()``, ``logs()``, ``history()``, ``model()``, ``wait()`` and
+        ``stop()``.
 
     Raises
     ------

@@ -60,7 +60,7 @@ class Failure:
         last_lines: tuple[str, ...],
         log: str,
     ) -> Failure:
-        """A failure from an exit code as `subprocess` gives it and the note that `sitecustomize` left, if any."""
+        """A failure, from an exit code as `subprocess` gives it and the note that `sitecustomize` left."""
         return cls(
             time=note.get("time", time),
             task=task,
@@ -85,7 +85,10 @@ class Failure:
     def advice(self) -> str | None:
         """What to do about it, where that can be said."""
         if "SIGKILL" in self.headline():
-            return "If nobody killed it, the machine ran out of memory: see `dmesg`; use fewer workers or smaller batches."
+            return (
+                "If nobody killed it, the machine ran out of memory: see `dmesg`; use fewer workers or "
+                "smaller batches."
+            )
         return None
 
     def __str__(self) -> str:

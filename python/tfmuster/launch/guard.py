@@ -1,7 +1,7 @@
 """A process that outlives the launcher by a moment: if the launcher is killed, it ends the job's processes.
 
-``python -m tfmuster.launch.guard JOB``, with a pipe from the launcher as its input. The kernel closes the pipe when the
-launcher dies, whatever it dies of; a launcher that ends well says so first.
+``python -m tfmuster.launch.guard JOB``, with a pipe from the launcher as its input. The kernel closes the
+pipe when the launcher dies, whatever it dies of; a launcher that ends well says so first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""This Python and this copy of tfmuster, for processes that are to use the same."""
+"""The Python and the copy of tfmuster that run here, for processes that are to use the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def python_executable() -> str:
 
 
 def with_package(environment: Mapping[str, str], *first: Path) -> dict[str, str]:
-    """A copy of an environment in which Python finds the folders `first`, and this tfmuster if it is not installed."""
+    """A copy of an environment in which Python finds the folders `first`.
+
+    And this tfmuster, if it is not installed.
+    """
     folders = [str(folder) for folder in first]
     folders += filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     root = _PACKAGE.parent

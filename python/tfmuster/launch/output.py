@@ -12,9 +12,10 @@ _MAX_LINE = 65_536
 
 
 def visible(line: str) -> str:
-    """What a terminal shows in the end for a line with carriage returns, backspaces and colours, without colours.
+    """What a terminal shows in the end for a line with carriage returns and backspaces; without colours.
 
-    Progress bars write the same line again and again; several workers at once can't, so only the last state is left.
+    Progress bars write the same line again and again; several workers at once can't, so only the last state
+    is left.
     """
     line = _ESCAPES.sub("", line)
     if "\r" in line or "\b" in line:

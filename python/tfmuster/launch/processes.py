@@ -1,7 +1,7 @@
 """The processes of a job: find all of them, end all of them.
 
-A job's processes are those whose environment carries its name, and their descendants. So a worker that started
-others, put them in the background and died leaves nothing behind either.
+A job's processes are those whose environment carries its name, and their descendants. So a worker that
+started others, put them in the background and died leaves nothing behind either.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import psutil
 
 #: The environment variable that carries the job's name.
 JOB_VARIABLE = "TFMUSTER_JOB"
-#: How long processes that were asked to end may take before they are killed, seconds. TensorFlow catches SIGTERM and
-#: lives on, so this is waited for in full.
+#: How long processes that were asked to end may take before they are killed, seconds. TensorFlow catches
+#: SIGTERM and lives on, so this is waited for in full.
 GRACE_SECONDS = 2.0
-#: How long killing may take before it is given up, seconds: a process in uninterruptible sleep can't be killed.
+#: How long killing may take before it is given up, seconds: a process in uninterruptible sleep can't be
+#: killed.
 KILL_SECONDS = 10.0
 
 
@@ -34,7 +35,7 @@ def job_processes(job: str) -> set[psutil.Process]:
 
 
 def end_job(job: str, *, grace: float = GRACE_SECONDS, wait: Callable[[float], None] = time.sleep) -> None:
-    """End every process of a job: SIGTERM, and after `grace` seconds SIGKILL. `wait` is called to pass the time."""
+    """End every process of a job: SIGTERM, after `grace` seconds SIGKILL. `wait` passes the time."""
     asked: set[psutil.Process] = set()
     kill_from = time.monotonic() + grace
     for pause in _pauses(grace + KILL_SECONDS):

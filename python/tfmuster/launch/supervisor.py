@@ -1,7 +1,8 @@
-"""Start the processes of a job, show and keep their output, and end all of them when one fails or all are done.
+"""Start a job's processes, show and keep their output, end all of them when one fails or all are done.
 
 First failure wins: a worker whose peer is gone fails too, with an error that says nothing, so what counts is
-the failure with the earliest time. Everything happens in the caller's thread: in R, output may be written in no other.
+the failure with the earliest time. Everything happens in the caller's thread: in R, output may be written in
+no other.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Placement:
-    """One process to start: a task's name, such as ``worker 0``, its argument list and its whole environment."""
+    """One process to start: its task, such as ``worker 0``, its argument list, its whole environment."""
 
     task: str
     is_chief: bool
@@ -65,7 +66,8 @@ class _Worker:
     def note(self) -> dict[str, Any]:
         """What `sitecustomize` wrote about an exception that nobody caught.
 
-        While the worker lives, only the worker's own: a script may well survive the failure of a Python that it started.
+        While the worker lives, only the worker's own: a script may well survive the failure of a Python that
+        it started.
         """
         try:
             note = orjson.loads(self.note_path.read_bytes())
@@ -131,7 +133,10 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
 
     def supervise(self) -> Failure | None:
-        """Start everything, watch it, end everything; the first failure, or None. KeyboardInterrupt ends the job."""
+        """Start everything, watch it, end everything; the first failure, or None.
+
+        KeyboardInterrupt ends the job; a second one does not wait for those that are deaf.
+        """
         guard = start_guard(self._job)
         state = "interrupted"
         failure = None
@@ -156,7 +161,8 @@ class Supervisor:
         log_path = self._run.path / "logs" / f"{stem}.log"
         note_path = Path(placement.env["TFMUSTER_ERROR_FILE"])
         log = log_path.open("wb", buffering=0)
-        # A session of its own: the terminal's Ctrl-C reaches the launcher alone, which then ends them in order.
+        # A session of its own: the terminal's Ctrl-C reaches the launcher alone, which then ends them in
+        # order.
         process = subprocess.Popen(
             placement.command,
             env=dict(placement.env),
