@@ -142,7 +142,7 @@ class Roll:
         chief = self.task.name
         shown = [
             f"{name} ({self.addresses[name]})"
-            + (f" which runs but can't reach {chief}: {self.cut_off[name]}" if name in self.cut_off else "")
+            + (f", which runs but can't reach {chief}: {self.cut_off[name]}" if name in self.cut_off else "")
             for name in missing
         ]
         here = len(self.addresses) - len(missing)

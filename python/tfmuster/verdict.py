@@ -88,8 +88,8 @@ def _missing_fix(entries: list[Entry], chief: Task) -> str:
     names = listed([entry["task"] for entry in entries])
     its, it = ("its", "it") if len(entries) == 1 else ("their", "they")
     return (
-        f"start {names}, or see in {its} own output why {it} did not arrive: a wrong index, a name that does not "
-        f"resolve, a firewall before port {port} of {host}"
+        f"start {names}, or see in {its} own output why {it} did not arrive: a wrong index, "
+        f"a name that does not resolve, a firewall before port {port} of {host}"
     )
 
 
