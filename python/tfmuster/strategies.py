@@ -40,6 +40,7 @@ def strategy(
     replicas: int | None = None,
     communication: str = "auto",
     keras_compat: bool = True,
+    start_timeout: float | None = None,
     tpu: str | None = None,
 ) -> Any:
     """Make a ``tf.distribute`` strategy.
@@ -59,6 +60,9 @@ def strategy(
         How ``multi_worker_mirrored`` reduces: TensorFlow's choice, its ring over gRPC, or NVIDIA's NCCL.
     keras_compat : bool
         Repair Keras 3 for several workers (see :mod:`tfmuster.keras_compat`).
+    start_timeout : float, optional
+        For ``multi_worker_mirrored``: how long to wait for the other workers, in seconds. Default:
+        ``TFMUSTER_START_TIMEOUT``, else 60.
     tpu : str, optional
         Name or address of a TPU for ``tpu``; without it, TensorFlow looks for a local one.
 
@@ -73,6 +77,8 @@ def strategy(
         The strategy can't be made here; ``error.fields["reason"]`` names the cause.
     ClusterError
         TF_CONFIG is set, but wrong.
+    RendezvousError
+        Not every worker came in time, or not with the same cluster and versions; says who.
 
     Examples
     --------
@@ -88,13 +94,13 @@ def strategy(
             strategy=str(name),
             reason="unknown-strategy",
         )
-    _refuse_unused(name, devices=devices, replicas=replicas, tpu=tpu)
+    _refuse_unused(name, devices=devices, replicas=replicas, start_timeout=start_timeout, tpu=tpu)
     makers: dict[str, Callable[[], Any]] = {
         "default": _default,
         "one_device": lambda: _one_device(devices),
         "mirrored": lambda: _mirrored(_local_devices(name, devices, replicas)),
         "central_storage": lambda: _central_storage(_local_devices(name, devices, replicas)),
-        "multi_worker_mirrored": lambda: _multi_worker_mirrored(communication, keras_compat),
+        "multi_worker_mirrored": lambda: _multi_worker_mirrored(communication, keras_compat, start_timeout),
         "parameter_server": _parameter_server,
         "tpu": lambda: _tpu(tpu),
     }
@@ -105,6 +111,7 @@ def _refuse_unused(name: str, **arguments: Any) -> None:
     takes = {
         "devices": ("one_device", "mirrored", "central_storage"),
         "replicas": ("mirrored", "central_storage"),
+        "start_timeout": ("multi_worker_mirrored",),
         "tpu": ("tpu",),
     }
     for argument, value in arguments.items():
@@ -246,7 +253,7 @@ def _checked(name: str, devices: Sequence[str]) -> list[str]:
 # ---- on several machines ----------------------------------------------------------------------------
 
 
-def _multi_worker_mirrored(communication: str, keras_compat: bool) -> Any:
+def _multi_worker_mirrored(communication: str, keras_compat: bool, start_timeout: float | None) -> Any:
     name = "multi_worker_mirrored"
     if communication not in _COMMUNICATION:
         raise StrategyError(
@@ -281,6 +288,9 @@ def _multi_worker_mirrored(communication: str, keras_compat: bool) -> Any:
             strategy=name,
             reason="already-started",
         )
+    from .joining import join_cluster
+
+    join_cluster(task, timeout=start_timeout)
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=getattr(tf.distribute.experimental.CommunicationImplementation, communication.upper())
     )

@@ -32,19 +32,25 @@ class _AfterImport:
 
     def __init__(self, after: dict[str, Callable[[], None]]) -> None:
         self._after = after
+        self._looking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        then = self._after.pop(name, None)
-        if then is None:
+        if name not in self._after or self._looking:
             return None
-        spec = importlib.util.find_spec(name)
+        # TensorFlow looks for Keras long before it imports it: to be found is not to be imported.
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking = False
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
             execute(module)
-            then()
+            if then := self._after.pop(name, None):
+                then()
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
@@ -54,6 +60,8 @@ def _watch_strategy() -> None:
     """Give a plain ``tf.distribute.MultiWorkerMirroredStrategy()`` what :func:`tfmuster.strategy` gives."""
     from tensorflow.python.distribute import collective_all_reduce_strategy
 
+    from ..joining import join_cluster
+    from ..tf_config import current_task
     from .workers import agree_on_seed, multi_worker
 
     made = collective_all_reduce_strategy.CollectiveAllReduceStrategy
@@ -61,6 +69,9 @@ def _watch_strategy() -> None:
 
     @functools.wraps(stock)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        by_tf_config = not args and kwargs.get("cluster_resolver") is None
+        if by_tf_config and (task := current_task()) is not None:
+            join_cluster(task)
         stock(self, *args, **kwargs)
         if multi_worker(self):
             agree_on_seed(self)
