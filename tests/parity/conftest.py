@@ -21,8 +21,8 @@ def r() -> Callable[..., Any]:
     os.environ["RETICULATE_PYTHON"] = sys.executable
     from rpy2.rinterface_lib import embedded
 
-    # rpy2 releases Python's lock while R runs, and reticulate 1.28 does not take it when R's garbage collector
-    # lets Python objects go: the process aborts. So R collects only when asked to, with the lock held (below).
+    # rpy2 releases Python's lock while R runs. reticulate 1.28 does not take it when R's garbage collector
+    # lets Python objects go, and the process aborts. So R collects when asked to, with the lock held.
     embedded.set_initoptions(("rpy2", "--quiet", "--no-save", "--min-nsize=20M", "--min-vsize=2G"))
     from rpy2 import robjects
 
