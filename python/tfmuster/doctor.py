@@ -70,7 +70,7 @@ def doctor(*, devices: bool = False, timeout: float = 120.0) -> Report:
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "devices": _devices(timeout) if devices else None,
     }
-    report["notes"] = _notes(report)
+    report["notes"] = notes(report)
     return report
 
 
@@ -148,34 +148,35 @@ def _devices(timeout: float) -> list[str] | str:
     return [str(name) for name in names]
 
 
-def _notes(report: Report) -> list[str]:
+def notes(report: Report) -> list[str]:
+    """What a report means for running several workers, in sentences."""
     packages, r = report["packages"], report["r"]
-    notes = [
+    told = [
         "A TensorFlow worker listens on 0.0.0.0, that is on every network interface, whatever address "
         "TF_CONFIG names, and takes work from anybody who connects. Run workers on a network you trust, or "
         "behind a firewall."
     ]
     if packages["tensorflow"] is None:
-        notes.append("TensorFlow is not installed for this Python: pip install tensorflow.")
+        told.append("TensorFlow is not installed for this Python: pip install tensorflow.")
     if r is None:
-        notes.append("R is not on PATH. The command line and Python work without it.")
+        told.append("R is not on PATH. The command line and Python work without it.")
     elif r.get("packages"):
         reticulate = r["packages"].get("reticulate")
         if reticulate is None:
-            notes.append("R has no reticulate: install.packages('reticulate').")
+            told.append("R has no reticulate: install.packages('reticulate').")
         elif _older(reticulate, (1, 38)):
             if not _older(packages["numpy"] or "0", (2,)):
-                notes.append(
+                told.append(
                     f"reticulate {reticulate} can't read numpy {packages['numpy']}: pip install 'numpy<2', "
                     "or update reticulate."
                 )
             if sys.version_info >= (3, 12):
-                notes.append(f"reticulate {reticulate} needs Python 3.11 or older, or has to be updated.")
+                told.append(f"reticulate {reticulate} needs Python 3.11 or older, or has to be updated.")
     if "TF_CONFIG" in report["environment"]:
-        notes.extend(_tf_config_notes(report["environment"]["TF_CONFIG"]))
+        told.extend(_tf_config_notes(report["environment"]["TF_CONFIG"]))
     if not report["machine"]["name_resolves"]:
-        notes.append("This machine's own host name does not resolve: write its address in a cluster.")
-    return notes
+        told.append("This machine's own host name does not resolve: write its address in a cluster.")
+    return told
 
 
 def _tf_config_notes(text: str) -> list[str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -17,6 +18,9 @@ from tfmuster.launch.interpreter import SITE
 from tfmuster.runs import Run, runs_in
 
 TASK = "import json, os; config = json.loads(os.environ['TF_CONFIG']); task = config['task']"
+
+PROGRAMS = Path(__file__).parent / "programs"
+NEEDS_R = pytest.mark.skipif(shutil.which("Rscript") is None, reason="no R")
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +53,7 @@ def test_each_worker_gets_its_place_and_the_arguments(tmp_path: Path) -> None:
     assert (run / "logs" / "worker-1.log").read_text() == seen["worker 1"] + "\n"
 
 
-@pytest.mark.skipif(shutil.which("Rscript") is None, reason="no R")
+@NEEDS_R
 def test_an_r_script_runs_with_this_python_for_reticulate(tmp_path: Path) -> None:
     write(
         tmp_path,
@@ -242,11 +246,45 @@ class TestSite:
         write(tmp_path / "keras", "__init__.py", "__version__ = '3.0'")
         (tmp_path / "tfmuster").mkdir()
         write(tmp_path / "tfmuster", "__init__.py", "")
-        write(tmp_path / "tfmuster", "keras_compat.py", "def install_import_hook(): print('repaired')")
+        write(
+            tmp_path / "tfmuster",
+            "keras_compat.py",
+            "def install_import_hook(keras): print('repaired', keras)",
+        )
         code = "print('before'); import keras; print('after')"
-        assert self.python(code, tmp_path) == "before\nrepaired\nafter\n"
-        assert self.python(code, tmp_path, TFMUSTER_KERAS_COMPAT="0") == "before\nafter\n"
+        assert self.python(code, tmp_path) == "before\nrepaired True\nafter\n"
+        assert self.python(code, tmp_path, TFMUSTER_KERAS_COMPAT="0") == "before\nrepaired False\nafter\n"
 
     def test_tfmuster_is_found_from_a_python_that_has_it_not(self) -> None:
         code = "import sitecustomize as s; s._tfmuster(); import tfmuster; print(tfmuster.__version__)"
         assert self.python(code, options=("-S",)) == f"{__version__}\n"
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+class TestProgramsThatNeverHeardOfTfmuster:
+    def weights(self, output: str) -> list[float]:
+        return [float(line.split()[-1]) for line in output.splitlines() if "replicas 2 weights" in line]
+
+    @pytest.mark.parametrize("program", ["unaware.py", pytest.param("unaware.R", marks=NEEDS_R)])
+    def test_keras_trains_on_two_workers(self, tmp_path: Path, program: str) -> None:
+        done = tfmuster("launch", "-n", 2, PROGRAMS / program, cwd=tmp_path, limit=200)
+        assert done.returncode == 0, done.stdout + done.stderr
+        first, second = self.weights(done.stdout)
+        assert first == second
+
+    def test_a_progress_bar_is_one_line_per_epoch(self, tmp_path: Path) -> None:
+        done = tfmuster(
+            "launch", "-n", 2, "--only-chief", PROGRAMS / "unaware.py", "bar", cwd=tmp_path, limit=200
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        bars = [line for line in done.stdout.splitlines() if "loss: " in line]
+        assert len(bars) == 2
+        assert all(re.match(r"worker 0 \| 4/4 ━+ ", line) for line in bars), bars
+
+    def test_without_the_repair_keras_fails_and_the_cause_is_shown(self, tmp_path: Path) -> None:
+        done = tfmuster(
+            "launch", "-n", 2, "--no-keras-compat", PROGRAMS / "unaware.py", cwd=tmp_path, limit=200
+        )
+        assert done.returncode == 1
+        assert "PerReplica" in done.stderr

@@ -1,8 +1,8 @@
 """Loaded by every Python of a worker, the one inside R too: launchers put this folder on PYTHONPATH.
 
 It prints nothing (reticulate parses the output of the Pythons it starts) and imports nothing that Python has
-not imported already: it sets two traps, for TensorFlow or Keras being imported and for an exception that nobody catches,
-and then makes way for the `sitecustomize` that would have been loaded without it.
+not imported already: it sets two traps, for TensorFlow or Keras being imported and for an exception that
+nobody catches, and then makes way for the `sitecustomize` that would have been loaded without it.
 """
 
 import os
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _BeforeTensorFlow:
-    """A finder that finds nothing; when TensorFlow or Keras is first looked for, tfmuster is put in its way."""
+    """A finder that finds nothing; tfmuster goes in the way of TensorFlow or Keras when they are first sought."""
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name not in ("tensorflow", "keras"):
@@ -73,7 +73,10 @@ if "TFMUSTER_JOB" in os.environ:
     sys.meta_path.insert(0, _BeforeTensorFlow())
     if "TFMUSTER_ERROR_FILE" in os.environ:
         sys.excepthook = _note_exception
-sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
+# The folder goes back on the path afterwards: reticulate gives the Python inside R the path that it has seen
+# in another.
+_path = sys.path[:]
+sys.path[:] = [entry for entry in _path if os.path.abspath(entry) != _HERE]
 _this = sys.modules.pop("sitecustomize")
 try:
     import sitecustomize  # type: ignore[import-not-found]  # noqa: F401 - the one that this one has hidden
@@ -81,4 +84,5 @@ except ImportError as error:
     if error.name != "sitecustomize":
         raise
 finally:
+    sys.path[:] = [entry for entry in _path if os.path.abspath(entry) == _HERE] + sys.path
     sys.modules.setdefault("sitecustomize", _this)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launching import tfmuster
+from tfmuster import __version__, doctor
+
+
+def test_the_report_is_quick_and_names_what_is_there(tmp_path: Path) -> None:
+    done = tfmuster("doctor", "--json", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert report["tfmuster"] == __version__
+    assert report["python"]["executable"] == sys.executable
+    assert report["packages"]["tensorflow"].startswith("2.")
+    assert report["devices"] is None
+    assert "listens on 0.0.0.0" in report["notes"][0]
+
+
+def test_it_imports_no_tensorflow() -> None:
+    code = "import sys, tfmuster.doctor; tfmuster.doctor.doctor(); print('tensorflow' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.slow
+def test_devices_are_asked_for_in_another_process() -> None:
+    devices = doctor.doctor(devices=True)["devices"]
+    assert "/physical_device:CPU:0" in devices
+    assert doctor.doctor(devices=True, timeout=0.01)["devices"] == "TensorFlow did not start within 0 s"
+
+
+@pytest.mark.parametrize(
+    ("reticulate", "numpy", "told"),
+    [("1.28", "1.26.4", False), ("1.28", "2.1.0", True), ("1.46.0", "2.1.0", False), (None, "1.26.4", True)],
+)
+def test_versions_that_do_not_go_together_are_told(reticulate: str | None, numpy: str, told: bool) -> None:
+    report = {
+        "packages": {"tensorflow": "2.21.0", "numpy": numpy},
+        "r": {"packages": {"reticulate": reticulate}},
+        "environment": {},
+        "machine": {"name_resolves": True},
+    }
+    notes = doctor.notes(report)
+    assert any("reticulate" in note and "Python 3.11" not in note for note in notes) == told
+
+
+def test_a_tf_config_that_is_in_the_way_is_told(tmp_path: Path) -> None:
+    text = json.dumps({"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}})
+    done = tfmuster("doctor", cwd=tmp_path, TF_CONFIG=text)
+    assert "TF_CONFIG is set: " in done.stdout
+    assert done.returncode == 0
