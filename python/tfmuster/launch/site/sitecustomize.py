@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _BeforeTensorFlow:
-    """A finder that finds nothing; tfmuster goes in the way of TensorFlow or Keras when they are first sought."""
+    """Finds nothing; when TensorFlow or Keras is first looked for, it puts tfmuster in the way."""
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name not in ("tensorflow", "keras"):
