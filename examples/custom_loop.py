@@ -1,0 +1,52 @@
+"""A training loop written by hand, under any strategy: what `fit` does, step by step.
+
+python examples/custom_loop.py [DATASET]                              # one process
+tfmuster launch -n 2 examples/custom_loop.py [DATASET]                # two workers
+"""
+
+import sys
+
+import tfmuster
+from tfmuster import datasets
+from tfmuster.strategies import in_cluster
+
+strategy = tfmuster.strategy("multi_worker_mirrored" if in_cluster() else "default")
+
+import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+GLOBAL_BATCH, STEPS = 128, 100
+digits = datasets.load(sys.argv[1] if len(sys.argv) > 1 else None)
+batches = datasets.batches(
+    digits.x_train, digits.y_train, GLOBAL_BATCH, seed=0, repeat=True, strategy=strategy
+)
+iterator = iter(strategy.experimental_distribute_dataset(batches))
+
+with strategy.scope():
+    model = tfmuster.mnist_model("cnn", seed=0)
+    optimizer = keras.optimizers.Adam(0.001)
+    optimizer.build(model.trainable_variables)
+
+
+def step(images, labels):
+    with tf.GradientTape() as tape:
+        losses = keras.ops.sparse_categorical_crossentropy(
+            labels, model(images, training=True), from_logits=True
+        )
+        # The sum over this replica's rows, over the rows of all: the replicas' gradients add up.
+        loss = tf.reduce_sum(losses) / GLOBAL_BATCH
+    optimizer.apply_gradients(
+        zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
+    )
+    return loss
+
+
+@tf.function
+def train_step(batch):
+    return strategy.reduce("SUM", strategy.run(step, args=batch), axis=None)
+
+
+for number in range(1, STEPS + 1):
+    loss = train_step(next(iterator))
+    if number % 20 == 0:
+        print(f"step {number}: loss {float(loss):.4f}", flush=True)

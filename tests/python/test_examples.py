@@ -1,0 +1,121 @@
+"""The examples, run as their readers run them, shortened by their own arguments."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs import free_addresses
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "TFMUSTER_DATASET": "synthetic"}
+ENVIRONMENT.pop("TF_CONFIG", None)
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+in_both_languages = pytest.mark.parametrize("suffix", [".py", ".R"])
+
+
+def start(example: str, *arguments: str, cwd: Path, **environment: str) -> subprocess.Popen[str]:
+    interpreter = sys.executable if example.endswith(".py") else shutil.which("Rscript")
+    if interpreter is None:
+        pytest.skip("R is not installed")
+    return subprocess.Popen(
+        [interpreter, EXAMPLES / example, *arguments],
+        cwd=cwd,
+        env={"RETICULATE_PYTHON": sys.executable, **ENVIRONMENT, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def output(process: subprocess.Popen[str]) -> str:
+    """What it printed, once it has ended well."""
+    text, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, text[-3000:]
+    return text
+
+
+@in_both_languages
+def test_local_training(suffix: str, tmp_path: Path) -> None:
+    text = output(start(f"local_training{suffix}", "synthetic", cwd=tmp_path))
+    assert "global batch 64" in text
+    assert "epoch 3/3" in text
+
+
+@in_both_languages
+@pytest.mark.cluster
+def test_four_workers_started_by_hand(suffix: str, tmp_path: Path) -> None:
+    addresses = ",".join(free_addresses(4))
+    workers = [
+        start(f"four_workers{suffix}", str(i), cwd=tmp_path, TFMUSTER_WORKERS=addresses) for i in range(4)
+    ]
+    texts = [output(worker) for worker in workers]
+    assert "The model is in" in texts[0]
+    assert not any("The model is in" in text for text in texts[1:])
+    assert (tmp_path / "model.keras").is_file()
+
+
+@pytest.mark.cluster
+def test_two_workers_by_index(tmp_path: Path) -> None:
+    options = [
+        "--dataset",
+        "synthetic",
+        "--epochs",
+        "2",
+        "--steps-per-epoch",
+        "5",
+        "--workers",
+        *free_addresses(2),
+    ]
+    workers = [start("two_workers.py", "--index", str(i), *options, cwd=tmp_path) for i in range(2)]
+    last = [re.findall(r"accuracy in the last epoch: (\S+)", output(worker)) for worker in workers]
+    assert last[0] == last[1] != []
+
+
+@pytest.mark.parametrize("strategy", ["one_device", "central_storage", "mirrored"])
+def test_choosing_strategies(strategy: str, tmp_path: Path) -> None:
+    text = output(start("choosing_strategies.py", strategy, "synthetic", "1", cwd=tmp_path))
+    replicas = 2 if strategy == "mirrored" else 1
+    assert f"{strategy} with {replicas} replica(s): test accuracy" in text
+
+
+@pytest.mark.parametrize("strategy", ["central_storage", "mirrored", "multi_worker_mirrored"])
+def test_choosing_strategies_from_r(strategy: str, tmp_path: Path) -> None:
+    text = output(start("choosing_strategies.R", strategy, "synthetic", "1", cwd=tmp_path))
+    assert re.search(rf"{strategy} with \d replica\(s\)", text)
+    assert "test accuracy" in text
+
+
+@pytest.mark.cluster
+def test_custom_loop_is_the_same_on_two_workers(tmp_path: Path) -> None:
+    alone = output(start("custom_loop.py", "synthetic", cwd=tmp_path))
+    command = [
+        sys.executable,
+        "-m",
+        "tfmuster",
+        "launch",
+        "-n",
+        "2",
+        "--only-chief",
+        EXAMPLES / "custom_loop.py",
+    ]
+    done = subprocess.run(
+        [*command, "synthetic"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    losses = [re.findall(r"step \d+: loss (\S+)", text) for text in (alone, done.stdout)]
+    assert len(losses[0]) == 5
+    assert [float(x) for x in losses[1]] == pytest.approx([float(x) for x in losses[0]], abs=2e-3)
+
+
+@pytest.mark.cluster
+def test_workers_launched_from_r(tmp_path: Path) -> None:
+    text = output(start("launched_workers.R", "2", "synthetic", cwd=tmp_path))
+    assert "Logs and metrics are in" in text
