@@ -20,7 +20,9 @@ TFMUSTER = [sys.executable, "-m", "tfmuster"]
 def environment(**more: str) -> dict[str, str]:
     """The environment of a user who is not inside a job."""
     inherited = {
-        key: value for key, value in os.environ.items() if not key.startswith(("TFMUSTER_", "TF_CONFIG"))
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("TFMUSTER_", "TF_CONFIG", "TF_CPP_"))
     }
     return {**inherited, "PYTHONUNBUFFERED": "1", **more}
 

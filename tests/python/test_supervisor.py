@@ -19,7 +19,7 @@ from launching import (
     write,
 )
 from tfmuster.launch.failure import Failure
-from tfmuster.launch.output import Lines, visible
+from tfmuster.launch.output import Lines, is_chatter, visible
 from tfmuster.runs import Run
 
 TASK = "import json, os, signal, sys, time; index = json.loads(os.environ['TF_CONFIG'])['task']['index']"
@@ -83,6 +83,43 @@ def test_a_line_without_end_costs_no_memory() -> None:
     assert lines.end() == ["1/9 step"]
     shown = [part for _ in range(50) for part in lines.feed(b"x" * 9000)]
     assert sum(map(len, [*shown, *lines.end()])) == 450_000
+
+
+@pytest.mark.parametrize(
+    ("line", "with_gpu", "without"),
+    [
+        ("I0000 00:00:1795246568.252927   21407 port.cc:153] oneDNN custom operations are on.", True, True),
+        ("2024-01-02 03:04:05.678901: I tensorflow/core/util/port.cc:113] oneDNN", True, True),
+        (
+            "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
+            True,
+            True,
+        ),
+        ("/job:worker/replica:0/task:1", True, True),
+        (
+            "E0000 00:00:1795246577.5   21407 cuda_platform.cc:52] failed call to cuInit: INTERNAL",
+            False,
+            True,
+        ),
+        ("W0000 00:00:1795246261.766259   31812 dataset.cc:997] Input will not be optimized", False, False),
+        ("E0000 00:00:1795246577.5   21407 grpc.cc:52] Could not start gRPC server", False, False),
+        ("I am worker 0", False, False),
+        ("in /job:worker/replica:0/task:1 I0000 00:00:1.5 1 a.cc:1] x", False, False),
+    ],
+)
+def test_tensorflows_chatter_is_told_from_what_matters(line: str, with_gpu: bool, without: bool) -> None:
+    assert is_chatter(line, gpu=True) == with_gpu
+    assert is_chatter(line, gpu=False) == without
+
+
+def test_chatter_is_in_the_log_and_shown_on_demand(tmp_path: Path) -> None:
+    chatter = "I0000 00:00:1795246568.252927   21407 port.cc:153] oneDNN custom operations are on."
+    write(tmp_path, "train.py", f"print({chatter!r})", "print('news')")
+    done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path)
+    assert done.stdout == "worker 0 | news\n"
+    assert chatter in (only_run(tmp_path) / "logs" / "worker-0.log").read_text()
+    done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path, TF_CPP_MIN_LOG_LEVEL="0")
+    assert chatter in done.stdout
 
 
 def test_the_first_failure_is_shown_last_and_ends_the_job(tmp_path: Path) -> None:

@@ -9,6 +9,16 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _MOVES = re.compile("([\r\b])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MAX_LINE = 65_536
+# TensorFlow's own information, and the first lines of longer ones.
+_CHATTER = re.compile(
+    r"I\d{4} \d\d:\d\d:[\d.]+ +\d+ \S+:\d+\] "
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: I "
+    r"|WARNING: All log messages before absl::InitializeLog\(\) "
+    r"|To enable the following instructions: .* rebuild TensorFlow"
+    r"|/job:\w+/replica:\d+/task:\d+$"
+)
+# An error to TensorFlow, and no news on a machine without a GPU.
+_NO_GPU = re.compile(r"E\d{4} .*failed call to cuInit")
 
 
 def visible(line: str) -> str:
@@ -31,6 +41,11 @@ def visible(line: str) -> str:
                 cursor += len(part)
         line = "".join(shown)
     return _CONTROLS.sub("", line).rstrip()
+
+
+def is_chatter(line: str, *, gpu: bool) -> bool:
+    """Whether a line is one of the dozens in which TensorFlow's native libraries say that all is well."""
+    return bool(_CHATTER.match(line) or (not gpu and _NO_GPU.match(line)))
 
 
 class Lines:

@@ -25,7 +25,7 @@ import orjson
 from ..runs import Run, write_json
 from .failure import LAST_LINES, Failure
 from .guard import dismiss_guard, start_guard
-from .output import Lines
+from .output import Lines, is_chatter
 from .processes import GRACE_SECONDS, end_job
 
 #: Tasks that serve the others, and are ended when the others are done.
@@ -33,6 +33,7 @@ SERVING = ("ps", "evaluator")
 #: How long a worker may take to leave Python after an exception that nobody caught, seconds.
 LEAVING_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
+_HAVE_GPU = Path("/dev/nvidiactl").exists()
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,8 @@ class Supervisor:
             time.sleep(0.002)
 
     def _tell(self, worker: _Worker, lines: list[str]) -> None:
+        if "TF_CPP_MIN_LOG_LEVEL" not in worker.placement.env:
+            lines = [line for line in lines if not is_chatter(line, gpu=_HAVE_GPU)]
         worker.last_lines.extend(lines)
         if self._show == "all" or (self._show == "chief" and worker.placement.is_chief):
             for line in lines:
