@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from launching import (
+    TFMUSTER,
+    environment,
     nothing_left,
     only_run,
     processes_in,
@@ -292,6 +294,24 @@ def test_a_reader_that_has_seen_enough_ends_the_job(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    # To write past a size limit fails as it does on a full disk.
+    write(tmp_path, "train.py", "import time", "print('x' * 100_000, flush=True)", "time.sleep(99)")
+    command = [*TFMUSTER, "launch", "-q", "-n", "2", "train.py"]
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 16; exec "$@"', "bash", *command],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: The run directory must be writable while the job runs.")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_directory_that_can_not_be_made_is_said(tmp_path: Path) -> None:
     write(tmp_path, "train.py", "print('x')")
     (tmp_path / "runs").write_text("a file, not a folder")
     done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path)

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 import orjson
 
+from ..errors import LaunchError
 from ..runs import Run, write_json
 from .failure import LAST_LINES, Failure
 from .guard import dismiss_guard, start_guard
@@ -132,6 +133,7 @@ class Supervisor:
         self._width = max(len(placement.task) for placement in placements)
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
+        self._disk_error: OSError | None = None
 
     def supervise(self) -> Failure | None:
         """Start everything, watch it, end everything; the first failure, or None.
@@ -152,8 +154,11 @@ class Supervisor:
             self._end()
             if failure is not None:
                 failure = self._first_failure(until=failure.time) or failure
-                write_json(self._run.path / "error.json", failure.to_dict())
-            self._run.set_status(state=state, tasks=self._tasks())
+            # On a full disk nothing can be noted, but the reason is on its way already.
+            with contextlib.suppress(OSError):
+                if failure is not None:
+                    write_json(self._run.path / "error.json", failure.to_dict())
+                self._run.set_status(state=state, tasks=self._tasks())
             dismiss_guard(guard)
         return failure
 
@@ -161,7 +166,7 @@ class Supervisor:
         stem = placement.task.replace(" ", "-")
         log_path = self._run.path / "logs" / f"{stem}.log"
         note_path = Path(placement.env["TFMUSTER_ERROR_FILE"])
-        log = log_path.open("wb", buffering=0)
+        log = log_path.open("wb")
         # A session of its own: the terminal's Ctrl-C reaches the launcher alone, which then ends them in
         # order.
         process = subprocess.Popen(
@@ -183,6 +188,13 @@ class Supervisor:
         while any(worker.code is None and not worker.serving for worker in self._workers):
             self._pump(_LOOK_SECONDS)
             self._collect()
+            if self._disk_error is not None:
+                raise LaunchError(
+                    "The run directory must be writable while the job runs.",
+                    found=f"{self._run.path}: {self._disk_error.strerror}",
+                    fix="Make room, or choose another place with --run-dir.",
+                    reason="disk",
+                )
             if any(worker.failed or worker.lingers() for worker in self._workers):
                 return
 
@@ -205,7 +217,7 @@ class Supervisor:
             worker = key.data
             data = os.read(key.fd, 65_536)
             if data:
-                worker.log.write(data)
+                self._keep(worker, data)
                 self._tell(worker, worker.lines.feed(data))
             else:
                 self._selector.unregister(key.fileobj)
@@ -213,6 +225,13 @@ class Supervisor:
                 # It is about to end; a short wait here saves a whole look.
                 self._reap(worker, end)
         sys.stdout.flush()
+
+    def _keep(self, worker: _Worker, data: bytes) -> None:
+        try:
+            worker.log.write(data)
+            worker.log.flush()
+        except OSError as error:
+            self._disk_error = self._disk_error or error
 
     def _reap(self, worker: _Worker, end: float) -> None:
         while worker.process.poll() is None and time.monotonic() < end:
@@ -248,7 +267,8 @@ class Supervisor:
         self._collect()
         for worker in self._workers:
             self._tell(worker, worker.lines.end())
-            worker.log.close()
+            with contextlib.suppress(OSError):
+                worker.log.close()
             if worker.process.stdout is not None:
                 worker.process.stdout.close()
         self._selector.close()
