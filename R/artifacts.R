@@ -1,17 +1,18 @@
 #' Models as files and as bytes
 #'
-#' `save_model()` writes a trained model, on the chief only: every worker calls it, and the others write to a
-#' scratch folder that is removed. `model_to_bytes()` and `model_from_bytes()` turn a model into a raw vector and
-#' back, to send it from a worker to R; `save_model_file()` writes such a vector as it is.
+#' `save_model()` writes a trained model, on the chief only: every worker calls it, and the others write to
+#' a scratch folder that is removed. `model_to_bytes()` and `model_from_bytes()` turn a model into a raw
+#' vector and back, to send it from a worker to R; `save_model_file()` writes such a vector as it is.
 #'
 #' @param model A Keras model.
-#' @param path Where to write: `.keras`, `.h5`, or no suffix for a SavedModel folder. What is there is replaced.
+#' @param path Where to write: `.keras`, `.h5`, or no suffix for a SavedModel folder. What is there is
+#'   replaced.
 #' @param strategy `NULL`: the strategy that the model was made under.
 #' @param format `".keras"` or `".h5"`.
 #' @param data A raw vector, or the same as base64 text.
-#' @return `save_model()`: the absolute path, or `NULL` on a worker that is not the chief. `model_to_bytes()`: a raw
-#'   vector. `model_from_bytes()`: the model, loaded in Keras's safe mode, which runs no code from the file.
-#'   `save_model_file()`: the path, invisibly.
+#' @return `save_model()`, invisibly: the absolute path, or `NULL` on a worker that is not the chief.
+#'   `model_to_bytes()`: a raw vector. `model_from_bytes()`: the model, loaded in Keras's safe mode, which
+#'   runs no code from the file. `save_model_file()`: the path, invisibly.
 #' @section Errors: `tfmuster_error_model` with the field `reason`, and `path` where there is one.
 #' @export
 #' @examplesIf tfmuster_available()
@@ -21,7 +22,7 @@
 #' same <- model_from_bytes(bytes)
 #' file <- save_model_file(bytes, tempfile(fileext = ".keras"))
 save_model <- function(model, path, strategy = NULL) {
-  run_python("artifacts.save_model", model, as_path(path), strategy = strategy)
+  invisible(run_python("artifacts.save_model", model, as_path(path), strategy = strategy))
 }
 
 #' @rdname save_model

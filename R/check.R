@@ -4,15 +4,15 @@
 #' where it is, the offending value, and what to do.
 #'
 #' @param source What to check: the path of a JSON or YAML file, a JSON or YAML text (with a line break, or
-#'   beginning with a brace or bracket), a list, or a cluster. `NULL` is the environment variable TF_CONFIG, unless
-#'   addresses are given.
+#'   beginning with a brace or bracket), a list, or a cluster. `NULL` is the environment variable
+#'   TF_CONFIG, unless addresses are given.
 #' @inheritParams cluster_spec
 #' @param type,index The task that this process is to be, to be checked with the cluster.
 #' @param connect `TRUE` also tries whether every other task can be reached.
 #' @param timeout Seconds to wait for each address.
 #' @return A Python object of class `tfmuster.check.Report` with the fields `ok`, `errors`, `warnings`,
-#'   `findings`, `task` and `cluster`; `as.data.frame()` gives the findings, a row for each. Bad input is no R
-#'   error here.
+#'   `findings`, `task` and `cluster`; `as.data.frame()` gives the findings, a row for each. Bad input is
+#'   no R error here.
 #' @export
 #' @examplesIf tfmuster_available(tensorflow = FALSE)
 #' report <- check_cluster(worker = c("10.0.0.1:2222", "10.0.0.1:2222", "10.0.0.2"))

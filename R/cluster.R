@@ -1,15 +1,16 @@
 #' Describe a cluster
 #'
-#' A cluster is the address of every task of a TensorFlow job. It is the same on every machine; what differs is
-#' the task, see [cluster_task()].
+#' A cluster is the address of every task of a TensorFlow job. It is the same on every machine; what
+#' differs is the task, see [cluster_task()].
 #'
 #' @param chief,worker,ps,evaluator Character vectors of addresses `"host:port"`; the host is a DNS name, an
-#'   IPv4 address, or an IPv6 address in brackets. The place in the vector is the task's index, from 0. Without
-#'   a chief, worker 0 does what a chief does. `ps` are parameter servers.
+#'   IPv4 address, or an IPv6 address in brackets. The place in the vector is the task's index, from 0.
+#'   Without a chief, worker 0 does what a chief does. `ps` are parameter servers.
 #' @param path A JSON or YAML file with a cluster: `worker: ["a:2222", "b:2222"]`.
 #' @param text A TF_CONFIG text.
-#' @return A Python object of class `tfmuster.cluster.Cluster`, frozen, with the fields `jobs`, `digest` (the
-#'   same on every machine) and the jobs' names. `==` compares two of them, `length()` counts the tasks.
+#' @return A Python object of class `tfmuster.cluster.Cluster`, frozen, with the fields `jobs`, `digest`
+#'   (the same on every machine) and the jobs' names. `==` compares two of them, `length()` counts the
+#'   tasks.
 #' @section Errors: `tfmuster_error_cluster`, whose field `findings` lists everything that is wrong at once.
 #' @seealso [check_cluster()], which reports instead of raising an error.
 #' @export
@@ -43,8 +44,8 @@ cluster_from_tf_config <- function(text) {
 #' @param cluster A cluster, from [cluster_spec()].
 #' @param type The job: `"chief"`, `"worker"`, `"ps"` or `"evaluator"`.
 #' @param index The task's place in its job, from 0.
-#' @return A Python object of class `tfmuster.cluster.Task` with the fields `type`, `index`, `address`, `name`,
-#'   `is_chief` and `cluster`.
+#' @return A Python object of class `tfmuster.cluster.Task` with the fields `type`, `index`, `address`,
+#'   `name`, `is_chief` and `cluster`.
 #' @section Errors: `tfmuster_error_cluster` when the cluster has no such task.
 #' @export
 #' @examplesIf tfmuster_available(tensorflow = FALSE)

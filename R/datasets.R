@@ -7,13 +7,14 @@
 #' object is a reference to them, and so are its parts: `model$fit(digits$x_train, digits$y_train)` copies
 #' nothing. `reticulate::py_to_r(digits$x_test)` makes an R array when you want to look at the pixels.
 #'
-#' @param path An `.npz` file with `x_train`, `y_train`, `x_test` and `y_test`, or a folder with the four IDX
-#'   files. `NULL` looks at the environment variable `TFMUSTER_MNIST`, then in Keras's cache, then downloads.
+#' @param path An `.npz` file with `x_train`, `y_train`, `x_test` and `y_test`, or a folder with the four
+#'   IDX files. `NULL` looks at the environment variable `TFMUSTER_MNIST`, then in Keras's cache, then
+#'   downloads.
 #' @param seed The same seed draws the same digits on every machine.
 #' @param train,test How many digits to draw.
 #' @return A Python object of class `tfmuster.datasets.Digits`: `x_train` and `x_test` of shape (n, 28, 28),
-#'   0 (paper) to 255 (ink); `y_train` and `y_test` of shape (n), 0 to 9; `name` and `source`. `dim()` gives the
-#'   shape of `x_train`.
+#'   0 (paper) to 255 (ink); `y_train` and `y_test` of shape (n), 0 to 9; `name` and `source`. `dim()`
+#'   gives the shape of `x_train`.
 #' @section Errors: `tfmuster_error_data` with the fields `path` and `reason`.
 #' @export
 #' @examplesIf tfmuster_available()
@@ -36,7 +37,8 @@ synthetic <- function(seed = 0, train = 10000, test = 2000) {
 #' @exportS3Method `$` tfmuster.datasets.Digits
 `$.tfmuster.datasets.Digits` <- function(x, name) { # nolint: object_name_linter.
   # py_get_attr does not convert: to hand the images to a model must not copy them through R.
-  if (name %in% c("x_train", "y_train", "x_test", "y_test")) reticulate::py_get_attr(x, name) else NextMethod()
+  arrays <- c("x_train", "y_train", "x_test", "y_test")
+  if (name %in% arrays) reticulate::py_get_attr(x, name) else NextMethod()
 }
 
 #' @exportS3Method dim tfmuster.datasets.Digits

@@ -2,13 +2,13 @@ default_envname <- "r-tfmuster"
 
 #' Install what tfmuster needs from Python
 #'
-#' Makes a virtual environment with TensorFlow and the few packages that tfmuster needs, and installs them from
-#' the package index that pip is configured for (about 600 MB). A later session finds an environment named
-#' `r-tfmuster` by itself.
+#' Makes a virtual environment with TensorFlow and the few packages that tfmuster needs, and installs them
+#' from the package index that pip is configured for (about 600 MB). A later session finds an environment
+#' named `r-tfmuster` by itself.
 #'
 #' @param envname Name or path of the virtual environment; made if it does not exist.
-#' @param python Path of the Python (3.10 or later) to make it with; `NULL` lets reticulate choose. reticulate
-#'   before 1.38 works with Python 3.11 at most, and with numpy 1, which is then asked for.
+#' @param python Path of the Python (3.10 or later) to make it with; `NULL` lets reticulate choose.
+#'   reticulate before 1.38 works with Python 3.11 at most, and with numpy 1, which is then asked for.
 #' @param packages What to install, as pip requirements.
 #' @param ... Passed on to [reticulate::virtualenv_install()].
 #' @return The environment's name, invisibly.

@@ -4,8 +4,8 @@
 #' chosen), shows their output line by line with the worker's name in front, and ends all of them when one
 #' fails. The script needs to know nothing of tfmuster; Keras 3 is made to work under several workers.
 #'
-#' An `.R` script is run by this R's `Rscript`, with the library paths and the Python of this session; a `.py`
-#' script by this Python.
+#' An `.R` script is run by this R's `Rscript`, with the library paths and the Python of this session; a
+#' `.py` script by this Python.
 #'
 #' @param script Path of an `.R` or `.py` script, or a command.
 #' @param ... Arguments of the script, as `commandArgs(TRUE)` gives them to it.
@@ -14,11 +14,12 @@
 #' @param env A named character vector of more environment variables for every process.
 #' @param quiet,only_chief Show nothing but a failure; show the chief's lines only.
 #' @param name What the run is called; the script's name unless given.
-#' @param run_dir The run directory, which keeps logs, metrics and models; `runs/<time>-<name>` unless given.
+#' @param run_dir The run directory, which keeps logs, metrics and models; `runs/<time>-<name>` unless
+#'   given.
 #' @param keras_compat `FALSE` leaves Keras as it is.
 #' @param wait `FALSE` returns as soon as the workers run; they go on when this session ends.
-#' @return The run, invisibly: a Python object with `path`, `status()`, `logs()`, `history()`, `model()`, `wait()`
-#'   and `stop()`.
+#' @return The run, invisibly: a Python object with `path`, `status()`, `logs()`, `history()`, `model()`,
+#'   `wait()` and `stop()`.
 #' @section Errors: `tfmuster_error_worker` with the first failure's `task` and `exit_code`;
 #'   `tfmuster_error_launch` with `reason` when nothing could be started.
 #' @export
@@ -33,8 +34,8 @@ launch <- function(script, ..., workers = 2, ps = 0, chief = FALSE, evaluator = 
   run <- rlang::inject(run_python(
     "launch.launch", as_path(script), !!!arguments,
     workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
-    env = utils::modifyList(list(R_LIBS = library_paths()), as.list(env)), quiet = quiet, only_chief = only_chief, name = name,
-    run_dir = as_path(run_dir), keras_compat = keras_compat, wait = wait
+    env = utils::modifyList(list(R_LIBS = library_paths()), as.list(env)), quiet = quiet,
+    only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat, wait = wait
   ))
   invisible(run)
 }

@@ -1,10 +1,10 @@
 #' A model for handwritten digits
 #'
-#' Four compiled Keras models, each with the optimizer, loss and hyper-parameters of the published example that
-#' it comes from. Under a strategy, call it in `with(strategy$scope(), {...})`.
+#' Four compiled Keras models, each with the optimizer, loss and hyper-parameters of the published example
+#' that it comes from. Under a strategy, call it in `with(strategy$scope(), {...})`.
 #'
-#' @param name `"cnn"` (a convolution and two dense layers), `"deep_cnn"` (two convolutions), `"mlp"` (two dense
-#'   layers with dropout) or `"softmax"` (softmax regression).
+#' @param name `"cnn"` (a convolution and two dense layers), `"deep_cnn"` (two convolutions), `"mlp"` (two
+#'   dense layers with dropout) or `"softmax"` (softmax regression).
 #' @param optimizer A Keras name such as `"adam"`, or a Keras optimizer. `NULL`: the example's.
 #' @param learning_rate `NULL`: the example's for its own optimizer, Keras's for another one.
 #' @param dropout `mlp` only: `FALSE` for none, or the two rates.

@@ -13,9 +13,10 @@
 #' @section Errors:
 #' Every error that tfmuster raises on purpose has the classes `tfmuster_error_<kind>` and `tfmuster_error`,
 #' with the fields `kind`, `found` (what was found instead), `fix` (what to do) and those of its kind. The
-#' kinds: `cluster` (field `findings`), `strategy` (`strategy`, `reason`), `data` (`path`, `reason`), `model`
-#' (`reason`), `dependency` (`package`), `launch` (`reason`), `rendezvous`, and `worker`. Warnings have the
-#' class `tfmuster_warning`. Errors that come from elsewhere in Python arrive as reticulate raises them.
+#' kinds: `cluster` (field `findings`), `strategy` (`strategy`, `reason`), `data` (`path`, `reason`),
+#' `model` (`reason`), `dependency` (`package`), `launch` (`reason`), `rendezvous`, and `worker`. Warnings
+#' have the class `tfmuster_warning`. Errors that come from elsewhere in Python arrive as reticulate raises
+#' them.
 #'
 #' @importFrom rlang %||% .data
 #' @keywords internal

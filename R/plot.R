@@ -27,7 +27,10 @@ plot.tfmuster_history <- function(x, engine = NULL, ...) {
   ggplot2::ggplot(x, ggplot2::aes(.data$epoch, .data$value, colour = .data$data, shape = .data$data)) +
     ggplot2::geom_line() +
     ggplot2::geom_point() +
-    ggplot2::facet_wrap(ggplot2::vars(factor(.data$metric, unique(.data$metric))), ncol = 1, scales = "free_y") +
+    ggplot2::facet_wrap(
+      ggplot2::vars(factor(.data$metric, unique(.data$metric))),
+      ncol = 1, scales = "free_y"
+    ) +
     ggplot2::scale_colour_manual(values = curve_colours, name = NULL) +
     ggplot2::scale_shape_manual(values = curve_shapes, name = NULL) +
     ggplot2::scale_x_continuous(breaks = function(limits) unique(round(pretty(limits)))) +
@@ -42,7 +45,7 @@ plot.tfmuster_training <- function(x, engine = NULL, ...) {
 
 #' @rdname plot.tfmuster_history
 #' @exportS3Method plot keras.src.callbacks.history.History
-plot.keras.src.callbacks.history.History <- function(x, engine = NULL, ...) { # nolint: object_name_linter.
+plot.keras.src.callbacks.history.History <- function(x, engine = NULL, ...) { # nolint
   plot(as_history(x$history), engine = engine, ...)
 }
 
@@ -63,6 +66,9 @@ plot_base <- function(x) {
       graphics::points(curve$epoch, curve$value, col = curve_colours[[data]], pch = curve_shapes[[data]])
     }
     shown <- unique(rows$data)
-    graphics::legend("right", shown, col = curve_colours[shown], pch = curve_shapes[shown], lty = 1, bty = "n")
+    graphics::legend(
+      "right", shown,
+      col = curve_colours[shown], pch = curve_shapes[shown], lty = 1, bty = "n"
+    )
   }
 }

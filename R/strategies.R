@@ -6,17 +6,20 @@
 #'   `"central_storage"`, `"multi_worker_mirrored"` (every worker of the cluster), `"parameter_server"` or
 #'   `"tpu"`.
 #' @param devices Names of devices, for example `c("CPU:0", "CPU:1")`. `NULL`: all GPUs, or the CPU.
-#' @param replicas How many replicas to make on logical CPUs, to try `mirrored` and `central_storage` without
-#'   GPUs.
+#' @param replicas How many replicas to make on logical CPUs, to try `mirrored` and `central_storage`
+#'   without GPUs.
 #' @param communication How gradients travel between workers: `"auto"`, `"ring"` or `"nccl"`.
 #' @param keras_compat `FALSE` leaves Keras as it is: its `fit()` then fails under `multi_worker_mirrored`.
+#' @param start_timeout Seconds to wait for the other workers. `NULL`: the environment variable
+#'   `TFMUSTER_START_TIMEOUT`, else 60.
 #' @param tpu Name or address of a TPU; `NULL` looks for a local one.
 #' @return A Python object of TensorFlow's class, such as
 #'   `tensorflow.python.distribute.collective_all_reduce_strategy.CollectiveAllReduceStrategyV1`. Build and
 #'   compile the model in `with(strategy$scope(), {...})`.
-#' @section Errors: `tfmuster_error_strategy` with the fields `strategy` and `reason`: TensorFlow is already in
-#'   use, there is no TF_CONFIG, a second `multi_worker_mirrored` in one process, no such device, no TPU.
-#'   `tfmuster_error_cluster`: TF_CONFIG is wrong.
+#' @section Errors: `tfmuster_error_strategy` with the fields `strategy` and `reason`: TensorFlow is
+#'   already in use, there is no TF_CONFIG, a second `multi_worker_mirrored` in one process, no such
+#'   device, no TPU. `tfmuster_error_cluster`: TF_CONFIG is wrong.
+#'   `tfmuster_error_rendezvous`: not everyone arrived in time; it names who is missing.
 #' @export
 #' @examplesIf tfmuster_available()
 #' central <- strategy("central_storage")
@@ -24,11 +27,12 @@
 #'   model <- mnist_model("mlp")
 #' })
 strategy <- function(name = "default", devices = NULL, replicas = NULL, communication = "auto",
-                     keras_compat = TRUE, tpu = NULL) {
+                     keras_compat = TRUE, start_timeout = NULL, tpu = NULL) {
   share_tf_config()
   run_python(
     "strategies.strategy", name,
     devices = if (!is.null(devices)) as.list(devices), replicas = as_whole(replicas),
-    communication = communication, keras_compat = keras_compat, tpu = tpu
+    communication = communication, keras_compat = keras_compat,
+    start_timeout = start_timeout, tpu = tpu
   )
 }

@@ -1,7 +1,7 @@
 #' TF_CONFIG: what TensorFlow reads to find its place
 #'
-#' `tf_config_json()` writes the text, `use_tf_config()` puts it in force, `parse_tf_config()` reads one, and
-#' `current_task()` tells the task that is in force.
+#' `tf_config_json()` writes the text, `use_tf_config()` puts it in force, `parse_tf_config()` reads one,
+#' and `current_task()` tells the task that is in force.
 #'
 #' The text is written by the Python core, so R and Python give the same bytes. They equal those of
 #' `jsonlite::toJSON(auto_unbox = TRUE)` with the vectors of addresses protected by `I()`; without `I()`,

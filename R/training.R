@@ -1,13 +1,14 @@
 #' Train on handwritten digits
 #'
-#' Trains one of the models of [mnist_model()] with the hyper-parameters of its published example, unless told
-#' otherwise, under any strategy, and tests it. On a cluster every worker calls it; [launch()] starts them.
+#' Trains one of the models of [mnist_model()] with the hyper-parameters of its published example, unless
+#' told otherwise, under any strategy, and tests it. On a cluster every worker calls it; [launch()] starts
+#' them.
 #'
 #' @param model The model's name, see [mnist_model()].
-#' @param dataset `NULL` or `"mnist"`: see [mnist()]; `"synthetic"`: see [synthetic()]; the path of an `.npz` file
-#'   or of a folder of IDX files; or digits.
-#' @param strategy A strategy or its name, see [strategy()]. `NULL`: `"multi_worker_mirrored"` where TF_CONFIG
-#'   names a cluster, else none.
+#' @param dataset `NULL` or `"mnist"`: see [mnist()]; `"synthetic"`: see [synthetic()]; the path of an
+#'   `.npz` file or of a folder of IDX files; or digits.
+#' @param strategy A strategy or its name, see [strategy()]. `NULL`: `"multi_worker_mirrored"` where
+#'   TF_CONFIG names a cluster, else none.
 #' @param batch_size Images per replica and step. The global batch is this times the number of replicas.
 #' @param epochs,steps_per_epoch How long to train; 0 steps are the whole training set in each epoch.
 #' @param validation_split Share of the training set, from its end, that is kept for validation.
@@ -17,12 +18,12 @@
 #' @param save Path to save the model to, see [save_model()].
 #' @param history Path to write the result to, as JSON.
 #' @param callbacks A list of Keras callbacks, run on every worker.
-#' @param verbose `FALSE`: nothing; `TRUE`: one line per epoch, from the chief; `2`: every worker also says what it
-#'   reads.
+#' @param verbose `FALSE`: nothing; `TRUE`: one line per epoch, from the chief; `2`: every worker also says
+#'   what it reads.
 #' @return A list of class `tfmuster_training`: `history`, a data frame of class `tfmuster_history` with the
-#'   columns `epoch` (from 1), `metric`, `value` and `data` (`"training"` or `"validation"`); `test_accuracy` (0 to
-#'   1) and `test_loss`; `model`; `model_path`; `dataset`, in words; `batch_size` and `global_batch_size`, in images;
-#'   `replicas`; and `seconds`, the wall time of the training itself.
+#'   columns `epoch` (from 1), `metric`, `value` and `data` (`"training"` or `"validation"`);
+#'   `test_accuracy` (0 to 1) and `test_loss`; `model`; `model_path`; `dataset`, in words; `batch_size` and
+#'   `global_batch_size`, in images; `replicas`; and `seconds`, the wall time of the training itself.
 #' @section Errors: `tfmuster_error_data`, `tfmuster_error_model`, `tfmuster_error_strategy`.
 #' @seealso [plot.tfmuster_training()]
 #' @export
@@ -55,7 +56,10 @@ as_training <- function(result) {
     "replicas", "seconds"
   )
   structure(
-    c(list(history = as_history(result$history)), lapply(rlang::set_names(fields), function(name) result[[name]])),
+    c(
+      list(history = as_history(result$history)),
+      lapply(rlang::set_names(fields), function(name) result[[name]])
+    ),
     class = "tfmuster_training"
   )
 }
@@ -77,7 +81,7 @@ as_history <- function(metrics) {
 }
 
 #' @exportS3Method as.data.frame keras.src.callbacks.history.History
-as.data.frame.keras.src.callbacks.history.History <- function(x, ...) { # nolint: object_name_linter.
+as.data.frame.keras.src.callbacks.history.History <- function(x, ...) { # nolint
   as.data.frame(as_history(x$history))
 }
 
@@ -90,8 +94,10 @@ as.data.frame.tfmuster_history <- function(x, ...) {
 print.tfmuster_history <- function(x, digits = 4, ...) {
   epochs <- unique(x$epoch)
   column <- ifelse(x$data == "validation", paste0("val_", x$metric), x$metric)
-  wide <- lapply(split(x, factor(column, unique(column))), function(rows) rows$value[match(epochs, rows$epoch)])
-  cli::cat_line(cli::style_bold("Training history"), ", ", length(epochs), " epoch", if (length(epochs) != 1) "s")
+  by_column <- split(x, factor(column, unique(column)))
+  wide <- lapply(by_column, function(rows) rows$value[match(epochs, rows$epoch)])
+  plural <- if (length(epochs) != 1) "s"
+  cli::cat_line(cli::style_bold("Training history"), ", ", length(epochs), " epoch", plural)
   print(as.data.frame(c(list(epoch = epochs), wide)), digits = digits, row.names = FALSE)
   invisible(x)
 }

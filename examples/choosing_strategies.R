@@ -2,8 +2,8 @@
 #
 #   Rscript examples/choosing_strategies.R STRATEGY [DATASET] [EPOCHS]
 #
-# STRATEGY: central_storage, mirrored, or multi_worker_mirrored (a cluster of this one process, unless TF_CONFIG
-# names another). TensorFlow takes one of them in the life of a process, so each is a run of its own.
+# STRATEGY: central_storage, mirrored, or multi_worker_mirrored (a cluster of this one process, unless
+# TF_CONFIG names another), which TensorFlow takes once in the life of a process: so each is a run of its own.
 library(tfmuster)
 
 arguments <- commandArgs(trailingOnly = TRUE)

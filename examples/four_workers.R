@@ -4,7 +4,8 @@
 #
 # To try it on one machine, name other addresses and a data set:
 #
-#   TFMUSTER_WORKERS=localhost:10090,localhost:10088 TFMUSTER_DATASET=synthetic Rscript examples/four_workers.R 0
+#   export TFMUSTER_WORKERS=localhost:10090,localhost:10088 TFMUSTER_DATASET=synthetic
+#   Rscript examples/four_workers.R 0
 library(tfmuster)
 
 index <- as.integer(commandArgs(trailingOnly = TRUE)[1])

@@ -19,13 +19,15 @@ a_history <- function() {
   ))
 }
 
+rscript <- function() file.path(R.home("bin"), "Rscript")
+
 # Runs R code in a process of its own, where Python has not started: TensorFlow has one life per process.
 run_r <- function(code, env = character(), timeout = 240) {
   file <- withr::local_tempfile(fileext = ".R")
   writeLines(c(sprintf(".libPaths(%s)", deparse1(.libPaths())), "library(tfmuster)", code), file)
   output <- suppressWarnings(withr::with_envvar(
     c(env, TF_CPP_MIN_LOG_LEVEL = "2"),
-    system2(file.path(R.home("bin"), "Rscript"), shQuote(file), stdout = TRUE, stderr = TRUE, timeout = timeout)
+    system2(rscript(), shQuote(file), stdout = TRUE, stderr = TRUE, timeout = timeout)
   ))
   status <- attr(output, "status") %||% 0L
   list(output = as.character(output), status = status)

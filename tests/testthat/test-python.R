@@ -1,26 +1,29 @@
+# Names and defaults of a Python function's arguments; R has one place for further arguments.
+python_arguments <- function(module, name) {
+  inspect <- reticulate::import("inspect", convert = FALSE)
+  module <- reticulate::import(paste0("tfmuster.", module), convert = FALSE)
+  parameters <- inspect$signature(module[[name]])$parameters
+  names <- reticulate::py_to_r(reticulate::import_builtins(FALSE)$list(parameters))
+  defaults <- lapply(names, function(name) reticulate::py_to_r(parameters[[name]]$default))
+  names[names == "args"] <- "..."
+  rlang::set_names(defaults, names)
+}
+
 test_that("R functions and their Python twins take the same arguments with the same defaults", {
   skip_without_python(tensorflow = TRUE)
-  inspect <- reticulate::import("inspect", convert = FALSE)
   modules <- list(
-    strategies = "strategy", datasets = c("mnist", "synthetic"), models = "mnist_model", training = "train_mnist",
+    strategies = "strategy", datasets = c("mnist", "synthetic"), models = "mnist_model",
+    training = "train_mnist", doctor = "doctor",
     check = "check_cluster", tf_config = c("tf_config_json", "use_tf_config", "parse_tf_config"),
     artifacts = c("save_model", "model_to_bytes", "model_from_bytes", "save_model_file"), launch = "launch"
   )
   twins <- rlang::set_names(rep(names(modules), lengths(modules)), unlist(modules))
   for (twin in names(twins)) {
-    module <- reticulate::import(paste0("tfmuster.", twins[[twin]]), convert = FALSE)
-    parameters <- inspect$signature(module[[twin]])$parameters
-    names <- reticulate::py_to_r(reticulate::import_builtins(FALSE)$list(parameters))
-    # R has one place for further arguments.
-    names[names == "args"] <- "..."
-    r <- formals(get(twin))
-    expect_setequal(!!names(r), !!names)
-    for (name in setdiff(intersect(names, names(r)), "...")) {
-      python <- reticulate::py_to_r(parameters[[name]]$default)
-      if (!is.environment(python) && is.atomic(python) && length(python) > 0) {
-        expect_equal(eval(r[[name]]), python, info = paste(twin, name), ignore_attr = TRUE)
-      }
-    }
+    python <- python_arguments(twins[[twin]], twin)
+    r <- formals(get(if (twin == "doctor") "tfmuster_doctor" else twin))
+    expect_setequal(!!names(r), !!names(python))
+    plain <- Filter(function(default) is.atomic(default) && length(default) == 1, python)
+    expect_equal(lapply(r[names(plain)], eval), plain, info = twin)
   }
 })
 
@@ -38,7 +41,8 @@ test_that("no Python is an error that says what to do", {
 test_that("other Python exceptions and R's own braces come through as they are", {
   skip_without_python()
   expect_error(run_python("errors.no_such_name"), "no_such_name")
-  error <- expect_kind(abort_tfmuster(list(kind = "data", message = "a {b} {{c}} <d>", found = "{", path = "p")), "data")
+  reported <- list(kind = "data", message = "a {b} {{c}} <d>", found = "{", path = "p")
+  error <- expect_kind(abort_tfmuster(reported), "data")
   expect_match(conditionMessage(error), "a {b} {{c}} <d>", fixed = TRUE)
   expect_equal(error$path, "p")
   expect_equal(error$found, "{")
@@ -47,7 +51,7 @@ test_that("other Python exceptions and R's own braces come through as they are",
 test_that("a missing Python package is an error that names it", {
   skip_without_python()
   run <- run_r(c(
-    "sys <- reticulate::import('sys'); main <- reticulate::py_run_string(\"import sys; sys.modules['yaml'] = None\")",
+    "reticulate::py_run_string(\"import sys; sys.modules['yaml'] = None\")",
     "file <- tempfile(fileext = '.yaml'); writeLines('worker: [\"a:1\"]', file)",
     "e <- tryCatch(cluster_from_file(file), error = identity)",
     "cat(class(e)[1], e$package)"

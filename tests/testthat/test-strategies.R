@@ -84,3 +84,18 @@ test_that("TensorFlow in use before the strategy is an R error that says what to
   expect_match(run$output, "already-started", all = FALSE)
   expect_match(run$output, "library(keras3)", all = FALSE, fixed = TRUE)
 })
+
+test_that("a worker that does not come is named in time", {
+  skip_without_python(tensorflow = TRUE)
+  ports <- free_ports(2)
+  run <- run_r(c(
+    sprintf("cluster <- cluster_spec(worker = c('127.0.0.1:%d', '127.0.0.1:%d'))", ports[1], ports[2]),
+    "use_tf_config(cluster_task(cluster, 'worker', 0))",
+    "error <- tryCatch(",
+    "  strategy('multi_worker_mirrored', start_timeout = 2),",
+    "  tfmuster_error_rendezvous = identity",
+    ")",
+    "cat('ended with:', conditionMessage(error))"
+  ), env = c(TF_CONFIG = NA))
+  expect_match(paste(run$output, collapse = "\n"), "ended with:.*worker 1")
+})

@@ -20,7 +20,8 @@ test_that("a task in force reaches R, Python, which runs already, and the proces
   show <- "cat(Sys.getenv('TF_CONFIG'))"
   expect_equal(system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote(show)), stdout = TRUE), text)
   python <- reticulate::import("subprocess")$check_output(
-    list(reticulate::py_config()$python, "-c", "import os; print(os.environ['TF_CONFIG'], end='')"), text = TRUE
+    list(reticulate::py_config()$python, "-c", "import os; print(os.environ['TF_CONFIG'], end='')"),
+    text = TRUE
   )
   expect_equal(python, text)
   expect_true(current_task() == cluster_task(two_workers(), "worker", 1))
@@ -64,5 +65,6 @@ test_that("what jsonlite makes of a lone worker is repaired, with a warning", {
 test_that("a text that is no TF_CONFIG is an error that shows it literally", {
   skip_without_python()
   expect_snapshot(parse_tf_config('{"cluster": {"worker": ["a:1"'), error = TRUE)
-  expect_snapshot(parse_tf_config('{"cluster":{"worker":["{x}"]},"task":{"type":"worker","index":0}}'), error = TRUE)
+  text <- '{"cluster":{"worker":["{x}"]},"task":{"type":"worker","index":0}}'
+  expect_snapshot(parse_tf_config(text), error = TRUE)
 })

@@ -53,7 +53,8 @@ test_that("histories and results print", {
   expect_snapshot(print(a_history()))
   result <- structure(
     list(
-      history = a_history(), test_accuracy = 0.7123, test_loss = 0.912, global_batch_size = 128L, replicas = 2L,
+      history = a_history(), test_accuracy = 0.7123, test_loss = 0.912, global_batch_size = 128L,
+      replicas = 2L,
       model_path = "m.keras", dataset = "synthetic: 640 digits", seconds = 1.5
     ),
     class = "tfmuster_training"
