@@ -19,6 +19,12 @@ def python_executable() -> str:
     return str(Path(sys.prefix, "bin", f"python{sys.version_info.major}"))
 
 
+def package_root() -> str | None:
+    """The folder to be on `sys.path` for this tfmuster; None if it is installed."""
+    root = _PACKAGE.parent
+    return None if root.name in ("site-packages", "dist-packages") else str(root)
+
+
 def with_package(environment: Mapping[str, str], *first: Path) -> dict[str, str]:
     """A copy of an environment in which Python finds the folders `first`.
 
@@ -26,10 +32,20 @@ def with_package(environment: Mapping[str, str], *first: Path) -> dict[str, str]
     """
     folders = [str(folder) for folder in first]
     folders += filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
-    root = _PACKAGE.parent
-    if root.name not in ("site-packages", "dist-packages") and str(root) not in folders:
-        folders.append(str(root))
+    if (root := package_root()) and root not in folders:
+        folders.append(root)
     environment = dict(environment)
     if folders:
         environment["PYTHONPATH"] = os.pathsep.join(folders)
+    return environment
+
+
+def for_worker(environment: Mapping[str, str]) -> dict[str, str]:
+    """A copy of an environment that prepares the Pythons of a worker, the one inside R too."""
+    environment = with_package(environment, SITE)
+    # Lines are to be seen when they are written, and not lost when the worker is killed.
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    # reticulate takes an empty string for a path.
+    if not environment.get("RETICULATE_PYTHON"):
+        environment["RETICULATE_PYTHON"] = python_executable()
     return environment

@@ -23,7 +23,7 @@ from ..errors import LaunchError
 from ..runs import RUN_DIR_VARIABLE, Run, new_run, new_run_path, record_git
 from ..tf_config import tf_config_json
 from .failure import Failure
-from .interpreter import SITE, python_executable, with_package
+from .interpreter import for_worker, python_executable, with_package
 from .processes import JOB_VARIABLE
 from .supervisor import Placement, Supervisor
 
@@ -143,12 +143,7 @@ def run_job(job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Ru
 
 def worker_environment(job: LocalJob, task: Task, run: Run, name: str) -> dict[str, str]:
     """The whole environment of one worker."""
-    environment = with_package({**os.environ, **job.env}, SITE)
-    # Lines are to be seen when they are written, and not lost when the worker is killed.
-    environment.setdefault("PYTHONUNBUFFERED", "1")
-    # reticulate takes an empty string for a path.
-    if not environment.get("RETICULATE_PYTHON"):
-        environment["RETICULATE_PYTHON"] = python_executable()
+    environment = for_worker({**os.environ, **job.env})
     environment.pop("TFMUSTER_KERAS_COMPAT", None)
     if not job.keras_compat:
         environment["TFMUSTER_KERAS_COMPAT"] = "0"

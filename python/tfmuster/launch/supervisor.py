@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -39,12 +39,17 @@ _HAVE_GPU = Path("/dev/nvidiactl").exists()
 
 @dataclass(frozen=True)
 class Placement:
-    """One process to start: its task, such as ``worker 0``, its argument list, its whole environment."""
+    """One process to start: its task, such as ``worker 0``, its argument list, its whole environment.
+
+    Where the process stands in for one of another machine, `host` names that, and `start` gives the process.
+    """
 
     task: str
     is_chief: bool
     command: tuple[str, ...]
     env: Mapping[str, str]
+    host: str = ""
+    start: Callable[[], subprocess.Popen[bytes]] | None = None
 
 
 @dataclass
@@ -101,7 +106,7 @@ class _Worker:
             return None
         return Failure.of(
             self.placement.task,
-            host=socket.gethostname(),
+            host=self.placement.host or socket.gethostname(),
             code=self.code if self.code and not self.dismissed else 1,
             time=self.ended,
             note=note,
@@ -169,15 +174,18 @@ class Supervisor:
         log = log_path.open("wb")
         # A session of its own: the terminal's Ctrl-C reaches the launcher alone, which then ends them in
         # order.
-        process = subprocess.Popen(
-            placement.command,
-            env=dict(placement.env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            start_new_session=True,
-        )
+        if placement.start is not None:
+            process = placement.start()
+        else:
+            process = subprocess.Popen(
+                placement.command,
+                env=dict(placement.env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                bufsize=0,
+                start_new_session=True,
+            )
         worker = _Worker(placement, process, log, log_path, note_path)
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
