@@ -13,10 +13,10 @@ import uuid
 from typing import Final
 
 from .cluster import Task
-from .control import how_lost, this_process
+from .control import disappeared, this_process
 from .errors import RendezvousError
 from .hub import PENDING_SECONDS, Hub, Line
-from .ports import Resolver
+from .ports import Resolver, room_for_strangers
 from .roll import Arrival, Roll, check_targets, cluster_differences, printable
 from .verdict import MAX_LISTED
 from .wire import Message
@@ -64,8 +64,7 @@ class Chief(threading.Thread):
         super().__init__(name="tfmuster-chief", daemon=True)
         self.task = task
         self.id = uuid.uuid4().hex
-        size = len(task.cluster.tasks())
-        self.hub = Hub(token=token, pending_limit=256 + 2 * size)
+        self.hub = Hub(token=token, pending_limit=room_for_strangers(len(task.cluster)))
         self._roll = Roll(task, versions)
         greeting = {"type": "challenge", "task": task.name, "id": self.id, "job": self._roll.digest}
         self.hub.listen(listener, greeting)
@@ -122,7 +121,7 @@ class Chief(threading.Thread):
                 for line, message in self.hub.poll(self._tick()):
                     try:
                         self._handle(line, message)
-                    except (KeyError, TypeError, ValueError, AttributeError):
+                    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
                         self.hub.end(line, "sent what makes no sense")
         finally:
             self.hub.close()
@@ -217,13 +216,15 @@ class Chief(threading.Thread):
         self._members[arrival.id] = line
         self._roll.arrive(arrival)
         line.send({"type": "welcome"})
-        # Nobody waits longer than told to, so the shortest limit counts for all; two seconds are for the
-        # slow.
-        ends = time.monotonic() + max(2.0, float(hello["left"]))
-        if ends < self._deadline - 1:
-            self._deadline, self._limit = ends, float(hello["limit"])
+        self._shorten(hello)
         if arrival.digest != self._roll.digest:
             line.send({"type": "describe"})
+
+    def _shorten(self, message: Message) -> None:
+        """Nobody waits longer than told to: the shortest limit counts for all (two seconds for the slow)."""
+        ends = time.monotonic() + max(2.0, float(message["left"]))
+        if ends < self._deadline - 1:
+            self._deadline, self._limit = ends, float(message["limit"])
 
     def _handle_called(self, line: Line, name: str, message: Message | None) -> None:
         if message is None:
@@ -240,6 +241,7 @@ class Chief(threading.Thread):
                 self.hub.end(line, "not the one called")
         elif message["type"] == "trouble" and name in self._roll.missing():
             self._roll.cut_off[name] = printable(message["reason"])
+            self._shorten(message)
 
     def _handle_end(self, line: Line) -> None:
         if line.why in _TOKEN_REASONS and len(self._roll.strangers) < MAX_LISTED:
@@ -255,8 +257,7 @@ class Chief(threading.Thread):
             self._roll.leave(arrival.id)
             self._verdict(self._roll.error(None))
         elif self._stage == "control" and arrival.name not in self._done | self._failed:
-            text = f"disappeared: {how_lost(line.why)}"
-            self._fail(arrival, {"kind": "disappeared", "message": text, "age": 0.0})
+            self._fail(arrival, disappeared(line.why))
         self._check_over()
 
     def _handle_member(self, line: Line, arrival: Arrival, message: Message) -> None:

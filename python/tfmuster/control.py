@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from .cluster import Task
 from .errors import TfmusterError, WorkerError
+from .hub import SILENT_SECONDS
 from .wire import Message
 
 if TYPE_CHECKING:
@@ -221,16 +222,10 @@ class Control:
 
     def _lost(self, why: str) -> None:
         if not self._over.is_set():
-            self._note(
-                {
-                    "task": self.task.cluster.chief_task().name,
-                    **self._chief_process,
-                    "kind": "disappeared",
-                    "message": f"disappeared: {how_lost(why)}",
-                    "traceback": "",
-                    "time": time.time(),
-                }
-            )
+            end = disappeared(why)
+            moment = time.time() - end.pop("age")
+            chief = {"task": self.task.cluster.chief_task().name, **self._chief_process}
+            self._note({**chief, **end, "traceback": "", "time": moment})
         self._let_go()
 
     def _note(self, failure: Failure) -> None:
@@ -241,7 +236,11 @@ class Control:
                 callbacks, self._callbacks = self._callbacks, []
         self._over.set()
         for callback in callbacks:
-            callback(failure)
+            try:
+                callback(failure)
+            except Exception:
+                # The line must outlive a callback that fails.
+                traceback.print_exc()
 
     def _let_go(self) -> None:
         if self._hub is not None and self._line is not None:
@@ -259,9 +258,17 @@ class Control:
             self.report_exception(error)
 
 
-def how_lost(why: str) -> str:
-    """The end of a connection, by the hub's word for it, as the end of the process or machine behind it."""
-    return "its process ended or was killed" if why == "hung up" else why
+def disappeared(why: str) -> dict[str, Any]:
+    """A connection that ended, by the hub's word for it, as a failure of the process or machine behind it.
+
+    A machine that is cut off was so for some time before anybody could know, and that counts: other failures
+    may have followed from it meanwhile.
+    """
+    if why in ("hung up", "connection reset by peer"):
+        message, age = "its process ended or was killed", 0.0
+    else:
+        message, age = "its machine is down or cut off from the network", float(SILENT_SECONDS)
+    return {"kind": "disappeared", "message": f"disappeared: {message}", "age": age}
 
 
 def failure_text(failure: Failure) -> str:

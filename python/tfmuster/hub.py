@@ -21,9 +21,12 @@ from .wire import Channel, Message, WireError
 
 #: How long a connection may take to be made and to introduce itself, seconds.
 PENDING_SECONDS = 5.0
-#: How long a peer's machine may be silent, on the level of TCP, before the connection counts as lost,
-#: seconds.
-SILENT_SECONDS = 20
+#: How long a peer's machine may be silent (TensorFlow allows it about six seconds), on the level of TCP,
+#: before the connection counts as lost, seconds.
+SILENT_SECONDS = 8
+
+#: How long one that says nothing stays even if others want its place, seconds.
+CHANCE_SECONDS = 0.3
 
 _MAX_UNSENT = 4 * 1024 * 1024
 _RECEIVE = 64 * 1024
@@ -71,10 +74,10 @@ class Hub:
         How many connections that have not introduced themselves may exist at a time.
     """
 
-    def __init__(self, *, token: str | None, pending_limit: int = 256) -> None:
+    def __init__(self, *, token: str | None, pending_limit: int) -> None:
         self.token = token
         self._selector = selectors.DefaultSelector()
-        self._strangers: OrderedDict[Line, None] = OrderedDict()
+        self._strangers: OrderedDict[Line, float] = OrderedDict()
         self._calls: set[Line] = set()
         self._pending_limit = pending_limit
         self._deadlines: list[tuple[float, int, Line]] = []
@@ -129,6 +132,8 @@ class Hub:
         """The other side has introduced itself: no deadline any more, and never dropped to make room."""
         self._strangers.pop(line, None)
         self._calls.discard(line)
+        if line.socket is not None:
+            _watch(line.socket)
 
     def end(self, line: Line, why: str, *, tell: bool = True) -> None:
         """Close a line. With `tell`, `poll` reports it as an event without a message."""
@@ -154,14 +159,18 @@ class Hub:
             seconds = 0
         elif self._deadlines:
             seconds = min(seconds, self._deadlines[0][0] - time.monotonic())
+        knock = False
         for key, mask in self._selector.select(max(0.0, seconds)):
             if key.data is None:
                 with contextlib.suppress(OSError):
                     self._wake_read.recv(4096)
             elif key.data is self._listener:
-                self._accept_some()
+                knock = True
             elif isinstance(key.data, Line) and key.data in self._lines:
                 self._serve(key.data, mask)
+        # After the others: nobody whose introduction has come must make room for one who only knocks.
+        if knock:
+            self._accept_some()
         while self._posted:
             self._posted.popleft()()
         self._end_overdue()
@@ -206,7 +215,7 @@ class Hub:
 
     def _accept_some(self) -> None:
         for _ in range(256):
-            if self._listener is None:
+            if self._listener is None or not self._make_room():
                 return
             try:
                 made, address = self._listener.accept()
@@ -214,38 +223,32 @@ class Hub:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    # Out of file descriptors: room comes from the strangers, or with time.
-                    if not self._drop_oldest():
-                        time.sleep(0.05)
+                    # Out of file descriptors: there is room for no more strangers than there are now.
+                    self._pending_limit = max(1, len(self._strangers))
+                    time.sleep(0.01)
                     return
                 continue
-            if len(self._strangers) >= self._pending_limit:
-                self._drop_oldest()
             line = self.adopt(made, caller=False)
             line.host = str(address[0]).removeprefix("::ffff:")
             if line in self._lines:
-                self._strangers[line] = None
+                self._strangers[line] = time.monotonic()
                 self._await(line, PENDING_SECONDS)
 
-    def _drop_oldest(self) -> bool:
-        for line in self._strangers:
-            self.end(line, "dropped to make room", tell=False)
+    def _make_room(self) -> bool:
+        """True if one more stranger may come in: the oldest goes, once it has had its chance."""
+        if len(self._strangers) < self._pending_limit:
             return True
-        return False
+        oldest, since = next(iter(self._strangers.items()))
+        wait = since + CHANCE_SECONDS - time.monotonic()
+        if wait > 0:
+            # The kernel keeps the others waiting meanwhile; a short sleep here keeps this loop from spinning.
+            time.sleep(min(wait, 0.005))
+            return False
+        self.end(oldest, "dropped to make room", tell=False)
+        return True
 
     def _open(self, line: Line, made: socket.socket, events: int) -> None:
         made.setblocking(False)
-        with contextlib.suppress(OSError):
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for option, value in (
-                ("TCP_KEEPIDLE", SILENT_SECONDS // 2),
-                ("TCP_KEEPINTVL", SILENT_SECONDS // 4),
-                ("TCP_KEEPCNT", 2),
-                ("TCP_USER_TIMEOUT", SILENT_SECONDS * 1000),
-            ):
-                if hasattr(socket, option):
-                    made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
         line.socket = made
         self._selector.register(made, events, line)
 
@@ -308,3 +311,18 @@ class Hub:
                 # The other side learns from our frame that the tokens differ, and can say so.
                 line.send({"type": "refused"})
             self.end(line, error.reason)
+
+
+def _watch(made: socket.socket) -> None:
+    """Let the kernel notice a machine that is gone: it does so whatever Python or R are busy with."""
+    with contextlib.suppress(OSError):
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in (
+            ("TCP_KEEPIDLE", SILENT_SECONDS // 2),
+            ("TCP_KEEPINTVL", SILENT_SECONDS // 4),
+            ("TCP_KEEPCNT", 2),
+            ("TCP_USER_TIMEOUT", SILENT_SECONDS * 1000),
+        ):
+            if hasattr(socket, option):
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

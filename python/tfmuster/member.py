@@ -14,17 +14,22 @@ from .cluster import Task
 from .control import this_process
 from .errors import RendezvousError
 from .hub import PENDING_SECONDS, SILENT_SECONDS, Hub, Line
-from .ports import Resolver
-from .verdict import rendezvous_error, too_late
+from .ports import Resolver, room_for_strangers
+from .roll import printable
+from .verdict import MAX_LISTED, rendezvous_error, too_late
 from .wire import MAX_PAYLOAD, Message
 
 _RETRY_SECONDS: Final = 0.3
+_CALL_SECONDS: Final = 3.0
+#: How long the chief's verdict is waited for by a task that only the chief reaches, not the other way.
+_VERDICT_SECONDS: Final = 1.5
 _NOTICE_SECONDS: Final = 10.0
+_OTHER = "what answers there is not tfmuster (another program, or the job runs already)"
 #: What the hub's words for the end of a line mean when it was the chief that was called.
 _WHY = {
-    "not-tfmuster": "what answers there is not tfmuster",
-    "not-json": "what answers there is not tfmuster",
-    "too-long": "what answers there is not tfmuster",
+    "not-tfmuster": _OTHER,
+    "not-json": _OTHER,
+    "too-long": _OTHER,
     "other-protocol": "another version of tfmuster answers there",
     "wrong-token": "a process with another TFMUSTER_TOKEN answers there (a task of an earlier job?)",
     "no-token": "a process without a token answers there; this task has one (TFMUSTER_TOKEN)",
@@ -33,16 +38,13 @@ _WHY = {
 }
 
 
-@dataclass
+@dataclass(eq=False)
 class _Probe:
     """A call to another task, to see whether it can be reached."""
 
     name: str
     address: str
     since: float
-    line: Line | None = None
-    problem: str | None = None
-    reached: bool = False
 
 
 class Member:
@@ -80,10 +82,9 @@ class Member:
     ) -> None:
         self.task = task
         self.chief = chief
-        self.hub = Hub(token=token)
+        self.hub = Hub(token=token, pending_limit=room_for_strangers(len(task.cluster)))
         self._to = task.cluster.chief_task()
         self._digest = task.cluster.digest
-        self._addresses = {t.name: t.address for t in task.cluster.tasks()}
         self._versions = versions
         self._id = uuid.uuid4().hex
         self._deadline, self._limit = deadline, limit
@@ -92,16 +93,21 @@ class Member:
         self._resolver = Resolver()
         self._line: Line | None = None
         self._why = "no answer yet"
+        self._why_until = 0.0
         self._welcome = False
+        self._called: Line | None = None
+        self._patience = 0.0
         self._self_call: Line | None = None
         self._self_checked = chief is None
-        self._probes: list[_Probe] = []
+        self._unstarted: list[_Probe] = []
+        self._unanswered: set[_Probe] = set()
+        self._problems: list[dict[str, str]] = []
         self._round = 0
         self._next_try = 0.0
         self._next_notice = time.monotonic() + 1.0
-        self._greeting = {"type": "challenge", "task": task.name, "id": self._id, "job": self._digest}
         if listener is not None:
-            self.hub.listen(listener, self._greeting)
+            greeting = {"type": "challenge", "task": task.name, "id": self._id, "job": self._digest}
+            self.hub.listen(listener, greeting)
 
     def run(self) -> dict[str, Any]:
         """Block until the chief says go; returns its host and pid. Raises RendezvousError."""
@@ -109,11 +115,11 @@ class Member:
             now = time.monotonic()
             self._check_time(now)
             self._reach_chief(now)
-            self._advance_probes(now)
-            for line, message in self.hub.poll(0.05 if self._probes else 0.2):
+            self._start_probes(now)
+            for line, message in self.hub.poll(0.05 if self._unstarted else 0.2):
                 try:
                     chief_process = self._handle(line, message)
-                except (KeyError, TypeError, ValueError, AttributeError):
+                except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
                     self.hub.end(line, "not-tfmuster")
                     continue
                 if chief_process is not None:
@@ -134,7 +140,7 @@ class Member:
             if now > self._deadline + SILENT_SECONDS:
                 raise too_late(self.task, self._limit, "it stopped answering")
             return
-        if now > self._deadline:
+        if now > self._deadline + self._patience:
             raise too_late(self.task, self._limit, self._why)
         if now > self._next_notice:
             self._next_notice = now + _NOTICE_SECONDS
@@ -156,16 +162,27 @@ class Member:
             self._cut_off(targets)
             self._resolver.forget(self._to.address)
         elif targets and call_chief:
-            self._line = self.hub.call(targets, seconds=min(PENDING_SECONDS, max(0.5, self._deadline - now)))
+            self._line = self.hub.call(targets, seconds=min(_CALL_SECONDS, max(0.5, self._deadline - now)))
         elif targets:
             self._self_call = self.hub.call(targets, seconds=PENDING_SECONDS)
 
     def _cut_off(self, why: str) -> None:
         """The chief can't be reached now. The chief hears of it if it calls."""
         self._welcome = False
-        self._why = self._greeting["trouble"] = _WHY.get(why, why)
+        now = time.monotonic()
+        if why in _WHY:
+            self._why, self._why_until = _WHY[why], now + _CALL_SECONDS
+        elif now > self._why_until:
+            # What somebody there has answered says more than that he does not answer a moment later.
+            self._why = why
+        self._tell_trouble()
         if self.task.is_chief and self.chief is None and self._port_trouble:
             self._fail(ports=[{"task": self.task.name, **this_process(), **self._port_trouble}])
+
+    def _tell_trouble(self) -> None:
+        if self._called is not None:
+            left = self._deadline - time.monotonic()
+            self._called.send({"type": "trouble", "reason": self._why, "left": left, "limit": self._limit})
 
     def _fail(self, **fields: list[dict[str, Any]]) -> NoReturn:
         raise rendezvous_error(self.task.cluster, None, **fields)
@@ -180,8 +197,9 @@ class Member:
         elif message is not None and message["type"] == "called":
             # The chief reaches this task, which does not reach the chief: its verdict comes this way.
             self.hub.keep(line)
-            self._deadline = min(self._deadline, time.monotonic() + float(message["left"])) + 1.5
-            line.send({"type": "trouble", "reason": self._why})
+            self._patience = _VERDICT_SECONDS
+            self._called = line
+            self._tell_trouble()
         elif message is not None and message["type"] == "verdict" and not self._welcome:
             raise _verdict(message)
         return None
@@ -189,7 +207,8 @@ class Member:
     def _handle_chief(self, line: Line, message: Message | None) -> dict[str, Any] | None:
         if message is None:
             self._line = None
-            self._probes.clear()
+            self._unstarted.clear()
+            self._unanswered.clear()
             self._next_try = time.monotonic() + _RETRY_SECONDS
             self._cut_off(line.why)
             return None
@@ -218,10 +237,7 @@ class Member:
             self._on_progress({key: value for key, value in message.items() if key != "type"})
         elif kind == "check":
             self._round = message["round"]
-            since = time.monotonic()
-            self._probes = [_Probe(name, self._addresses[name], since) for name in message["targets"]]
-            if not self._probes:
-                line.send({"type": "reached", "round": self._round, "problems": []})
+            self._check(message["targets"], time.monotonic())
         elif kind == "close":
             self.hub.stop_listening()
             line.send({"type": "closed"})
@@ -252,36 +268,55 @@ class Member:
             self._next_try = 0.0
             chief.abandon()
 
-    def _advance_probes(self, now: float) -> None:
-        if not self._probes:
-            return
-        for probe in self._probes:
-            if probe.line is not None or probe.problem or probe.reached:
-                continue
+    def _check(self, names: list[str], now: float) -> None:
+        """Try to reach these tasks; the chief is told when all have answered or failed to."""
+        self._unstarted = [_Probe(name, self._address(name), now) for name in names]
+        self._unanswered = set(self._unstarted)
+        self._problems = []
+        self._report_when_checked()
+
+    def _address(self, name: str) -> str:
+        type, _, index = name.rpartition(" ")
+        return self.task.cluster.jobs[type][int(index)]
+
+    def _start_probes(self, now: float) -> None:
+        waiting = []
+        for probe in self._unstarted:
             targets = self._resolver.addresses(probe.address)
-            if isinstance(targets, str):
-                probe.problem = targets
-            elif targets:
-                probe.line = self.hub.call(targets)
-                probe.line.owner = probe
+            if isinstance(targets, list):
+                self.hub.call(targets).owner = probe
+            elif targets is not None:
+                self._answer(probe, targets)
             elif now > probe.since + PENDING_SECONDS:
-                probe.problem = "looking up its name takes longer than five seconds"
-        if self._line is not None and all(probe.problem or probe.reached for probe in self._probes):
-            problems = [{"to": p.name, "reason": p.problem} for p in self._probes if p.problem]
-            self._line.send({"type": "reached", "round": self._round, "problems": problems[:20]})
-            self._probes.clear()
+                self._answer(probe, "looking up its name takes longer than five seconds")
+            else:
+                waiting.append(probe)
+        self._unstarted = waiting
 
     def _handle_probe(self, line: Line, probe: _Probe, message: Message | None) -> None:
         if message is None:
-            probe.problem = probe.problem or _WHY.get(line.why, line.why)
+            self._answer(probe, _WHY.get(line.why, line.why))
             return
-        if message["task"] == probe.name and message["job"] == self._digest:
-            probe.reached = True
-        else:
-            probe.problem = f"{message['task']} of another cluster answers there"
-            if message["job"] == self._digest:
-                probe.problem = f"{message['task']} answers there"
         self.hub.end(line, "closed", tell=False)
+        if message["job"] != self._digest:
+            self._answer(probe, f"{printable(message['task'])} of another cluster answers there")
+        elif message["task"] != probe.name:
+            self._answer(probe, f"{printable(message['task'])} answers there")
+        else:
+            self._answer(probe, None)
+
+    def _answer(self, probe: _Probe, problem: str | None) -> None:
+        if probe not in self._unanswered:
+            return
+        self._unanswered.discard(probe)
+        if problem is not None:
+            self._problems.append({"to": probe.name, "reason": problem})
+        self._report_when_checked()
+
+    def _report_when_checked(self) -> None:
+        if self._line is not None and not self._unanswered:
+            problems = self._problems[:MAX_LISTED]
+            self._line.send({"type": "reached", "round": self._round, "problems": problems})
 
 
 def _verdict(message: Message) -> RendezvousError:

@@ -118,6 +118,26 @@ def port_problem(port: int, error: OSError) -> dict[str, Any]:
     return {"port": port, "reason": "taken", **known}
 
 
+def room_for_strangers(tasks: int) -> int:
+    """How many connections that have not introduced themselves a process may hold in a cluster of `tasks`.
+
+    A quarter of the files it may open, so that they can't take the place of a task. The limit of open files
+    is raised for it as far as the system allows.
+    """
+    wanted = 1024 + 2 * tasks
+    try:
+        import resource
+    except ImportError:
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    raised = 4 * wanted if hard == resource.RLIM_INFINITY else min(4 * wanted, hard)
+    if raised > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    return min(wanted, max(raised, soft) // 4)
+
+
 class Resolver:
     """Looks host names up without blocking: a slow name server must not hold up the tasks that are here."""
 

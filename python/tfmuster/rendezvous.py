@@ -155,7 +155,6 @@ def _meet(
     chief: Chief | None = None
     listener = trouble = None
     if task.type != "evaluator":
-        _allow_sockets(8 * len(task.cluster.tasks()) + 512)
         try:
             listener = listen_patiently(port, min(_PORT_SECONDS, seconds / 2))
         except OSError as error:
@@ -185,15 +184,3 @@ def _meet(
             member.chief.abandon(None if known else f"{type(error).__name__} {error}".strip())
         raise
     control.start(member.hub, member.line_to_chief(), member.chief, chief_process)
-
-
-def _allow_sockets(count: int) -> None:
-    """Raise this process's limit of open files, if it is lower and may be raised: one per task is needed."""
-    try:
-        import resource
-    except ImportError:
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

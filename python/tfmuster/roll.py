@@ -138,7 +138,7 @@ class Roll:
         """One line for the user who waits."""
         missing = self.missing()
         if not missing:
-            return f"all {len(self.addresses)} tasks are here; checking that they reach each other"
+            return f"all {len(self.addresses)} tasks are here"
         chief = self.task.name
         shown = [
             f"{name} ({self.addresses[name]})"

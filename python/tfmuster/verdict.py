@@ -38,7 +38,7 @@ def rendezvous_error(cluster: Cluster, seconds: float | None, **fields: list[Ent
             lines.append(f"and {len(entries) - MAX_SHOWN} more like this")
         found += lines
         fix += [text for text in (_FIX[kind](entries, chief),) if text]
-    tasks = f"The {len(cluster.tasks())} tasks of the cluster"
+    tasks = f"The {len(cluster)} tasks of the cluster"
     return RendezvousError(
         f"{tasks} did not come together within {seconds:g} s."
         if seconds is not None

@@ -7,8 +7,8 @@ import signal
 import time
 
 import pytest
-from rendezvous_job import Job, job, local_cluster  # noqa: F401
 
+from rendezvous_job import Job, local_cluster
 from tfmuster.cluster import Cluster
 from tfmuster.control import Control, failure_text
 from tfmuster.errors import WorkerError
@@ -73,7 +73,8 @@ def test_a_killed_process_is_named(job: Job, victim: int):
         result = tasks[index].result(5)
         host = result.last["error"]["host"]
         assert result.text == (
-            f"worker {victim} (host {host}, pid {tasks[victim].pid}) disappeared: its process ended or was killed"
+            f"worker {victim} (host {host}, pid {tasks[victim].pid}) disappeared: "
+            "its process ended or was killed"
         )
     assert time.monotonic() - began < 3
 
@@ -104,7 +105,9 @@ def test_leaving_after_done_is_no_failure_and_exit_means_done(job: Job):
     cluster = local_cluster(3)
     job.start(cluster, "worker", 1)
     job.start(cluster, "worker", 2, then="pass")
-    chief = job.start(cluster, "worker", 0, then="time.sleep(1); assert control.first_failure is None; " + "control.done()")
+    chief = job.start(
+        cluster, "worker", 0, then="time.sleep(1); assert control.first_failure is None; " + "control.done()"
+    )
     assert chief.result().last["event"] == "end"
 
 

@@ -1,4 +1,4 @@
-"""The rendezvous between real processes on loopback: everyone arrives, or everyone says the same and in time."""
+"""The rendezvous between real processes on loopback: all arrive, or all say the same and in time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import threading
 import time
 
 import pytest
-from rendezvous_job import VERSIONS, Job, Result, Started, job, local_cluster, wait_until  # noqa: F401
 
+from rendezvous_job import VERSIONS, Job, Result, Started, local_cluster, wait_until
 from tfmuster.cluster import Cluster
 from tfmuster.errors import TfmusterError
 from tfmuster.ports import listen, port_holder, reserved_ports, split_address
@@ -168,9 +168,7 @@ def test_the_chief_is_interrupted(job: Job):
     os.kill(chief.pid, signal.SIGINT)
     result = worker.result(5)
     assert result.code == 3
-    assert result.text == (
-        "worker 0, the chief, gave up: KeyboardInterrupt.\n  to do: start all tasks again"
-    )
+    assert result.text == ("worker 0, the chief, gave up: KeyboardInterrupt.\n  to do: start all tasks again")
     assert chief.result(5).code != 0
 
 
@@ -265,7 +263,11 @@ def test_a_port_is_taken(job: Job, index: int):
 @pytest.mark.parametrize(
     ("token", "others", "why"),
     [
-        ("other", "secret", "a process with another TFMUSTER_TOKEN answers there (a task of an earlier job?)"),
+        (
+            "other",
+            "secret",
+            "a process with another TFMUSTER_TOKEN answers there (a task of an earlier job?)",
+        ),
         (None, "secret", "a process with a token answers there; this task has none (TFMUSTER_TOKEN)"),
         ("other", None, "a process without a token answers there; this task has one (TFMUSTER_TOKEN)"),
     ],
@@ -287,8 +289,8 @@ def test_a_chief_whose_name_does_not_resolve(job: Job):
     result = job.start(misnamed, "worker", 1, timeout=LIMIT).result()
     assert result.code == 3 and result.last["seconds"] < LIMIT + 2
     assert (
-        f"worker 0, the chief, can't be reached at {misnamed.worker[0]}: the name 'no-such-host.invalid' does "
-        f"not resolve on {socket.gethostname()}"
+        f"worker 0, the chief, can't be reached at {misnamed.worker[0]}: "
+        f"the name 'no-such-host.invalid' does not resolve on {socket.gethostname()}"
     ) in result.text
 
 
@@ -334,7 +336,16 @@ def strangers(port: int, stop: threading.Event, seed: int) -> None:
     deep = struct.pack(">2sBBI", b"tm", 1, 0, 60_000) + b"[" * 60_000
     hello = b'{"type":"hello","task":[],"left":"x","nonce":"%s"}' % (b"00" * 16)
     odd = struct.pack(">2sBBI", b"tm", 1, 0, len(hello)) + hello
-    says = [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02", b"", b"tm", frame, deep, odd, b"\0" * 100_000]
+    says = [
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"\x16\x03\x01\x02",
+        b"",
+        b"tm",
+        frame,
+        deep,
+        odd,
+        b"\0" * 100_000,
+    ]
     while not stop.is_set():
         try:
             caller = socket.create_connection(("127.0.0.1", port), 1)
@@ -346,6 +357,7 @@ def strangers(port: int, stop: threading.Event, seed: int) -> None:
                 caller.close()
         except OSError:
             time.sleep(0.01)
+        time.sleep(0.001)
         if len(held) > 500:
             held.pop(0).close()
     for caller in held:
@@ -355,7 +367,7 @@ def strangers(port: int, stop: threading.Event, seed: int) -> None:
 @pytest.mark.parametrize("token", [None, "secret"])
 def test_strangers_neither_stop_nor_confuse_it(job: Job, token):
     cluster = local_cluster(3)
-    tasks = [job.start(cluster, "worker", i, token=token) for i in (0, 1)]
+    tasks = [job.start(cluster, "worker", i, token=token, timeout=40) for i in (0, 1)]
     wait_until(lambda: port_holder(port_of(cluster, 0)) and port_holder(port_of(cluster, 1)))
     stop = threading.Event()
     crowd = [
@@ -371,6 +383,19 @@ def test_strangers_neither_stop_nor_confuse_it(job: Job, token):
         stop.set()
         for each in crowd:
             each.join(5)
+
+
+def test_strangers_may_take_all_file_descriptors_but_not_the_place_of_a_task(job: Job):
+    cluster = local_cluster(3)
+    few = ("sh", "-c", 'ulimit -n 48; exec "$@"', "sh")
+    tasks = [job.start(cluster, "worker", 0, prefix=few), job.start(cluster, "worker", 1)]
+    wait_until(lambda: port_holder(port_of(cluster, 0)))
+    held = [socket.create_connection(("127.0.0.1", port_of(cluster, 0))) for _ in range(300)]
+    try:
+        all_go([*tasks, job.start(cluster, "worker", 2)])
+    finally:
+        for caller in held:
+            caller.close()
 
 
 @pytest.mark.slow
@@ -420,7 +445,7 @@ def test_start_timeout(monkeypatch):
 
 
 def test_versions_without_importing_anything_heavy():
-    code = "from tfmuster.rendezvous import installed_versions as v; import sys; print(v(), 'tensorflow' in sys.modules)"
+    code = "import sys, tfmuster.rendezvous as r; print(r.installed_versions(), 'tensorflow' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == f"{installed_versions()} False"
 

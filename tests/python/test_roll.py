@@ -42,7 +42,7 @@ def assert_text(error: Exception, expected: str) -> None:
 def test_all_here_and_alike_is_no_fault():
     roll = roll_of(hello(0), hello(1), hello(2))
     assert roll.complete() and not roll.fault() and roll.missing() == []
-    assert roll.waiting_text() == "all 3 tasks are here; checking that they reach each other"
+    assert roll.waiting_text() == "all 3 tasks are here"
 
 
 def test_one_missing():

@@ -130,6 +130,11 @@ def test_any_bytes_are_refused_or_awaited(data, sealed):
     try:
         assert channel.decode(data) == []
     except WireError as error:
-        assert error.reason in {"not-tfmuster", "other-protocol", "too-long", "no-token", "needs-token", "not-json"} | {
-            "wrong-token"
-        }
+        assert error.reason in {
+            "not-tfmuster",
+            "other-protocol",
+            "too-long",
+            "no-token",
+            "needs-token",
+            "not-json",
+        } | {"wrong-token"}
