@@ -1,4 +1,4 @@
-"""``tfmuster launch``: run a script or a command on several workers of this machine."""
+"""``tfmuster launch``: run a script or a command on several workers, of this machine or of others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,29 @@ if TYPE_CHECKING:
 # Options end at the script's name: what follows is the script's.
 @click.command("launch", context_settings={"allow_interspersed_args": False})
 @click.option(
-    "-n", "-np", "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Workers."
+    "-n",
+    "-np",
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Workers. Default: 2; with hosts, one per slot.",
 )
 @click.option(
     "--ps", type=click.IntRange(min=0), default=0, help="Parameter servers, ended with the workers."
 )
 @click.option("--chief", is_flag=True, help="A chief besides the workers; else worker 0 is it.")
 @click.option("--evaluator", is_flag=True, help="An evaluator, ended with the workers.")
+@click.option("-H", "--hosts", metavar="HOST:SLOTS,...", help="Run on these machines, through ssh.")
+@click.option(
+    "--hostfile", type=click.Path(), help="Hosts one a line: HOST slots=N, as for mpirun, or HOST:N."
+)
+@click.option("--copy", is_flag=True, help="Send the script to the hosts; else it is there at the same path.")
+@click.option("--remote-python", help="The hosts' Python with tfmuster. Default: the path of this one.")
+@click.option(
+    "--ssh-config", envvar="TFMUSTER_SSH_CONFIG", help="ssh's configuration file, not the user's own."
+)
+@click.option(
+    "--address", "addresses", metavar="HOST=ADDRESS", multiple=True, help="How the others reach a host."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Show nothing but a failure.")
 @click.option("--only-chief", is_flag=True, help="Show the chief's lines only.")
 @click.option("--name", help="The run's name. Default: the script's.")
@@ -35,10 +51,16 @@ if TYPE_CHECKING:
 )
 def command(
     *,
-    workers: int,
+    workers: int | None,
     ps: int,
     chief: bool,
     evaluator: bool,
+    hosts: str | None,
+    hostfile: str | None,
+    copy: bool,
+    remote_python: str | None,
+    ssh_config: str | None,
+    addresses: tuple[str, ...],
     quiet: bool,
     only_chief: bool,
     name: str | None,
@@ -46,7 +68,7 @@ def command(
     no_keras_compat: bool,
     program: tuple[str, ...],
 ) -> int:
-    r"""Run a script or a command on several workers of this machine.
+    r"""Run a script or a command on several workers, of this machine or of others.
 
     Each worker gets TF_CONFIG and free ports; a .py or .R script needs to know nothing of tfmuster. Output is
     shown line by line with the worker's name, and kept whole in the run directory. The first failure ends the
@@ -55,25 +77,34 @@ def command(
     \b
     tfmuster launch -n 2 train.py --epochs 3
     tfmuster launch -n 4 train.R
+    tfmuster launch -H node1:2,node2:2 train.R
     tfmuster launch -n 2 -- tfmuster train mnist --optimizer adam --steps-per-epoch 0
     """
-    from ..launch.local import launch_local
+    from ..launch.hosts import named_hosts, only_this_machine, workers_for
+    from ..launch.local import LocalJob, launch_local
+    from ..launch.ssh import launch_ssh
+    from ..launch.ssh_options import SshOptions, parse_addresses
 
+    machines = named_hosts(hosts, hostfile)
+    job = LocalJob(
+        command=program,
+        workers=workers_for(workers, machines, others=ps + chief + evaluator),
+        ps=ps,
+        chief=chief,
+        evaluator=evaluator,
+        name=name,
+        run_dir=run_dir,
+        keras_compat=not no_keras_compat,
+    )
+    show = "nothing" if quiet else "chief" if only_chief else "all"
     # However the launcher is asked to end, it ends its workers first.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        return launch_local(
-            program,
-            workers,
-            ps=ps,
-            chief=chief,
-            evaluator=evaluator,
-            keras_compat=not no_keras_compat,
-            name=name,
-            run_dir=run_dir,
-            show="nothing" if quiet else "chief" if only_chief else "all",
-        )
+        if not machines or only_this_machine(machines):
+            return launch_local(job, show=show)
+        options = SshOptions(machines, copy, remote_python, ssh_config, parse_addresses(addresses))
+        return launch_ssh(job, options, show=show)
     except KeyboardInterrupt:
         click.echo("tfmuster: interrupted; every worker has been ended.", err=True)
         return EXIT_INTERRUPTED

@@ -1,8 +1,8 @@
 """Run a program on several workers: ``launch("train.py", workers=4)`` and ``tfmuster launch -n 4 train.py``.
 
 A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervisor` starts and watches them, and
-everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). So far there is one launcher,
-this machine (:mod:`.local`).
+everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). The launchers: this machine
+(:mod:`.local`), and others through ssh (:mod:`.ssh`).
 
 What every worker process finds in its environment:
 
@@ -31,10 +31,13 @@ __all__ = ["launch"]
 def launch(
     script: str | os.PathLike[str],
     *args: str,
-    workers: int = 2,
+    workers: int | None = None,
     ps: int = 0,
     chief: bool = False,
     evaluator: bool = False,
+    hosts: str | None = None,
+    copy: bool = False,
+    remote_python: str | None = None,
     env: Mapping[str, str] | None = None,
     quiet: bool = False,
     only_chief: bool = False,
@@ -43,7 +46,7 @@ def launch(
     keras_compat: bool = True,
     wait: bool = True,
 ) -> Run:
-    """Run a script on several local workers.
+    """Run a script on several workers, of this machine or of others.
 
     Parameters
     ----------
@@ -54,9 +57,16 @@ def launch(
     *args : str
         Its arguments.
     workers, ps : int
-        How many workers and parameter servers.
+        How many workers and parameter servers. Default: 2 workers; with hosts, one per slot.
     chief, evaluator : bool
         Whether there are also a chief and an evaluator. Without a chief, worker 0 is it.
+    hosts : str, optional
+        Other machines and how many tasks each takes, ``"node1:2,node2:2"``, reached through ssh; see
+        docs/ssh.md.
+    copy : bool
+        Whether the script is sent to the hosts; else it is there, at the same path.
+    remote_python : str, optional
+        The Python of the hosts that has tfmuster; the path of this one unless given.
     env : mapping, optional
         More environment variables for every process.
     quiet, only_chief : bool
@@ -79,15 +89,18 @@ def launch(
     Raises
     ------
     LaunchError
-        The program is not there, or a number makes no sense.
+        The program is not there, a number makes no sense, or a host can't take part.
     WorkerError
         A worker failed; the fields say which, when and why. Only with ``wait``.
     """
-    from . import local
+    from . import local, ssh
+    from .hosts import named_hosts, only_this_machine, workers_for
+    from .ssh_options import SshOptions
 
+    machines = named_hosts(hosts, None)
     job = local.LocalJob(
         command=[os.fspath(script), *map(str, args)],
-        workers=workers,
+        workers=workers_for(workers, machines, others=ps + chief + evaluator),
         ps=ps,
         chief=chief,
         evaluator=evaluator,
@@ -96,9 +109,15 @@ def launch(
         run_dir=run_dir,
         keras_compat=keras_compat,
     )
+    where = None
+    if machines and not only_this_machine(machines):
+        where = SshOptions(
+            machines, copy, remote_python, ssh_config=os.environ.get("TFMUSTER_SSH_CONFIG") or None
+        )
     if not wait:
-        return local.start_detached(job)
-    run, failure = local.run_job(job, show="nothing" if quiet else "chief" if only_chief else "all")
+        return local.start_detached(job, where.as_options() if where else ())
+    show = "nothing" if quiet else "chief" if only_chief else "all"
+    run, failure = ssh.run_ssh(job, where, show=show) if where else local.run_job(job, show=show)
     if failure is not None:
         raise failure.to_error()
     return run

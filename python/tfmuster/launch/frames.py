@@ -1,7 +1,7 @@
 """What a stand-in and its agent say to each other: frames of a kind, a length and that many bytes.
 
-A frame is one letter, the length as four bytes, and the payload: ``J`` a JSON object with a ``type``, ``O`` output
-of the worker, ``F`` a piece of a file. Before the first one the agent sends `MAGIC`, so that what a
+A frame is one letter, the length as four bytes, and the payload: ``J`` a JSON object with a ``type``, ``O``
+output of the worker, ``F`` a piece of a file. Before the first one the agent sends `MAGIC`, so that what a
 login shell prints is told apart. Nothing is unpickled, and no frame is longer than `LONGEST`.
 """
 

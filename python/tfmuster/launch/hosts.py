@@ -84,6 +84,30 @@ def read_hostfile(path: str | os.PathLike[str]) -> tuple[Host, ...]:
     return _hosts(entries)
 
 
+def named_hosts(hosts: str | None, hostfile: str | os.PathLike[str] | None) -> tuple[Host, ...]:
+    """The hosts of ``-H`` or of ``--hostfile``; none if neither is given.
+
+    Raises
+    ------
+    LaunchError
+        Both are given, or what is given can't be used.
+    """
+    if hosts is not None and hostfile is not None:
+        raise LaunchError(
+            "The hosts are named by -H or by --hostfile.", found="both", fix="Leave one out.", reason="hosts"
+        )
+    if hostfile is not None:
+        return read_hostfile(hostfile)
+    return () if hosts is None else parse_hosts(hosts)
+
+
+def workers_for(workers: int | None, hosts: Sequence[Host], *, others: int) -> int:
+    """The number of workers: as given, else as many as have slots beside the `others`, else 2."""
+    if workers is not None:
+        return workers
+    return max(1, sum(host.slots for host in hosts) - others) if hosts else 2
+
+
 def place_tasks(sizes: dict[str, int], hosts: Sequence[Host]) -> list[tuple[str, int, Host]]:
     """Job, index and host of every task: in the order of the jobs, each host filled before the next.
 

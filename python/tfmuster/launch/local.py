@@ -69,44 +69,26 @@ class LocalJob:
         return "-".join(verbs) or Path(program).stem
 
 
-def launch_local(
-    command: Sequence[str],
-    workers: int,
-    *,
-    ps: int = 0,
-    chief: bool = False,
-    evaluator: bool = False,
-    keras_compat: bool = True,
-    env: Mapping[str, str] | None = None,
-    name: str | None = None,
-    run_dir: str | os.PathLike[str] | None = None,
-    show: str = "all",
-) -> int:
-    """Run a command on local workers and report on stderr; 0, or 1 if one failed.
+def launch_local(job: LocalJob, *, show: str = "all") -> int:
+    """Run a job on this machine and report on stderr; 0, or 1 if a worker failed.
 
     Raises
     ------
     LaunchError
         It could not be started.
     """
-    job = LocalJob(
-        command=command,
-        workers=workers,
-        ps=ps,
-        chief=chief,
-        evaluator=evaluator,
-        env=env or {},
-        name=name,
-        run_dir=run_dir,
-        keras_compat=keras_compat,
-    )
     begun = time.monotonic()
     run, failure = run_job(job, show=show, tell=show != "nothing")
+    return report(run, failure, seconds=None if show == "nothing" else time.monotonic() - begun)
+
+
+def report(run: Run, failure: Failure | None, *, seconds: float | None) -> int:
+    """Say on stderr how a run ended, with its `seconds` if it ended well; the exit code."""
     if failure is not None:
         print(f"\n{failure}", file=sys.stderr)
         return 1
-    if show != "nothing":
-        print(f"tfmuster: done in {time.monotonic() - begun:.1f} s; {_shown(run.path)}", file=sys.stderr)
+    if seconds is not None:
+        print(f"tfmuster: done in {seconds:.1f} s; {_shown(run.path)}", file=sys.stderr)
     return 0
 
 
@@ -202,8 +184,15 @@ def held_ports(count: int) -> Iterator[list[int]]:
         yield ports
 
 
-def start_detached(job: LocalJob) -> Run:
+def start_detached(job: LocalJob, more: Sequence[str] = ()) -> Run:
     """Start a job whose launcher is a process of its own, and return when its workers have been started.
+
+    Parameters
+    ----------
+    job : LocalJob
+        What to run.
+    more : sequence of str
+        More options of ``tfmuster launch``.
 
     Raises
     ------
@@ -223,6 +212,7 @@ def start_detached(job: LocalJob) -> Run:
     ]
     switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}
     options += [switch for switch, on in switches.items() if on]
+    options += more
     launcher = subprocess.Popen(
         [python_executable(), "-m", "tfmuster", "launch", "--quiet", *options, "--", *job.command],
         env=with_package({**os.environ, **job.env}),

@@ -1,0 +1,319 @@
+"""The far end of a launch over ssh: one worker's process on its host, and nothing of it afterwards.
+
+Started by :mod:`.ssh`, spoken to by :mod:`.stand_in`, over its own input and output (:mod:`.frames`):
+
+1. ``ask`` comes: what is to run, and where. The answer is ``hello``: versions, the clock, a port that is kept
+   free, which names of the hosts are known here, and why the program can't run, if so.
+2. ``job`` comes: the environment with TF_CONFIG and the job's token. The worker starts, in a session apart.
+3. Its output, the files in its run directory, the note of an uncaught exception and its exit code go back.
+
+When the input ends or nothing has come for `SILENT_SECONDS`, the worker and all its descendants are ended.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import queue
+import secrets
+import select
+import selectors
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from .. import __version__
+from ..addresses import host_key
+from ..errors import LaunchError
+from ..rendezvous import installed_versions
+from ..runs import RUN_DIR_VARIABLE, Run
+from .frames import (
+    BEAT_SECONDS,
+    FILE,
+    JSON,
+    MAGIC,
+    OUTPUT,
+    PIECE,
+    SILENT_SECONDS,
+    Frames,
+    frame,
+    message,
+    read_message,
+)
+from .guard import dismiss_guard, start_guard
+from .interpreter import for_worker
+from .local import held_ports, resolve_command
+from .processes import JOB_VARIABLE, end_job
+
+#: Less than a launcher's own patience with its processes, so that all is ended when it has ended.
+_GRACE_SECONDS = 1.4
+_LAST_WORDS_SECONDS = 1.0
+_LOOK_UP_SECONDS = 5.0
+#: Files of the run directory up to this size go back while the worker runs, larger ones when it has ended.
+_SMALL = 65_536
+
+
+class Agent:
+    """One worker on this host.
+
+    The input is read by a thread of its own that can always end everything, also when the way back is
+    blocked and the main thread with it.
+    """
+
+    def __init__(self, incoming: int, outgoing: int) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        # Not the launcher's name of the job: another worker of it on this host is not this one's to end.
+        self._job = secrets.token_hex(16)
+        self._folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
+        self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._starting = threading.Lock()
+        self._ending = False
+        self._finished = threading.Event()
+        self._sent: dict[str, tuple[int, int]] = {}
+
+    def run(self) -> None:
+        """Serve one worker from its launcher's question to its end; does not return."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._write(MAGIC)
+        ask = self._messages.get()
+        with held_ports(1) as (port,):
+            command, answer = self._answer(ask)
+            self._write(message("hello", port=port, **answer))
+            job = self._messages.get()
+            guard = start_guard(self._job)
+            try:
+                code = self._work(command, job)
+            finally:
+                dismiss_guard(guard)
+        self._write(message("exit", code=code))
+        self._finished.set()
+        self._leave()
+
+    def _answer(self, ask: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """The command to execute, and the answer to the launcher's question."""
+        answer: dict[str, Any] = {
+            "tfmuster": __version__,
+            "versions": installed_versions(),
+            "time": time.time(),
+            "host": socket.gethostname(),
+            "names": _known_names(ask["names"], ask["host"]),
+            "problem": None,
+        }
+        try:
+            return self._prepare(ask), answer
+        except LaunchError as error:
+            return (), {**answer, "problem": error.to_dict()}
+
+    def _prepare(self, ask: dict[str, Any]) -> tuple[str, ...]:
+        """Enter the directory of the job; the command to execute."""
+        first, *arguments = ask["command"]
+        if ask["copy"] is not None:
+            directory = self._folder / "work"
+            directory.mkdir()
+            first = str(directory / Path(first).name)
+            Path(first).write_bytes(base64.b64decode(ask["copy"]))
+        else:
+            directory = Path(ask["directory"])
+        try:
+            os.chdir(directory)
+        except OSError as error:
+            raise LaunchError(
+                "The working directory must be there.",
+                found=f"{directory}: {os.strerror(error.errno or 0).lower()}",
+                fix="Make it, share it, or send the script with --copy.",
+                reason="directory",
+            ) from error
+        return resolve_command([first, *arguments])
+
+    def _work(self, command: tuple[str, ...], job: dict[str, Any]) -> int:
+        """Run the worker to its end and send all that it leaves; its exit code, negative for a signal."""
+        run_dir, shared = self._run_dir(job)
+        note = self._folder / "error.json"
+        environment = for_worker({**os.environ, **job["env"]})
+        environment |= {
+            JOB_VARIABLE: self._job,
+            RUN_DIR_VARIABLE: str(run_dir),
+            "TFMUSTER_ERROR_FILE": str(note),
+        }
+        with self._starting:
+            if self._ending:
+                return 1
+            try:
+                process = _start(command, environment)
+            except OSError as error:
+                text = f"tfmuster: {command[0]} can't be started: {error.strerror}\n"
+                self._write(frame(OUTPUT, text.encode()))
+                return 127
+        self._write(message("started", pid=process.pid))
+        assert process.stdout is not None
+        with process.stdout, selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            beat = 0.0
+            noted = False
+            while process.poll() is None:
+                self._forward(selector, 0.1)
+                if time.monotonic() > beat + BEAT_SECONDS:
+                    beat = time.monotonic()
+                    self._write(message("beat"))
+                    noted = noted or self._send_note(note, process.pid)
+                    if not shared:
+                        self._send_files(run_dir, most=_SMALL)
+            end_job(self._job, grace=_GRACE_SECONDS, wait=partial(self._pass, selector))
+            while self._forward(selector, 0):
+                pass
+        if not noted and process.returncode:
+            self._send_note(note, None)
+        if not shared:
+            self._send_files(run_dir)
+        return process.returncode
+
+    def _run_dir(self, job: dict[str, Any]) -> tuple[Path, bool]:
+        """The run directory, and whether it is the launcher's own, on a file system that both have."""
+        path = Path(job["run_dir"])
+        mark = job["run_mark"]
+        if {key: Run(path).info().get(key) for key in mark} == mark:
+            return path, True
+        path = self._folder / "run"
+        path.mkdir()
+        return path, False
+
+    def _forward(self, selector: selectors.BaseSelector, seconds: float) -> bool:
+        """Send what the worker has written, waiting up to `seconds` for it; whether there was any."""
+        if not selector.get_map():
+            time.sleep(seconds)
+            return False
+        for key, _ in selector.select(seconds):
+            data = os.read(key.fd, PIECE)
+            if data:
+                self._write(frame(OUTPUT, data))
+                return True
+            selector.unregister(key.fileobj)
+        return False
+
+    def _pass(self, selector: selectors.BaseSelector, seconds: float) -> None:
+        """Pass the time with `_forward`."""
+        self._forward(selector, seconds)
+
+    def _send_note(self, path: Path, pid: int | None) -> bool:
+        """Send the note of an uncaught exception, if it is that of process `pid` or of any for None."""
+        try:
+            note = orjson.loads(path.read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            return False
+        if not isinstance(note, dict) or pid not in (None, note.get("pid")):
+            return False
+        self._write(message("note", note=note))
+        return True
+
+    def _send_files(self, folder: Path, most: float = float("inf")) -> None:
+        """Send the files that have changed since, up to a size in bytes."""
+        for path in sorted(folder.rglob("*")):
+            # A file may be replaced or removed while it is looked at.
+            with contextlib.suppress(OSError):
+                if path.is_symlink() or not path.is_file() or path.name.startswith("."):
+                    continue
+                name, status = str(path.relative_to(folder)), path.stat()
+                state = (status.st_mtime_ns, status.st_size)
+                if status.st_size > most or self._sent.get(name) == state:
+                    continue
+                with path.open("rb") as file:
+                    while piece := file.read(PIECE):
+                        self._write(frame(FILE, piece))
+                self._write(message("file", path=name))
+                self._sent[name] = state
+
+    def _write(self, data: bytes) -> None:
+        """Write all of it; if nobody is left to read it, this is the end."""
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._outgoing, view) :]
+        except OSError:
+            self._end()
+
+    def _listen(self) -> None:
+        """Read what comes from the launcher, and end everything when nothing does."""
+        frames = Frames()
+        try:
+            while select.select([self._incoming], [], [], SILENT_SECONDS)[0]:
+                data = os.read(self._incoming, PIECE)
+                if not data:
+                    break
+                for kind, payload in frames.feed(data):
+                    if kind == JSON and (read := read_message(payload))["type"] != "beat":
+                        self._messages.put(read)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """End the worker, give its last words a moment, and go."""
+        with self._starting:
+            self._ending = True
+        end_job(self._job, grace=_GRACE_SECONDS)
+        if threading.current_thread() is not threading.main_thread():
+            self._finished.wait(_LAST_WORDS_SECONDS)
+        self._leave()
+
+    def _leave(self) -> None:
+        os.chdir("/")
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os._exit(0)
+
+
+def _start(command: tuple[str, ...], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        start_new_session=True,
+    )
+
+
+def _known_names(names: Mapping[str, list[str]], own: str) -> dict[str, list[str]]:
+    """Of each host's names, those that this host can look up and that don't lead back to it."""
+    pool = ThreadPoolExecutor(max_workers=16)
+    asked = [(host, name, pool.submit(_known, name, host == own)) for host in names for name in names[host]]
+    end = time.monotonic() + _LOOK_UP_SECONDS
+    known: dict[str, list[str]] = {host: [] for host in names}
+    for host, name, answer in asked:
+        with contextlib.suppress(TimeoutError):
+            if answer.result(max(0.0, end - time.monotonic())):
+                known[host].append(name)
+    pool.shutdown(wait=False, cancel_futures=True)
+    return known
+
+
+def _known(name: str, itself: bool) -> bool:
+    try:
+        found = socket.getaddrinfo(name.strip("[]"), None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
+    # Debian gives a machine's own name a loopback address; another host's name must not have one.
+    return itself or all(host_key(str(address[4][0])) != "localhost" for address in found)
+
+
+def main() -> None:
+    """Serve over the standard streams; what Python or a library prints must not get between the frames."""
+    outgoing = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    Agent(sys.stdin.fileno(), outgoing).run()
+
+
+if __name__ == "__main__":
+    main()

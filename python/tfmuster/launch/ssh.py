@@ -1,0 +1,239 @@
+"""Place the workers of a job on other machines, through the system's ssh.
+
+Nothing but the path of a Python is ever part of a command that a remote shell reads: the program, its
+arguments, directories, the environment and the job's token go over ssh's input, to :mod:`.agent`.
+One connection per worker asks everything first (is tfmuster there, and the program, which port is free),
+then carries the worker; :mod:`.stand_in` is its end here.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ..cluster import Cluster, Task
+from ..errors import LaunchError
+from ..rendezvous import start_timeout
+from ..runs import Run, new_run, record_git
+from ..tf_config import tf_config_json
+from .failure import Failure
+from .frames import LONGEST
+from .hosts import Host, place_tasks
+from .inspection import clock_warnings, hosts_error, peer_names
+from .interpreter import python_executable, with_package
+from .local import LocalJob, report
+from .processes import JOB_VARIABLE
+from .ssh_options import SshOptions
+from .supervisor import Placement, Supervisor
+
+#: Names of variables that go along to the hosts; all others are the hosts' own.
+PASSED = ("TFMUSTER_", "TF_", "KERAS_", "XLA_", "NCCL_", "GRPC_")
+#: What belongs to one machine or one process.
+_NOT_PASSED = (
+    "TFMUSTER_JOB",
+    "TFMUSTER_RUN_DIR",
+    "TFMUSTER_ERROR_FILE",
+    "TFMUSTER_TOKEN",
+    "TFMUSTER_SSH_CONFIG",
+    "TFMUSTER_KERAS_COMPAT",
+)
+
+
+class _Remote:
+    """The process that stands in for one task's, started and asked."""
+
+    def __init__(self, job: str, host: Host, given: Mapping[str, Any]) -> None:
+        self.host = host
+        self.process = subprocess.Popen(
+            [python_executable(), "-m", "tfmuster.launch.stand_in"],
+            env={**with_package(os.environ), JOB_VARIABLE: job},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+        self._say(given)
+
+    def hello(self) -> dict[str, Any]:
+        """What the agent answered; it limits its time itself."""
+        line = b""
+        while not line.endswith(b"\n"):
+            assert self.process.stdout is not None
+            # A byte at a time: what follows is the worker's output, and for another reader.
+            piece = self.process.stdout.read(1)
+            if not piece:
+                return {
+                    "fault": {"code": "killed", "message": "its ssh was ended here", "fix": "", "said": ""}
+                }
+            line += piece
+        answer: dict[str, Any] = orjson.loads(line)
+        return answer
+
+    def start(self, given: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        """Have the worker started; the process that stands in for it."""
+        self._say(given)
+        return self.process
+
+    def ask_to_end(self) -> None:
+        """Let it end, if it has not: it does when its input does."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def end(self) -> None:
+        """Wait until it has ended."""
+        assert self.process.stdout is not None
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+    def _say(self, given: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None
+        view = memoryview(orjson.dumps(given) + b"\n")
+        while view:
+            view = view[self.process.stdin.write(view) or 0 :]
+
+
+def run_ssh(
+    job: LocalJob, where: SshOptions, *, show: str = "all", tell: bool = False
+) -> tuple[Run, Failure | None]:
+    """Run a job on other machines to its end; its run directory, and the first failure.
+
+    Raises
+    ------
+    LaunchError
+        A host can't take part; every host's problems at once.
+    """
+    sizes = {"chief": int(job.chief), "worker": job.workers, "ps": job.ps, "evaluator": int(job.evaluator)}
+    tasks = place_tasks(sizes, where.hosts)
+    hosts = list(dict.fromkeys(host for *_, host in tasks))
+    name = secrets.token_hex(16)
+    remotes: list[_Remote] = []
+    try:
+        names = {host.name: where.names(host) for host in hosts}
+        seconds = start_timeout()
+        for *_, host in tasks:
+            ask = _question(job, where, host, names)
+            command = where.agent_command(host, seconds)
+            given = {"ssh": command, "host": host.target, "seconds": seconds, "ask": ask}
+            remotes.append(_Remote(name, host, given))
+        hellos = [remote.hello() for remote in remotes]
+        by_host: dict[str, dict[str, Any]] = {}
+        for (*_, host), hello in zip(tasks, hellos, strict=True):
+            # One of several connections to a host may have failed.
+            if "fault" not in by_host.get(host.name, {}):
+                by_host[host.name] = hello
+        if error := hosts_error(by_host, names):
+            raise error
+        reached = peer_names(by_host, names)
+        addresses: dict[str, list[str]] = {}
+        for (kind, _, host), hello in zip(tasks, hellos, strict=True):
+            addresses.setdefault(kind, []).append(f"{reached[host.name]}:{hello['port']}")
+        cluster = Cluster(**addresses)
+        run = new_run(job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict())
+        record_git(run)
+        if tell:
+            print(
+                f"tfmuster: {len(tasks)} {'task' if len(tasks) == 1 else 'tasks'} on {', '.join(names)}; "
+                f"run directory {os.path.relpath(run.path)}",
+                file=sys.stderr,
+                flush=True,
+            )
+            for warning in clock_warnings(by_host):
+                print(f"tfmuster: {warning}", file=sys.stderr, flush=True)
+        token = secrets.token_hex(32)
+        placements = [
+            _placement(job, task, run, token, remote)
+            for task, remote in zip(cluster.tasks(), remotes, strict=True)
+        ]
+        return run, Supervisor(name, run, placements, show=show).supervise()
+    finally:
+        for remote in remotes:
+            remote.ask_to_end()
+        for remote in remotes:
+            remote.end()
+
+
+def _question(job: LocalJob, where: SshOptions, host: Host, names: Mapping[str, list[str]]) -> dict[str, Any]:
+    script = Path(job.command[0])
+    if not where.copy:
+        copy = None
+    elif script.suffix.lower() not in (".py", ".r"):
+        raise LaunchError(
+            "--copy sends a .py or .R script.", found=job.command[0], fix="Leave --copy out.", reason="copy"
+        )
+    else:
+        copy = _script(script)
+    return {
+        "command": list(job.command),
+        "directory": os.getcwd(),
+        "copy": copy,
+        "names": names,
+        "host": host.name,
+    }
+
+
+def _script(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise LaunchError(
+            "The script to send must exist.", found=f"{path}: {error.strerror}", reason="script"
+        ) from error
+    if len(data) > LONGEST // 2:
+        raise LaunchError(
+            "--copy sends scripts, not data.",
+            found=f"{path} has {len(data) >> 20} MiB, more than {LONGEST >> 21}",
+            fix="Put it on the hosts.",
+            reason="copy",
+        )
+    return base64.b64encode(data).decode()
+
+
+def _placement(job: LocalJob, task: Task, run: Run, token: str, remote: _Remote) -> Placement:
+    environment = {
+        key: value for key, value in os.environ.items() if key.startswith(PASSED) and key not in _NOT_PASSED
+    }
+    environment |= {**job.env, "TF_CONFIG": tf_config_json(task), "TFMUSTER_TOKEN": token}
+    if not job.keras_compat:
+        environment["TFMUSTER_KERAS_COMPAT"] = "0"
+    note_path = str(run.path / "logs" / f"{task.name.replace(' ', '-')}.error.json")
+    info = run.info()
+    there = {
+        "env": environment,
+        "run_dir": str(run.path),
+        "run_mark": {key: info[key] for key in ("started", "host", "pid")},
+    }
+    return Placement(
+        task.name,
+        task.is_chief,
+        tuple(job.command),
+        {"TFMUSTER_ERROR_FILE": note_path},
+        host=remote.host.name,
+        start=partial(remote.start, {"job": there, "note_path": note_path}),
+    )
+
+
+def launch_ssh(job: LocalJob, where: SshOptions, *, show: str = "all") -> int:
+    """Run a job on other machines and report on stderr; 0, or 1 if a worker failed.
+
+    Raises
+    ------
+    LaunchError
+        It could not be started.
+    """
+    begun = time.monotonic()
+    run, failure = run_ssh(job, where, show=show, tell=show != "nothing")
+    return report(run, failure, seconds=None if show == "nothing" else time.monotonic() - begun)

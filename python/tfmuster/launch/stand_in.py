@@ -1,0 +1,296 @@
+"""A worker on another host, as a process of this one: its output, exit code and signal are the worker's.
+
+``python -m tfmuster.launch.stand_in``, so that a launcher treats every worker alike. It runs ssh, speaks
+to :mod:`.agent` at the other end, and ends when the connection does; its input takes two lines of JSON:
+
+1. ``ssh`` (an argument list), ``host``, ``seconds`` and ``ask``; the answer is one line of JSON, the
+   agent's ``hello`` with ``ahead`` (how far the clock of the host is ahead, seconds), or ``fault`` (see
+   :mod:`.ssh_faults`).
+2. ``job`` (with the token, which is never on a command line) and ``note_path``. From then on its output is
+   the worker's.
+
+When it is asked to end, or its input ends, so does the worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import random
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import orjson
+
+from .frames import (
+    BEAT_SECONDS,
+    FILE,
+    JSON,
+    MAGIC,
+    OUTPUT,
+    PIECE,
+    SILENT_SECONDS,
+    FrameError,
+    Frames,
+    message,
+    read_message,
+)
+from .ssh_faults import fault
+
+_LOOK_SECONDS = 0.2
+#: Silence that counts as a lost connection when the job is being ended anyway, seconds: a peer of a host that
+#: is cut off fails earlier than this process can be sure.
+_DOUBTFUL_SECONDS = 3 * BEAT_SECONDS
+_LEAVING_SECONDS = 3.0
+#: The launcher's own.
+_NOT_TO_REPLACE = ("run.json", "status.json", "error.json", "logs")
+
+
+class Connection:
+    """A running ssh and what comes through it.
+
+    Attributes
+    ----------
+    silence : float
+        How long nothing has come while it was waited for, seconds.
+    said : str
+        What ssh, or a program at the other end, has written to its standard error; the end of it.
+    """
+
+    def __init__(self, command: list[str], first: bytes) -> None:
+        # ssh leaves a signal alone that is ignored when it starts: the worker's last words are to come
+        # through.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self._ssh = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+        )
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._frames = Frames(MAGIC)
+        self._outgoing: queue.Queue[bytes | None] = queue.Queue()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._ssh.stdout, selectors.EVENT_READ, "out")  # type: ignore[arg-type]
+        self._selector.register(self._ssh.stderr, selectors.EVENT_READ, "err")  # type: ignore[arg-type]
+        self.silence = 0.0
+        self.said = ""
+        self.send(first)
+        threading.Thread(target=self._write, daemon=True).start()
+
+    @property
+    def open(self) -> bool:
+        """Whether something may still come."""
+        return bool(self._selector.get_map())
+
+    @property
+    def noise(self) -> str:
+        """What a login shell has printed instead of, or before, an agent."""
+        return self._frames.noise.decode(errors="replace")
+
+    def send(self, data: bytes) -> None:
+        """Send frames; returns at once."""
+        self._outgoing.put(data)
+
+    def receive(self) -> Iterator[tuple[bytes, bytes]]:
+        """The frames that come within a moment.
+
+        Raises
+        ------
+        FrameError
+            It was something else.
+        """
+        begun = time.monotonic()
+        ready = self._selector.select(_LOOK_SECONDS)
+        self.silence += time.monotonic() - begun
+        for key, _ in ready:
+            data = os.read(key.fd, PIECE)
+            if not data:
+                self._selector.unregister(key.fileobj)
+            elif key.data == "err":
+                self.said = (self.said + data.decode(errors="replace"))[-4000:]
+            else:
+                self.silence = 0.0
+                yield from self._frames.feed(data)
+
+    def end(self) -> None:
+        """Tell the other end, which ends the worker and then itself."""
+        self._outgoing.put(None)
+
+    def kill(self) -> int:
+        """End ssh; its exit code."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if not self.open:
+                return self._ssh.wait(timeout=2)
+        self._ssh.kill()
+        return self._ssh.wait()
+
+    def _write(self) -> None:
+        assert self._ssh.stdin is not None
+        with contextlib.suppress(OSError), self._ssh.stdin as stdin:
+            while True:
+                try:
+                    data = self._outgoing.get(timeout=BEAT_SECONDS)
+                except queue.Empty:
+                    data = message("beat")
+                if data is None:
+                    return
+                view = memoryview(data)
+                while view:
+                    view = view[stdin.write(view) :]
+
+
+def greet(connection: Connection, host: str, seconds: float) -> dict[str, Any]:
+    """The agent's ``hello``, or ``{"fault": ...}`` if there is none in time."""
+    end = time.monotonic() + seconds
+    try:
+        while connection.open and time.monotonic() < end:
+            for _, payload in connection.receive():
+                hello = read_message(payload)
+                return {**hello, "ahead": hello["time"] - time.time()}
+    except FrameError as error:
+        connection.kill()
+        return {"fault": fault(host, f"{connection.noise}{connection.said}\n{error}", None, seconds)}
+    over = connection.open
+    code = connection.kill()
+    return {"fault": fault(host, f"{connection.noise}{connection.said}", None if over else code, seconds)}
+
+
+class StandIn:
+    """Does here what the worker does there, to its end."""
+
+    def __init__(self, connection: Connection, host: str, ahead: float, given: dict[str, Any]) -> None:
+        self._connection = connection
+        self._host = host
+        self._ahead = ahead
+        self._note_path = Path(given["note_path"])
+        self._run_dir = Path(given["job"]["run_dir"])
+        self._part = self._run_dir / f".{self._note_path.name}.part"
+        self._code: int | None = None
+        self._ending = False
+
+    def run(self) -> int:
+        """The worker's exit code, negative for a signal; 1 if the connection was lost."""
+        signal.signal(signal.SIGTERM, self._ask_to_end)
+        threading.Thread(target=self._watch_input, daemon=True).start()
+        try:
+            while self._connection.open and self._connection.silence < SILENT_SECONDS:
+                for kind, payload in self._connection.receive():
+                    self._handle(kind, payload)
+                if self._ending and self._connection.silence > _DOUBTFUL_SECONDS:
+                    break
+        except FrameError as error:
+            return self._lost(str(error))
+        finally:
+            self._part.unlink(missing_ok=True)
+        if self._code is not None:
+            return self._code
+        if self._connection.open:
+            return self._lost(f"nothing heard for {self._connection.silence:.0f} s")
+        if self._ending:
+            return 1
+        said = self._connection.said.strip().splitlines()
+        return self._lost(said[-1] if said else "it was closed at the other end")
+
+    def _handle(self, kind: bytes, payload: bytes) -> None:
+        if kind == OUTPUT:
+            os.write(1, payload)
+        elif kind == FILE:
+            with self._part.open("ab") as file:
+                file.write(payload)
+        elif kind == JSON:
+            said = read_message(payload)
+            if said["type"] == "exit":
+                self._code = int(said["code"])
+            elif said["type"] == "note":
+                note = said["note"]
+                self._note({**note, "time": float(note["time"]) - self._ahead})
+            elif said["type"] == "file":
+                self._keep(PurePosixPath(said["path"]))
+
+    def _keep(self, name: PurePosixPath) -> None:
+        """Give the file that has come its name in the run directory, and in no other."""
+        if name.is_absolute() or ".." in name.parts or name.parts[0] in _NOT_TO_REPLACE:
+            self._part.unlink(missing_ok=True)
+            return
+        path = self._run_dir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._part.touch()
+        self._part.replace(path)
+
+    def _lost(self, why: str) -> int:
+        """Note that the connection is lost, since when it was last known to be good."""
+        text = f"the connection to {self._host} was lost: {why}"
+        os.write(1, f"tfmuster: {text}\n".encode())
+        self._note({"time": time.time() - self._connection.silence, "error": text, "traceback": ""})
+        return 1
+
+    def _note(self, note: dict[str, Any]) -> None:
+        part = self._note_path.with_suffix(".part")
+        part.write_bytes(orjson.dumps({**note, "pid": os.getpid()}))
+        part.replace(self._note_path)
+
+    def _ask_to_end(self, *_: object) -> None:
+        self._ending = True
+        self._connection.end()
+
+    def _watch_input(self) -> None:
+        # It carries no more; when it ends, the launcher has.
+        if not sys.stdin.buffer.read(1):
+            self._ask_to_end()
+
+
+def leave(code: int) -> None:
+    """End as the worker did, by the same signal if it was one."""
+    sys.stdout.flush()
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+        time.sleep(1)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def connect(given: dict[str, Any]) -> tuple[Connection, dict[str, Any]]:
+    """A connection and what `greet` says of it; once more if the ssh server had too many to greet at once."""
+    end = time.monotonic() + given["seconds"]
+    while True:
+        connection = Connection(given["ssh"], message("ask", **given["ask"]))
+        hello = greet(connection, given["host"], end - time.monotonic())
+        pause = random.uniform(0.5, 2)
+        if hello.get("fault", {}).get("code") != "busy" or time.monotonic() + pause > end:
+            return connection, hello
+        time.sleep(pause)
+
+
+def main() -> None:
+    """Read the first line, answer, read the second, and be the worker."""
+    given = orjson.loads(sys.stdin.buffer.readline())
+    connection, hello = connect(given)
+    sys.stdout.buffer.write(orjson.dumps(hello) + b"\n")
+    sys.stdout.buffer.flush()
+    line = b"" if "fault" in hello else sys.stdin.buffer.readline()
+    if not line:
+        connection.end()
+        end = time.monotonic() + _LEAVING_SECONDS
+        with contextlib.suppress(FrameError):
+            while connection.open and time.monotonic() < end:
+                list(connection.receive())
+        connection.kill()
+        return
+    second = orjson.loads(line)
+    connection.send(message("job", **second["job"]))
+    code = StandIn(connection, given["host"], hello["ahead"], second).run()
+    connection.kill()
+    leave(code)
+
+
+if __name__ == "__main__":
+    main()
