@@ -17,7 +17,7 @@ WITHOUT_R  = echo "R is missing, so this part is left out; see the message of th
 PY_SOURCES := $(shell find python -name '*.py')
 R_SOURCES  := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
 
-.PHONY: help train test test-r test-parity test-python lint types check bench accuracy matrix clean
+.PHONY: help train test test-r test-parity test-python lint lint-python lint-r types check bench accuracy matrix clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,9 +39,13 @@ test-parity: .stamps/parity
 test-python: .stamps/dev
 	$(BIN)/python -m pytest tests/python
 
-lint: .stamps/dev ## ruff and lintr
+lint: lint-python lint-r ## ruff and lintr
+
+lint-python: .stamps/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+lint-r: .stamps/r
 	@if $(HAVE_R); then Rscript scripts/lint.R; else $(WITHOUT_R); fi
 
 types: .stamps/dev ## mypy --strict on the Python core
