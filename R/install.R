@@ -34,6 +34,7 @@ install_tfmuster <- function(envname = default_envname, python = NULL, packages 
 required_packages <- function(reticulate_version = utils::packageVersion("reticulate")) {
   c(
     "tensorflow>=2.16",
+    "keras>=3.10",
     "click>=8.1",
     "orjson>=3.9",
     "PyYAML>=6.0",

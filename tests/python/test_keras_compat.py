@@ -120,3 +120,10 @@ def test_tf_keras_keeps_working() -> None:
     pytest.importorskip("tf_keras")
     done = succeeded(run_job("legacy_fit.py", 2, limit=100, env={"TF_USE_LEGACY_KERAS": "1"}))
     assert done[0].stdout == done[1].stdout != ""
+
+
+@pytest.mark.timeout(120)
+def test_xla_is_refused_before_tensorflow_fails_on_it() -> None:
+    refused = "jit-compile | compile(..., jit_compile=False)\n"
+    for process in succeeded(run_job("jit_compile.py", 2, limit=100)):
+        assert process.stdout == refused * 2 + "epochs 2\n"

@@ -24,6 +24,7 @@ from __future__ import annotations
 import os
 import warnings
 
+from ..errors import TfmusterWarning
 from .hook import install_import_hook
 from .workers import agree_on_seed, is_chief, multi_worker, tensorflow_started, worker_of
 
@@ -37,25 +38,43 @@ __all__ = [
     "worker_of",
 ]
 
-#: Keras releases that the tests run with, oldest and newest (``make matrix``).
-TESTED = ((3, 3), (3, 15))
+#: Keras releases that the tests run with, oldest and newest (``make matrix``). Before 3.10 its metrics are
+#: not kept per replica, before 3.8 its losses are not scaled for replicas, and before 3.7 its steps do not
+#: tell the end of the data: a repair would be a trainer of its own.
+TESTED = ((3, 10), (3, 15))
 
 _applied: list[str] = []
 
 
 def apply() -> None:
-    """Repair the imported Keras 3 for MWMS. Safe to call twice; does nothing to one-process training."""
+    """Repair the imported Keras 3 for MWMS. Safe to call twice; does nothing to one-process training.
+
+    Warns
+    -----
+    TfmusterWarning
+        This Keras is too old to be repaired, and stays as it is; or newer than what was tested.
+    """
     if _applied or os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
         return
     import keras
 
     version = tuple(int(part) for part in keras.__version__.split(".")[:2])
-    if version[0] != 3:
+    if version[0] != 3 or keras.config.backend() != "tensorflow":
         return
-    if not TESTED[0] <= version <= TESTED[1]:
+    oldest, newest = (".".join(map(str, tested)) for tested in TESTED)
+    if version < TESTED[0]:
         warnings.warn(
-            f"tfmuster repairs Keras for several workers; it was tested with Keras 3.{TESTED[0][1]} to "
-            f"3.{TESTED[1][1]}, this is {keras.__version__}",
+            f"Keras {keras.__version__} is too old to be repaired for several workers: model.fit will fail "
+            f"there. Install a newer one: pip install 'keras>={oldest}'",
+            TfmusterWarning,
+            stacklevel=2,
+        )
+        return
+    if version > TESTED[1]:
+        warnings.warn(
+            f"tfmuster repairs Keras for several workers; it was tested with Keras {oldest} to {newest}, "
+            f"this is {keras.__version__}",
+            TfmusterWarning,
             stacklevel=2,
         )
     from keras.src import callbacks, models

@@ -32,17 +32,17 @@ class _AfterImport:
 
     def __init__(self, after: dict[str, Callable[[], None]]) -> None:
         self._after = after
-        self._looking = False
+        self._looking: set[str] = set()
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name not in self._after or self._looking:
+        if name not in self._after or name in self._looking:
             return None
         # TensorFlow looks for Keras long before it imports it: to be found is not to be imported.
-        self._looking = True
+        self._looking.add(name)
         try:
             spec = importlib.util.find_spec(name)
         finally:
-            self._looking = False
+            self._looking.discard(name)
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
