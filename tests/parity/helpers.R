@@ -85,3 +85,9 @@ training_from_r <- function(model, epochs, seed) {
     auto_unbox = TRUE, digits = NA
   ))
 }
+
+packages_from_r <- function(reticulate) {
+  as.character(toJSON(tfmuster:::required_packages(package_version(reticulate))))
+}
+
+pid_of_python <- function() reticulate::import("os")$getpid()

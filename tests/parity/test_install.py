@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -12,13 +14,11 @@ import tfmuster
 from conftest import ROOT
 
 
-def test_install_tfmuster_installs_what_pyproject_asks_for() -> None:
+def test_install_tfmuster_installs_what_pyproject_asks_for(r: Callable[..., Any]) -> None:
     tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    from rpy2 import robjects
-
-    packages = robjects.r('tfmuster:::required_packages(package_version("1.46"))')
-    assert sorted(packages) == sorted(wanted)
+    assert sorted(json.loads(r("packages_from_r", "1.46"))) == sorted(wanted)
+    assert "numpy>=1.26,<2" in json.loads(r("packages_from_r", "1.28"))
 
 
 def test_versions_are_equal() -> None:
@@ -29,8 +29,6 @@ def test_versions_are_equal() -> None:
 
 
 def test_r_uses_this_python_and_this_core(r: Callable[..., Any]) -> None:
-    from rpy2 import robjects
-
-    assert robjects.r("reticulate::import('os')$getpid()")[0] == __import__("os").getpid()
+    assert r("pid_of_python") == os.getpid()
     r("tf_config_from_r", '{"worker": ["a:1"]}', "worker", 0)
     assert sys.modules["tfmuster.r_bridge"].__file__.startswith(str(tfmuster.__path__[0]))
