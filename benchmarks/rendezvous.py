@@ -91,6 +91,7 @@ def measure(tasks: int, token: str | None) -> dict[str, float]:
         "seconds": max(result["last"] for result in results) - began,
         "chief_cpu": chief["cpu"],
         "chief_peak_mb": chief["peak_mb"],
+        "others_cpu": results[1]["cpu"],
     }
 
 
@@ -110,7 +111,7 @@ def main() -> None:
             flush=True,
         )
         os._exit(0)
-    print("tasks  seconds  ms/task  chief CPU s  chief peak MB")
+    print("tasks  seconds  ms/task  chief CPU s  chief peak MB  all others CPU s")
     rows = []
     for tasks in given.tasks:
         runs = [measure(tasks, "secret" if given.token else None) for _ in range(given.repeat)]
@@ -119,6 +120,7 @@ def main() -> None:
         print(
             f"{tasks:5}  {row['seconds']:7.2f}  {1000 * row['seconds'] / tasks:7.2f}"
             f"  {row['chief_cpu']:11.2f}  {row['chief_peak_mb']:13.0f}"
+            f"  {row['others_cpu']:16.2f}"
         )
     if len(rows) > 1:
         (few, before), (many, after) = rows[-2:]

@@ -116,7 +116,7 @@ class Member:
             self._check_time(now)
             self._reach_chief(now)
             self._start_probes(now)
-            for line, message in self.hub.poll(0.05 if self._unstarted else 0.2):
+            for line, message in self.hub.poll(0.05 if self._unstarted else 1.0 if self._welcome else 0.2):
                 try:
                     chief_process = self._handle(line, message)
                 except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import random
 import socket
 import threading
 import time
@@ -13,6 +14,9 @@ from typing import Any
 
 #: What `socket.getaddrinfo` gives, reduced to what connecting needs.
 SocketAddress = tuple[int, tuple[Any, ...]]
+
+#: Below it are the ports of well-known services.
+_LOWEST_PORT = 12_000
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -71,15 +75,32 @@ def listen_patiently(port: int, seconds: float) -> socket.socket:
 def reserved_ports(count: int) -> Iterator[list[int]]:
     """`count` ports free on all interfaces, kept from others until the block ends.
 
-    The kernel gives a port that is bound, though not listening, to nobody who asks for any free one.
+    They lie below the range that the kernel takes the near ends of outgoing connections from, where there is
+    room: otherwise any connection of any program could take one before it is used.
     """
+    lowest = _lowest_ephemeral_port()
+    chance = random.SystemRandom()
     with contextlib.ExitStack() as held:
-        ports = []
-        for _ in range(count):
+        ports: list[int] = []
+        for attempt in range(20 * count + 100):
+            if len(ports) == count:
+                break
             holder = held.enter_context(socket.socket(socket.AF_INET))
-            holder.bind(("0.0.0.0", 0))
-            ports.append(int(holder.getsockname()[1]))
+            below = lowest > _LOWEST_PORT and attempt < 10 * count + 50
+            with contextlib.suppress(OSError):
+                holder.bind(("0.0.0.0", chance.randrange(_LOWEST_PORT, lowest) if below else 0))
+                ports.append(int(holder.getsockname()[1]))
+        if len(ports) < count:
+            raise OSError(errno.EADDRINUSE, f"there are no {count} free ports")
         yield ports
+
+
+def _lowest_ephemeral_port() -> int:
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+            return int(file.read().split()[0])
+    except (OSError, ValueError):
+        return 0
 
 
 def free_ports(count: int) -> list[int]:
