@@ -11,7 +11,10 @@ debian=(
   r-cran-ggplot2 r-cran-withr r-cran-testthat r-cran-roxygen2 r-cran-knitr r-cran-rmarkdown r-cran-lintr
   pandoc qpdf
   python3-venv python3-dev libtirpc-dev # the last two are what rpy2 is built with
+  iproute2 nftables openssh-client      # the tests between machines, which are network namespaces
 )
+# On a machine with systemd an ssh server would start to listen at once; whether it may is not for us to say.
+[ -d /run/systemd/system ] || debian+=(openssh-server)
 fedora="R-core-devel pandoc qpdf python3-devel libtirpc-devel"
 macos="r pandoc qpdf python@3.11"
 

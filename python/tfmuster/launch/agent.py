@@ -26,6 +26,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -86,6 +87,14 @@ class Agent:
 
     def run(self) -> None:
         """Serve one worker from its launcher's question to its end; does not return."""
+        try:
+            self._serve()
+        except Exception:
+            # ssh carries it to the launcher.
+            traceback.print_exc()
+        self._end()
+
+    def _serve(self) -> None:
         threading.Thread(target=self._listen, daemon=True).start()
         self._write(MAGIC)
         ask = self._messages.get()
@@ -99,8 +108,6 @@ class Agent:
             finally:
                 dismiss_guard(guard)
         self._write(message("exit", code=code))
-        self._finished.set()
-        self._leave()
 
     def _answer(self, ask: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
         """The command to execute, and the answer to the launcher's question."""
@@ -263,11 +270,10 @@ class Agent:
         with self._starting:
             self._ending = True
         end_job(self._job, grace=_GRACE_SECONDS)
-        if threading.current_thread() is not threading.main_thread():
+        if threading.current_thread() is threading.main_thread():
+            self._finished.set()
+        else:
             self._finished.wait(_LAST_WORDS_SECONDS)
-        self._leave()
-
-    def _leave(self) -> None:
         os.chdir("/")
         shutil.rmtree(self._folder, ignore_errors=True)
         os._exit(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,6 +15,8 @@ from ..errors import WorkerError
 LAST_LINES = 20
 
 _TRACEBACK = "Traceback (most recent call last):"
+#: How Python shows the errors that tfmuster raises on purpose.
+_ON_PURPOSE = re.compile(r"tfmuster\.errors\.(\w+): ")
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,18 @@ class Failure:
             log=log,
         )
 
+    @property
+    def not_everyone(self) -> bool:
+        """Whether the tasks did not come together."""
+        return self.error.startswith("tfmuster.errors.RendezvousError: ")
+
     def headline(self) -> str:
         """What happened, in one line."""
         how = f"was ended by {self.signal}" if self.signal else f"failed with exit code {self.exit_code}"
         if self.exit_code is not None and 128 < self.exit_code < 160:
             how += f" ({signal_name(self.exit_code - 128)})"
-        return f"{self.task} on {self.host} {how}" + (
-            f": {self.error.splitlines()[0]}" if self.error else "."
-        )
+        error = _ON_PURPOSE.sub("", self.error)
+        return f"{self.task} on {self.host} {how}" + (f": {error.splitlines()[0]}" if error else ".")
 
     def advice(self) -> str | None:
         """What to do about it, where that can be said."""
@@ -93,12 +100,16 @@ class Failure:
 
     def __str__(self) -> str:
         text = [self.headline()]
+        on_purpose = bool(_ON_PURPOSE.match(self.error))
+        if on_purpose:
+            # It says all by itself.
+            text += self.error.splitlines()[1:]
         lines = list(self.last_lines)
         if self.traceback and _TRACEBACK in lines:
             lines = lines[: lines.index(_TRACEBACK)]
         if lines:
             text += ["", "Its last lines:", *(f"  {line}" for line in lines)]
-        if self.traceback:
+        if self.traceback and not on_purpose:
             text += ["", *self.traceback.rstrip().splitlines()]
         text += ["", f"Its whole output: {self.log}"]
         if advice := self.advice():

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..cluster import Cluster, Task
-from ..errors import LaunchError
+from ..errors import EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED, LaunchError
 from ..runs import RUN_DIR_VARIABLE, Run, new_run, new_run_path, record_git
 from ..tf_config import tf_config_json
 from .failure import Failure
@@ -86,7 +86,7 @@ def report(run: Run, failure: Failure | None, *, seconds: float | None) -> int:
     """Say on stderr how a run ended, with its `seconds` if it ended well; the exit code."""
     if failure is not None:
         print(f"\n{failure}", file=sys.stderr)
-        return 1
+        return EXIT_NOT_EVERYONE if failure.not_everyone else EXIT_WORKER_FAILED
     if seconds is not None:
         print(f"tfmuster: done in {seconds:.1f} s; {_shown(run.path)}", file=sys.stderr)
     return 0
