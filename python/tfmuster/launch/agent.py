@@ -115,7 +115,6 @@ class Agent:
             "tfmuster": __version__,
             "versions": installed_versions(),
             "time": time.time(),
-            "host": socket.gethostname(),
             "names": _known_names(ask["names"], ask["host"]),
             "problem": None,
         }
@@ -164,7 +163,6 @@ class Agent:
                 text = f"tfmuster: {command[0]} can't be started: {error.strerror}\n"
                 self._write(frame(OUTPUT, text.encode()))
                 return 127
-        self._write(message("started", pid=process.pid))
         assert process.stdout is not None
         with process.stdout, selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)

@@ -114,16 +114,16 @@ def run_job(job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Ru
             print(
                 f"tfmuster: {_count(sizes)} on this machine; {_shown(run.path)}", file=sys.stderr, flush=True
             )
-        name = secrets.token_hex(16)
+        name, token = secrets.token_hex(16), secrets.token_hex(32)
         placements = [
-            Placement(task.name, task.is_chief, command, worker_environment(job, task, run, name))
+            Placement(task.name, task.is_chief, command, worker_environment(job, task, run, name, token))
             for task in cluster.tasks()
         ]
         record_git(run)
         return run, Supervisor(name, run, placements, show=show).supervise()
 
 
-def worker_environment(job: LocalJob, task: Task, run: Run, name: str) -> dict[str, str]:
+def worker_environment(job: LocalJob, task: Task, run: Run, name: str, token: str) -> dict[str, str]:
     """The whole environment of one worker."""
     environment = for_worker({**os.environ, **job.env})
     environment.pop("TFMUSTER_KERAS_COMPAT", None)
@@ -133,6 +133,7 @@ def worker_environment(job: LocalJob, task: Task, run: Run, name: str) -> dict[s
     return {
         **environment,
         "TF_CONFIG": tf_config_json(task),
+        "TFMUSTER_TOKEN": token,
         JOB_VARIABLE: name,
         RUN_DIR_VARIABLE: str(run.path),
         "TFMUSTER_ERROR_FILE": str(run.path / "logs" / f"{stem}.error.json"),

@@ -200,7 +200,7 @@ class StandIn:
 
     def _handle(self, kind: bytes, payload: bytes) -> None:
         if kind == OUTPUT:
-            os.write(1, payload)
+            self._show(payload)
         elif kind == FILE:
             with self._part.open("ab") as file:
                 file.write(payload)
@@ -213,6 +213,13 @@ class StandIn:
                 self._note({**note, "time": float(note["time"]) - self._ahead})
             elif said["type"] == "file":
                 self._keep(PurePosixPath(said["path"]))
+
+    def _show(self, data: bytes) -> None:
+        try:
+            os.write(1, data)
+        except OSError:
+            # The launcher is gone.
+            self._ask_to_end()
 
     def _keep(self, name: PurePosixPath) -> None:
         """Give the file that has come its name in the run directory, and in no other."""
@@ -227,7 +234,7 @@ class StandIn:
     def _lost(self, why: str) -> int:
         """Note that the connection is lost, since when it was last known to be good."""
         text = f"the connection to {self._host} was lost: {why}"
-        os.write(1, f"tfmuster: {text}\n".encode())
+        self._show(f"tfmuster: {text}\n".encode())
         self._note({"time": time.time() - self._connection.silence, "error": text, "traceback": ""})
         return 1
 
