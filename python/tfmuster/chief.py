@@ -82,6 +82,10 @@ class Chief(threading.Thread):
         self._next_notice = now + 1.0
         self._notice = ""
         self._failure: Message | None = None
+        #: Set unless there are tasks that have not confirmed the failure they were told of. The process must not
+        #: end before: what the kernel has sent but they have not read can be lost with the connection.
+        self.told = threading.Event()
+        self.told.set()
         self._done: set[str] = set()
         self._failed: set[str] = set()
 
@@ -250,6 +254,9 @@ class Chief(threading.Thread):
         if not isinstance(arrival, Arrival) or self._members.get(arrival.id) is not line:
             return
         del self._members[arrival.id]
+        self._answers.discard(arrival.id)
+        if self._stage == "control" and len(self._answers) >= len(self._members):
+            self.told.set()
         if self._stage in ("gather", "check"):
             self._roll.leave(arrival.id)
             self._stage = "gather"
@@ -286,6 +293,8 @@ class Chief(threading.Thread):
             self._check_over()
         elif kind == "failed":
             self._fail(arrival, message)
+        elif kind == "heard" and self._everyone_answered(arrival.id):
+            self.told.set()
 
     def _after_check(self) -> None:
         if self._roll.unreachable:
@@ -332,6 +341,8 @@ class Chief(threading.Thread):
                 "time": moment,
             }
         # Also if it was not the first: whoever reports a failure waits for the answer.
+        self.told.clear()
+        self._answers.clear()
         self._send_all(self._failure)
         self._check_over()
 

@@ -197,6 +197,8 @@ class Control:
         assert hub is not None and line is not None
         hub.post(lambda: line.send(message))
         self._heard.wait(_TOLD_SECONDS)
+        if self._chief is not None:
+            self._chief.told.wait(_TOLD_SECONDS)
         return True
 
     def _serve(self) -> None:
@@ -216,6 +218,8 @@ class Control:
             self._heard.set()
         elif message.get("type") == "failure":
             self._heard.set()
+            if self._line is not None:
+                self._line.send({"type": "heard"})
             self._note({key: value for key, value in message.items() if key != "type"})
         elif message.get("type") == "over":
             self._let_go()
