@@ -156,6 +156,20 @@ class Network:
         out, err = process.communicate(timeout=limit)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
+    def run_here(self, *command: object) -> str:
+        """Run any command on ``here``, in the working directory; what it prints."""
+        done = subprocess.run(
+            ["ip", "netns", "exec", self.here, *map(str, command)],
+            cwd=self.work,
+            env=environment(TFMUSTER_SSH_CONFIG=str(self.config)),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def start(self, *arguments: object, **env: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             ["ip", "netns", "exec", self.here, *TFMUSTER, "launch", *map(str, arguments)],

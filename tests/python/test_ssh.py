@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -131,6 +132,32 @@ class TestFourHosts:
         done = network.launch("-H", "node1,node2", "--run-dir", shared, "where.py")
         assert lines_of(done, "worker 1") == [str(shared)]
         shutil.rmtree(shared)
+
+    @pytest.mark.skipif(shutil.which("Rscript") is None, reason="no R")
+    def test_an_r_script_runs_with_the_python_of_its_host(self, network: Network) -> None:
+        put(
+            network,
+            "train.R",
+            "cat(Sys.getenv('RETICULATE_PYTHON'), commandArgs(TRUE), nchar(Sys.getenv('TF_CONFIG')) > 0)",
+        )
+        done = network.launch("-H", "node1,node2", "train.R", "$(7)")
+        assert done.returncode == 0, done.stderr
+        assert lines_of(done, "worker 1") == [f"{sys.executable} $(7) TRUE"]
+
+    def test_from_python_and_in_the_background(self, network: Network) -> None:
+        put(network, "t.py", "import sys\nsys.exit(int(sys.argv[1]))\n")
+        program = (
+            "from tfmuster import launch\n"
+            "from tfmuster.errors import WorkerError\n"
+            "run = launch('t.py', '0', hosts='node1,node2:2', quiet=True)\n"
+            "print(run.status()['state'], len(run.status()['tasks']))\n"
+            "run = launch('t.py', '0', hosts='node1,node2:2', wait=False)\n"
+            "print(run.wait(20)['state'])\n"
+            "try:\n    launch('t.py', '4', hosts='node2', quiet=True)\n"
+            "except WorkerError as error:\n    print(error)\n"
+        )
+        out = network.run_here(sys.executable, "-c", program)
+        assert out.splitlines()[:3] == ["done 3", "done", "worker 0 on node2 failed with exit code 4."]
 
     def test_the_token_is_on_no_command_line(self, network: Network) -> None:
         looks = (
