@@ -29,11 +29,12 @@ _MODULE_OF = {
     "model_to_bytes": "artifacts",
     "model_from_bytes": "artifacts",
     "save_model_file": "artifacts",
+    "checkpoint_callback": "checkpoints",
     "launch": "launch",
     "TfmusterError": "errors",
 }
 
-__all__ = ["__version__", *_MODULE_OF]
+__all__ = ["__version__", *_MODULE_OF]  # noqa: PLE0604 - they are strings
 
 
 def __getattr__(name: str) -> Any:

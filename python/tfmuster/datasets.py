@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfmuster import mnist_files
+from tfmuster.drawing import draw_digits
 from tfmuster.sharding import batches, shard_description
-from tfmuster.synthetic import draw_digits
 
 if TYPE_CHECKING:
     import numpy as np

@@ -103,6 +103,13 @@ class ModelError(TfmusterError):
     kind = "model"
 
 
+class CheckpointError(TfmusterError):
+    """A checkpoint can't be written, or is of another model. Fields: ``path``, ``reason``."""
+
+    kind = "checkpoint"
+    exit_code = EXIT_WORKER_FAILED
+
+
 class DependencyError(TfmusterError):
     """Something that has to be installed is missing or of the wrong version. Fields: ``package``."""
 

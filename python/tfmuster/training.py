@@ -91,6 +91,7 @@ def train_mnist(
     seed: int = 0,
     save: str | os.PathLike[str] | None = None,
     history: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str | None = None,
     callbacks: Sequence[Any] = (),
     verbose: int | bool = True,
 ) -> TrainingResult:
@@ -126,6 +127,9 @@ def train_mnist(
         Save the model there (chief only): ``.keras``, ``.h5``, or a folder for a SavedModel.
     history : path, optional
         Write the result as JSON there (chief only).
+    checkpoint_every : int or "epoch", optional
+        Write checkpoints into the run directory, and resume from the newest: see
+        :func:`tfmuster.checkpoint_callback`. Default: each epoch in a job that may be restarted, else never.
     callbacks : sequence of keras.callbacks.Callback
         Run on every worker.
     verbose : int or bool
@@ -190,7 +194,11 @@ def train_mnist(
         steps_per_epoch=plan.steps_per_epoch,
         validation_data=validation,
         shuffle=False,  # batches() has shuffled
-        callbacks=[*callbacks, *_reporters(plan, enabled=chief, printing=bool(verbose))],
+        callbacks=[
+            *callbacks,
+            *_checkpoints(checkpoint_every),
+            *_reporters(plan, enabled=chief, printing=bool(verbose)),
+        ],
         verbose=0,
     )
     seconds = time.perf_counter() - begin
@@ -229,6 +237,15 @@ def _check_numbers(**numbers: Any) -> None:
                 found=f"{name}={value!r}",
                 reason=name.replace("_", "-"),
             )
+
+
+def _checkpoints(every: int | str | None) -> list[Any]:
+    """The checkpoint callback, where checkpoints are wanted."""
+    from .checkpoints import checkpoint_callback
+
+    if every is None and int(os.environ.get("TFMUSTER_MAX_RESTARTS", "0")) > 0:
+        every = "epoch"
+    return [] if every is None else [checkpoint_callback(every=every)]
 
 
 def _made_strategy(strategy: Any) -> Any:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tfmuster.datasets import synthetic
+from tfmuster.drawing import draw_digits
 from tfmuster.errors import DataError
-from tfmuster.synthetic import draw_digits
 
 
 def test_same_seed_same_bytes_on_every_machine():

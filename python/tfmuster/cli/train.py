@@ -13,6 +13,16 @@ _MODELS = ("cnn", "deep_cnn", "mlp", "softmax")
 _COUNT = click.IntRange(min=1)
 
 
+def _steps_or_epoch(_: click.Context, option: click.Parameter, value: str | None) -> int | str | None:
+    if value is None or value == "epoch":
+        return value
+    if value.isascii() and value.isdigit() and int(value) > 0:
+        return int(value)
+    raise click.BadParameter(
+        f"{value!r} is neither a number of steps of at least 1 nor 'epoch'.", param=option
+    )
+
+
 @click.group("train")
 def command() -> None:
     """Train a model: alone, or as one worker of several."""
@@ -41,6 +51,12 @@ def command() -> None:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--save", type=click.Path(), metavar="PATH", help="Save the model: .keras, .h5 or a folder.")
 @click.option("--history", type=click.Path(dir_okay=False), metavar="FILE", help="Write the history as JSON.")
+@click.option(
+    "--checkpoint-every",
+    metavar="STEPS|epoch",
+    callback=_steps_or_epoch,
+    help="Write checkpoints and resume.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing.")
 @click.option("--verbose", is_flag=True, help="Every worker says which rows it reads.")
 @cluster_options
@@ -53,7 +69,7 @@ def mnist(
     task_index: str | None,
     **options: Any,
 ) -> None:
-    """Train on MNIST. What is left out has the value of the model's source document.
+    r"""Train on MNIST. What is left out has the value of the model's source document.
 
     \b
     tfmuster train mnist --model mlp

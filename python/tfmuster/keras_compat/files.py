@@ -82,15 +82,22 @@ _BACKUP = (
 def _send_file(path: str, strategy: Any) -> None:
     """Give every worker, at its own ``path``, the file that the chief has at its own; none if it has none."""
     chief = is_chief(strategy)
-    there = chief and os.path.exists(path)
-    content = Path(path).read_bytes() if there else b""
-    size = int(strategy.reduce("SUM", np.int64(len(content) if there else -1 if chief else 0), axis=None))
+    content = send_bytes(Path(path).read_bytes() if chief and os.path.exists(path) else None, strategy)
+    if content is not None and not chief:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(content)
+
+
+def send_bytes(content: bytes | None, strategy: Any) -> bytes | None:
+    """What the chief passes for ``content``, on every worker. All workers have to call it."""
+    chief = is_chief(strategy)
+    size = -1 if content is None else len(content)
+    size = int(strategy.reduce("SUM", np.int64(size if chief else 0), axis=None))
     if size < 0:
-        return
+        return None
     # TensorFlow's collectives know no bytes; the other workers add nothing to the chief's words.
     words = np.zeros(-(-size // 4), np.int32)
-    words.view(np.uint8)[: len(content)] = np.frombuffer(content, np.uint8)
-    words = strategy.reduce("SUM", words, axis=None).numpy()
-    if not chief:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(words.view(np.uint8)[:size].tobytes())
+    if chief and content is not None:
+        words.view(np.uint8)[:size] = np.frombuffer(content, np.uint8)
+    sent = strategy.reduce("SUM", words, axis=None).numpy()
+    return bytes(sent.view(np.uint8)[:size].tobytes())

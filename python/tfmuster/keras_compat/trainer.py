@@ -6,8 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..sharding import Part
+from .building import build
 from .execution import current_loss_share, cut, make_function, make_predict_function
+from .resume import patch_epochs, remember_epochs
 from .workers import agree_on_seed, multi_worker, worker_of
 
 
@@ -38,16 +39,6 @@ def _local_dataset(dataset: Any, strategy: Any) -> Any:
     return parts.prefetch(tf.data.AUTOTUNE)
 
 
-def _as_spec(spec: Any) -> Any:
-    """What one replica sees of ``spec``: a tensor's spec, or None for an absent value."""
-    import tensorflow as tf
-
-    values = getattr(spec, "_value_specs", None)
-    if values is not None:
-        return values[0]
-    return spec if isinstance(spec, tf.TypeSpec) and hasattr(spec, "shape") else None
-
-
 def patch_trainer(module: Any) -> None:
     """Replace what the trainer does under several workers; hand everything else to Keras."""
     import tensorflow as tf
@@ -67,13 +58,12 @@ def patch_trainer(module: Any) -> None:
 
     @functools.wraps(stock_build)
     def symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+        if iterator is not None:
+            remember_epochs(self, iterator)
         if iterator is None or not multi_worker(self._distribute_strategy):
             stock_build(self, iterator=iterator, data_batch=data_batch)
             return
-        spec = iterator._distributed_dataset.element_spec
-        spec = tf.nest.map_structure(_as_spec, spec.data if isinstance(spec, Part) else spec)
-        with self.distribute_strategy.scope():
-            self._symbolic_build(data_batch=spec)
+        build(self, iterator)
 
     def maker(stock: Callable[..., Any], function: str, step: str) -> Callable[..., Any]:
         @functools.wraps(stock)
@@ -104,6 +94,7 @@ def patch_trainer(module: Any) -> None:
             self.predict_function = predict
         return self.predict_function
 
+    patch_epochs(epochs)
     epochs.__init__ = init
     trainer._maybe_symbolic_build = symbolic_build
     trainer.make_train_function = maker(trainer.make_train_function, "train_function", "train_step")

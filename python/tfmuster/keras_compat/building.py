@@ -1,0 +1,27 @@
+"""Build a model, its metrics and its optimizer from the types of its data, without reading any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..sharding import Part
+
+
+def build(model: Any, epochs: Any) -> None:
+    """Do what Keras's symbolic build does with a first batch, which it takes from an iterator of its own."""
+    import tensorflow as tf
+
+    spec = epochs._distributed_dataset.element_spec
+    spec = tf.nest.map_structure(_as_spec, spec.data if isinstance(spec, Part) else spec)
+    with model.distribute_strategy.scope():
+        model._symbolic_build(data_batch=spec)
+
+
+def _as_spec(spec: Any) -> Any:
+    """What one replica sees of ``spec``: a tensor's spec, or None for an absent value."""
+    import tensorflow as tf
+
+    values = getattr(spec, "_value_specs", None)
+    if values is not None:
+        return values[0]
+    return spec if isinstance(spec, tf.TypeSpec) and hasattr(spec, "shape") else None

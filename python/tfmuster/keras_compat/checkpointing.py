@@ -1,0 +1,121 @@
+"""The callback of :func:`tfmuster.checkpoint_callback`: what of a model goes into a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import checkpoints
+from ..errors import CheckpointError
+from .building import build
+from .files import send_bytes
+from .resume import resume_at, training_epochs
+from .workers import is_chief, multi_worker
+
+
+def make_callback(folder: Path, every: int | str, keep: int) -> Any:
+    """See :func:`tfmuster.checkpoints.checkpoint_callback`."""
+    import keras
+
+    from . import apply
+
+    apply()
+
+    class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_begin(self, logs: Any = None) -> None:
+            self.epoch = self.step = self.last = 0
+            self.past: dict[str, list[float]] = {}
+            strategy = self.model.distribute_strategy
+            content = checkpoints.newest(folder) if is_chief(strategy) else None
+            if multi_worker(strategy):
+                content = send_bytes(content, strategy)
+            if content is not None:
+                build(self.model, training_epochs(self.model))
+                self._restore(content)
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.epoch = epoch
+            if self.past:
+                self.model.history.history.update({name: list(values) for name, values in self.past.items()})
+                self.past = {}
+            if self.metrics is not None:
+                # Keras has just reset them, for an epoch that is half done.
+                _assign(_metrics(self.model), self.metrics)
+                self.metrics = None
+
+        metrics: list[Any] | None = None
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            # One call per execution, which may have several steps.
+            self.last += batch + 1 - self.step
+            self.step = batch + 1
+            steps = self.params.get("steps")
+            # At the end of an epoch the checkpoint waits for the epoch's logs.
+            if every != "epoch" and self.last >= every and (steps is None or self.step < steps):
+                self._write()
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self.epoch, self.step = epoch + 1, 0
+            if every == "epoch" or self.last >= every:
+                self._write(logs)
+
+        def _write(self, logs: Any = None) -> None:
+            self.last = 0
+            history = {name: list(values) for name, values in self.model.history.history.items()}
+            for name, value in (logs or {}).items():
+                # Keras's own record of this epoch may come before or after this callback.
+                values = history.setdefault(name, [])
+                if len(values) < self.epoch:
+                    values.append(float(value))
+            # Reading metrics is collective, so every worker does it.
+            state, metrics = _read(_state(self.model)), _read(_metrics(self.model))
+            if is_chief(self.model.distribute_strategy):
+                place = {"epoch": self.epoch, "step": self.step}
+                # Optimizers count the steps of all epochs, and of earlier runs.
+                number = int(self.model.optimizer.iterations.numpy())
+                checkpoints.write(
+                    folder, number, {**place, "state": len(state), "history": history}, [*state, *metrics]
+                )
+                checkpoints.remove_old(folder, keep)
+
+        def _restore(self, content: bytes) -> None:
+            position, values = checkpoints.unpack(content)
+            state = _state(self.model)
+            shapes = [tuple(variable.shape) for variable in state]
+            if [value.shape for value in values[: position["state"]]] != shapes:
+                raise CheckpointError(
+                    "The checkpoint is of another model or optimizer.",
+                    found=f"{position['state']} variables, here {len(state)}, or other shapes",
+                    fix=f"remove {folder}, or choose another folder",
+                    path=str(folder),
+                    reason="other-model",
+                )
+            _assign(state, values[: len(state)])
+            self.past = position["history"]
+            if position["step"]:
+                self.metrics = values[len(state) :]
+            self.epoch, self.step = position["epoch"], position["step"]
+            resume_at(self.model, self.epoch, self.step)
+
+    return Checkpoint()
+
+
+def _state(model: Any) -> list[Any]:
+    """All that the next step depends on: weights, states of random generators, the optimizer's variables."""
+    metrics = {id(variable) for variable in _metrics(model)}
+    return [v for v in [*model.variables, *model.optimizer.variables] if id(v) not in metrics]
+
+
+def _metrics(model: Any) -> list[Any]:
+    return [variable for metric in model.metrics for variable in metric.variables]
+
+
+def _read(variables: list[Any]) -> list[Any]:
+    return [np.asarray(variable.numpy()) for variable in variables]
+
+
+def _assign(variables: list[Any], values: list[Any]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
