@@ -17,6 +17,8 @@
 #' @param seed Chooses initial weights, dropout and the order of the digits.
 #' @param save Path to save the model to, see [save_model()].
 #' @param history Path to write the result to, as JSON.
+#' @param checkpoint_every Write checkpoints after so many steps, or `"epoch"`, and resume from the newest: see
+#'   [checkpoint_callback()]. `NULL`: each epoch in a job that may be restarted, else never.
 #' @param callbacks A list of Keras callbacks, run on every worker.
 #' @param verbose `FALSE`: nothing; `TRUE`: one line per epoch, from the chief; `2`: every worker also says
 #'   what it reads.
@@ -36,7 +38,7 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
                         steps_per_epoch = NULL, validation_split = NULL, shuffle = NULL, optimizer = NULL,
                         learning_rate = NULL, dropout = TRUE, initial_weights = NULL,
                         gradient_accumulation_steps = NULL, steps_per_execution = 1, seed = 0, save = NULL,
-                        history = NULL, callbacks = list(), verbose = TRUE) {
+                        history = NULL, checkpoint_every = NULL, callbacks = list(), verbose = TRUE) {
   share_tf_config()
   as_training(run_python(
     "training.train_mnist", model,
@@ -46,7 +48,8 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
     learning_rate = learning_rate, dropout = dropout, initial_weights = initial_weights,
     gradient_accumulation_steps = as_whole(gradient_accumulation_steps),
     steps_per_execution = as_whole(steps_per_execution), seed = as_whole(seed), save = as_path(save),
-    history = as_path(history), callbacks = callbacks, verbose = verbose
+    history = as_path(history), checkpoint_every = as_steps(checkpoint_every), callbacks = callbacks,
+    verbose = verbose
   ))
 }
 
