@@ -1,16 +1,21 @@
 #' Run a script on several workers
 #'
-#' Starts the script in fresh processes on this machine, each with its place in one cluster (free ports are
-#' chosen), shows their output line by line with the worker's name in front, and ends all of them when one
-#' fails. The script needs to know nothing of tfmuster; Keras 3 is made to work under several workers.
+#' Starts the script in fresh processes on this machine, or on others through ssh, each with its place in one
+#' cluster (free ports are chosen), shows their output line by line with the worker's name in front, and ends
+#' all of them when one fails. The script needs to know nothing of tfmuster; Keras 3 is made to work under
+#' several workers.
 #'
 #' An `.R` script is run by this R's `Rscript`, with the library paths and the Python of this session; a
 #' `.py` script by this Python.
 #'
 #' @param script Path of an `.R` or `.py` script, or a command.
 #' @param ... Arguments of the script, as `commandArgs(TRUE)` gives them to it.
-#' @param workers,ps How many workers and parameter servers.
+#' @param workers,ps How many workers and parameter servers. Default: 2 workers; with `hosts`, one per slot.
 #' @param chief,evaluator `TRUE` for a chief or an evaluator beside them. Without a chief, worker 0 is it.
+#' @param hosts Other machines and how many tasks each takes, `c("node1:2", "node2:2")`. They are reached by
+#'   this user's `ssh`, without a password, and need R and a Python with this version of tfmuster.
+#' @param copy `TRUE` sends the script to the hosts; else it is there, at the same path.
+#' @param remote_python The Python of the hosts that has tfmuster; the path of this session's unless given.
 #' @param env A named character vector of more environment variables for every process.
 #' @param quiet,only_chief Show nothing but a failure; show the chief's lines only.
 #' @param name What the run is called; the script's name unless given.
@@ -21,19 +26,21 @@
 #' @return The run, invisibly: a Python object with `path`, `status()`, `logs()`, `history()`, `model()`,
 #'   `wait()` and `stop()`.
 #' @section Errors: `tfmuster_error_worker` with the first failure's `task` and `exit_code`;
-#'   `tfmuster_error_launch` with `reason` when nothing could be started.
+#'   `tfmuster_error_launch` with `reason` when nothing could be started, and with `findings` when hosts can't
+#'   take part.
 #' @export
 #' @examplesIf tfmuster_available()
 #' script <- tempfile(fileext = ".R")
 #' writeLines("cat('I am', tfmuster::current_task()$name)", script)
 #' launch(script, workers = 2, run_dir = tempfile("run"))
-launch <- function(script, ..., workers = 2, ps = 0, chief = FALSE, evaluator = FALSE, env = character(),
-                   quiet = FALSE, only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE,
-                   wait = TRUE) {
+launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator = FALSE, hosts = NULL,
+                   copy = FALSE, remote_python = NULL, env = character(), quiet = FALSE,
+                   only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, wait = TRUE) {
   arguments <- lapply(unlist(list(...)), as.character)
   run <- rlang::inject(run_python(
     "launch.launch", as_path(script), !!!arguments,
     workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
+    hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy, remote_python = remote_python,
     env = utils::modifyList(list(R_LIBS = library_paths()), as.list(env)), quiet = quiet,
     only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat, wait = wait
   ))
