@@ -162,7 +162,7 @@ def _from_events(events: Any, found: Findings) -> Any:
         if isinstance(event, yaml.CollectionEndEvent):
             open_.pop()
             keys.pop()
-        if not isinstance(event, yaml.NodeEvent):
+        if not isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)):
             continue
         if event.anchor or (event.tag and event.tag not in ("!", "tag:yaml.org,2002:str")):
             raise _Unusable("yaml-alias", where, f"&{event.anchor}" if event.anchor else str(event.tag))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tfmuster.errors import ModelError
+from tfmuster.quiet import import_tensorflow
 
 NUM_CLASSES = 10
 
@@ -175,8 +176,7 @@ def mnist_model(
     ModelError
         Unknown model, optimizer or option, or an option that does not apply (field ``reason``).
     """
-    import tensorflow as tf
-
+    tf = import_tensorflow()
     # tf.keras, not keras: with TF_USE_LEGACY_KERAS=1 it is tf-keras 2, which these models work with, too.
     keras = tf.keras
     chosen = recipe(name)

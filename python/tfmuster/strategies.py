@@ -107,6 +107,12 @@ def strategy(
     return makers[name]()
 
 
+def _tensorflow() -> Any:
+    from .quiet import import_tensorflow
+
+    return import_tensorflow()
+
+
 def _refuse_unused(name: str, **arguments: Any) -> None:
     takes = {
         "devices": ("one_device", "mirrored", "central_storage"),
@@ -129,13 +135,13 @@ def _refuse_unused(name: str, **arguments: Any) -> None:
 
 
 def _default() -> Any:
-    import tensorflow as tf
+    tf = _tensorflow()
 
     return tf.distribute.get_strategy()
 
 
 def _one_device(devices: Sequence[str] | None) -> Any:
-    import tensorflow as tf
+    tf = _tensorflow()
 
     if devices is None:
         devices = ["GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"]
@@ -153,13 +159,13 @@ def _one_device(devices: Sequence[str] | None) -> Any:
 
 
 def _mirrored(devices: list[str] | None) -> Any:
-    import tensorflow as tf
+    tf = _tensorflow()
 
     return tf.distribute.MirroredStrategy(devices)
 
 
 def _central_storage(devices: list[str] | None) -> Any:
-    import tensorflow as tf
+    tf = _tensorflow()
 
     make = tf.distribute.experimental.CentralStorageStrategy
     return make(compute_devices=devices, parameter_device="/cpu:0") if devices else make()
@@ -167,7 +173,7 @@ def _central_storage(devices: list[str] | None) -> Any:
 
 def _local_devices(name: str, devices: Sequence[str] | None, replicas: int | None) -> list[str] | None:
     """Device names for ``devices`` or ``replicas``; None leaves the choice to TensorFlow."""
-    import tensorflow as tf
+    tf = _tensorflow()
 
     if devices is not None and replicas is not None:
         raise StrategyError(
@@ -197,7 +203,7 @@ def _local_devices(name: str, devices: Sequence[str] | None, replicas: int | Non
 
 def _split_cpu(name: str, count: int) -> None:
     """Have at least ``count`` logical CPUs, which TensorFlow allows before it has started only."""
-    import tensorflow as tf
+    tf = _tensorflow()
 
     cpu = tf.config.list_physical_devices("CPU")[0]
     if len(tf.config.get_logical_device_configuration(cpu) or [None]) >= count:
@@ -215,7 +221,7 @@ def _split_cpu(name: str, count: int) -> None:
 
 def _checked(name: str, devices: Sequence[str]) -> list[str]:
     """The devices as given, or an error that lists those that there are."""
-    import tensorflow as tf
+    tf = _tensorflow()
 
     def canonical(device: str) -> str:
         spec = tf.DeviceSpec.from_string(device if "/" in device else f"/device:{device}")
@@ -277,7 +283,7 @@ def _multi_worker_mirrored(communication: str, keras_compat: bool, start_timeout
             strategy=name,
             reason="second-strategy",
         )
-    import tensorflow as tf
+    tf = _tensorflow()
 
     from . import keras_compat as compat
 
@@ -320,7 +326,7 @@ def _parameter_server() -> Any:
             strategy=name,
             reason="task-type",
         )
-    import tensorflow as tf
+    tf = _tensorflow()
 
     return tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
 
@@ -340,7 +346,7 @@ def _task_in_force(name: str) -> Any:
 
 
 def _tpu(address: str | None) -> Any:
-    import tensorflow as tf
+    tf = _tensorflow()
 
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)

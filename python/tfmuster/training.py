@@ -206,7 +206,7 @@ def train_mnist(
 
     from .artifacts import save_model
 
-    saved = save_model(network, save, strategy=made) if save is not None else None
+    saved = save_model(network, os.fspath(save), strategy=made) if save is not None else None
     result = TrainingResult(
         history={name: [float(v) for v in values] for name, values in fitted.history.items()},
         test_accuracy=float(accuracy),

@@ -79,10 +79,7 @@ def mnist(
     jobs = {job: options.pop(job) for job in ("worker", "ps", "chief", "evaluator")}
     if cluster_file is not None or any(jobs.values()) or task_type is not None or task_index is not None:
         _join(cluster_file=cluster_file, task_type=task_type, task_index=task_index, **jobs)
-    from ..quiet import import_tensorflow
     from ..training import train_mnist
-
-    import_tensorflow()
 
     train_mnist(verbose=0 if quiet else 1 + verbose, **options)
 

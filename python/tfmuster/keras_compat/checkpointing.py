@@ -26,6 +26,7 @@ def make_callback(folder: Path, every: int | str, keep: int) -> Any:
     class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         def on_train_begin(self, logs: Any = None) -> None:
             self.epoch = self.step = self.last = 0
+            self.metrics: list[Any] | None = None
             self.past: dict[str, list[float]] = {}
             strategy = self.model.distribute_strategy
             content = checkpoints.newest(folder) if is_chief(strategy) else None
@@ -45,21 +46,22 @@ def make_callback(folder: Path, every: int | str, keep: int) -> Any:
                 _assign(_metrics(self.model), self.metrics)
                 self.metrics = None
 
-        metrics: list[Any] | None = None
-
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             # One call per execution, which may have several steps.
             self.last += batch + 1 - self.step
             self.step = batch + 1
             steps = self.params.get("steps")
             # At the end of an epoch the checkpoint waits for the epoch's logs.
-            if every != "epoch" and self.last >= every and (steps is None or self.step < steps):
+            if self._due() and (steps is None or self.step < steps):
                 self._write()
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             self.epoch, self.step = epoch + 1, 0
-            if every == "epoch" or self.last >= every:
+            if every == "epoch" or self._due():
                 self._write(logs)
+
+        def _due(self) -> bool:
+            return isinstance(every, int) and self.last >= every
 
         def _write(self, logs: Any = None) -> None:
             self.last = 0
