@@ -196,7 +196,8 @@ class TestFourHosts:
         assert done.returncode == 1
         assert summary(done).startswith(f"worker 1 on node2 {how}\n\nIts last lines:\n  last words\n")
 
-    def test_nothing_runs_on_after_the_launcher(self, network: Network) -> None:
+    @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 130), ("SIGKILL", -9)])
+    def test_nothing_runs_on_after_the_launcher(self, network: Network, name: str, code: int) -> None:
         deaf = (
             "import signal, subprocess, time\n"
             "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -205,19 +206,14 @@ class TestFourHosts:
             "time.sleep(99)\n"
         )
         put(network, "deaf.py", deaf)
-        for number, code, seconds in (
-            (signal.SIGINT, 130, 1),
-            (signal.SIGTERM, 130, 1),
-            (signal.SIGKILL, -9, 5),
-        ):
-            process = network.start("-H", "node1,node2:2", "deaf.py")
-            logs = network.work / "runs"
-            wait_until(lambda: sum("ready" in log.read_text() for log in logs.glob("*/logs/*.log")) == 3)  # noqa: B023
-            process.send_signal(signal.Signals[number])
-            process.communicate(timeout=5)
-            assert process.returncode == code
-            network.nothing_left(seconds)
-            shutil.rmtree(logs)
+        process = network.start("-H", "node1,node2:2", "deaf.py")
+        logs = network.work / "runs"
+        wait_until(lambda: sum("ready" in log.read_text() for log in logs.glob("*/logs/*.log")) == 3)
+        begun = time.monotonic()
+        process.send_signal(signal.Signals[name])
+        process.communicate(timeout=5)
+        assert process.returncode == code
+        network.nothing_left(5 - (time.monotonic() - begun))
 
     def test_nothing_runs_on_without_its_agent(self, network: Network) -> None:
         put(network, "t.py", "import time\nprint('ready', flush=True)\ntime.sleep(99)\n")
