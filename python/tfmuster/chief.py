@@ -82,8 +82,8 @@ class Chief(threading.Thread):
         self._next_notice = now + 1.0
         self._notice = ""
         self._failure: Message | None = None
-        #: Set unless some task has yet to confirm the failure it was told of. This process must not end before:
-        #: what was sent but not read can be lost with the connection.
+        #: Set unless some task has yet to confirm the failure it was told of. Until then this process must
+        #: not end: what was sent but not read can be lost with the connection.
         self.told = threading.Event()
         self.told.set()
         self._done: set[str] = set()
