@@ -215,6 +215,15 @@ class TestFourHosts:
         assert process.returncode == code
         network.nothing_left(5 - (time.monotonic() - begun))
 
+    def test_ctrl_c_while_the_hosts_are_asked(self, network: Network) -> None:
+        put(network, "t.py", "")
+        process = network.start("-H", "node1,node9", "t.py")
+        wait_until(lambda: network.machines["node1"].processes())
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=3)
+        assert (process.returncode, err) == (130, "tfmuster: interrupted; every worker has been ended.\n")
+        network.nothing_left(3)
+
     def test_nothing_runs_on_without_its_agent(self, network: Network) -> None:
         put(network, "t.py", "import time\nprint('ready', flush=True)\ntime.sleep(99)\n")
         process = network.start("-H", "node1,node2", "t.py")

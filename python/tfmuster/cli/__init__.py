@@ -19,7 +19,7 @@ _VERBS = {
     "config": ("config", "Print the TF_CONFIG of one task, or of all."),
     "check": ("check", "Check a cluster description; every finding at once."),
     "train": ("train", "Train a model: alone, or as one worker of several."),
-    "launch": ("launch", "Run a script or a command on several workers of this machine."),
+    "launch": ("launch", "Run a script or a command on several workers, here or on other machines."),
     "runs": ("runs", "List, show, follow and stop runs."),
     "doctor": ("doctor", "Say what is installed here, for an issue or for oneself."),
 }

@@ -9,6 +9,7 @@ What every worker process finds in its environment:
 ``TF_CONFIG``              the cluster, and this worker's place in it
 ``TFMUSTER_RUN_DIR``       the run directory, absolute
 ``TFMUSTER_JOB``           the job's random name; by it everything that the job started is found again
+``TFMUSTER_TOKEN``         the job's secret, for the rendezvous
 ``TFMUSTER_ERROR_FILE``    where an uncaught Python exception is noted, with its time
 ``TFMUSTER_KERAS_COMPAT``  ``0`` if Keras is to be left as it is
 ``PYTHONPATH``             begins with ``launch/site``, whose ``sitecustomize`` does the last two

@@ -28,7 +28,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -292,15 +292,17 @@ def _start(command: tuple[str, ...], environment: Mapping[str, str]) -> subproce
 def _known_names(names: Mapping[str, list[str]], own: str) -> dict[str, list[str]]:
     """Of each host's names, those that this host can look up and that don't lead back to it."""
     pool = ThreadPoolExecutor(max_workers=16)
-    asked = [(host, name, pool.submit(_known, name, host == own)) for host in names for name in names[host]]
-    end = time.monotonic() + _LOOK_UP_SECONDS
-    known: dict[str, list[str]] = {host: [] for host in names}
-    for host, name, answer in asked:
-        with contextlib.suppress(TimeoutError):
-            if answer.result(max(0.0, end - time.monotonic())):
-                known[host].append(name)
+    asked = {
+        (host, name): pool.submit(_known, name, host == own)
+        for host, known in names.items()
+        for name in known
+    }
+    answered, _ = wait(asked.values(), timeout=_LOOK_UP_SECONDS)
     pool.shutdown(wait=False, cancel_futures=True)
-    return known
+    return {
+        host: [name for name in known if (answer := asked[host, name]) in answered and answer.result()]
+        for host, known in names.items()
+    }
 
 
 def _known(name: str, itself: bool) -> bool:

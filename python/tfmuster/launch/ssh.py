@@ -9,6 +9,7 @@ then carries the worker; :mod:`.stand_in` is its end here.
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import secrets
 import subprocess
@@ -32,7 +33,7 @@ from .hosts import Host, place_tasks
 from .inspection import clock_warnings, hosts_error, peer_names
 from .interpreter import python_executable, with_package
 from .local import LocalJob, report
-from .processes import JOB_VARIABLE
+from .processes import JOB_VARIABLE, end_job
 from .ssh_options import SshOptions
 from .supervisor import Placement, Supervisor
 
@@ -47,6 +48,9 @@ _NOT_PASSED = (
     "TFMUSTER_SSH_CONFIG",
     "TFMUSTER_KERAS_COMPAT",
 )
+
+#: How long the stand-ins may take to end by themselves, seconds.
+_LEAVING_SECONDS = 5.0
 
 
 class _Remote:
@@ -89,14 +93,15 @@ class _Remote:
         assert self.process.stdin is not None
         self.process.stdin.close()
 
-    def end(self) -> None:
-        """Wait until it has ended."""
+    def wait(self, until: float) -> None:
+        """Wait until it has ended, or a time of the monotonic clock."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=max(0.0, until - time.monotonic()))
+
+    def close(self) -> None:
+        """Take its exit code and let go of its output."""
         assert self.process.stdout is not None
-        try:
-            self.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.process.wait()
         self.process.stdout.close()
 
     def _say(self, given: Mapping[str, Any]) -> None:
@@ -159,11 +164,18 @@ def run_ssh(
             for task, remote in zip(cluster.tasks(), remotes, strict=True)
         ]
         return run, Supervisor(name, run, placements, show=show).supervise()
+    except KeyboardInterrupt:
+        end_job(name, grace=0.0)
+        raise
     finally:
         for remote in remotes:
             remote.ask_to_end()
+        until = time.monotonic() + _LEAVING_SECONDS
         for remote in remotes:
-            remote.end()
+            remote.wait(until)
+        end_job(name, grace=0.0)
+        for remote in remotes:
+            remote.close()
 
 
 def _question(job: LocalJob, where: SshOptions, host: Host, names: Mapping[str, list[str]]) -> dict[str, Any]:
