@@ -169,6 +169,17 @@ def test_how_a_worker_ended_in_words(tmp_path: Path, line: str, headline: str) -
     assert ("ran out of memory" in done.stderr) == ("SIGKILL" in headline)
 
 
+def test_an_error_on_purpose_says_all_by_itself(tmp_path: Path) -> None:
+    train = ["tfmuster", "train", "mnist", "--dataset", "not there.npz"]
+    done = tfmuster("launch", "-n", 1, "--run-dir", "r", "--", *train, cwd=tmp_path)
+    error = read_json(tmp_path / "r" / "error.json")
+    assert error["error"].startswith("tfmuster.errors.DataError: ")
+    first = error["error"].removeprefix("tfmuster.errors.DataError: ").splitlines()[0]
+    assert f"worker 0 on {error['host']} failed with exit code 2: {first}\n  found: " in done.stderr
+    assert done.stderr.count(first) == 1
+    assert "Traceback" not in done.stderr
+
+
 def test_only_the_last_twenty_lines_are_repeated(tmp_path: Path) -> None:
     done, error, _ = fail(tmp_path, "for i in range(50): print('line', i)", "sys.exit(1)", workers=1)
     assert error["last_lines"] == [f"line {i}" for i in range(30, 50)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         result = cli.main(args=argv, prog_name="tfmuster", standalone_mode=False)
     except TfmusterError as error:
+        if "TFMUSTER_ERROR_FILE" in os.environ:
+            from ..launch.failure import leave_note
+
+            leave_note(error)
         click.echo(f"Error: {error}", err=True)
         return error.exit_code
     except click.ClickException as error:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import re
 import signal
+import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from ..errors import WorkerError
@@ -105,8 +111,10 @@ class Failure:
             # It says all by itself.
             text += self.error.splitlines()[1:]
         lines = list(self.last_lines)
-        if self.traceback and _TRACEBACK in lines:
-            lines = lines[: lines.index(_TRACEBACK)]
+        shown = f"Error: {_ON_PURPOSE.sub('', self.error)}".splitlines()[0]
+        for start in (shown, _TRACEBACK):
+            if self.traceback and start in lines:
+                lines = lines[: lines.index(start)]
         if lines:
             text += ["", "Its last lines:", *(f"  {line}" for line in lines)]
         if self.traceback and not on_purpose:
@@ -126,6 +134,23 @@ class Failure:
         return WorkerError(
             self.headline(), found="\n".join(str(self).splitlines()[1:]).strip(), **self.to_dict()
         )
+
+
+def leave_note(error: BaseException) -> None:
+    """Note a worker's error that is shown without a traceback, as `sitecustomize` notes those with one."""
+    path = os.environ.get("TFMUSTER_ERROR_FILE")
+    if path is None:
+        return
+    note = {
+        "time": time.time(),
+        "pid": os.getpid(),
+        "error": "".join(traceback.format_exception_only(error)).strip(),
+        "traceback": "".join(traceback.format_exception(error)),
+    }
+    # The error itself has to be shown, whatever goes wrong here.
+    with contextlib.suppress(OSError):
+        Path(path + ".part").write_text(json.dumps(note), encoding="utf-8", errors="replace")
+        os.replace(path + ".part", path)
 
 
 def signal_name(number: int) -> str:
