@@ -1,9 +1,9 @@
 #' Checkpoints from which a training goes on as if nothing had happened
 #'
-#' A Keras callback: pass it to `model$fit(callbacks = list(...))` on every worker. The chief writes a checkpoint
-#' after so many steps or each epoch; when `fit` begins again, it resumes from the newest one that is whole, in the
-#' middle of an epoch too, with the data at the place where they were. If the data come in a seeded order, the
-#' final weights are those of an undisturbed run, bit for bit.
+#' A Keras callback: pass it to `model$fit(callbacks = list(...))` on every worker. The chief writes a
+#' checkpoint after so many steps or each epoch; when `fit` begins again, it resumes from the newest one that is
+#' whole, in the middle of an epoch too, with the data at the place where they were. If the data come in a
+#' seeded order, the final weights are those of an undisturbed run, bit for bit.
 #'
 #' @param folder Where to keep them. `NULL`: `checkpoints` in the run directory of the job.
 #' @param every Write after so many steps, or after each `"epoch"`.
@@ -16,7 +16,7 @@
 #' folder <- tempfile("checkpoints")
 #' digits <- synthetic(train = 300, test = 100)
 #' callback <- checkpoint_callback(folder)
-#' result <- train_mnist("softmax", dataset = digits, epochs = 2, callbacks = list(callback), verbose = FALSE)
+#' result <- train_mnist("softmax", dataset = digits, epochs = 2, callbacks = list(callback))
 #' list.files(folder)
 checkpoint_callback <- function(folder = NULL, every = "epoch", keep = 2) {
   run_python(

@@ -29,6 +29,7 @@
 strategy <- function(name = "default", devices = NULL, replicas = NULL, communication = "auto",
                      keras_compat = TRUE, start_timeout = NULL, tpu = NULL) {
   share_tf_config()
+  say_how_it_ends()
   run_python(
     "strategies.strategy", name,
     devices = if (!is.null(devices)) as.list(devices), replicas = as_whole(replicas),

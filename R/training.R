@@ -17,8 +17,8 @@
 #' @param seed Chooses initial weights, dropout and the order of the digits.
 #' @param save Path to save the model to, see [save_model()].
 #' @param history Path to write the result to, as JSON.
-#' @param checkpoint_every Write checkpoints after so many steps, or `"epoch"`, and resume from the newest: see
-#'   [checkpoint_callback()]. `NULL`: each epoch in a job that may be restarted, else never.
+#' @param checkpoint_every Write checkpoints after so many steps, or `"epoch"`, and resume from the newest:
+#'   see [checkpoint_callback()]. `NULL`: each epoch in a job that may be restarted, else never.
 #' @param callbacks A list of Keras callbacks, run on every worker.
 #' @param verbose `FALSE`: nothing; `TRUE`: one line per epoch, from the chief; `2`: every worker also says
 #'   what it reads.
@@ -40,6 +40,7 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
                         gradient_accumulation_steps = NULL, steps_per_execution = 1, seed = 0, save = NULL,
                         history = NULL, checkpoint_every = NULL, callbacks = list(), verbose = TRUE) {
   share_tf_config()
+  say_how_it_ends()
   as_training(run_python(
     "training.train_mnist", model,
     dataset = as_path(dataset), strategy = strategy, batch_size = as_whole(batch_size),

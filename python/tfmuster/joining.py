@@ -6,18 +6,19 @@ never heard of tfmuster, by the import hook of :mod:`tfmuster.keras_compat`.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
 from typing import TYPE_CHECKING
 
-from .control import failure_text
+from .control import Control, failure_text
 from .errors import EXIT_WORKER_FAILED
 from .rendezvous import muster
 
 if TYPE_CHECKING:
     from .cluster import Task
-    from .control import Control, Failure
+    from .control import Failure
 
 #: How long the main thread may take to notice by itself that the job has failed, seconds. TensorFlow tells a
 #: survivor within a second or two of a peer's end, or not at all.
@@ -45,7 +46,36 @@ def join_cluster(task: Task, *, timeout: float | None = None) -> Control:
     control = muster(task, timeout=timeout)
     if control.active:
         control.on_failure(_tell_and_end)
+        if "rpytools" in sys.modules:
+            _leave_with_the_process()
     return control
+
+
+def leave(error: str | None = None) -> None:
+    """Say that this task is done, or has failed with ``error``; the first word counts. R calls it."""
+    control = Control.current()
+    if control is not None:
+        if error is None:
+            control.done()
+        else:
+            control.failed({"kind": "exception", "message": error})
+
+
+# Kept for the C library, which calls it when the process ends.
+_callbacks: list[object] = []
+
+
+def _leave_with_the_process() -> None:
+    """Inside R, Python's own exit hooks never run: have the C library say how the process ends."""
+    on_exit = getattr(ctypes.CDLL(None), "on_exit", None)
+    if on_exit is None or _callbacks:  # on_exit(3) is glibc's; elsewhere the R package says it
+        return
+
+    def ending(status: int, _: object) -> None:
+        leave(None if status == 0 else f"exit code {status}")
+
+    _callbacks.append(ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(ending))
+    on_exit(_callbacks[0], None)
 
 
 def _tell_and_end(failure: Failure) -> None:

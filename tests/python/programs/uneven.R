@@ -1,0 +1,12 @@
+# Two workers that end at different times, or of which one fails in R.
+# Usage: uneven.R [package]; with `package` the strategy is made by the R package.
+if ("package" %in% commandArgs(TRUE)) {
+  workers <- tfmuster::strategy("multi_worker_mirrored")
+} else {
+  workers <- reticulate::import("tensorflow")$distribute$MultiWorkerMirroredStrategy()
+}
+index <- workers$cluster_resolver$task_id
+if (nzchar(Sys.getenv("TEST_FAIL")) && index == 1) stop("planted in R")
+# In Python, as training is: while R itself is busy, no thread of Python runs.
+if (index == 0) reticulate::import("time")$sleep(7)
+cat("end of worker", index, "\n")
