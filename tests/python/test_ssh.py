@@ -381,8 +381,12 @@ class TestFaults:
         put(
             network,
             "t.py",
-            "import os, time\n"
-            "time.sleep(1.0 if os.uname().nodename == 'node2' else 0.2)\n"
+            "import os, signal, time\n"
+            "from tfmuster.rendezvous import muster\n"
+            "from tfmuster.tf_config import current_task\n"
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+            "muster(current_task())\n"
+            "time.sleep(0.8 if os.uname().nodename == 'node2' else 0)\n"
             "raise ValueError('on ' + os.uname().nodename)\n",
         )
         done = network.launch("-H", "node1,node2", "t.py")
