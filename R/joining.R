@@ -6,13 +6,11 @@ say_how_it_ends <- function() {
   }
   the$ending <- new.env()
   reg.finalizer(the$ending, function(ending) try(run_python("joining.leave"), silent = TRUE), onexit = TRUE)
-  if (!interactive()) {
-    # Refused where handlers are on the stack, as in a test or a document that is being knitted.
-    try(globalCallingHandlers(error = say_error), silent = TRUE)
+  # Called for errors that nothing catches; with this option set, R does not end by itself any more.
+  if (!interactive() && is.null(getOption("error"))) {
+    options(error = function() {
+      try(run_python("joining.leave", trimws(geterrmessage())), silent = TRUE)
+      quit(save = "no", status = 1)
+    })
   }
-}
-
-# Reached by errors that nothing catches.
-say_error <- function(error) {
-  try(run_python("joining.leave", paste("R error:", conditionMessage(error))), silent = TRUE)
 }

@@ -316,7 +316,14 @@ class Chief(threading.Thread):
         self._answers.clear()
 
     def _send_all(self, message: Message) -> None:
-        for line in list(self._members.values()):
+        """Tell everyone, this process last: "go" lets it enter TensorFlow, which keeps the interpreter lock
+        until the others are there, and so would keep this thread from telling them.
+        """
+
+        def here(line: Line) -> bool:
+            return isinstance(line.owner, Arrival) and line.owner.name == self.task.name
+
+        for line in sorted(self._members.values(), key=here):
             line.send(message)
 
     def _verdict(self, error: RendezvousError) -> None:

@@ -1,4 +1,4 @@
-"""How workers inside R end: an early end is no failure, and an R error reaches the others."""
+"""What happens around the rendezvous in programs: who goes on when, and how workers inside R end."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from jobs import PROGRAMS, free_addresses
+from jobs import PROGRAMS, free_addresses, run_job, succeeded
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.cluster,
-    pytest.mark.timeout(120),
-    pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(120)]
+needs_r = pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
 ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "RETICULATE_PYTHON": sys.executable}
 
 
+def test_everyone_goes_on_although_the_chief_keeps_the_interpreter_lock() -> None:
+    moments = [float(process.stdout) for process in succeeded(run_job("greedy_chief.py", 8, limit=60))]
+    assert max(moments) - min(moments) < 3
+
+
+@needs_r
 @pytest.mark.parametrize("how", ["plain", "package"])
 def test_a_worker_may_end_long_before_the_others(tmp_path: Path, how: str) -> None:
     done = subprocess.run(
@@ -37,6 +39,7 @@ def test_a_worker_may_end_long_before_the_others(tmp_path: Path, how: str) -> No
     assert "disappeared" not in done.stdout
 
 
+@needs_r
 def test_an_r_error_reaches_a_worker_started_by_hand() -> None:
     addresses = free_addresses(2)
     workers = []
@@ -53,4 +56,4 @@ def test_an_r_error_reaches_a_worker_started_by_hand() -> None:
         )
     outputs = [worker.communicate(timeout=100) for worker in workers]
     assert workers[1].returncode == 1
-    assert "failed: R error: planted in R" in outputs[0][1], outputs
+    assert "failed: Error: planted in R" in outputs[0][1], outputs

@@ -1,0 +1,13 @@
+"""After the rendezvous, the chief keeps the interpreter lock for 5 seconds, as TensorFlow does when it waits."""
+
+import ctypes
+import time
+
+from tfmuster.rendezvous import muster
+from tfmuster.tf_config import current_task
+
+task = current_task()
+muster(task, versions={})
+print(time.time(), flush=True)
+if task.is_chief:
+    ctypes.PyDLL(None).usleep(5_000_000)
