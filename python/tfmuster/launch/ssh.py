@@ -15,7 +15,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -121,14 +121,37 @@ def run_ssh(
     LaunchError
         A host can't take part; every host's problems at once.
     """
+    name, token = secrets.token_hex(16), secrets.token_hex(32)
+    with _connected(job, where, name) as (cluster, remotes, warnings):
+        run = new_run(job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict())
+        record_git(run)
+        if tell:
+            hosts = ", ".join(dict.fromkeys(remote.host.name for remote in remotes))
+            count = "1 task" if len(remotes) == 1 else f"{len(remotes)} tasks"
+            about = f"{count} on {hosts}; run directory {os.path.relpath(run.path)}"
+            for line in (about, *warnings):
+                print(f"tfmuster: {line}", file=sys.stderr, flush=True)
+        placements = [
+            _placement(job, task, run, token, remote)
+            for task, remote in zip(cluster.tasks(), remotes, strict=True)
+        ]
+        return run, Supervisor(name, run, placements, show=show).supervise()
+
+
+@contextlib.contextmanager
+def _connected(
+    job: LocalJob, where: SshOptions, name: str
+) -> Iterator[tuple[Cluster, list[_Remote], list[str]]]:
+    """The cluster, a process for each of its tasks that waits for its job, and what deserves a word.
+
+    Afterwards nothing of them is left, neither here nor on the hosts.
+    """
     sizes = {"chief": int(job.chief), "worker": job.workers, "ps": job.ps, "evaluator": int(job.evaluator)}
     tasks = place_tasks(sizes, where.hosts)
-    hosts = list(dict.fromkeys(host for *_, host in tasks))
-    name = secrets.token_hex(16)
+    names = {host.name: where.names(host) for host in dict.fromkeys(host for *_, host in tasks)}
+    seconds = start_timeout()
     remotes: list[_Remote] = []
     try:
-        names = {host.name: where.names(host) for host in hosts}
-        seconds = start_timeout()
         for *_, host in tasks:
             ask = _question(job, where, host, names)
             command = where.agent_command(host, seconds)
@@ -146,36 +169,24 @@ def run_ssh(
         addresses: dict[str, list[str]] = {}
         for (kind, _, host), hello in zip(tasks, hellos, strict=True):
             addresses.setdefault(kind, []).append(f"{reached[host.name]}:{hello['port']}")
-        cluster = Cluster(**addresses)
-        run = new_run(job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict())
-        record_git(run)
-        if tell:
-            print(
-                f"tfmuster: {len(tasks)} {'task' if len(tasks) == 1 else 'tasks'} on {', '.join(names)}; "
-                f"run directory {os.path.relpath(run.path)}",
-                file=sys.stderr,
-                flush=True,
-            )
-            for warning in clock_warnings(by_host):
-                print(f"tfmuster: {warning}", file=sys.stderr, flush=True)
-        token = secrets.token_hex(32)
-        placements = [
-            _placement(job, task, run, token, remote)
-            for task, remote in zip(cluster.tasks(), remotes, strict=True)
-        ]
-        return run, Supervisor(name, run, placements, show=show).supervise()
+        yield Cluster(**addresses), remotes, clock_warnings(by_host)
     except KeyboardInterrupt:
         end_job(name, grace=0.0)
         raise
     finally:
-        for remote in remotes:
-            remote.ask_to_end()
-        until = time.monotonic() + _LEAVING_SECONDS
-        for remote in remotes:
-            remote.wait(until)
-        end_job(name, grace=0.0)
-        for remote in remotes:
-            remote.close()
+        _end(name, remotes)
+
+
+def _end(name: str, remotes: Sequence[_Remote]) -> None:
+    """Let all end by themselves, together; end those that don't."""
+    for remote in remotes:
+        remote.ask_to_end()
+    until = time.monotonic() + _LEAVING_SECONDS
+    for remote in remotes:
+        remote.wait(until)
+    end_job(name, grace=0.0)
+    for remote in remotes:
+        remote.close()
 
 
 def _question(job: LocalJob, where: SshOptions, host: Host, names: Mapping[str, list[str]]) -> dict[str, Any]:
