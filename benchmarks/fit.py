@@ -1,7 +1,7 @@
 """Keras's fit on two workers, against a hand-written loop, and against what two machines could do at most.
 
-Usage: fit.py [--batches 32,64,256] [--steps 150] [--repeats 5] [--workers 2] [--data MNIST.npz]. Each process is
-pinned to a core of its own. For each batch size per worker, a Markdown row with medians over the repetitions:
+Usage: fit.py [--batches 32,64,256] [--steps 150] [--repeats 5] [--workers 2] [--data MNIST.npz]. Each process
+has a core of its own. For each batch size per worker, a Markdown row with medians over the repetitions:
 
 loop        a step of a hand-written tf.function loop under MultiWorkerMirroredStrategy, milliseconds
 fit / loop  a step of `fit` (difference of two lengths) over a step of the loop of the same repetition

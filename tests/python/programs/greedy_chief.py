@@ -1,4 +1,4 @@
-"""After the rendezvous, the chief keeps the interpreter lock for 5 seconds, as TensorFlow does when it waits."""
+"""After the rendezvous the chief keeps the interpreter lock for 5 s, as TensorFlow does when it waits."""
 
 import ctypes
 import time
