@@ -150,9 +150,8 @@ def main() -> None:
 
     together = run(sys.argv[1:], arguments.workers, free_addresses(arguments.workers))
     apart = run(sys.argv[1:], arguments.workers, [])
-    print(
-        "| images per worker | loop, ms | fit / loop | start + end, s (first batch) | fit, images/s | efficiency |"
-    )
+    columns = ("images per worker", "loop, ms", "fit / loop", "start + end, s (first batch)")
+    print("|", " | ".join((*columns, "fit, images/s", "efficiency")), "|")
     print("|---|---|---|---|---|---|")
     for per_worker in arguments.batches:
         chief = together[0][str(per_worker)]

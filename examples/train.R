@@ -1,5 +1,5 @@
-# What `make train` runs: MNIST on several workers of this machine, started from one R session, and the model back
-# in that session.
+# What `make train` runs: MNIST on several workers of this machine, started from one R session, and the model
+# back in that session.
 #
 #   Rscript examples/train.R [synthetic | FILE | FOLDER] [WORKERS]
 library(tfmuster)
@@ -21,7 +21,7 @@ if (is.null(current_task())) {
     paste("Model:", format(run$model_path)),
     "",
     "What to try next:",
-    "  make train DATA=mnist.npz                   real digits: an .npz file, or a folder of the four IDX files",
+    "  make train DATA=mnist.npz                   real digits: an .npz file, or a folder of IDX files",
     "  .venv/bin/tfmuster runs show                this run again",
     "  .venv/bin/tfmuster launch -n 2 script.R     your own program, unchanged",
     "  R_LIBS=.rlib R                              then library(tfmuster), ?launch",
