@@ -22,10 +22,13 @@
 #' @param run_dir The run directory, which keeps logs, metrics and models; `runs/<time>-<name>` unless
 #'   given.
 #' @param keras_compat `FALSE` leaves Keras as it is.
+#' @param max_restarts How often all are started again after a failure, in the same run directory, from its last
+#'   checkpoint (see [checkpoint_callback()]). Bad usage and bad input are not tried again.
+#' @param start_timeout How long to wait for everyone to arrive, in seconds; `TFMUSTER_START_TIMEOUT`, else 60.
 #' @param wait `FALSE` returns as soon as the workers run; they go on when this session ends.
 #' @return The run, invisibly: a Python object with `path`, `status()`, `logs()`, `history()`, `model()`,
 #'   `wait()` and `stop()`.
-#' @section Errors: `tfmuster_error_worker` with the first failure's `task` and `exit_code`;
+#' @section Errors: `tfmuster_error_worker` with the first failure's (after restarts, the last attempt's first) `task` and `exit_code`;
 #'   `tfmuster_error_launch` with `reason` when nothing could be started, and with `findings` when hosts can't
 #'   take part.
 #' @export
@@ -35,14 +38,16 @@
 #' launch(script, workers = 2, run_dir = tempfile("run"))
 launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator = FALSE, hosts = NULL,
                    copy = FALSE, remote_python = NULL, env = character(), quiet = FALSE,
-                   only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, wait = TRUE) {
+                   only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
+                   start_timeout = NULL, wait = TRUE) {
   arguments <- lapply(unlist(list(...)), as.character)
   run <- rlang::inject(run_python(
     "launch.launch", as_path(script), !!!arguments,
     workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
     hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy, remote_python = remote_python,
     env = utils::modifyList(list(R_LIBS = library_paths()), as.list(env)), quiet = quiet,
-    only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat, wait = wait
+    only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat,
+    max_restarts = as_whole(max_restarts), start_timeout = start_timeout, wait = wait
   ))
   invisible(run)
 }

@@ -5,9 +5,11 @@
 ``run.json``       what was started, where, by which versions, from which commit
 ``status.json``    the state of the run and of each task, replaced atomically
 ``logs/``          the whole output of each task, ``worker-0.log``
+``states/``        what each task is doing, in words, ``worker-0.json``
 ``metrics.jsonl``  one line per epoch, from the chief
 ``model.keras``    the model, if the program saved it there
-``error.json``     the first failure: when, host, task, exit code or signal, traceback
+``error.json``     the first failure, after restarts of the last attempt: when, host, task, exit code or
+                   signal, traceback
 
 It is the one interface between a run and whoever watches it, so that a run can be started in one session and
 looked at from another.
@@ -38,8 +40,12 @@ from .errors import LaunchError, TfmusterError
 RUN_DIR_VARIABLE = "TFMUSTER_RUN_DIR"
 #: Where runs are kept, relative to the working directory.
 RUNS = "runs"
+#: Where each task notes what it is doing, in the run directory.
+STATES = "states"
+#: Between a failure and the next start of all tasks.
+RESTARTING = "restarting"
 #: States in which a run may still change.
-UNFINISHED = ("starting", "running")
+UNFINISHED = ("starting", "running", RESTARTING)
 
 
 class Run:
@@ -74,10 +80,10 @@ class Run:
     def status(self) -> dict[str, Any]:
         """``state`` of the run and ``tasks``, each with its own ``state``, ``pid`` and ``exit_code``.
 
-        The states of a run are starting, running, done, failed, interrupted, and lost: the launcher is gone
-        and has left no word.
+        The states of a run are starting, running, restarting, done, failed, interrupted, and lost: the
+        launcher is gone and has left no word. ``restarts`` counts how often all tasks were started again.
         """
-        status = {"state": "starting", "tasks": {}, **_read(self.path / "status.json")}
+        status = {"state": "starting", "restarts": 0, "tasks": {}, **_read(self.path / "status.json")}
         if status["state"] in UNFINISHED and _launcher(self.info()) is None:
             # It may have ended between the two looks.
             status.update(_read(self.path / "status.json"))
@@ -118,13 +124,20 @@ class Run:
         return {name: "".join(text.splitlines(keepends=True)[-lines:]) for name, text in texts.items()}
 
     def history(self) -> dict[str, list[float]]:
-        """The metrics of each epoch, by name, as Keras's ``History.history``."""
-        history: dict[str, list[float]] = {}
+        """The metrics of each epoch, by name, as Keras's ``History.history``.
+
+        Of an epoch that was repeated after a restart, the last.
+        """
+        epochs: dict[int, dict[str, float]] = {}
         with contextlib.suppress(FileNotFoundError):
             for line in (self.path / "metrics.jsonl").read_bytes().splitlines():
-                for metric, value in orjson.loads(line).items():
-                    if metric not in ("epoch", "time"):
-                        history.setdefault(metric, []).append(value)
+                values = orjson.loads(line)
+                epochs[values.get("epoch", len(epochs) + 1)] = values
+        history: dict[str, list[float]] = {}
+        for _, values in sorted(epochs.items()):
+            for metric, value in values.items():
+                if metric not in ("epoch", "time"):
+                    history.setdefault(metric, []).append(value)
         return history
 
     def model(self) -> Any:
@@ -210,7 +223,7 @@ def new_run(
         "versions": versions(),
     }
     write_json(path / "run.json", about)
-    run.set_status(state="starting", tasks={})
+    run.set_status(state="starting", restarts=0, tasks={})
     return run
 
 

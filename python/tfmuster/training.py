@@ -196,8 +196,9 @@ def train_mnist(
         shuffle=False,  # batches() has shuffled
         callbacks=[
             *callbacks,
-            *_checkpoints(checkpoint_every),
+            # Before the checkpoint of an epoch: whoever resumes from that does not report the epoch again.
             *_reporters(plan, enabled=chief, printing=bool(verbose)),
+            *_checkpoints(checkpoint_every),
         ],
         verbose=0,
     )
@@ -361,6 +362,8 @@ def _reporters(plan: _Plan, *, enabled: bool, printing: bool) -> Iterable[Any]:
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             self._begin = time.perf_counter()
             self._trained = self._begin
+            # After a restart the first epoch may be half done.
+            self._step = int(self.model.optimizer.iterations.numpy())
 
         def on_test_begin(self, logs: Any = None) -> None:
             self._trained = time.perf_counter()
@@ -368,7 +371,8 @@ def _reporters(plan: _Plan, *, enabled: bool, printing: bool) -> Iterable[Any]:
         def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
             now = time.perf_counter()
             end = self._trained if self._trained > self._begin else now
-            rate = plan.steps_per_epoch * plan.global_batch_size / max(end - self._begin, 1e-9)
+            steps = int(self.model.optimizer.iterations.numpy()) - self._step
+            rate = steps * plan.global_batch_size / max(end - self._begin, 1e-9)
             values = {name: float(value) for name, value in (logs or {}).items()}
             _append_metrics({"epoch": epoch + 1, "time": time.time(), "images_per_second": rate, **values})
             if printing:

@@ -58,6 +58,14 @@ test_that("a worker that fails is an error with its name", {
   expect_equal(error$exit_code, 3)
 })
 
+test_that("after a failure all start again", {
+  skip_without_python(tensorflow = TRUE)
+  script <- withr::local_tempfile(fileext = ".R", lines = "if (Sys.getenv('TFMUSTER_RESTART') == '0') quit(status = 3)")
+  out <- withr::local_tempdir()
+  run <- launch(script, workers = 2, quiet = TRUE, run_dir = file.path(out, "run"), max_restarts = 1)
+  expect_equal(run$status()[c("state", "restarts")], list(state = "done", restarts = 1))
+})
+
 test_that("a script that is not there is an error before anything starts", {
   skip_without_python(tensorflow = TRUE)
   expect_kind(launch("no-such-script.R", workers = 2), "launch")

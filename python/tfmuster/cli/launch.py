@@ -45,6 +45,18 @@ if TYPE_CHECKING:
 @click.option(
     "--run-dir", type=click.Path(file_okay=False), help="The run directory. Default: runs/<UTC time>-<name>."
 )
+@click.option(
+    "--max-restarts",
+    type=click.IntRange(min=0),
+    default=0,
+    help="After a failure, start all again from the last checkpoint, at most so often.",
+)
+@click.option(
+    "--start-timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    help="How long to wait for everyone to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
+)
 @click.option("--no-keras-compat", is_flag=True, help="Leave Keras 3 as it is.")
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
@@ -65,6 +77,8 @@ def command(
     only_chief: bool,
     name: str | None,
     run_dir: Path | None,
+    max_restarts: int,
+    start_timeout: float | None,
     no_keras_compat: bool,
     program: tuple[str, ...],
 ) -> int:
@@ -72,7 +86,7 @@ def command(
 
     Each worker gets TF_CONFIG and free ports; a .py or .R script needs to know nothing of tfmuster. Output is
     shown line by line with the worker's name, and kept whole in the run directory. The first failure ends the
-    job, is shown last and makes the exit code 1.
+    job, is shown last and makes the exit code 1; --max-restarts starts all again.
 
     \b
     tfmuster launch -n 2 train.py --epochs 3
@@ -95,6 +109,8 @@ def command(
         name=name,
         run_dir=run_dir,
         keras_compat=not no_keras_compat,
+        max_restarts=max_restarts,
+        start_timeout=start_timeout,
     )
     show = "nothing" if quiet else "chief" if only_chief else "all"
     # However the launcher is asked to end, it ends its workers first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -57,11 +58,18 @@ def command() -> None:
     callback=_steps_or_epoch,
     help="Write checkpoints and resume.",
 )
+@click.option(
+    "--start-timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    help="How long to wait for everyone in the cluster. Default: TFMUSTER_START_TIMEOUT, else 60.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing.")
 @click.option("--verbose", is_flag=True, help="Every worker says which rows it reads.")
 @cluster_options
 def mnist(
     *,
+    start_timeout: float | None,
     quiet: bool,
     verbose: bool,
     cluster_file: str | None,
@@ -79,6 +87,8 @@ def mnist(
     jobs = {job: options.pop(job) for job in ("worker", "ps", "chief", "evaluator")}
     if cluster_file is not None or any(jobs.values()) or task_type is not None or task_index is not None:
         _join(cluster_file=cluster_file, task_type=task_type, task_index=task_index, **jobs)
+    if start_timeout is not None:
+        os.environ["TFMUSTER_START_TIMEOUT"] = str(start_timeout)
     from ..training import train_mnist
 
     train_mnist(verbose=0 if quiet else 1 + verbose, **options)

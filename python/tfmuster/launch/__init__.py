@@ -11,6 +11,9 @@ What every worker process finds in its environment:
 ``TFMUSTER_JOB``           the job's random name; by it everything that the job started is found again
 ``TFMUSTER_TOKEN``         the job's secret, for the rendezvous
 ``TFMUSTER_ERROR_FILE``    where an uncaught Python exception is noted, with its time
+``TFMUSTER_MAX_RESTARTS``  how often all may be started again after a failure
+``TFMUSTER_RESTART``       how often they have been
+``TFMUSTER_START_TIMEOUT`` how long to wait for everyone, seconds, if the launcher was told
 ``TFMUSTER_KERAS_COMPAT``  ``0`` if Keras is to be left as it is
 ``PYTHONPATH``             begins with ``launch/site``, whose ``sitecustomize`` does the last two
 """
@@ -45,6 +48,8 @@ def launch(
     name: str | None = None,
     run_dir: str | os.PathLike[str] | None = None,
     keras_compat: bool = True,
+    max_restarts: int = 0,
+    start_timeout: float | None = None,
     wait: bool = True,
 ) -> Run:
     """Run a script on several workers, of this machine or of others.
@@ -78,6 +83,11 @@ def launch(
         The run directory; ``runs/<UTC time>-<name>`` unless given.
     keras_compat : bool
         Whether Keras 3 is made to work under MultiWorkerMirroredStrategy.
+    max_restarts : int
+        How often all are started again after a failure, in the same run directory, from its last checkpoint
+        (:func:`tfmuster.checkpoint_callback`). Bad usage and bad input are not tried again.
+    start_timeout : float, optional
+        How long to wait for everyone to arrive, seconds; ``TFMUSTER_START_TIMEOUT``, else 60.
     wait : bool
         False returns as soon as the workers run; they go on when this session ends.
 
@@ -92,7 +102,7 @@ def launch(
     LaunchError
         The program is not there, a number makes no sense, or a host can't take part.
     WorkerError
-        A worker failed; the fields say which, when and why. Only with ``wait``.
+        A worker failed, after the last restart; the fields say which, when and why. Only with ``wait``.
     """
     from . import local, ssh
     from .hosts import named_hosts, only_this_machine, workers_for
@@ -109,6 +119,8 @@ def launch(
         name=name,
         run_dir=run_dir,
         keras_compat=keras_compat,
+        max_restarts=max_restarts,
+        start_timeout=start_timeout,
     )
     where = None
     if machines and not only_this_machine(machines):

@@ -37,7 +37,7 @@ import orjson
 
 from .. import __version__
 from ..addresses import host_key
-from ..errors import LaunchError
+from ..errors import LaunchError, TfmusterError
 from ..rendezvous import installed_versions
 from ..runs import RUN_DIR_VARIABLE, Run
 from .frames import (
@@ -147,6 +147,8 @@ class Agent:
     def _work(self, command: tuple[str, ...], job: dict[str, Any]) -> int:
         """Run the worker to its end and send all that it leaves; its exit code, negative for a signal."""
         run_dir, shared = self._run_dir(job)
+        if job["must_share"] and not shared:
+            return self._refuse(_not_shared(job["run_dir"]))
         note = self._folder / "error.json"
         environment = for_worker({**os.environ, **job["env"]})
         environment |= {
@@ -184,6 +186,13 @@ class Agent:
         if not shared:
             self._send_files(run_dir)
         return process.returncode
+
+    def _refuse(self, error: TfmusterError) -> int:
+        """Send an error as if the worker had shown it; its exit code."""
+        text = f"{type(error).__module__}.{type(error).__name__}: {error}"
+        note = {"time": time.time(), "pid": os.getpid(), "error": text, "traceback": ""}
+        self._write(message("note", note=note))
+        return error.exit_code
 
     def _run_dir(self, job: dict[str, Any]) -> tuple[Path, bool]:
         """The run directory, and whether it is the launcher's own, on a file system that both have."""
@@ -275,6 +284,16 @@ class Agent:
         os.chdir("/")
         shutil.rmtree(self._folder, ignore_errors=True)
         os._exit(0)
+
+
+def _not_shared(run_dir: str) -> LaunchError:
+    return LaunchError(
+        "A job that may be restarted needs a run directory that its chief's host shares: the checkpoints are "
+        "there.",
+        found=f"no {run_dir} of this run on {socket.gethostname()}",
+        fix="Choose one on a shared file system with --run-dir, or leave --max-restarts out.",
+        reason="not-shared",
+    )
 
 
 def _start(command: tuple[str, ...], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -15,7 +15,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..errors import WorkerError
+from .. import errors
+from ..errors import EXIT_USAGE, WorkerError
 
 #: How many of a failed worker's last lines are shown.
 LAST_LINES = 20
@@ -86,6 +87,13 @@ class Failure:
     def not_everyone(self) -> bool:
         """Whether the tasks did not come together."""
         return self.error.startswith("tfmuster.errors.RendezvousError: ")
+
+    @property
+    def for_good(self) -> bool:
+        """Whether the same program would fail again: it was used wrongly, or its input is bad."""
+        on_purpose = _ON_PURPOSE.match(self.error)
+        kind = getattr(errors, on_purpose[1], None) if on_purpose else None
+        return EXIT_USAGE in (self.exit_code, getattr(kind, "exit_code", None))
 
     def headline(self) -> str:
         """What happened, in one line."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import secrets
 import shutil
 import socket
 import subprocess
@@ -20,11 +19,13 @@ from pathlib import Path
 
 from ..cluster import Cluster, Task
 from ..errors import EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED, LaunchError
-from ..runs import RUN_DIR_VARIABLE, Run, new_run, new_run_path, record_git
+from ..rendezvous import start_timeout
+from ..runs import RUN_DIR_VARIABLE, Run, new_run_path, record_git
 from ..tf_config import tf_config_json
 from .failure import Failure
 from .interpreter import for_worker, python_executable, with_package
 from .processes import JOB_VARIABLE
+from .restarting import Attempt, with_restarts
 from .supervisor import Placement, Supervisor
 
 HOST = "127.0.0.1"
@@ -46,19 +47,30 @@ class LocalJob:
     name: str | None = None
     run_dir: str | os.PathLike[str] | None = None
     keras_compat: bool = True
+    max_restarts: int = 0
+    start_timeout: float | None = None
 
     def __post_init__(self) -> None:
-        for job, count, least in (("workers", self.workers, 1), ("ps", self.ps, 0)):
+        counts = (("workers", self.workers, 1), ("ps", self.ps, 0), ("restarts", self.max_restarts, 0))
+        for what, count, least in counts:
             if isinstance(count, bool) or not isinstance(count, int) or count < least:
                 raise LaunchError(
-                    f"The number of {job} must be a whole number, {least} or more.",
+                    f"The number of {what} must be a whole number, {least} or more.",
                     found=repr(count),
-                    reason=job,
+                    reason=what,
                 )
+        start_timeout(self.start_timeout)
         if not self.command:
             raise LaunchError(
                 "Nothing to run.", fix="Name a script, or a command after `--`.", reason="command"
             )
+
+    def variables(self, attempt: Attempt) -> dict[str, str]:
+        """What every worker finds in its environment about the job, wherever it runs."""
+        variables = {**self.env, **attempt.variables()}
+        if self.start_timeout is not None:
+            variables["TFMUSTER_START_TIMEOUT"] = str(self.start_timeout)
+        return variables
 
     def run_name(self) -> str:
         """The name given, or the script's, or for ``tfmuster train mnist`` its verbs."""
@@ -93,8 +105,18 @@ def report(run: Run, failure: Failure | None, *, seconds: float | None) -> int:
 
 
 def run_job(job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
-    """Run a job to its end; its run directory, and the first failure."""
+    """Run a job to its end; its run directory, and the first failure of its last attempt."""
     command = resolve_command(job.command)
+
+    def once(attempt: Attempt) -> tuple[Run, Failure | None]:
+        return _run_once(job, command, attempt, show=show, tell=tell)
+
+    return with_restarts(once, job.max_restarts, tell=show != "nothing")
+
+
+def _run_once(
+    job: LocalJob, command: tuple[str, ...], attempt: Attempt, *, show: str, tell: bool
+) -> tuple[Run, Failure | None]:
     sizes = {
         "chief": int(job.chief),
         "worker": job.workers,
@@ -109,23 +131,26 @@ def run_job(job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Ru
             if size
         }
         cluster = Cluster(**addresses)
-        run = new_run(job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict())
-        if tell:
+        run = attempt.begin(
+            job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict()
+        )
+        if tell and attempt.number == 0:
             print(
                 f"tfmuster: {_count(sizes)} on this machine; {_shown(run.path)}", file=sys.stderr, flush=True
             )
-        name, token = secrets.token_hex(16), secrets.token_hex(32)
         placements = [
-            Placement(task.name, task.is_chief, command, worker_environment(job, task, run, name, token))
+            Placement(task.name, task.is_chief, command, worker_environment(job, attempt, task, run))
             for task in cluster.tasks()
         ]
-        record_git(run)
-        return run, Supervisor(name, run, placements, show=show).supervise()
+        if attempt.number == 0:
+            record_git(run)
+        supervisor = Supervisor(attempt.name, run, placements, show=show, another_after=attempt.another_after)
+        return run, supervisor.supervise()
 
 
-def worker_environment(job: LocalJob, task: Task, run: Run, name: str, token: str) -> dict[str, str]:
+def worker_environment(job: LocalJob, attempt: Attempt, task: Task, run: Run) -> dict[str, str]:
     """The whole environment of one worker."""
-    environment = for_worker({**os.environ, **job.env})
+    environment = for_worker({**os.environ, **job.variables(attempt)})
     environment.pop("TFMUSTER_KERAS_COMPAT", None)
     if not job.keras_compat:
         environment["TFMUSTER_KERAS_COMPAT"] = "0"
@@ -133,8 +158,7 @@ def worker_environment(job: LocalJob, task: Task, run: Run, name: str, token: st
     return {
         **environment,
         "TF_CONFIG": tf_config_json(task),
-        "TFMUSTER_TOKEN": token,
-        JOB_VARIABLE: name,
+        JOB_VARIABLE: attempt.name,
         RUN_DIR_VARIABLE: str(run.path),
         "TFMUSTER_ERROR_FILE": str(run.path / "logs" / f"{stem}.error.json"),
     }
@@ -210,7 +234,11 @@ def start_detached(job: LocalJob, more: Sequence[str] = ()) -> Run:
         job.run_name(),
         "--run-dir",
         str(run.path),
+        "--max-restarts",
+        str(job.max_restarts),
     ]
+    if job.start_timeout is not None:
+        options += ["--start-timeout", str(job.start_timeout)]
     switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}
     options += [switch for switch, on in switches.items() if on]
     options += more

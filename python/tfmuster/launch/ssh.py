@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-import secrets
 import subprocess
 import sys
 import time
@@ -25,7 +24,7 @@ import orjson
 from ..cluster import Cluster, Task
 from ..errors import LaunchError
 from ..rendezvous import start_timeout
-from ..runs import Run, new_run, record_git
+from ..runs import Run, record_git
 from ..tf_config import tf_config_json
 from .failure import Failure
 from .frames import LONGEST
@@ -34,6 +33,7 @@ from .inspection import clock_warnings, hosts_error, peer_names
 from .interpreter import python_executable, with_package
 from .local import LocalJob, report
 from .processes import JOB_VARIABLE, end_job
+from .restarting import Attempt, with_restarts
 from .ssh_options import SshOptions
 from .supervisor import Placement, Supervisor
 
@@ -114,28 +114,41 @@ class _Remote:
 def run_ssh(
     job: LocalJob, where: SshOptions, *, show: str = "all", tell: bool = False
 ) -> tuple[Run, Failure | None]:
-    """Run a job on other machines to its end; its run directory, and the first failure.
+    """Run a job on other machines to its end; its run directory, and the first failure of its last attempt.
 
     Raises
     ------
     LaunchError
         A host can't take part; every host's problems at once.
     """
-    name, token = secrets.token_hex(16), secrets.token_hex(32)
-    with _connected(job, where, name) as (cluster, remotes, warnings):
-        run = new_run(job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict())
-        record_git(run)
-        if tell:
+
+    def once(attempt: Attempt) -> tuple[Run, Failure | None]:
+        return _run_once(job, where, attempt, show=show, tell=tell)
+
+    return with_restarts(once, job.max_restarts, tell=show != "nothing")
+
+
+def _run_once(
+    job: LocalJob, where: SshOptions, attempt: Attempt, *, show: str, tell: bool
+) -> tuple[Run, Failure | None]:
+    with _connected(job, where, attempt.name) as (cluster, remotes, warnings):
+        run = attempt.begin(
+            job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict()
+        )
+        if attempt.number == 0:
+            record_git(run)
+        if tell and attempt.number == 0:
             hosts = ", ".join(dict.fromkeys(remote.host.name for remote in remotes))
             count = "1 task" if len(remotes) == 1 else f"{len(remotes)} tasks"
             about = f"{count} on {hosts}; run directory {os.path.relpath(run.path)}"
             for line in (about, *warnings):
                 print(f"tfmuster: {line}", file=sys.stderr, flush=True)
         placements = [
-            _placement(job, task, run, token, remote)
+            _placement(job, attempt, task, run, remote)
             for task, remote in zip(cluster.tasks(), remotes, strict=True)
         ]
-        return run, Supervisor(name, run, placements, show=show).supervise()
+        supervisor = Supervisor(attempt.name, run, placements, show=show, another_after=attempt.another_after)
+        return run, supervisor.supervise()
 
 
 @contextlib.contextmanager
@@ -149,7 +162,7 @@ def _connected(
     sizes = {"chief": int(job.chief), "worker": job.workers, "ps": job.ps, "evaluator": int(job.evaluator)}
     tasks = place_tasks(sizes, where.hosts)
     names = {host.name: where.names(host) for host in dict.fromkeys(host for *_, host in tasks)}
-    seconds = start_timeout()
+    seconds = start_timeout(job.start_timeout)
     remotes: list[_Remote] = []
     try:
         for *_, host in tasks:
@@ -225,11 +238,11 @@ def _script(path: Path) -> str:
     return base64.b64encode(data).decode()
 
 
-def _placement(job: LocalJob, task: Task, run: Run, token: str, remote: _Remote) -> Placement:
+def _placement(job: LocalJob, attempt: Attempt, task: Task, run: Run, remote: _Remote) -> Placement:
     environment = {
         key: value for key, value in os.environ.items() if key.startswith(PASSED) and key not in _NOT_PASSED
     }
-    environment |= {**job.env, "TF_CONFIG": tf_config_json(task), "TFMUSTER_TOKEN": token}
+    environment |= {**job.variables(attempt), "TF_CONFIG": tf_config_json(task)}
     if not job.keras_compat:
         environment["TFMUSTER_KERAS_COMPAT"] = "0"
     note_path = str(run.path / "logs" / f"{task.name.replace(' ', '-')}.error.json")
@@ -238,6 +251,8 @@ def _placement(job: LocalJob, task: Task, run: Run, token: str, remote: _Remote)
         "env": environment,
         "run_dir": str(run.path),
         "run_mark": {key: info[key] for key in ("started", "host", "pid")},
+        # The chief writes the checkpoints, and the next attempt has to find them.
+        "must_share": task.is_chief and job.max_restarts > 0,
     }
     return Placement(
         task.name,

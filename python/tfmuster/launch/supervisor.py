@@ -23,7 +23,7 @@ from typing import IO, Any
 import orjson
 
 from ..errors import LaunchError
-from ..runs import Run, write_json
+from ..runs import RESTARTING, Run, write_json
 from .failure import LAST_LINES, Failure
 from .guard import dismiss_guard, start_guard
 from .output import Lines, is_chatter
@@ -128,13 +128,25 @@ class Supervisor:
         What to start.
     show : str
         Whose lines to show: ``"all"``, ``"chief"`` or ``"nothing"``.
+    another_after : callable
+        Whether the job will be started again after this failure.
     """
 
-    def __init__(self, job: str, run: Run, placements: Sequence[Placement], *, show: str = "all") -> None:
+    def __init__(
+        self,
+        job: str,
+        run: Run,
+        placements: Sequence[Placement],
+        *,
+        show: str = "all",
+        another_after: Callable[[Failure], bool] = lambda _: False,
+    ) -> None:
         self._job = job
         self._run = run
         self._placements = placements
         self._show = show
+        self._another_after = another_after
+        self._interrupted = False
         self._width = max(len(placement.task) for placement in placements)
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
@@ -159,9 +171,11 @@ class Supervisor:
             self._end()
             if failure is not None:
                 failure = self._first_failure(until=failure.time) or failure
+                if not self._interrupted and self._another_after(failure):
+                    state = RESTARTING
             # On a full disk nothing can be noted, but the reason is on its way already.
             with contextlib.suppress(OSError):
-                if failure is not None:
+                if failure is not None and state != RESTARTING:
                     write_json(self._run.path / "error.json", failure.to_dict())
                 self._run.set_status(state=state, tasks=self._tasks())
             dismiss_guard(guard)
@@ -171,7 +185,7 @@ class Supervisor:
         stem = placement.task.replace(" ", "-")
         log_path = self._run.path / "logs" / f"{stem}.log"
         note_path = Path(placement.env["TFMUSTER_ERROR_FILE"])
-        log = log_path.open("wb")
+        log = log_path.open("ab")
         # A session of its own: the terminal's Ctrl-C reaches the launcher alone, which then ends them in
         # order.
         if placement.start is not None:
@@ -265,6 +279,7 @@ class Supervisor:
         try:
             end_job(self._job, grace=GRACE_SECONDS, wait=self._pump)
         except KeyboardInterrupt:
+            self._interrupted = True
             end_job(self._job, grace=0.0)
         while self._selector.get_map() and self._selector.select(0):
             self._pump(0)
