@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from jobs import free_addresses
 
+Start = Callable[..., subprocess.Popen[str]]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "TFMUSTER_DATASET": "synthetic"}
 ENVIRONMENT.pop("TF_CONFIG", None)
@@ -21,18 +23,30 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 in_both_languages = pytest.mark.parametrize("suffix", [".py", ".R"])
 
 
-def start(example: str, *arguments: str, cwd: Path, **environment: str) -> subprocess.Popen[str]:
-    interpreter = sys.executable if example.endswith(".py") else shutil.which("Rscript")
-    if interpreter is None:
-        pytest.skip("R is not installed")
-    return subprocess.Popen(
-        [interpreter, EXAMPLES / example, *arguments],
-        cwd=cwd,
-        env={"RETICULATE_PYTHON": sys.executable, **ENVIRONMENT, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start an example in a folder of its own; whatever still runs when the test ends is ended."""
+    started = []
+
+    def start(example: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        interpreter = sys.executable if example.endswith(".py") else shutil.which("Rscript")
+        if interpreter is None:
+            pytest.skip("R is not installed")
+        process = subprocess.Popen(
+            [interpreter, EXAMPLES / example, *arguments],
+            cwd=tmp_path,
+            env={"RETICULATE_PYTHON": sys.executable, **ENVIRONMENT, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 def output(process: subprocess.Popen[str]) -> str:
@@ -43,19 +57,17 @@ def output(process: subprocess.Popen[str]) -> str:
 
 
 @in_both_languages
-def test_local_training(suffix: str, tmp_path: Path) -> None:
-    text = output(start(f"local_training{suffix}", "synthetic", cwd=tmp_path))
+def test_local_training(suffix: str, start: Start) -> None:
+    text = output(start(f"local_training{suffix}", "synthetic"))
     assert "global batch 64" in text
     assert "epoch 3/3" in text
 
 
 @in_both_languages
 @pytest.mark.cluster
-def test_four_workers_started_by_hand(suffix: str, tmp_path: Path) -> None:
+def test_four_workers_started_by_hand(suffix: str, tmp_path: Path, start: Start) -> None:
     addresses = ",".join(free_addresses(4))
-    workers = [
-        start(f"four_workers{suffix}", str(i), cwd=tmp_path, TFMUSTER_WORKERS=addresses) for i in range(4)
-    ]
+    workers = [start(f"four_workers{suffix}", str(i), TFMUSTER_WORKERS=addresses) for i in range(4)]
     texts = [output(worker) for worker in workers]
     assert "The model is in" in texts[0]
     assert not any("The model is in" in text for text in texts[1:])
@@ -63,7 +75,7 @@ def test_four_workers_started_by_hand(suffix: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-def test_two_workers_by_index(tmp_path: Path) -> None:
+def test_two_workers_by_index(start: Start) -> None:
     options = [
         "--dataset",
         "synthetic",
@@ -74,28 +86,28 @@ def test_two_workers_by_index(tmp_path: Path) -> None:
         "--workers",
         *free_addresses(2),
     ]
-    workers = [start("two_workers.py", "--index", str(i), *options, cwd=tmp_path) for i in range(2)]
+    workers = [start("two_workers.py", "--index", str(i), *options) for i in range(2)]
     last = [re.findall(r"accuracy in the last epoch: (\S+)", output(worker)) for worker in workers]
     assert last[0] == last[1] != []
 
 
 @pytest.mark.parametrize("strategy", ["one_device", "central_storage", "mirrored"])
-def test_choosing_strategies(strategy: str, tmp_path: Path) -> None:
-    text = output(start("choosing_strategies.py", strategy, "synthetic", "1", cwd=tmp_path))
+def test_choosing_strategies(strategy: str, start: Start) -> None:
+    text = output(start("choosing_strategies.py", strategy, "synthetic", "1"))
     replicas = 2 if strategy == "mirrored" else 1
     assert f"{strategy} with {replicas} replica(s): test accuracy" in text
 
 
 @pytest.mark.parametrize("strategy", ["central_storage", "mirrored", "multi_worker_mirrored"])
-def test_choosing_strategies_from_r(strategy: str, tmp_path: Path) -> None:
-    text = output(start("choosing_strategies.R", strategy, "synthetic", "1", cwd=tmp_path))
+def test_choosing_strategies_from_r(strategy: str, start: Start) -> None:
+    text = output(start("choosing_strategies.R", strategy, "synthetic", "1"))
     assert re.search(rf"{strategy} with \d replica\(s\)", text)
     assert "test accuracy" in text
 
 
 @pytest.mark.cluster
-def test_custom_loop_is_the_same_on_two_workers(tmp_path: Path) -> None:
-    alone = output(start("custom_loop.py", "synthetic", cwd=tmp_path))
+def test_custom_loop_is_the_same_on_two_workers(tmp_path: Path, start: Start) -> None:
+    alone = output(start("custom_loop.py", "synthetic"))
     command = [
         sys.executable,
         "-m",
@@ -116,6 +128,6 @@ def test_custom_loop_is_the_same_on_two_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-def test_workers_launched_from_r(tmp_path: Path) -> None:
-    text = output(start("launched_workers.R", "2", "synthetic", cwd=tmp_path))
+def test_workers_launched_from_r(start: Start) -> None:
+    text = output(start("launched_workers.R", "2", "synthetic"))
     assert "Logs and metrics are in" in text
