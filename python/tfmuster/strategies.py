@@ -59,7 +59,7 @@ def strategy(
     communication : {"auto", "ring", "nccl"}
         How ``multi_worker_mirrored`` reduces: TensorFlow's choice, its ring over gRPC, or NVIDIA's NCCL.
     keras_compat : bool
-        Repair Keras 3 for several workers (see :mod:`tfmuster.keras_compat`).
+        Repair Keras 3 (see :mod:`tfmuster.keras_compat`).
     start_timeout : float, optional
         For ``multi_worker_mirrored``: how long to wait for the other workers, in seconds. Default:
         ``TFMUSTER_START_TIMEOUT``, else 60.
@@ -100,11 +100,16 @@ def strategy(
         "one_device": lambda: _one_device(devices),
         "mirrored": lambda: _mirrored(_local_devices(name, devices, replicas)),
         "central_storage": lambda: _central_storage(_local_devices(name, devices, replicas)),
-        "multi_worker_mirrored": lambda: _multi_worker_mirrored(communication, keras_compat, start_timeout),
+        "multi_worker_mirrored": lambda: _multi_worker_mirrored(communication, start_timeout),
         "parameter_server": _parameter_server,
         "tpu": lambda: _tpu(tpu),
     }
-    return makers[name]()
+    made = makers[name]()
+    if keras_compat and name != "parameter_server":
+        from . import keras_compat as compat
+
+        compat.apply()
+    return made
 
 
 def _tensorflow() -> Any:
@@ -259,7 +264,7 @@ def _checked(name: str, devices: Sequence[str]) -> list[str]:
 # ---- on several machines ----------------------------------------------------------------------------
 
 
-def _multi_worker_mirrored(communication: str, keras_compat: bool, start_timeout: float | None) -> Any:
+def _multi_worker_mirrored(communication: str, start_timeout: float | None) -> Any:
     name = "multi_worker_mirrored"
     if communication not in _COMMUNICATION:
         raise StrategyError(
@@ -302,8 +307,6 @@ def _multi_worker_mirrored(communication: str, keras_compat: bool, start_timeout
     )
     made = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     _made.append(made)
-    if keras_compat:
-        compat.apply()
     compat.agree_on_seed(made)
     return made
 

@@ -39,6 +39,19 @@ def _local_dataset(dataset: Any, strategy: Any) -> Any:
     return parts.prefetch(tf.data.AUTOTUNE)
 
 
+def _one_local_replica(strategy: Any) -> bool:
+    """Whether a distributed iterator would only add a thread to the data set's own iterator.
+
+    TensorFlow 2.21 can crash in that thread (MultiDeviceIterator) when Keras drops the iterator, as it does
+    at the end of each call: seen in one of 12 trainings under CentralStorageStrategy.
+    """
+    import tensorflow as tf
+
+    return strategy.num_replicas_in_sync == 1 and not isinstance(
+        strategy, tf.distribute.ParameterServerStrategy
+    )
+
+
 def patch_trainer(module: Any) -> None:
     """Replace what the trainer does under several workers; hand everything else to Keras."""
     import tensorflow as tf
@@ -48,13 +61,16 @@ def patch_trainer(module: Any) -> None:
 
     @functools.wraps(stock_init)
     def init(self: Any, distribute_strategy: Any = None, *args: Any, **kwargs: Any) -> None:
-        if not multi_worker(distribute_strategy):
+        several = multi_worker(distribute_strategy)
+        if not several and not _one_local_replica(distribute_strategy):
             stock_init(self, distribute_strategy, *args, **kwargs)
             return
-        agree_on_seed(distribute_strategy)
+        if several:
+            agree_on_seed(distribute_strategy)
         super(epochs, self).__init__(*args, **kwargs)
         self._distribute_strategy = distribute_strategy
-        self._distributed_dataset = _local_dataset(self.data_adapter.get_tf_dataset(), distribute_strategy)
+        dataset = self.data_adapter.get_tf_dataset()
+        self._distributed_dataset = _local_dataset(dataset, distribute_strategy) if several else dataset
 
     @functools.wraps(stock_build)
     def symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
