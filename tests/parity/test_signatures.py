@@ -1,0 +1,41 @@
+"""An R function and its Python twin have the same argument names, in the same order."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+
+import pytest
+
+import tfmuster
+from tfmuster.cluster import Cluster
+
+TWINS = {
+    name: getattr(importlib.import_module(f"tfmuster.{module}"), name)
+    for name, module in tfmuster._MODULE_OF.items()
+    if name[0].islower()
+} | {"cluster_spec": Cluster}
+#: What a language has by itself: variadic arguments, and the environment that only Python can be handed.
+OF_ONE_LANGUAGE = {"...", "args", "environ"}
+
+
+@pytest.fixture(scope="module")
+def formals() -> dict[str, list[str]]:
+    code = 'for (n in getNamespaceExports("tfmuster")) cat(n, names(formals(get(n))), "\\n")'
+    done = subprocess.run(
+        ["Rscript", "-e", f"library(tfmuster); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line.strip()}
+
+
+@pytest.mark.parametrize("name", sorted(TWINS))
+def test_same_arguments(formals: dict[str, list[str]], name: str) -> None:
+    python = list(inspect.signature(TWINS[name]).parameters)
+    assert [a for a in formals[name] if a not in OF_ONE_LANGUAGE] == [
+        a for a in python if a not in OF_ONE_LANGUAGE
+    ]
