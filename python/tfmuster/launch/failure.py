@@ -21,6 +21,8 @@ from ..errors import EXIT_USAGE, WorkerError
 #: How many of a failed worker's last lines are shown.
 LAST_LINES = 20
 
+#: The error of a process that does not end and does not go on.
+FROZEN = "is frozen (stopped by a signal)"
 _TRACEBACK = "Traceback (most recent call last):"
 #: How Python shows the errors that tfmuster raises on purpose.
 _ON_PURPOSE = re.compile(r"tfmuster\.errors\.(\w+): ")
@@ -37,7 +39,7 @@ class Failure:
     task, host : str
         Which worker, and where.
     exit_code : int or None
-        None if a signal ended it.
+        None if a signal ended it, or it is frozen.
     signal : str or None
         The signal's name, such as ``SIGKILL``.
     error, traceback : str
@@ -64,19 +66,24 @@ class Failure:
         task: str,
         *,
         host: str,
-        code: int,
+        code: int | None,
         time: float,
         note: Mapping[str, Any],
         last_lines: tuple[str, ...],
         log: str,
     ) -> Failure:
-        """A failure, from an exit code as `subprocess` gives it and the note that `sitecustomize` left."""
+        """A failure, from an exit code as `subprocess` gives it and the note that `sitecustomize` left.
+
+        Without an exit code, of a process that is frozen.
+        """
+        if code is None:
+            note = {"error": FROZEN}
         return cls(
             time=note.get("time", time),
             task=task,
             host=host,
-            exit_code=code if code >= 0 else None,
-            signal=signal_name(-code) if code < 0 else None,
+            exit_code=code if code is not None and code >= 0 else None,
+            signal=signal_name(-code) if code is not None and code < 0 else None,
             error=note.get("error", ""),
             traceback=note.get("traceback", ""),
             last_lines=last_lines,
@@ -97,6 +104,8 @@ class Failure:
 
     def headline(self) -> str:
         """What happened, in one line."""
+        if self.exit_code is None and self.signal is None:
+            return f"{self.task} on {self.host} {self.error}."
         how = f"was ended by {self.signal}" if self.signal else f"failed with exit code {self.exit_code}"
         if self.exit_code is not None and 128 < self.exit_code < 160:
             how += f" ({signal_name(self.exit_code - 128)})"

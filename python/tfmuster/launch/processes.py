@@ -52,6 +52,14 @@ def end_job(job: str, *, grace: float = GRACE_SECONDS, wait: Callable[[float], N
         wait(pause)
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped by a signal such as SIGSTOP; one under a debugger is not."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False
+
+
 def _alive(process: psutil.Process) -> bool:
     # psutil's own `wait` would reap our children and so take their exit codes from us.
     try:

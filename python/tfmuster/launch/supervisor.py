@@ -27,12 +27,16 @@ from ..runs import RESTARTING, Run, write_json
 from .failure import LAST_LINES, Failure
 from .guard import dismiss_guard, start_guard
 from .output import Lines, is_chatter
-from .processes import GRACE_SECONDS, end_job
+from .processes import GRACE_SECONDS, end_job, is_stopped
 
 #: Tasks that serve the others, and are ended when the others are done.
 SERVING = ("ps", "evaluator")
 #: How long a worker may take to leave Python after an exception that nobody caught, seconds.
 LEAVING_SECONDS = 5.0
+#: How long a worker may be stopped by a signal, seconds.
+FROZEN_SECONDS = 10.0
+#: From when on that explains another worker's failure, seconds: TensorFlow does without it for about six.
+_SUSPECT_SECONDS = 3.0
 _LOOK_SECONDS = 0.1
 _HAVE_GPU = Path("/dev/nvidiactl").exists()
 
@@ -63,6 +67,9 @@ class _Worker:
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
     code: int | None = None
     ended: float = 0.0
+    #: Since when, and for how long it has been seen stopped by a signal.
+    stopped_at: float = 0.0
+    stopped_for: float = 0.0
     #: Whether the launcher ended it, so that its exit code says nothing.
     dismissed: bool = False
 
@@ -88,6 +95,10 @@ class _Worker:
     def failed(self) -> bool:
         return bool(self.code) and not self.dismissed
 
+    @property
+    def frozen(self) -> bool:
+        return self.stopped_for > FROZEN_SECONDS
+
     def state(self) -> str:
         if self.code is None:
             return "running"
@@ -99,16 +110,25 @@ class _Worker:
             return False
         return bool(time.time() - self.note().get("time", float("inf")) > LEAVING_SECONDS)
 
+    def look_whether_stopped(self) -> None:
+        """Note for how long it has been stopped by a signal."""
+        if self.code is not None or not is_stopped(self.process.pid):
+            self.stopped_at = self.stopped_for = 0.0
+        else:
+            self.stopped_at = self.stopped_at or time.time()
+            self.stopped_for = time.time() - self.stopped_at
+
     def failure(self) -> Failure | None:
         """Its failure, or None if it has not failed, or not before it was dismissed."""
         note = self.note()
-        if not self.failed and not note:
+        suspect = self.stopped_for > _SUSPECT_SECONDS
+        if not self.failed and not note and not suspect:
             return None
         return Failure.of(
             self.placement.task,
             host=self.placement.host or socket.gethostname(),
-            code=self.code if self.code and not self.dismissed else 1,
-            time=self.ended,
+            code=None if suspect else self.code if self.code and not self.dismissed else 1,
+            time=self.stopped_at if suspect else self.ended,
             note=note,
             last_lines=tuple(self.last_lines),
             log=str(self.log_path),
@@ -207,9 +227,14 @@ class Supervisor:
 
     def _watch(self) -> None:
         """Until a worker fails, or all that do not serve others are done."""
+        looked = 0.0
         while any(worker.code is None and not worker.serving for worker in self._workers):
             self._pump(_LOOK_SECONDS)
             self._collect()
+            if time.monotonic() > looked + 1:
+                looked = time.monotonic()
+                for worker in self._workers:
+                    worker.look_whether_stopped()
             if self._disk_error is not None:
                 raise LaunchError(
                     "The run directory must be writable while the job runs.",
@@ -217,7 +242,7 @@ class Supervisor:
                     fix="Make room, or choose another place with --run-dir.",
                     reason="disk",
                 )
-            if any(worker.failed or worker.lingers() for worker in self._workers):
+            if any(worker.failed or worker.lingers() or worker.frozen for worker in self._workers):
                 return
 
     def _collect(self) -> None:
