@@ -39,6 +39,7 @@ required_packages <- function(reticulate_version = utils::packageVersion("reticu
     "orjson>=3.9",
     "PyYAML>=6.0",
     "psutil>=5.9",
+    "rich>=13",
     if (reticulate_version < "1.38") "numpy>=1.26,<2"
   )
 }

@@ -14,7 +14,7 @@ the <- new.env(parent = emptyenv())
 #' @examples
 #' tfmuster_available()
 tfmuster_available <- function(tensorflow = TRUE) {
-  needed <- c("click", "orjson", "yaml", if (tensorflow) c("psutil", "numpy", "tensorflow", "keras"))
+  needed <- c("click", "orjson", "yaml", if (tensorflow) c("psutil", "rich", "numpy", "tensorflow", "keras"))
   tryCatch(
     length(python_bridge()$missing_modules(as.list(needed))) == 0,
     error = function(e) FALSE

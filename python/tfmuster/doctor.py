@@ -20,7 +20,7 @@ import orjson
 from . import __version__
 from .errors import TfmusterError
 
-_PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil")
+_PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil", "rich")
 _R_PACKAGES = ("tfmuster", "reticulate", "tensorflow", "keras3", "keras", "sparklyr")
 _VARIABLES = (
     "TF_CONFIG",

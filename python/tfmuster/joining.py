@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 from .control import Control, failure_text
 from .errors import EXIT_WORKER_FAILED
-from .rendezvous import muster
+from .progress import say_state, say_waiting
+from .rendezvous import muster, print_progress
 
 if TYPE_CHECKING:
     from .cluster import Task
     from .control import Failure
+    from .wire import Message
 
 #: How long the main thread may take to notice by itself that the job has failed, seconds. TensorFlow tells a
 #: survivor within a second or two of a peer's end, or not at all.
@@ -43,7 +45,8 @@ def join_cluster(task: Task, *, timeout: float | None = None) -> Control:
     RendezvousError
         See :func:`tfmuster.rendezvous.muster`.
     """
-    control = muster(task, timeout=timeout)
+    control = muster(task, timeout=timeout, on_progress=_tell_progress)
+    say_state("starting")
     if control.active:
         control.on_failure(_tell_and_end)
         if "rpytools" in sys.modules:
@@ -76,6 +79,11 @@ def _leave_with_the_process() -> None:
 
     _callbacks.append(ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(ending))
     on_exit(_callbacks[0], None)
+
+
+def _tell_progress(progress: Message) -> None:
+    print_progress(progress)
+    say_waiting(progress)
 
 
 def _tell_and_end(failure: Failure) -> None:

@@ -21,7 +21,7 @@ from tfmuster.launch.interpreter import python_executable
 __all__ = ["__version__", "adopt_environment", "missing_modules", "outcome"]
 
 #: Modules whose absence ``install_tfmuster()`` in R mends.
-REQUIRED_MODULES = ("click", "keras", "numpy", "orjson", "psutil", "tensorflow", "yaml")
+REQUIRED_MODULES = ("click", "keras", "numpy", "orjson", "psutil", "rich", "tensorflow", "yaml")
 
 
 def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:

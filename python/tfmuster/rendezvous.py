@@ -87,7 +87,7 @@ def muster(
             start_timeout(timeout),
             token or os.environ.get("TFMUSTER_TOKEN") or None,
             dict(installed_versions() if versions is None else versions),
-            on_progress or _print_progress,
+            on_progress or print_progress,
         )
     Control.make_current(control)
     return control
@@ -142,7 +142,8 @@ def _version_of(*packages: str) -> str:
     return "none"
 
 
-def _print_progress(progress: Message) -> None:
+def print_progress(progress: Message) -> None:
+    """Say on stderr for whom this task waits."""
     print(f"tfmuster: {progress['text']}", file=sys.stderr, flush=True)
 
 

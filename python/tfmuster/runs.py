@@ -80,6 +80,8 @@ class Run:
     def status(self) -> dict[str, Any]:
         """``state`` of the run and ``tasks``, each with its own ``state``, ``pid`` and ``exit_code``.
 
+        A running task that says what it is ``doing`` has that too, in words.
+
         The states of a run are starting, running, restarting, done, failed, interrupted, and lost: the
         launcher is gone and has left no word. ``restarts`` counts how often all tasks were started again.
         """
@@ -89,6 +91,12 @@ class Run:
             status.update(_read(self.path / "status.json"))
             if status["state"] in UNFINISHED:
                 status["state"] = "lost"
+        if status["state"] == "running":
+            from .progress import read_states
+
+            for task, text in read_states(self.path).items():
+                if status["tasks"].get(task, {}).get("state") == "running":
+                    status["tasks"][task]["doing"] = text
         return status
 
     def error(self) -> dict[str, Any] | None:

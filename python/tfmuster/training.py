@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import DataError, ModelError
 from .models import Recipe, mnist_model, recipe
+from .progress import progress_callback, say_state
 
 if TYPE_CHECKING:
     from .datasets import Digits
@@ -198,11 +199,13 @@ def train_mnist(
             *callbacks,
             # Before the checkpoint of an epoch: whoever resumes from that does not report the epoch again.
             *_reporters(plan, enabled=chief, printing=bool(verbose)),
+            *progress_callback(plan.global_batch_size),
             *_checkpoints(checkpoint_every),
         ],
         verbose=0,
     )
     seconds = time.perf_counter() - begin
+    say_state("testing")
     loss, accuracy = network.evaluate(test, verbose=0)
 
     from .artifacts import save_model

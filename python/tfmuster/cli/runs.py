@@ -145,5 +145,6 @@ def _last_epoch(run: Run) -> str:
 
 def _task_line(entry: dict[str, Any]) -> str:
     code = entry.get("exit_code")
-    text = f"{entry['state']}, process {entry['pid']}"
+    doing = entry.get("doing")
+    text = f"{entry['state']}, process {entry['pid']}" + (f": {doing}" if doing else "")
     return text if code is None else f"{text}, exit code {code}"

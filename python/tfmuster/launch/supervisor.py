@@ -12,7 +12,6 @@ import os
 import selectors
 import socket
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,9 @@ from typing import IO, Any
 import orjson
 
 from ..errors import LaunchError
+from ..progress import forget_states, read_states
 from ..runs import RESTARTING, Run, write_json
+from .display import Row, display
 from .failure import LAST_LINES, Failure
 from .guard import dismiss_guard, start_guard
 from .output import Lines, is_chatter
@@ -104,6 +105,12 @@ class _Worker:
             return "running"
         return "ended" if self.dismissed else "failed" if self.code else "done"
 
+    def doing(self, said: Mapping[str, str]) -> str:
+        """Its state, as long as it runs in its own words if it has any."""
+        if self.code is not None:
+            return self.state()
+        return said.get(self.placement.task) or ("running" if self.last_lines else "starting")
+
     def lingers(self) -> bool:
         """Whether it has failed but does not end: TensorFlow may wait for its peers on the way out."""
         if self.code is not None or not self.note_path.exists():
@@ -165,6 +172,7 @@ class Supervisor:
         self._run = run
         self._placements = placements
         self._show = show
+        self._display = display(show)
         self._another_after = another_after
         self._interrupted = False
         self._width = max(len(placement.task) for placement in placements)
@@ -181,6 +189,7 @@ class Supervisor:
         state = "interrupted"
         failure = None
         try:
+            forget_states(self._run.path)
             for placement in self._placements:
                 self._workers.append(self._start(placement))
             self._run.set_status(state="running", tasks=self._tasks())
@@ -271,7 +280,7 @@ class Supervisor:
                 self._tell(worker, worker.lines.end())
                 # It is about to end; a short wait here saves a whole look.
                 self._reap(worker, end)
-        sys.stdout.flush()
+        self._display.look(self._rows)
 
     def _keep(self, worker: _Worker, data: bytes) -> None:
         try:
@@ -290,7 +299,7 @@ class Supervisor:
         worker.last_lines.extend(lines)
         if self._show == "all" or (self._show == "chief" and worker.placement.is_chief):
             for line in lines:
-                sys.stdout.write(f"{worker.placement.task:<{self._width}} | {line}\n")
+                self._display.line(f"{worker.placement.task:<{self._width}} | {line}")
 
     def _first_failure(self, until: float = float("inf")) -> Failure | None:
         """The failure with the earliest time, if it is not later than `until`."""
@@ -320,7 +329,13 @@ class Supervisor:
             if worker.process.stdout is not None:
                 worker.process.stdout.close()
         self._selector.close()
-        sys.stdout.flush()
+        self._display.close()
+
+    def _rows(self) -> list[Row]:
+        """What the table shows."""
+        said = read_states(self._run.path)
+        here = socket.gethostname()
+        return [(w.placement.task, w.placement.host or here, w.doing(said)) for w in self._workers]
 
     def _tasks(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,141 @@
+"""What each worker is doing, in words, for whoever watches: ``states/worker-0.json`` in the run directory.
+
+A worker of ``tfmuster launch`` writes its own file, and nothing else anywhere else; the launcher's table and
+``tfmuster runs show`` read all of them. No process waits for another because of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from .errors import TfmusterError
+from .runs import RUN_DIR_VARIABLE, STATES, write_json
+from .tf_config import current_task
+
+#: A step more is no news within this time, seconds.
+_EVERY_SECONDS = 1.0
+#: Names shown of those who are waited for.
+_MOST_NAMES = 8
+
+
+def say_state(text: str) -> None:
+    """Note what this process does now, if it is a worker of ``tfmuster launch``.
+
+    What can't be written is left: a state is worth no failure.
+    """
+    if path := _own_path():
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(exist_ok=True)
+            write_json(path, {"text": text, "time": time.time()})
+
+
+def say_waiting(progress: Mapping[str, Any]) -> None:
+    """Note for whom the rendezvous waits, by what it tells of its progress."""
+    names = list(progress.get("waiting", ()))
+    if not names:
+        say_state("starting" if "waiting" in progress else str(progress["text"]))
+        return
+    shown = ", ".join(names[:_MOST_NAMES])
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    say_state(f"waiting for {shown}{more}")
+
+
+def progress_callback(images_per_step: int | None = None) -> list[Any]:
+    """A Keras callback that notes epoch, step, loss and speed, at most once a second.
+
+    Parameters
+    ----------
+    images_per_step : int, optional
+        Images of a step on all workers; with it the speed is in images/s, else in steps/s.
+
+    Returns
+    -------
+    list of keras.callbacks.Callback
+        Empty where nobody would read it.
+    """
+    if _own_path() is None:
+        return []
+    import keras
+
+    class Progress(keras.callbacks.Callback):  # type: ignore[misc]
+        # Keras calls it in another thread then, and goes on with the next step.
+        async_safe = True
+
+        def __init__(self) -> None:
+            super().__init__()
+            self._lock = threading.Lock()
+            self._next = 0.0
+            self._epoch = 0
+            self._first: tuple[int, float] | None = None
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            # The first step, which builds the graph, may take long.
+            say_state("training")
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self._epoch, self._first = epoch + 1, None
+
+        def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+            with self._lock:
+                now = time.monotonic()
+                # The speed is that of the steps after the first, which may have built the graph.
+                self._first = first, since = self._first or (batch, now)
+                if now < self._next:
+                    return
+                self._next = now + _EVERY_SECONDS
+            speed = self._speed((batch - first) / (now - since)) if batch > first else ""
+            epoch, step = self._of(self._epoch, "epochs"), self._of(batch + 1, "steps")
+            loss = f"  loss {float(logs['loss']):.4f}" if logs and "loss" in logs else ""
+            say_state(f"training  epoch {epoch}  step {step}{loss}{speed}")
+
+        def on_train_end(self, logs: Any = None) -> None:
+            say_state("trained")
+
+        def _speed(self, steps: float) -> str:
+            return (
+                f"  {steps * images_per_step:,.0f} images/s" if images_per_step else f"  {steps:.1f} steps/s"
+            )
+
+        def _of(self, number: int, name: str) -> str:
+            total = (self.params or {}).get(name)
+            return f"{number}/{total}" if total else str(number)
+
+    return [Progress()]
+
+
+def read_states(run_dir: Path) -> dict[str, str]:
+    """What each task has noted last, by the task's name, such as ``worker 0``."""
+    states = {}
+    for path in run_dir.joinpath(STATES).glob("[a-z]*.json"):
+        with contextlib.suppress(OSError, orjson.JSONDecodeError, LookupError, TypeError):
+            states[path.stem.replace("-", " ")] = str(orjson.loads(path.read_bytes())["text"])
+    return states
+
+
+def forget_states(run_dir: Path) -> None:
+    """Remove what tasks of an earlier attempt have noted."""
+    for path in run_dir.joinpath(STATES).glob("*.json"):
+        path.unlink(missing_ok=True)
+
+
+def _own_path() -> Path | None:
+    folder, place = os.environ.get(RUN_DIR_VARIABLE), os.environ.get("TF_CONFIG")
+    return _path(folder, place) if folder and place else None
+
+
+@functools.lru_cache(maxsize=1)
+def _path(folder: str, tf_config: str) -> Path | None:
+    """The file of the task that `tf_config` names; the text may be long, and is read each second."""
+    with contextlib.suppress(TfmusterError):
+        if task := current_task({"TF_CONFIG": tf_config}):
+            return Path(folder, STATES, f"{task.name.replace(' ', '-')}.json")
+    return None

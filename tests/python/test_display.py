@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from launching import TFMUSTER, environment, nothing_left, only_run, tfmuster, wait_until, write
+from tfmuster.launch.output import visible
+from tfmuster.progress import progress_callback, read_states, say_state, say_waiting
+from tfmuster.runs import Run
+
+SAY = "import os, time; from tfmuster.progress import say_state"
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+
+
+@pytest.fixture(autouse=True)
+def _clean(tmp_path: Path):
+    yield
+    nothing_left(tmp_path)
+
+
+def in_terminal(
+    tmp_path: Path, *arguments: object, columns: int = 100, rows: int = 40, **env: str
+) -> tuple[str, int]:
+    """What a terminal gets when a launch writes to it, and the exit code."""
+    mine, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    process = subprocess.Popen(
+        [*TFMUSTER, "launch", *map(str, arguments)],
+        cwd=tmp_path,
+        env=environment(**{"TERM": "xterm-256color", **env}),
+        stdin=subprocess.DEVNULL,
+        stdout=its,
+        stderr=its,
+    )
+    os.close(its)
+    seen = bytearray()
+    while True:
+        try:
+            piece = os.read(mine, 65_536)
+        except OSError:  # Linux's word for the end
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(mine)
+    return seen.decode(), process.wait(timeout=20)
+
+
+def screen(written: str) -> list[str]:
+    """What a terminal with room enough shows in the end."""
+    lines, row, column = [""], 0, 0
+    for part in re.findall(r"\x1b\[[0-?]*[ -/]*[@-~]|\r|\n|[^\x1b\r\n]+", written):
+        if part == "\r":
+            column = 0
+        elif part == "\n":
+            row, column = row + 1, 0
+            lines += [""] * (row + 1 - len(lines))
+        elif move := re.fullmatch(r"\x1b\[(\d*)A", part):
+            row -= int(move[1] or 1)
+            assert row >= 0
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif not part.startswith("\x1b"):
+            lines[row] = lines[row][:column].ljust(column) + part + lines[row][column + len(part) :]
+            column += len(part)
+    return lines
+
+
+def test_a_table_is_shown_on_a_terminal_and_gone_in_the_end(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        SAY,
+        "print('[red]line[/red] :smile: ' + 200 * 'x')",
+        "say_state('training  epoch 2/5  \\x1b[2Jstep 3')",
+        "time.sleep(1.5)",
+    )
+    seen, code = in_terminal(tmp_path, "-n", 2, "train.py")
+    assert code == 0
+    shown = visible(seen.replace("\r", "").replace("\n", " "))
+    assert re.search(r"worker +host +state", shown)
+    assert re.search(r"worker 1 +\S+ +training  epoch 2/5  step 3", shown)
+    assert "\x1b[2J" not in seen
+    assert seen.count(HIDE) == seen.count(SHOW) == 1
+    assert seen.index(HIDE) < seen.index(SHOW)
+    left = [line for line in screen(seen) if line]
+    assert sorted(left[1:3]) == [f"worker {i} | [red]line[/red] :smile: {200 * 'x'}" for i in (0, 1)]
+    assert left[3].startswith("tfmuster: done in ") and len(left) == 4
+
+
+def test_the_failure_stands_alone_after_the_table(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "import time; time.sleep(1); raise ValueError('no such layer')")
+    seen, code = in_terminal(tmp_path, "-n", 2, "train.py")
+    assert code == 1
+    assert HIDE in seen.partition("no such layer")[0]
+    assert HIDE not in seen[seen.index(SHOW) :]
+    assert not any(line.startswith("worker  ") for line in screen(seen))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env"), [((), {"TERM": "dumb"}), ((), {"TERM": ""}), (("--quiet",), {})]
+)
+def test_no_table_where_none_is_wanted(
+    tmp_path: Path, arguments: tuple[str, ...], env: dict[str, str]
+) -> None:
+    write(tmp_path, "train.py", "import time; print('line'); time.sleep(0.6)")
+    seen, code = in_terminal(tmp_path, *arguments, "-n", 1, "train.py", **env)
+    assert code == 0 and "\x1b" not in seen
+
+
+def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", SAY, "say_state('training'); time.sleep(1)")
+    coloured, _ = in_terminal(tmp_path, "-n", 1, "train.py")
+    plain, _ = in_terminal(tmp_path, "-n", 1, "train.py", NO_COLOR="1")
+    assert re.search(r"\x1b\[3\dm", coloured)
+    assert HIDE in plain and not re.search(r"\x1b\[[\d;]*3\d[\d;]*m", plain)
+
+
+def test_without_a_terminal_no_escape_code_is_written(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", SAY, "say_state('training'); print('line', flush=True); time.sleep(1)")
+    done = tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path, TERM="xterm", FORCE_COLOR="1")
+    assert sorted(done.stdout.splitlines()) == ["worker 0 | line", "worker 1 | line"]
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_of_many_workers_the_table_counts_those_without_room(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", SAY, "say_state('training'); time.sleep(2)")
+    seen, _ = in_terminal(tmp_path, "-n", 8, "train.py", rows=14)
+    shown = visible(seen.replace("\r", "").replace("\n", " "))
+    assert re.search(r"5 more +(\d starting, )?5 training", shown)
+    assert not re.search(r"worker 7 +\S+ +training", shown)
+
+
+def test_a_run_says_what_its_tasks_are_doing(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", SAY, "say_state('training  epoch 1/3'); time.sleep(3)")
+    with subprocess.Popen(
+        [*TFMUSTER, "launch", "-q", "-n", "2", "train.py"], cwd=tmp_path, env=environment()
+    ) as process:
+        wait_until(lambda: (tmp_path / "runs").exists() and len(read_states(only_run(tmp_path))) == 2)
+        run = Run(only_run(tmp_path))
+        wait_until(lambda: run.status()["state"] == "running")
+        assert run.status()["tasks"]["worker 1"]["doing"] == "training  epoch 1/3"
+        shown = tfmuster("runs", "show", cwd=tmp_path).stdout
+        assert re.search(r"worker 0: +running, process \d+: training  epoch 1/3\n", shown)
+        assert process.wait(20) == 0
+    assert "doing" not in run.status()["tasks"]["worker 1"]
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TFMUSTER_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv(
+        "TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}'
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("progress", "words"),
+    [
+        ({"text": "waiting for worker 0, the chief, at a:1: no answer yet"}, None),
+        ({"text": "…", "waiting": ["worker 2", "worker 3"]}, "waiting for worker 2, worker 3"),
+        (
+            {"text": "…", "waiting": [f"worker {i}" for i in range(10)]},
+            f"waiting for {', '.join(f'worker {i}' for i in range(8))} and 2 more",
+        ),
+        ({"text": "all 4 tasks are here", "waiting": []}, "starting"),
+    ],
+)
+def test_who_is_waited_for(task: Path, progress: dict, words: str | None) -> None:
+    say_waiting(progress)
+    assert read_states(task) == {"worker 1": words or progress["text"]}
+
+
+def test_nothing_is_written_outside_a_job_or_where_it_can_not_be(
+    task: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFMUSTER_RUN_DIR", str(task / "gone"))
+    say_state("training")
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": []}}')
+    say_state("training")
+    monkeypatch.delenv("TFMUSTER_RUN_DIR")
+    say_state("training")
+    assert progress_callback() == [] and list(task.iterdir()) == []
+
+
+@pytest.mark.tensorflow
+def test_the_callback_writes_at_most_once_a_second(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("tfmuster.progress.say_state", said.append)
+    clock = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: clock)
+    (callback,) = progress_callback(images_per_step=128)
+    callback.set_params({"epochs": 5, "steps": 1000})
+    callback.on_train_begin()
+    callback.on_epoch_begin(1)
+    for step in range(20):
+        callback.on_train_batch_end(step, {"loss": 2.0})
+        clock += 0.125
+    assert said == [
+        "training",
+        "training  epoch 2/5  step 1/1000  loss 2.0000",
+        "training  epoch 2/5  step 9/1000  loss 2.0000  1,024 images/s",
+        "training  epoch 2/5  step 17/1000  loss 2.0000  1,024 images/s",
+    ]
