@@ -1,6 +1,6 @@
-"""Train on MNIST, as `tfmuster train mnist` does; in the first attempts one worker ends at a given step.
+"""Train on MNIST, as `tfmuster train mnist` does; in each attempt one worker ends at a given step.
 
-Usage: mortal.py OUT HOW AT WORKER [ATTEMPTS]; HOW is killed, raises, exits, stops or survives.
+Usage: mortal.py OUT [WORKER:HOW:STEP]...; HOW is killed, raises or exits. The first is for the first attempt.
 """
 
 import os
@@ -12,10 +12,9 @@ import numpy as np
 
 import tfmuster
 
-out, how, at, worker = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-attempts = int(sys.argv[5]) if len(sys.argv) > 5 else 1
-index = tfmuster.current_task().index
-mortal = index == worker and int(os.environ["TFMUSTER_RESTART"]) < attempts
+out, *ends = sys.argv[1:]
+attempt, index = int(os.environ["TFMUSTER_RESTART"]), tfmuster.current_task().index
+worker, how, step = ends[attempt].split(":") if attempt < len(ends) else ("-1", "", "0")
 strategy = tfmuster.strategy("multi_worker_mirrored")
 
 import keras
@@ -23,16 +22,13 @@ import keras
 
 class End(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
-        if not mortal or int(self.model.optimizer.iterations.numpy()) != at:
+        if index != int(worker) or int(self.model.optimizer.iterations.numpy()) != int(step):
             return
         if how == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif how == "stops":
-            os.kill(os.getpid(), signal.SIGSTOP)
-        elif how == "raises":
-            raise ValueError("an interruption")
-        elif how == "exits":
+        if how == "exits":
             os._exit(3)
+        raise ValueError("an interruption")
 
 
 result = tfmuster.train_mnist(
@@ -46,4 +42,4 @@ result = tfmuster.train_mnist(
     checkpoint_every=4,
     callbacks=[End()],
 )
-np.savez(out / f"final-{index}.npz", *result.model.get_weights(), **result.history)
+np.savez(Path(out) / f"final-{index}.npz", *result.model.get_weights(), **result.history)
