@@ -69,6 +69,7 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
     class Progress(keras.callbacks.Callback):  # type: ignore[misc]
         # Keras calls it in another thread then, and goes on with the next step.
         async_safe = True
+        notes_progress = True
 
         def __init__(self) -> None:
             super().__init__()
@@ -110,6 +111,21 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
             return f"{number}/{total}" if total else str(number)
 
     return [Progress()]
+
+
+def patch_callback_list(callback_list: Any) -> None:
+    """Give every ``fit`` of a worker this callback, also that of a program that never heard of tfmuster."""
+    stock_init = callback_list.__init__
+
+    @functools.wraps(stock_init)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock_init(self, *args, **kwargs)
+        if not any(getattr(callback, "notes_progress", False) for callback in self.callbacks):
+            for callback in progress_callback():
+                callback.set_params(self.params)
+                self.append(callback)
+
+    callback_list.__init__ = init
 
 
 def read_states(run_dir: Path) -> dict[str, str]:

@@ -212,3 +212,19 @@ def test_the_callback_writes_at_most_once_a_second(task: Path, monkeypatch: pyte
         "training  epoch 2/5  step 9/1000  loss 2.0000  1,024 images/s",
         "training  epoch 2/5  step 17/1000  loss 2.0000  1,024 images/s",
     ]
+
+
+@pytest.mark.cluster
+def test_a_script_that_knows_nothing_of_tfmuster_is_shown_too(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        "import keras, numpy as np",
+        "model = keras.Sequential([keras.layers.Dense(1)])",
+        "model.compile('sgd', 'mse')",
+        "model.fit(np.ones((8, 2)), np.ones((8, 1)), batch_size=4, epochs=2, verbose=0)",
+        "model.predict(np.ones((8, 2)), verbose=0)",
+    )
+    done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path, limit=120)
+    assert done.returncode == 0, done.stderr
+    assert read_states(only_run(tmp_path)) == {"worker 0": "trained"}

@@ -81,10 +81,12 @@ def apply() -> None:
     from keras.src.backend.tensorflow import trainer
     from keras.src.losses import loss
 
+    from ..progress import patch_callback_list
     from .files import patch_files
     from .trainer import patch_loss, patch_trainer
 
     patch_trainer(trainer)
     patch_loss(loss)
     patch_files(models.Model, callbacks)
+    patch_callback_list(callbacks.CallbackList)
     _applied.append(keras.__version__)
