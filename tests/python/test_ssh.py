@@ -275,7 +275,7 @@ class TestFaults:
     def test_a_host_whose_firewall_swallows_ssh(self, network: Network) -> None:
         network.cut("node2")
         put(network, "t.py", ECHO)
-        error = self.refused(network, "-H", "node1,node2", "t.py", TFMUSTER_START_TIMEOUT="2")
+        error = self.refused(network, "-H", "node1,node2", "t.py", TFMUSTER_START_TIMEOUT="4")
         assert "found: node2: it does not answer (" in error
 
     def test_a_host_key_that_is_not_known(self, network: Network) -> None:

@@ -103,7 +103,8 @@ class SshOptions:
 
     def agent_command(self, host: Host, seconds: float) -> list[str]:
         """An argument list that starts an agent on a host."""
-        options = [*_SSH_OPTIONS, f"ConnectTimeout={max(1, min(_CONNECT_SECONDS, int(seconds)))}"]
+        # ssh must give up before its caller does, as it says why.
+        options = [*_SSH_OPTIONS, f"ConnectTimeout={max(1, min(_CONNECT_SECONDS, int(seconds) - 2))}"]
         flags = [word for option in options for word in ("-o", option)]
         remote = [self.python, "-c", _START, *filter(None, [package_root()])]
         return self.ssh(*flags, "--", host.target, shlex.join(remote))
