@@ -123,7 +123,7 @@ def patch_callback_list(callback_list: Any) -> None:
         if not any(getattr(callback, "notes_progress", False) for callback in self.callbacks):
             for callback in progress_callback():
                 callback.set_params(self.params)
-                self.append(callback)
+                self.callbacks.append(callback)
 
     callback_list.__init__ = init
 
