@@ -25,6 +25,8 @@
 #' @param max_restarts How often all are started again after a failure, in the same run directory, from its last
 #'   checkpoint (see [checkpoint_callback()]). Bad usage and bad input are not tried again.
 #' @param start_timeout How long to wait for everyone to arrive, in seconds; `TFMUSTER_START_TIMEOUT`, else 60.
+#' @param gpus_per_worker How many of its machine's GPUs each worker sees, and no other worker; 0: none. Unless
+#'   given, one, if a machine has as many GPUs as workers; else all workers see all.
 #' @param wait `FALSE` returns as soon as the workers run; they go on when this session ends.
 #' @return The run, invisibly: a Python object with `path`, `status()`, `logs()`, `history()`, `model()`,
 #'   `wait()` and `stop()`.
@@ -39,7 +41,7 @@
 launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator = FALSE, hosts = NULL,
                    copy = FALSE, remote_python = NULL, env = character(), quiet = FALSE,
                    only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
-                   start_timeout = NULL, wait = TRUE) {
+                   start_timeout = NULL, gpus_per_worker = NULL, wait = TRUE) {
   arguments <- lapply(unlist(list(...)), as.character)
   run <- rlang::inject(run_python(
     "launch.launch", as_path(script), !!!arguments,
@@ -47,7 +49,8 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy, remote_python = remote_python,
     env = utils::modifyList(list(R_LIBS = library_paths()), as.list(env)), quiet = quiet,
     only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat,
-    max_restarts = as_whole(max_restarts), start_timeout = start_timeout, wait = wait
+    max_restarts = as_whole(max_restarts), start_timeout = start_timeout,
+    gpus_per_worker = as_whole(gpus_per_worker), wait = wait
   ))
   invisible(run)
 }

@@ -57,6 +57,12 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, min_open=True),
     help="How long to wait for everyone to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
+@click.option(
+    "--gpus-per-worker",
+    metavar="K",
+    type=click.IntRange(min=0),
+    help="GPUs that each worker sees; 0: none. Default: 1, if there are as many as workers.",
+)
 @click.option("--no-keras-compat", is_flag=True, help="Leave Keras 3 as it is.")
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
@@ -79,6 +85,7 @@ def command(
     run_dir: Path | None,
     max_restarts: int,
     start_timeout: float | None,
+    gpus_per_worker: int | None,
     no_keras_compat: bool,
     program: tuple[str, ...],
 ) -> int:
@@ -111,6 +118,7 @@ def command(
         keras_compat=not no_keras_compat,
         max_restarts=max_restarts,
         start_timeout=start_timeout,
+        gpus_per_worker=gpus_per_worker,
     )
     show = "nothing" if quiet else "chief" if only_chief else "all"
     # However the launcher is asked to end, it ends its workers first.

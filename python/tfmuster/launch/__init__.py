@@ -50,6 +50,7 @@ def launch(
     keras_compat: bool = True,
     max_restarts: int = 0,
     start_timeout: float | None = None,
+    gpus_per_worker: int | None = None,
     wait: bool = True,
 ) -> Run:
     """Run a script on several workers, of this machine or of others.
@@ -88,6 +89,9 @@ def launch(
         (:func:`tfmuster.checkpoint_callback`). Bad usage and bad input are not tried again.
     start_timeout : float, optional
         How long to wait for everyone to arrive, seconds; ``TFMUSTER_START_TIMEOUT``, else 60.
+    gpus_per_worker : int, optional
+        How many of its machine's GPUs each worker sees, and no other worker; 0: none. Unless given, one, if a
+        machine has as many GPUs as workers; else all workers see all.
     wait : bool
         False returns as soon as the workers run; they go on when this session ends.
 
@@ -121,6 +125,7 @@ def launch(
         keras_compat=keras_compat,
         max_restarts=max_restarts,
         start_timeout=start_timeout,
+        gpus_per_worker=gpus_per_worker,
     )
     where = None
     if machines and not only_this_machine(machines):

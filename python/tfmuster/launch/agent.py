@@ -53,6 +53,7 @@ from .frames import (
     message,
     read_message,
 )
+from .gpus import share_out
 from .guard import dismiss_guard, start_guard
 from .interpreter import for_worker
 from .local import held_ports, resolve_command
@@ -84,6 +85,7 @@ class Agent:
         self._ending = False
         self._finished = threading.Event()
         self._sent: dict[str, tuple[int, int]] = {}
+        self._gpus: dict[str, str] = {}
 
     def run(self) -> None:
         """Serve one worker from its launcher's question to its end; does not return."""
@@ -142,6 +144,8 @@ class Agent:
                 fix="Make it, share it, or send the script with --copy.",
                 reason="directory",
             ) from error
+        gpus = ask["gpus"]
+        self._gpus = share_out(gpus["kinds"], gpus["per_worker"])[gpus["place"]]
         return resolve_command([first, *arguments])
 
     def _work(self, command: tuple[str, ...], job: dict[str, Any]) -> int:
@@ -150,7 +154,7 @@ class Agent:
         if job["must_share"] and not shared:
             return self._refuse(_not_shared(job["run_dir"]))
         note = self._folder / "error.json"
-        environment = for_worker({**os.environ, **job["env"]})
+        environment = for_worker({**os.environ, **self._gpus, **job["env"]})
         environment |= {
             JOB_VARIABLE: self._job,
             RUN_DIR_VARIABLE: str(run_dir),
@@ -288,8 +292,7 @@ class Agent:
 
 def _not_shared(run_dir: str) -> LaunchError:
     return LaunchError(
-        "A job that may be restarted needs a run directory that its chief's host shares: the checkpoints are "
-        "there.",
+        "A job that may be restarted needs a run directory that its chief's host shares.",
         found=f"no {run_dir} of this run on {socket.gethostname()}",
         fix="Choose one on a shared file system with --run-dir, or leave --max-restarts out.",
         reason="not-shared",

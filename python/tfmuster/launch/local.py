@@ -23,6 +23,7 @@ from ..rendezvous import start_timeout
 from ..runs import RUN_DIR_VARIABLE, Run, new_run_path, record_git
 from ..tf_config import tf_config_json
 from .failure import Failure
+from .gpus import share_out
 from .interpreter import for_worker, python_executable, with_package
 from .processes import JOB_VARIABLE
 from .restarting import Attempt, with_restarts
@@ -49,9 +50,12 @@ class LocalJob:
     keras_compat: bool = True
     max_restarts: int = 0
     start_timeout: float | None = None
+    gpus_per_worker: int | None = None
 
     def __post_init__(self) -> None:
-        counts = (("workers", self.workers, 1), ("ps", self.ps, 0), ("restarts", self.max_restarts, 0))
+        counts = [("workers", self.workers, 1), ("ps", self.ps, 0), ("restarts", self.max_restarts, 0)]
+        if self.gpus_per_worker is not None:
+            counts.append(("GPUs per worker", self.gpus_per_worker, 0))
         for what, count, least in counts:
             if isinstance(count, bool) or not isinstance(count, int) or count < least:
                 raise LaunchError(
@@ -64,6 +68,15 @@ class LocalJob:
             raise LaunchError(
                 "Nothing to run.", fix="Name a script, or a command after `--`.", reason="command"
             )
+
+    def sizes(self) -> dict[str, int]:
+        """How many tasks of each kind."""
+        return {
+            "chief": int(self.chief),
+            "worker": self.workers,
+            "ps": self.ps,
+            "evaluator": int(self.evaluator),
+        }
 
     def variables(self, attempt: Attempt) -> dict[str, str]:
         """What every worker finds in its environment about the job, wherever it runs."""
@@ -107,22 +120,25 @@ def report(run: Run, failure: Failure | None, *, seconds: float | None) -> int:
 def run_job(job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
     """Run a job to its end; its run directory, and the first failure of its last attempt."""
     command = resolve_command(job.command)
+    kinds = [kind for kind, size in job.sizes().items() for _ in range(size)]
+    gpus = share_out(kinds, job.gpus_per_worker, {**os.environ, **job.env})
 
     def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-        return _run_once(job, command, attempt, show=show, tell=tell)
+        return _run_once(job, command, gpus, attempt, show=show, tell=tell)
 
     return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
 
 def _run_once(
-    job: LocalJob, command: tuple[str, ...], attempt: Attempt, *, show: str, tell: bool
+    job: LocalJob,
+    command: tuple[str, ...],
+    gpus: Sequence[Mapping[str, str]],
+    attempt: Attempt,
+    *,
+    show: str,
+    tell: bool,
 ) -> tuple[Run, Failure | None]:
-    sizes = {
-        "chief": int(job.chief),
-        "worker": job.workers,
-        "ps": job.ps,
-        "evaluator": int(job.evaluator),
-    }
+    sizes = job.sizes()
     with held_ports(sum(sizes.values())) as ports:
         remaining = iter(ports)
         addresses = {
@@ -139,8 +155,10 @@ def _run_once(
                 f"tfmuster: {_count(sizes)} on this machine; {_shown(run.path)}", file=sys.stderr, flush=True
             )
         placements = [
-            Placement(task.name, task.is_chief, command, worker_environment(job, attempt, task, run))
-            for task in cluster.tasks()
+            Placement(
+                task.name, task.is_chief, command, {**worker_environment(job, attempt, task, run), **visible}
+            )
+            for task, visible in zip(cluster.tasks(), gpus, strict=True)
         ]
         if attempt.number == 0:
             record_git(run)
@@ -239,6 +257,8 @@ def start_detached(job: LocalJob, more: Sequence[str] = ()) -> Run:
     ]
     if job.start_timeout is not None:
         options += ["--start-timeout", str(job.start_timeout)]
+    if job.gpus_per_worker is not None:
+        options += ["--gpus-per-worker", str(job.gpus_per_worker)]
     switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}
     options += [switch for switch, on in switches.items() if on]
     options += more

@@ -159,14 +159,19 @@ def _connected(
 
     Afterwards nothing of them is left, neither here nor on the hosts.
     """
-    sizes = {"chief": int(job.chief), "worker": job.workers, "ps": job.ps, "evaluator": int(job.evaluator)}
-    tasks = place_tasks(sizes, where.hosts)
+    tasks = place_tasks(job.sizes(), where.hosts)
     names = {host.name: where.names(host) for host in dict.fromkeys(host for *_, host in tasks)}
     seconds = start_timeout(job.start_timeout)
     remotes: list[_Remote] = []
     try:
-        for *_, host in tasks:
+        for number, (*_, host) in enumerate(tasks):
+            here = [at for at, (*_, other) in enumerate(tasks) if other.name == host.name]
             ask = _question(job, where, host, names)
+            ask["gpus"] = {
+                "per_worker": job.gpus_per_worker,
+                "kinds": [tasks[at][0] for at in here],
+                "place": here.index(number),
+            }
             command = where.agent_command(host, seconds)
             given = {"ssh": command, "host": host.target, "seconds": seconds, "ask": ask}
             remotes.append(_Remote(name, host, given))

@@ -1,0 +1,96 @@
+"""Share this machine's GPUs out among the tasks that run on it, by CUDA_VISIBLE_DEVICES.
+
+TensorFlow takes all memory of every GPU that it sees, so two workers that see the same one fail.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from ..errors import LaunchError
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+_NONE = "-1"
+#: How long the driver may take to answer, seconds: without its persistence mode it wakes every GPU first.
+_ASK_SECONDS = 20.0
+#: Tasks that compute; the others are given no GPU.
+_COMPUTING = ("chief", "worker")
+
+
+def share_out(
+    kinds: Sequence[str], per_worker: int | None, environ: Mapping[str, str] = os.environ
+) -> list[dict[str, str]]:
+    """What each task of one machine finds in its environment of GPUs.
+
+    Parameters
+    ----------
+    kinds : sequence of str
+        The kind of each task on this machine: ``chief``, ``worker``, ``ps`` or ``evaluator``.
+    per_worker : int or None
+        GPUs of each worker and of the chief; 0: none. None gives each one GPU if there are as many GPUs as
+        they are, and leaves the environment as it is otherwise.
+    environ : mapping
+        If ``CUDA_VISIBLE_DEVICES`` is set there, only those are shared out.
+
+    Raises
+    ------
+    LaunchError
+        There are too few.
+    """
+    if per_worker == 0:
+        return [{VISIBLE: _NONE} for _ in kinds]
+    computing = sum(kind in _COMPUTING for kind in kinds)
+    gpus = visible_gpus(environ)
+    if per_worker is None and (len(gpus) != computing or not gpus):
+        return [{} for _ in kinds]
+    each = per_worker or 1
+    if each * computing > len(gpus):
+        most = len(gpus) // each
+        raise LaunchError(
+            f"{_count(computing, 'worker')} with {_count(each, 'GPU')} each take {each * computing}.",
+            found=_count(len(gpus), "GPU"),
+            fix=f"Start at most {_count(most, 'worker')} on this machine, or give each fewer GPUs."
+            if most
+            else f"Give each fewer GPUs; `nvidia-smi -L` lists them, {VISIBLE} restricts them.",
+            reason="gpus",
+        )
+    rest = iter(gpus)
+    return [
+        {VISIBLE: ",".join(next(rest) for _ in range(each)) if kind in _COMPUTING else _NONE}
+        for kind in kinds
+    ]
+
+
+def visible_gpus(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The GPUs of this machine that a program would see, as CUDA_VISIBLE_DEVICES names them.
+
+    Without that variable, those that ``nvidia-smi`` lists; none if there is no such program, or no answer.
+    TensorFlow is not asked: it would keep the GPUs for this process.
+    """
+    if VISIBLE in environ:
+        names = [name.strip() for name in environ[VISIBLE].split(",")]
+        # CUDA reads no further than to the first that is not there.
+        end = next((at for at, name in enumerate(names) if name in ("", _NONE)), len(names))
+        return names[:end]
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", "-L"],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ASK_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    # Their numbers are those of the PCI bus, which CUDA's need not be; each worker has others in any case.
+    return re.findall(r"^GPU (\d+):", answer.stdout, flags=re.MULTILINE)
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
