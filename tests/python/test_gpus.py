@@ -92,8 +92,8 @@ def test_too_few_gpus_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", plant(tmp_path, *gpu_lines(6)))
     with pytest.raises(LaunchError) as caught:
         launch("train.py", workers=4, gpus_per_worker=2, quiet=True)
-    assert "4 workers with 2 GPUs each take 8." in str(caught.value)
-    assert "6 GPUs" in str(caught.value) and "Start at most 3 workers" in str(caught.value)
+    assert "6 GPUs for 4 workers with 2 each" in str(caught.value)
+    assert "Start at most 3 workers" in str(caught.value)
     with pytest.raises(LaunchError, match="GPUs per worker"):
         launch("train.py", workers=1, gpus_per_worker=-1)
     with pytest.raises(LaunchError, match="Give each fewer GPUs; `nvidia-smi -L`"):
@@ -112,7 +112,7 @@ def test_launch_shows_each_worker_its_own(tmp_path: Path) -> None:
     done = tfmuster("launch", "-n", 1, "--gpus-per-worker", 2, "train.py", cwd=tmp_path, PATH=path)
     assert done.stdout == "worker 0 | 0,1\n"
     done = tfmuster("launch", "-n", 1, "--gpus-per-worker", 3, "train.py", cwd=tmp_path, PATH=path)
-    assert done.returncode == 2 and "1 worker with 3 GPUs" in done.stderr
+    assert done.returncode == 2 and "2 GPUs for 1 worker with 3 each" in done.stderr
 
 
 def test_a_launch_in_the_background_shares_them_out_too(

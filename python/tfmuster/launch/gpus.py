@@ -50,8 +50,8 @@ def share_out(
     if each * computing > len(gpus):
         most = len(gpus) // each
         raise LaunchError(
-            f"{_count(computing, 'worker')} with {_count(each, 'GPU')} each take {each * computing}.",
-            found=_count(len(gpus), "GPU"),
+            "Every worker must have GPUs of its own.",
+            found=f"{_count(len(gpus), 'GPU')} for {_count(computing, 'worker')} with {each} each",
             fix=f"Start at most {_count(most, 'worker')} on this machine, or give each fewer GPUs."
             if most
             else f"Give each fewer GPUs; `nvidia-smi -L` lists them, {VISIBLE} restricts them.",
