@@ -215,6 +215,42 @@ class TestFourHosts:
         assert process.returncode == code
         network.nothing_left(5 - (time.monotonic() - begun))
 
+    def test_the_gpus_of_each_host_are_shared_out_among_its_workers(self, network: Network) -> None:
+        put(network, "t.py", "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))")
+        network.config.write_text(network.ssh_config(node1="SetEnv CUDA_VISIBLE_DEVICES=3,4,5"))
+        done = network.launch("-H", "node1:3,node2", "t.py")
+        assert done.returncode == 0, done.stderr
+        seen = [lines_of(done, f"worker {index}") for index in range(4)]
+        assert seen == [["3"], ["4"], ["5"], ["None"]]
+        done = network.launch("-H", "node1:2", "--gpus-per-worker", 2, "t.py")
+        assert done.returncode == 2
+        assert "node1: 3 GPUs for 2 workers with 2 each\n" in done.stderr
+
+    def test_all_start_again_where_the_run_directory_is_shared(
+        self, network: Network, tmp_path: Path
+    ) -> None:
+        text = (
+            "import os, time\n"
+            "first = os.environ['TFMUSTER_RESTART'] == '0'\n"
+            "print('first' if first else 'second', flush=True)\n"
+            "if first and os.uname().nodename == 'node2': os.kill(os.getpid(), 9)\n"
+            "time.sleep(60 if first else 0)\n"
+        )
+        put(network, "t.py", text)
+        options = ["-H", "node1,node2", "--max-restarts", 1]
+        done = network.launch(*options, "--run-dir", tmp_path / "run", "t.py")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "tfmuster: worker 1 on node2 was ended by SIGKILL; restart 1 of 1\n" in done.stderr
+        assert lines_of(done, "worker 0") == ["first", "second"]
+        assert read_json(tmp_path / "run" / "status.json")["restarts"] == 1
+        put(network, "t.py", "import time\ntime.sleep(60)\n")
+        done = network.launch(*options, "t.py")
+        assert done.returncode == 1
+        assert summary(done).startswith(
+            "worker 0 on node1 failed with exit code 2: A job that may be restarted needs a run directory "
+            f"that its chief's host shares.\n  found: no {only_run(network.work)} of this run on node1\n"
+        )
+
     def test_ctrl_c_while_the_hosts_are_asked(self, network: Network) -> None:
         put(network, "t.py", "")
         process = network.start("-H", "node1,node9", "t.py")

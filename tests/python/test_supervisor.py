@@ -203,6 +203,22 @@ def test_the_earliest_error_counts_not_the_earliest_end(tmp_path: Path) -> None:
     assert took < 6
 
 
+def test_who_only_misses_a_peer_is_not_the_cause(tmp_path: Path) -> None:
+    # TensorFlow notices that a peer is gone sooner than the launcher does.
+    _, error, _ = fail(
+        tmp_path,
+        "import atexit; atexit.register(time.sleep, 1)",
+        "class UnavailableError(Exception): __module__ = 'tensorflow.python.framework.errors_impl'",
+        "if index:",
+        "    open('raised', 'w').close()",
+        "    raise UnavailableError('Collective ops is aborted')",
+        "while not os.path.exists('raised'): time.sleep(0.01)",
+        "time.sleep(0.1)",
+        "os.kill(os.getpid(), signal.SIGKILL)",
+    )
+    assert (error["task"], error["signal"]) == ("worker 0", "SIGKILL")
+
+
 def test_a_failed_worker_that_does_not_end_is_ended(tmp_path: Path) -> None:
     _, error, took = fail(
         tmp_path,

@@ -24,6 +24,10 @@ LAST_LINES = 20
 #: The error of a process that does not end and does not go on.
 FROZEN = "is frozen (stopped by a signal)"
 _TRACEBACK = "Traceback (most recent call last):"
+#: What TensorFlow raises where a peer is gone.
+_PEER_IS_GONE = re.compile(r"tensorflow\.[\w.]+\.(Unavailable|Aborted|Cancelled|DeadlineExceeded)Error: ")
+#: How long the launcher may take to see that a worker has ended, seconds.
+_NOTICED_SECONDS = 1.0
 #: How Python shows the errors that tfmuster raises on purpose.
 _ON_PURPOSE = re.compile(r"tfmuster\.errors\.(\w+): ")
 
@@ -101,6 +105,14 @@ class Failure:
         on_purpose = _ON_PURPOSE.match(self.error)
         kind = getattr(errors, on_purpose[1], None) if on_purpose else None
         return EXIT_USAGE in (self.exit_code, getattr(kind, "exit_code", None))
+
+    @property
+    def moment(self) -> float:
+        """When its cause was at work, for comparison.
+
+        TensorFlow may miss a peer sooner than the launcher sees that it is gone.
+        """
+        return self.time + (_NOTICED_SECONDS if _PEER_IS_GONE.match(self.error) else 0)
 
     def headline(self) -> str:
         """What happened, in one line."""

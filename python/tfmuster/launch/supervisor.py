@@ -199,7 +199,7 @@ class Supervisor:
         finally:
             self._end()
             if failure is not None:
-                failure = self._first_failure(until=failure.time) or failure
+                failure = self._first_failure(until=failure.moment) or failure
                 if not self._interrupted and self._another_after(failure):
                     state = RESTARTING
             # On a full disk nothing can be noted, but the reason is on its way already.
@@ -302,12 +302,13 @@ class Supervisor:
                 self._display.line(f"{worker.placement.task:<{self._width}} | {line}")
 
     def _first_failure(self, until: float = float("inf")) -> Failure | None:
-        """The failure with the earliest time, if it is not later than `until`."""
+        """The failure with the earliest moment, if it is not later than `until`."""
         failures = [failure for worker in self._workers if (failure := worker.failure())]
-        return min((f for f in failures if f.time <= until), key=lambda f: f.time, default=None)
+        return min((f for f in failures if f.moment <= until), key=lambda f: f.moment, default=None)
 
     def _end(self) -> None:
         """End every process of the job and take its last words."""
+        self._collect()
         for worker in self._workers:
             worker.dismissed = worker.code is None
         try:

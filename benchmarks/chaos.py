@@ -1,0 +1,260 @@
+"""What jobs survive: faults at seeded random moments, and whether anything of them is seen in the weights.
+
+    python benchmarks/chaos.py [--workers 2] [--faults 30] [--per-job 5] [--minutes 60] [--seed 0]
+
+An undisturbed job is run first; then jobs with the same seed by `tfmuster launch --max-restarts`, in each of
+which some worker, the chief among them, is hit again and again: SIGKILL, SIGSTOP or SIGTERM, an exception or
+`os._exit` in its training. Half of the moments are in the start of an attempt, half in its training.
+A fault is survived if the launcher names that worker and starts all again, or if it does no harm at all.
+
+Exits with 1 unless every fault is survived, named within 10 s (SIGSTOP: 20 s), and every final weight is
+bitwise that of the undisturbed job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfmuster.runs import Run
+
+SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM")
+KINDS = (*SIGNALS, "exception", "os._exit")
+LIMITS = {"SIGSTOP": 20.0}
+LIMIT = 10.0
+#: How long beyond its limit a fault may go unnoticed before it counts as one without effect, seconds.
+PATIENCE = 5.0
+EPOCHS, STEPS, EVERY = 6, 100, 20
+
+
+def train(folder: Path) -> None:
+    """One worker: training that does to itself what a file in the run directory asks for."""
+    import tfmuster
+
+    strategy = tfmuster.strategy("multi_worker_mirrored")
+    import keras
+
+    index = tfmuster.current_task().index
+    run_dir, attempt = Path(os.environ["TFMUSTER_RUN_DIR"]), os.environ["TFMUSTER_RESTART"]
+    order = run_dir / f"order-{attempt}-{index}"
+
+    class Obey(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            (run_dir / f"training-{attempt}").touch()
+            if order.exists():
+                kind = order.read_text()
+                order.write_text(repr(time.time()))
+                if kind == "os._exit":
+                    os._exit(5)
+                raise RuntimeError("chaos")
+
+    result = tfmuster.train_mnist(
+        "mlp",
+        dataset="synthetic",
+        strategy=strategy,
+        batch_size=16,
+        epochs=EPOCHS,
+        steps_per_epoch=STEPS,
+        seed=7,
+        checkpoint_every=EVERY,
+        callbacks=[Obey()],
+    )
+    np.savez(folder / f"final-{index}.npz", *result.model.get_weights())
+
+
+@dataclass
+class Fault:
+    """One fault, and what came of it."""
+
+    kind: str
+    worker: int
+    training: bool
+    delay: float
+    at: float = 0.0
+    named: float | None = None
+    text: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        return None if self.named is None else self.named - self.at
+
+    @property
+    def survived(self) -> bool:
+        return self.named is None or f"worker {self.worker} on " in self.text
+
+
+class Job:
+    """A job under faults; `lines` are those of the launcher that announce a restart, with their times."""
+
+    def __init__(self, folder: Path, workers: int, restarts: int) -> None:
+        folder.mkdir()
+        self.run = Run(folder / "run")
+        self.lines: list[tuple[float, str]] = []
+        self.said = ""
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tfmuster", "launch", "-n", str(workers), "--only-chief"),
+                *("--max-restarts", str(restarts), "--run-dir", str(self.run.path)),
+                *(__file__, "--train", str(folder)),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said += line
+            if re.search(r"; restart \d+ of \d+$", line.rstrip()):
+                self.lines.append((time.time(), line.rstrip()))
+
+    @property
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def pids(self, attempt: int) -> list[int]:
+        """The processes of an attempt, or none yet."""
+        status = self.run.status()
+        if status["restarts"] != attempt or status["state"] != "running":
+            return []
+        return [entry["pid"] for entry in status["tasks"].values()]
+
+    def wait(self, happened: Any, seconds: float) -> bool:
+        """Whether something happens before the job ends or the time is over."""
+        end = time.monotonic() + seconds
+        while not happened():
+            if self.ended or time.monotonic() > end:
+                return bool(happened())
+            time.sleep(0.02)
+        return True
+
+    def strike(self, fault: Fault) -> bool:
+        """Inject a fault and see what comes of it; False if the job was over before."""
+        attempt = len(self.lines)
+        path = self.run.path
+        if not self.wait(lambda: self.pids(attempt), 30):
+            return False
+        if fault.training and not self.wait((path / f"training-{attempt}").exists, 60):
+            return False
+        time.sleep(fault.delay)
+        if self.ended or (path.parent / f"final-{fault.worker}.npz").exists():
+            return False
+        if fault.kind in SIGNALS:
+            fault.at = time.time()
+            try:
+                os.kill(self.pids(attempt)[fault.worker], signal.Signals[fault.kind])
+            except (ProcessLookupError, IndexError):
+                return False
+        else:
+            order = path / f"order-{attempt}-{fault.worker}"
+            order.with_suffix(".part").write_text(fault.kind)
+            order.with_suffix(".part").replace(order)
+
+            def obeyed() -> bool:
+                return order.read_text() not in ("", fault.kind)
+
+            if not self.wait(obeyed, 60):
+                return False
+            fault.at = float(order.read_text())
+        if self.wait(lambda: len(self.lines) > attempt, LIMITS.get(fault.kind, LIMIT) + PATIENCE):
+            fault.named, fault.text = self.lines[attempt]
+        return True
+
+
+def weights(folder: Path, workers: int) -> list[list[np.ndarray]]:
+    found = []
+    for index in range(workers):
+        with np.load(folder / f"final-{index}.npz") as file:
+            found.append([file[name] for name in sorted(file.files)])
+    return found
+
+
+def equal(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
+    return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
+
+
+def report(faults: list[Fault], same: int, finals: int, lost: int) -> int:
+    survived = sum(fault.survived for fault in faults) - lost
+    slow = 0
+    print(f"faults survived/injected: {survived}/{len(faults)}")
+    for kind in KINDS:
+        hits = [fault for fault in faults if fault.kind == kind]
+        seconds = [fault.seconds for fault in hits if fault.seconds is not None]
+        slow += sum(each > LIMITS.get(kind, LIMIT) for each in seconds)
+        if hits:
+            times = (
+                f"median {statistics.median(seconds):.1f} s, worst {max(seconds):.1f} s" if seconds else ""
+            )
+            harmless = f", {len(hits) - len(seconds)} without effect" if len(hits) > len(seconds) else ""
+            print(f"  {kind:<10} {len(hits):>3}{harmless}; from the fault to its name: {times or '-'}")
+    everything = [fault.seconds for fault in faults if fault.seconds is not None]
+    if everything:
+        print(f"  all: median {statistics.median(everything):.1f} s, worst {max(everything):.1f} s")
+    print(f"final weights bitwise equal to the undisturbed job's: {same}/{finals}")
+    return int(survived < len(faults) or slow > 0 or same < finals)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--faults", type=int, default=30)
+    parser.add_argument("--per-job", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=60.0, help="no new fault after that")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.train:
+        train(given.train)
+        return 0
+    choose = random.Random(given.seed)
+    end = time.monotonic() + 60 * given.minutes
+    faults: list[Fault] = []
+    same = finals = lost = 0
+    with tempfile.TemporaryDirectory() as name:
+        calm = Job(Path(name, "undisturbed"), given.workers, 0)
+        calm.process.wait(timeout=600)
+        expected = weights(calm.run.path.parent, given.workers)[0]
+        turn = 0
+        while len(faults) < given.faults and time.monotonic() < end:
+            turn += 1
+            job = Job(Path(name, f"job-{turn}"), given.workers, given.per_job)
+            for _ in range(given.per_job):
+                kind, training = choose.choice(KINDS), choose.random() < 0.5
+                worker, delay = choose.randrange(given.workers), choose.uniform(0, 3 if training else 8)
+                fault = Fault(kind, worker, training, delay)
+                if len(faults) == given.faults or time.monotonic() > end or not job.strike(fault):
+                    break
+                faults.append(fault)
+                print(json.dumps({**vars(fault), "seconds": fault.seconds}), flush=True)
+            if job.process.wait(timeout=600):
+                lost += 1
+                print(job.said, file=sys.stderr)
+                continue
+            found = weights(job.run.path.parent, given.workers)
+            finals += len(found)
+            same += sum(equal(each, expected) for each in found)
+    return report(faults, same, finals, lost)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
