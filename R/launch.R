@@ -22,17 +22,17 @@
 #' @param run_dir The run directory, which keeps logs, metrics and models; `runs/<time>-<name>` unless
 #'   given.
 #' @param keras_compat `FALSE` leaves Keras as it is.
-#' @param max_restarts How often all are started again after a failure, in the same run directory, from its last
-#'   checkpoint (see [checkpoint_callback()]). Bad usage and bad input are not tried again.
-#' @param start_timeout How long to wait for everyone to arrive, in seconds; `TFMUSTER_START_TIMEOUT`, else 60.
-#' @param gpus_per_worker How many of its machine's GPUs each worker sees, and no other worker; 0: none. Unless
-#'   given, one, if a machine has as many GPUs as workers; else all workers see all.
+#' @param max_restarts How often all are started again after a failure, in the same run directory, from its
+#'   last checkpoint (see [checkpoint_callback()]). Bad usage and bad input are not tried again.
+#' @param start_timeout How long to wait for everyone, in seconds; `TFMUSTER_START_TIMEOUT`, else 60.
+#' @param gpus_per_worker How many of its machine's GPUs each worker sees, and no other worker; 0: none.
+#'   Unless given, one, if a machine has as many GPUs as workers; else all workers see all.
 #' @param wait `FALSE` returns as soon as the workers run; they go on when this session ends.
 #' @return The run, invisibly: a Python object with `path`, `status()`, `logs()`, `history()`, `model()`,
 #'   `wait()` and `stop()`.
-#' @section Errors: `tfmuster_error_worker` with the first failure's (after restarts, the last attempt's first) `task` and `exit_code`;
-#'   `tfmuster_error_launch` with `reason` when nothing could be started, and with `findings` when hosts can't
-#'   take part.
+#' @section Errors: `tfmuster_error_worker` with the first failure's `task` and `exit_code`, after restarts
+#'   that of the last attempt; `tfmuster_error_launch` with `reason` when nothing could be started, and with
+#'   `findings` when hosts can't take part.
 #' @export
 #' @examplesIf tfmuster_available()
 #' script <- tempfile(fileext = ".R")

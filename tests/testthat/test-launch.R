@@ -60,7 +60,8 @@ test_that("a worker that fails is an error with its name", {
 
 test_that("after a failure all start again", {
   skip_without_python(tensorflow = TRUE)
-  script <- withr::local_tempfile(fileext = ".R", lines = "if (Sys.getenv('TFMUSTER_RESTART') == '0') quit(status = 3)")
+  lines <- "if (Sys.getenv('TFMUSTER_RESTART') == '0') quit(status = 3)"
+  script <- withr::local_tempfile(fileext = ".R", lines = lines)
   out <- withr::local_tempdir()
   run <- launch(script, workers = 2, quiet = TRUE, run_dir = file.path(out, "run"), max_restarts = 1)
   expect_equal(run$status()[c("state", "restarts")], list(state = "done", restarts = 1))
