@@ -169,6 +169,23 @@ def test_from_python_and_detached(tmp_path: Path) -> None:
         launch("train.py", start_timeout=0)
 
 
+def test_who_did_not_arrive_may_arrive_the_next_time(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        TASK,
+        "import tfmuster",
+        "from tfmuster.rendezvous import muster",
+        "time.sleep(99 if index and not attempt else 0)",
+        "muster(tfmuster.current_task())",
+    )
+    options = ["-n", 2, "--max-restarts", 1, "--start-timeout", 2]
+    done = tfmuster("launch", *options, "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "worker 0 on" in done.stderr.splitlines()[1]
+    assert done.stderr.splitlines()[1].endswith("; restart 1 of 1")
+
+
 def test_of_an_epoch_that_was_repeated_the_last_counts(tmp_path: Path) -> None:
     lines = [
         {"epoch": epoch, "time": 0, "loss": loss} for epoch, loss in [(1, 3.0), (2, 2.5), (2, 2.0), (3, 1.0)]
