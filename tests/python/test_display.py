@@ -133,7 +133,7 @@ def test_without_a_terminal_no_escape_code_is_written(tmp_path: Path) -> None:
 
 
 def test_of_many_workers_the_table_counts_those_without_room(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", SAY, "say_state('training'); time.sleep(2)")
+    write(tmp_path, "train.py", SAY, "say_state('training'); time.sleep(4)")
     seen, _ = in_terminal(tmp_path, "-n", 8, "train.py", rows=14)
     shown = visible(seen.replace("\r", "").replace("\n", " "))
     assert re.search(r"5 more +(\d starting, )?5 training", shown)
@@ -228,3 +228,21 @@ def test_a_script_that_knows_nothing_of_tfmuster_is_shown_too(tmp_path: Path) ->
     done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path, limit=120)
     assert done.returncode == 0, done.stderr
     assert read_states(only_run(tmp_path)) == {"worker 0": "trained"}
+
+
+def test_the_table_names_who_is_waited_for(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        "import time",
+        "from tfmuster.joining import join_cluster",
+        "from tfmuster.tf_config import current_task",
+        "task = current_task()",
+        "time.sleep(4 * (task.index == 2))",
+        "join_cluster(task)",
+    )
+    seen, code = in_terminal(tmp_path, "-n", 3, "train.py")
+    shown = visible(seen.replace("\r", "").replace("\n", " "))
+    assert code == 0
+    assert re.search(r"worker 1 +\S+ +waiting for worker 2 ", shown)
+    assert read_states(only_run(tmp_path))["worker 2"] == "starting"
