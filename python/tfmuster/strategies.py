@@ -10,7 +10,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .devices import STRATEGY_FIRST, checked, local_devices
 from .errors import StrategyError
+from .quiet import import_tensorflow
 
 STRATEGIES = (
     "default",
@@ -24,10 +26,6 @@ STRATEGIES = (
 
 _COMMUNICATION = ("auto", "ring", "nccl")
 _LAUNCH = "start the program with `tfmuster launch -n 2 SCRIPT`, or call use_tf_config(task) first"
-_FIRST = (
-    "create the strategy before anything else that uses TensorFlow (in R: before library(keras3)); "
-    "restart the session, as TensorFlow can't be set back"
-)
 
 # TensorFlow allows one multi-worker strategy in the life of a process.
 _made: list[Any] = []
@@ -98,8 +96,8 @@ def strategy(
     makers: dict[str, Callable[[], Any]] = {
         "default": _default,
         "one_device": lambda: _one_device(devices),
-        "mirrored": lambda: _mirrored(_local_devices(name, devices, replicas)),
-        "central_storage": lambda: _central_storage(_local_devices(name, devices, replicas)),
+        "mirrored": lambda: _mirrored(local_devices(name, devices, replicas)),
+        "central_storage": lambda: _central_storage(local_devices(name, devices, replicas)),
         "multi_worker_mirrored": lambda: _multi_worker_mirrored(communication, start_timeout),
         "parameter_server": _parameter_server,
         "tpu": lambda: _tpu(tpu),
@@ -110,12 +108,6 @@ def strategy(
 
         compat.apply()
     return made
-
-
-def _tensorflow() -> Any:
-    from .quiet import import_tensorflow
-
-    return import_tensorflow()
 
 
 def _refuse_unused(name: str, **arguments: Any) -> None:
@@ -140,13 +132,13 @@ def _refuse_unused(name: str, **arguments: Any) -> None:
 
 
 def _default() -> Any:
-    tf = _tensorflow()
+    tf = import_tensorflow()
 
     return tf.distribute.get_strategy()
 
 
 def _one_device(devices: Sequence[str] | None) -> Any:
-    tf = _tensorflow()
+    tf = import_tensorflow()
 
     if devices is None:
         devices = ["GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"]
@@ -160,105 +152,20 @@ def _one_device(devices: Sequence[str] | None) -> Any:
             strategy="one_device",
             reason="devices",
         )
-    return tf.distribute.OneDeviceStrategy(_checked("one_device", devices)[0])
+    return tf.distribute.OneDeviceStrategy(checked("one_device", devices)[0])
 
 
 def _mirrored(devices: list[str] | None) -> Any:
-    tf = _tensorflow()
+    tf = import_tensorflow()
 
     return tf.distribute.MirroredStrategy(devices)
 
 
 def _central_storage(devices: list[str] | None) -> Any:
-    tf = _tensorflow()
+    tf = import_tensorflow()
 
     make = tf.distribute.experimental.CentralStorageStrategy
     return make(compute_devices=devices, parameter_device="/cpu:0") if devices else make()
-
-
-def _local_devices(name: str, devices: Sequence[str] | None, replicas: int | None) -> list[str] | None:
-    """Device names for ``devices`` or ``replicas``; None leaves the choice to TensorFlow."""
-    tf = _tensorflow()
-
-    if devices is not None and replicas is not None:
-        raise StrategyError(
-            "Pass devices or replicas, not both.",
-            found=f"devices={list(devices)!r}, replicas={replicas}",
-            strategy=name,
-            reason="devices",
-        )
-    if devices is not None:
-        return _checked(name, [devices] if isinstance(devices, str) else devices)
-    if replicas is None:
-        return None
-    if isinstance(replicas, bool) or int(replicas) != replicas or replicas < 1:
-        raise StrategyError(
-            "replicas is a whole number of at least 1.",
-            found=f"replicas={replicas!r}",
-            strategy=name,
-            reason="replicas",
-        )
-    replicas = int(replicas)
-    gpus = tf.config.list_logical_devices("GPU") if tf.config.list_physical_devices("GPU") else []
-    if len(gpus) >= replicas:
-        return [f"GPU:{index}" for index in range(replicas)]
-    _split_cpu(name, replicas)
-    return [f"CPU:{index}" for index in range(replicas)]
-
-
-def _split_cpu(name: str, count: int) -> None:
-    """Have at least ``count`` logical CPUs, which TensorFlow allows before it has started only."""
-    tf = _tensorflow()
-
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    if len(tf.config.get_logical_device_configuration(cpu) or [None]) >= count:
-        return
-    try:
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
-    except RuntimeError as error:
-        raise StrategyError(
-            f"The CPU can't be split into {count} logical devices any more: TensorFlow has started.",
-            fix=_FIRST,
-            strategy=name,
-            reason="already-started",
-        ) from error
-
-
-def _checked(name: str, devices: Sequence[str]) -> list[str]:
-    """The devices as given, or an error that lists those that there are."""
-    tf = _tensorflow()
-
-    def canonical(device: str) -> str:
-        spec = tf.DeviceSpec.from_string(device if "/" in device else f"/device:{device}")
-        return f"{spec.device_type or 'CPU'}:{spec.device_index or 0}"
-
-    wanted = {}
-    for device in devices:
-        try:
-            wanted[device] = canonical(device)
-        except (ValueError, TypeError, AttributeError):
-            wanted[device] = str(device)
-    highest = max((int(d.partition(":")[2]) for d in wanted.values() if d.startswith("CPU:")), default=0)
-    if highest:
-        _split_cpu(name, highest + 1)
-    there = [canonical(device.name) for device in tf.config.list_logical_devices()]
-    missing = [device for device, short in wanted.items() if short not in there]
-    if missing:
-        raise StrategyError(
-            "TensorFlow has no such device here.",
-            found=", ".join(repr(device) for device in missing),
-            fix="there are: " + ", ".join(there),
-            strategy=name,
-            reason="no-device",
-        )
-    if len(set(wanted.values())) < len(devices):
-        raise StrategyError(
-            "Each device can be used once.",
-            found=f"devices={list(devices)!r}",
-            strategy=name,
-            reason="devices",
-        )
-    return list(wanted.values())
 
 
 # ---- on several machines ----------------------------------------------------------------------------
@@ -288,14 +195,14 @@ def _multi_worker_mirrored(communication: str, start_timeout: float | None) -> A
             strategy=name,
             reason="second-strategy",
         )
-    tf = _tensorflow()
+    tf = import_tensorflow()
 
     from . import keras_compat as compat
 
     if compat.tensorflow_started():
         raise StrategyError(
             "TensorFlow has started in this process, so it can't join a cluster any more.",
-            fix=_FIRST,
+            fix=STRATEGY_FIRST,
             strategy=name,
             reason="already-started",
         )
@@ -329,7 +236,7 @@ def _parameter_server() -> Any:
             strategy=name,
             reason="task-type",
         )
-    tf = _tensorflow()
+    tf = import_tensorflow()
 
     return tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
 
@@ -349,7 +256,7 @@ def _task_in_force(name: str) -> Any:
 
 
 def _tpu(address: str | None) -> Any:
-    tf = _tensorflow()
+    tf = import_tensorflow()
 
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)

@@ -7,9 +7,8 @@ computes on its own rows of each global batch; only the chief prints and writes 
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import DataError, ModelError
 from .models import Recipe, mnist_model, recipe
 from .progress import progress_callback, say_state
+from .reporting import Plan, reporters, say_plan, say_result, say_shard
 
 if TYPE_CHECKING:
     from .datasets import Digits
@@ -59,18 +59,6 @@ class TrainingResult:
     def to_dict(self) -> dict[str, Any]:
         """All but the model, ready for JSON."""
         return {name: value for name, value in vars(self).items() if name != "model"}
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """The numbers of one training, after defaults."""
-
-    batch_size: int
-    global_batch_size: int
-    epochs: int
-    steps_per_epoch: int
-    validation_rows: int
-    seed: int
 
 
 def train_mnist(
@@ -169,9 +157,9 @@ def train_mnist(
     if shuffle is None:
         shuffle = defaults.shuffle
     if verbose and chief:
-        _say_plan(model, digits, plan, replicas)
+        say_plan(model, digits, plan, replicas)
     if verbose and int(verbose) > 1:
-        _say_shard(made, len(digits.x_train) - plan.validation_rows, plan)
+        say_shard(made, len(digits.x_train) - plan.validation_rows, plan)
 
     import tensorflow as tf
 
@@ -198,7 +186,7 @@ def train_mnist(
         callbacks=[
             *callbacks,
             # Before the checkpoint of an epoch: whoever resumes from that does not report the epoch again.
-            *_reporters(plan, enabled=chief, printing=bool(verbose)),
+            *reporters(plan, enabled=chief, printing=bool(verbose)),
             *progress_callback(plan.global_batch_size),
             *_checkpoints(checkpoint_every),
         ],
@@ -227,7 +215,7 @@ def train_mnist(
         if history is not None:
             _write_json(Path(history), result.to_dict())
         if verbose:
-            _say_result(result)
+            say_result(result)
     return result
 
 
@@ -270,7 +258,7 @@ def _plan(
     steps_per_epoch: int | None,
     validation_split: float | None,
     seed: int,
-) -> _Plan:
+) -> Plan:
     from .sharding import steps_in_epoch
 
     per_replica = defaults.batch_size if batch_size is None else batch_size
@@ -283,7 +271,7 @@ def _plan(
     if rows - kept < 1:
         raise DataError("No row is left to train on.", found=f"{rows} rows", path=None, reason="empty")
     steps = defaults.steps_per_epoch if steps_per_epoch is None else steps_per_epoch
-    return _Plan(
+    return Plan(
         batch_size=per_replica,
         global_batch_size=per_replica * replicas,
         epochs=defaults.epochs if epochs is None else epochs,
@@ -294,7 +282,7 @@ def _plan(
 
 
 def _pipelines(
-    digits: Any, plan: _Plan, strategy: Any, *, shuffle: bool, one_hot: bool
+    digits: Any, plan: Plan, strategy: Any, *, shuffle: bool, one_hot: bool
 ) -> tuple[Any, Any, Any]:
     """Training set without end, validation set or None, test set."""
     from .sharding import batches
@@ -323,79 +311,6 @@ def _pipelines(
         **common,
     )
     return train, validation, test
-
-
-# ---- what the user sees ---------------------------------------------------------------------------------
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
-
-
-def _say_plan(model: str, digits: Any, plan: _Plan, replicas: int) -> None:
-    _say(digits.describe())
-    _say(
-        f"model: {model}; {plan.epochs} epochs of {plan.steps_per_epoch} steps; "
-        f"{plan.batch_size} images per replica x {replicas} = global batch {plan.global_batch_size}"
-    )
-
-
-def _say_shard(strategy: Any, rows: int, plan: _Plan) -> None:
-    from .keras_compat import multi_worker, worker_of
-    from .sharding import shard_description
-
-    worker, workers = worker_of(strategy) if multi_worker(strategy) else (0, 1)
-    local = plan.global_batch_size // plan.batch_size // workers
-    _say(shard_description(rows, plan.global_batch_size, worker, workers, replicas_per_worker=local))
-
-
-def _say_result(result: TrainingResult) -> None:
-    _say(f"test accuracy {result.test_accuracy:.4f}, loss {result.test_loss:.4f}")
-    if result.model_path is not None:
-        _say(f"model saved in {result.model_path}")
-
-
-def _reporters(plan: _Plan, *, enabled: bool, printing: bool) -> Iterable[Any]:
-    """Callbacks that print a line per epoch and append it to the run directory's metrics."""
-    if not enabled:
-        return []
-    import tensorflow as tf
-
-    class Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            self._begin = time.perf_counter()
-            self._trained = self._begin
-            # After a restart the first epoch may be half done.
-            self._step = int(self.model.optimizer.iterations.numpy())
-
-        def on_test_begin(self, logs: Any = None) -> None:
-            self._trained = time.perf_counter()
-
-        def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-            now = time.perf_counter()
-            end = self._trained if self._trained > self._begin else now
-            steps = int(self.model.optimizer.iterations.numpy()) - self._step
-            rate = steps * plan.global_batch_size / max(end - self._begin, 1e-9)
-            values = {name: float(value) for name, value in (logs or {}).items()}
-            _append_metrics({"epoch": epoch + 1, "time": time.time(), "images_per_second": rate, **values})
-            if printing:
-                text = "  ".join(f"{name} {value:.4f}" for name, value in values.items())
-                speed = f"{rate:,.0f} images/s  {now - self._begin:.1f} s"
-                _say(f"epoch {epoch + 1}/{plan.epochs}  {text}  {speed}")
-
-    return [Reporter()]
-
-
-def _append_metrics(line: Mapping[str, Any]) -> None:
-    """One line in the run directory of the job that this process belongs to, if it belongs to one."""
-    if folder := os.environ.get("TFMUSTER_RUN_DIR"):
-        import orjson
-
-        try:
-            with open(Path(folder) / "metrics.jsonl", "ab") as file:
-                file.write(orjson.dumps(dict(line)) + b"\n")
-        except OSError as error:
-            print(f"can't write the metrics: {error}", file=sys.stderr)
 
 
 def _write_json(path: Path, document: Mapping[str, Any]) -> None:

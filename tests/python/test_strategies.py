@@ -152,6 +152,7 @@ def test_a_parameter_server_has_no_part_in_multi_worker_mirrored(monkeypatch: py
         ("tfmuster.strategy('mirrored', devices=['CPU:0'], replicas=2)", "devices", "not both"),
         ("tfmuster.strategy('mirrored', replicas=0)", "replicas", "at least 1"),
         ("tfmuster.strategy('mirrored', replicas=1.5)", "replicas", "at least 1"),
+        ("tfmuster.strategy('mirrored', replicas='2')", "replicas", "at least 1"),
         (f"{START}; tfmuster.strategy('mirrored', replicas=2)", "already-started", "before library(keras3)"),
         ("tfmuster.strategy('tpu')", "no-tpu", "Please provide a TPU Name"),
     ],
