@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from .errors import TfmusterError
+from .reporting import append_metrics, numbers
 from .runs import RUN_DIR_VARIABLE, STATES, write_json
 from .tf_config import current_task
 
@@ -95,8 +96,14 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
                 self._next = now + _EVERY_SECONDS
             speed = self._speed((batch - first) / (now - since)) if batch > first else ""
             epoch, step = self._of(self._epoch, "epochs"), self._of(batch + 1, "steps")
-            loss = f"  loss {float(logs['loss']):.4f}" if logs and "loss" in logs else ""
-            say_state(f"training  epoch {epoch}  step {step}{loss}{speed}")
+            metrics = "".join(f"  {name} {value:.4f}" for name, value in _first(logs or {}))
+            say_state(f"training  epoch {epoch}  step {step}{metrics}{speed}")
+
+        def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+            # `train_mnist` writes them itself.
+            if _is_chief() and not images_per_step:
+                shown = (self.params or {}).get("verbose") not in (0, None)
+                append_metrics(epoch + 1, logs or {}, shown=shown)
 
         def on_train_end(self, logs: Any = None) -> None:
             say_state("trained")
@@ -141,6 +148,18 @@ def forget_states(run_dir: Path) -> None:
     """Remove what tasks of an earlier attempt have noted."""
     for path in run_dir.joinpath(STATES).glob("*.json"):
         path.unlink(missing_ok=True)
+
+
+def _first(logs: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The loss and the first metric."""
+    return sorted(numbers(logs).items(), key=lambda item: item[0] != "loss")[:2]
+
+
+def _is_chief() -> bool:
+    with contextlib.suppress(TfmusterError):
+        task = current_task()
+        return task is None or task.is_chief
+    return False
 
 
 def _own_path() -> Path | None:

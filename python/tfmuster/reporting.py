@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -12,6 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .training import TrainingResult
+
+#: The chief's line per epoch, in the run directory.
+METRICS = "metrics.jsonl"
+#: What else is in such a line.
+NO_METRICS = ("epoch", "time", "shown")
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ def reporters(plan: Plan, *, enabled: bool, printing: bool) -> Iterable[Any]:
             steps = int(self.model.optimizer.iterations.numpy()) - self._step
             rate = steps * plan.global_batch_size / max(end - self._begin, 1e-9)
             values = {name: float(value) for name, value in (logs or {}).items()}
-            _append_metrics({"epoch": epoch + 1, "time": time.time(), "images_per_second": rate, **values})
+            append_metrics(epoch + 1, values, images_per_second=rate, shown=printing)
             if printing:
                 text = "  ".join(f"{name} {value:.4f}" for name, value in values.items())
                 speed = f"{rate:,.0f} images/s  {now - self._begin:.1f} s"
@@ -87,13 +93,54 @@ def reporters(plan: Plan, *, enabled: bool, printing: bool) -> Iterable[Any]:
     return [Reporter()]
 
 
-def _append_metrics(line: Mapping[str, Any]) -> None:
-    """One line in the run directory of the job that this process belongs to, if it belongs to one."""
+def append_metrics(
+    epoch: int, values: Mapping[str, Any], *, shown: bool, images_per_second: float | None = None
+) -> None:
+    """One line in the run directory of the job that this process belongs to, if it belongs to one.
+
+    Parameters
+    ----------
+    epoch : int
+        From 1.
+    values : mapping
+        The metrics, as Keras names them.
+    shown : bool
+        Whether the program shows them itself.
+    images_per_second : float, optional
+        The speed of the training, if it is known.
+    """
     if folder := os.environ.get("TFMUSTER_RUN_DIR"):
         import orjson
 
+        line: dict[str, Any] = {"epoch": epoch, "time": time.time(), "shown": shown}
+        if images_per_second is not None:
+            line["images_per_second"] = images_per_second
+        line.update(numbers(values))
         try:
-            with open(Path(folder) / "metrics.jsonl", "ab") as file:
-                file.write(orjson.dumps(dict(line)) + b"\n")
+            with open(Path(folder) / METRICS, "ab") as file:
+                file.write(orjson.dumps(line) + b"\n")
         except OSError as error:
             print(f"can't write the metrics: {error}", file=sys.stderr)
+
+
+def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Those of Keras's metrics that are one number each; a metric of the user's may be anything."""
+    found = {}
+    for name, value in values.items():
+        with contextlib.suppress(TypeError, ValueError):
+            found[name] = float(value)
+    return found
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run directory; of an epoch that was repeated after a restart, the last."""
+    import orjson
+
+    epochs: dict[int, dict[str, Any]] = {}
+    with contextlib.suppress(FileNotFoundError):
+        for line in (folder / METRICS).read_bytes().splitlines():
+            # The last line may be half written.
+            with contextlib.suppress(orjson.JSONDecodeError):
+                values = orjson.loads(line)
+                epochs[values.setdefault("epoch", len(epochs) + 1)] = values
+    return [values for _, values in sorted(epochs.items())]

@@ -35,6 +35,7 @@ import orjson
 
 from . import __version__
 from .errors import LaunchError, TfmusterError
+from .reporting import NO_METRICS, read_metrics
 
 #: Under ``tfmuster launch``, where every worker finds its run directory.
 RUN_DIR_VARIABLE = "TFMUSTER_RUN_DIR"
@@ -136,15 +137,10 @@ class Run:
 
         Of an epoch that was repeated after a restart, the last.
         """
-        epochs: dict[int, dict[str, float]] = {}
-        with contextlib.suppress(FileNotFoundError):
-            for line in (self.path / "metrics.jsonl").read_bytes().splitlines():
-                values = orjson.loads(line)
-                epochs[values.get("epoch", len(epochs) + 1)] = values
         history: dict[str, list[float]] = {}
-        for _, values in sorted(epochs.items()):
+        for values in read_metrics(self.path):
             for metric, value in values.items():
-                if metric not in ("epoch", "time"):
+                if metric not in NO_METRICS:
                     history.setdefault(metric, []).append(value)
         return history
 
@@ -245,11 +241,6 @@ def new_run_path(name: str) -> Path:
         taken += 1
         path = Path(RUNS, f"{stem}-{taken}")
     return path
-
-
-def runs_in(folder: str | os.PathLike[str] = RUNS) -> list[Run]:
-    """All runs in a folder, the oldest first."""
-    return [Run(path.parent) for path in sorted(Path(folder).glob("*/run.json"))]
 
 
 def record_git(run: Run) -> None:

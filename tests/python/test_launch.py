@@ -15,7 +15,8 @@ from tfmuster import __version__
 from tfmuster.errors import LaunchError, WorkerError
 from tfmuster.launch import launch, local
 from tfmuster.launch.interpreter import SITE
-from tfmuster.runs import Run, runs_in
+from tfmuster.run_list import runs_in
+from tfmuster.runs import Run
 
 TASK = "import json, os; config = json.loads(os.environ['TF_CONFIG']); task = config['task']"
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ..errors import EXIT_DONE, EXIT_WORKER_FAILED, TfmusterError
-
-if TYPE_CHECKING:
-    from ..runs import Run
+from ..errors import EXIT_DONE, EXIT_WORKER_FAILED
 
 _FOLDER = click.option(
     "--runs",
@@ -35,12 +31,9 @@ def command() -> None:
 @_FOLDER
 def list_runs(folder: str) -> None:
     """List all runs, the oldest first."""
-    from ..runs import runs_in
+    from ..run_list import table
 
-    rows = []
-    for run in runs_in(folder):
-        status = run.status()
-        rows.append((run.name, status["state"], f"{len(status['tasks'])} tasks", _last_epoch(run)))
+    rows = [(row["name"], row["state"], f"{row['tasks']} tasks", row["progress"]) for row in table(folder)]
     if not rows:
         click.echo(f"No runs in {folder}.")
     widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else []
@@ -56,7 +49,9 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
     """Show what was started, how far it is, and the first failure."""
     import orjson
 
-    run = _find(name, folder)
+    from ..run_list import find_run, last_epoch
+
+    run = find_run(name, folder)
     info, status, error = run.info(), run.status(), run.error()
     if as_json:
         known = {"path": str(run.path), **info, "status": status, "history": run.history(), "error": error}
@@ -69,7 +64,7 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
         "command": " ".join(info.get("command", [])),
         "host": info.get("host"),
         **{task: _task_line(entry) for task, entry in status["tasks"].items()},
-        "last epoch": _last_epoch(run),
+        "last epoch": last_epoch(run),
         "model": run.model_path if run.model_path.exists() else None,
     }
     if error:
@@ -89,9 +84,10 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
 def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: int | None) -> None:
     """Show what the workers have written, each line with the worker's name."""
     from ..launch.output import Lines
+    from ..run_list import find_run
     from ..runs import follow as follow_run
 
-    run = _find(name, folder)
+    run = find_run(name, folder)
     width = max((len(task) for task in run.log_paths()), default=0)
     if not follow:
         for each, text in run.logs(task, lines=lines).items():
@@ -113,34 +109,12 @@ def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: i
 @_FOLDER
 def stop(name: str | None, folder: str) -> int:
     """End a run and all its processes."""
-    run = _find(name, folder)
+    from ..run_list import find_run
+
+    run = find_run(name, folder)
     state = run.stop()["state"]
     click.echo(f"{run.name}: {state}")
     return EXIT_WORKER_FAILED if state in ("starting", "running") else EXIT_DONE
-
-
-def _find(name: str | None, folder: str) -> Run:
-    from ..runs import Run, runs_in
-
-    if name and Path(name, "run.json").exists():
-        return Run(name)
-    runs = runs_in(folder)
-    found = [run for run in runs if name is None or name == run.name]
-    found = found or [run for run in runs if name and name in run.name]
-    if not found or (name is not None and len(found) > 1):
-        raise TfmusterError(
-            "A run must be named by its name, a part of it that no other has, or its path.",
-            found=f"{len(found)} runs in {folder} fit {name!r}" if name else f"no runs in {folder}",
-            fix="`tfmuster runs list` shows them.",
-        )
-    return found[-1]
-
-
-def _last_epoch(run: Run) -> str:
-    history = run.history()
-    values = "  ".join(f"{metric} {column[-1]:.4g}" for metric, column in history.items())
-    epochs = max((len(column) for column in history.values()), default=0)
-    return f"epoch {epochs}  {values}" if epochs else ""
 
 
 def _task_line(entry: dict[str, Any]) -> str:

@@ -6,13 +6,18 @@ there is no terminal, the lines are all that is written, without an escape code.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import os
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from ..reporting import NO_METRICS, read_metrics
 from .output import visible
 
 if TYPE_CHECKING:
@@ -72,8 +77,98 @@ class LiveTable(Plain):
         self._next = float("inf")
 
 
-def display(show: str) -> Plain:
+class Foreign(Plain):
+    """Hands everything to functions of the session that launches, such as R's: its console is no terminal.
+
+    Parameters
+    ----------
+    say : callable
+        Gets one line, without its end.
+    glance : callable
+        Gets what :func:`glance` tells, twice a second, and None in the end.
+    run_path : path
+        The run directory.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], object],
+        glance: Callable[[Mapping[str, Any] | None], object],
+        run_path: Path,
+    ) -> None:
+        self._say, self._glance, self._run_path = say, glance, run_path
+        self._next = 0.0
+
+    def line(self, text: str) -> None:
+        """Hand one line over."""
+        self._say(text)
+
+    def look(self, rows: Callable[[], Sequence[Row]]) -> None:
+        """Tell how far the job is, if it is time."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _EVERY_SECONDS
+            self._glance(glance(rows(), self._run_path))
+
+    def close(self) -> None:
+        """Tell the last epochs, and that there is no more."""
+        self._glance(glance([], self._run_path))
+        self._glance(None)
+
+
+def glance(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
+    """How far a job is, for a progress bar.
+
+    Returns
+    -------
+    dict
+        ``text``, in words; ``epoch``, ``step`` and ``steps``, numbers or None; ``epochs``, a line for each
+        finished epoch that no worker has shown itself.
+    """
+    words = [visible(state) for _, _, state in rows]
+    waiting = [text for text in words if text.startswith("waiting")]
+    training = [text for text in words if text.startswith("training")]
+    text = (waiting or training or words or [""])[0]
+    place = _PLACE.search(text)
+    return {
+        "text": text,
+        "epoch": int(place["epoch"]) if place else None,
+        "step": int(place["step"]) if place else None,
+        "steps": int(place["steps"]) if place and place["steps"] else None,
+        "epochs": [_epoch_line(values) for values in read_metrics(run_path) if not values.get("shown")],
+    }
+
+
+def _epoch_line(values: Mapping[str, Any]) -> str:
+    figures = [
+        f"{name} {value:.4f}"
+        for name, value in values.items()
+        if name not in (*NO_METRICS, "images_per_second")
+    ]
+    speed = values.get("images_per_second")
+    return "  ".join([f"epoch {values['epoch']}", *figures, *([f"{speed:,.0f} images/s"] if speed else [])])
+
+
+_PLACE = re.compile(r"epoch (?P<epoch>\d+)(?:/\d+)?  step (?P<step>\d+)(?:/(?P<steps>\d+))?")
+_foreign: contextvars.ContextVar[tuple[Any, Any] | None] = contextvars.ContextVar("foreign", default=None)
+
+
+@contextlib.contextmanager
+def shown_by(
+    say: Callable[[str], object], glance: Callable[[Mapping[str, Any] | None], object]
+) -> Iterator[None]:
+    """While the block lasts, jobs are shown by these functions; see :class:`Foreign`."""
+    token = _foreign.set((say, glance))
+    try:
+        yield
+    finally:
+        _foreign.reset(token)
+
+
+def display(show: str, run_path: Path) -> Plain:
     """The display for `show`: ``"all"``, ``"chief"`` or ``"nothing"``."""
+    functions = _foreign.get()
+    if functions is not None:
+        return Foreign(*functions, run_path) if show != "nothing" else Plain()
     capable = sys.stdout.isatty() and (os.environ.get("TERM") or "dumb") not in ("dumb", "unknown")
     return LiveTable() if show != "nothing" and capable else Plain()
 

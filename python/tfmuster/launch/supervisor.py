@@ -172,7 +172,7 @@ class Supervisor:
         self._run = run
         self._placements = placements
         self._show = show
-        self._display = display(show)
+        self._display = display(show, run.path)
         self._another_after = another_after
         self._interrupted = False
         self._width = max(len(placement.task) for placement in placements)
