@@ -76,20 +76,21 @@ class Run:
 
     def info(self) -> dict[str, Any]:
         """What was started: command, cluster, host, versions, git state."""
-        return _read(self.path / "run.json")
+        return read_json(self.path / "run.json")
 
     def status(self) -> dict[str, Any]:
-        """``state`` of the run and ``tasks``, each with its own ``state``, ``pid`` and ``exit_code``.
+        """``state`` of the run and ``tasks``, each with its own ``state``, ``host``, ``pid``, ``exit_code``.
 
-        A running task that says what it is ``doing`` has that too, in words.
+        ``pid`` is the process on that host, None until the host has told it. A running task that says what it
+        is ``doing`` has that too, in words.
 
         The states of a run are starting, running, restarting, done, failed, interrupted, and lost: the
         launcher is gone and has left no word. ``restarts`` counts how often all tasks were started again.
         """
-        status = {"state": "starting", "restarts": 0, "tasks": {}, **_read(self.path / "status.json")}
+        status = {"state": "starting", "restarts": 0, "tasks": {}, **read_json(self.path / "status.json")}
         if status["state"] in UNFINISHED and _launcher(self.info()) is None:
             # It may have ended between the two looks.
-            status.update(_read(self.path / "status.json"))
+            status.update(read_json(self.path / "status.json"))
             if status["state"] in UNFINISHED:
                 status["state"] = "lost"
         if status["state"] == "running":
@@ -102,7 +103,7 @@ class Run:
 
     def error(self) -> dict[str, Any] | None:
         """The first failure, or None."""
-        return _read(self.path / "error.json") or None
+        return read_json(self.path / "error.json") or None
 
     def log_paths(self) -> dict[str, Path]:
         """The log of each task, by the task's name, such as ``worker 0``."""
@@ -184,7 +185,7 @@ class Run:
 
     def set_status(self, **changes: Any) -> None:
         """Change entries of ``status.json``. Only the run's launcher does."""
-        status = {**_read(self.path / "status.json"), **changes, "updated": utc_now()}
+        status = {**read_json(self.path / "status.json"), **changes, "updated": utc_now()}
         write_json(self.path / "status.json", status)
 
 
@@ -278,6 +279,15 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     part.replace(path)
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """The object of a JSON file; empty if there is none, or none that can be read."""
+    try:
+        value = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def follow(run: Run, task: str | None = None) -> Iterator[tuple[str, bytes]]:
     """The output of all tasks, or of one, with the task's name, as it comes, until the run has ended."""
     offsets: dict[str, int] = {}
@@ -308,14 +318,6 @@ def _launcher(info: Mapping[str, Any]) -> Any:
         if abs(process.create_time() - info["pid_started"]) < 1 and process.status() != psutil.STATUS_ZOMBIE:
             return process
     return None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        value = orjson.loads(path.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _text(path: Path) -> str:

@@ -2,4 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
+from hosts import Network, built
 from rendezvous_job import job  # noqa: F401
+
+
+@pytest.fixture(scope="session")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    with built(tmp_path_factory.mktemp("hosts")) as network:
+        yield network
+
+
+@pytest.fixture
+def network(machines: Network) -> Iterator[Network]:
+    machines.mend()
+    yield machines
+    machines.end_launchers()
+    machines.nothing_left(seconds=5)

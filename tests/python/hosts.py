@@ -14,14 +14,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs import PROGRAMS
 from launching import TFMUSTER, environment
 
 SSHD = "/usr/sbin/sshd"
 NETWORK = "10.78.0"
+#: All machines, as -H takes them.
+ALL = "node1,node2,node3,node4"
+#: A script that tells where it runs, and as what.
+ECHO = """
+import json, os, sys
+print(json.dumps([os.uname().nodename, os.getcwd(), sys.argv, json.loads(os.environ["TF_CONFIG"])]))
+"""
 
 
 def why_not() -> str | None:
@@ -284,3 +292,24 @@ def built(folder: Path) -> Iterator[Network]:
         yield network
     finally:
         network.remove()
+
+
+def put(network: Network, name: str, text: str, on: Iterable[str] = tuple(ALL.split(","))) -> None:
+    """Give machines a script."""
+    for machine in on:
+        (network.in_work(machine) / name).write_text(text)
+
+
+def put_meet(network: Network) -> None:
+    """Give all machines the script that meets the others, and then may wait."""
+    put(network, "meet.py", (PROGRAMS / "meet.py").read_text())
+
+
+def lines_of(done: subprocess.CompletedProcess[str], task: str) -> list[str]:
+    """What a task has written."""
+    return [line.partition(" | ")[2] for line in done.stdout.splitlines() if line.startswith(f"{task} ")]
+
+
+def summary(done: subprocess.CompletedProcess[str]) -> str:
+    """What is said last and alone, without the path of the log."""
+    return re.sub(r"Its whole output: .*/logs/", "Its whole output: LOGS/", done.stderr.split("\n\n", 1)[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from launching import (
     write,
 )
 from tfmuster.errors import LaunchError, TfmusterError, WorkerError
-from tfmuster.launch import launch, supervisor
+from tfmuster.launch import launch, worker
 from tfmuster.launch.failure import Failure
 from tfmuster.runs import Run
 
@@ -138,20 +139,45 @@ def test_ctrl_c_never_restarts(tmp_path: Path) -> None:
     assert Run(only_run(tmp_path)).status()["restarts"] == 0
 
 
-def test_a_frozen_worker_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "FROZEN_SECONDS", 2.0)
-    monkeypatch.setattr(supervisor, "_SUSPECT_SECONDS", 1.0)
+@pytest.mark.parametrize("wrapper", [(), ("sh", "-c", 'sleep 99 & "$@"; true', "sh", sys.executable)])
+def test_a_frozen_worker_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrapper: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(worker, "FROZEN_SECONDS", 2.0)
+    monkeypatch.setattr(worker, "_SUSPECT_SECONDS", 1.0)
     write(
         tmp_path,
         "train.py",
         TASK,
-        "if index and not attempt: os.kill(os.getpid(), signal.SIGSTOP)",
-        "time.sleep(99 if not attempt else 0)",
+        "if index: print(os.getpid(), flush=True); os.kill(os.getpid(), signal.SIGSTOP)",
+        "time.sleep(99)",
     )
     with pytest.raises(WorkerError) as failed:
-        launch("train.py", workers=2, quiet=True, run_dir="r")
-    assert str(failed.value).startswith(f"worker 1 on {HOST} is frozen (stopped by a signal).\n")
-    assert Run("r").error()["task"] == "worker 1"
+        launch(*wrapper, "train.py", workers=2, quiet=True, run_dir="r")
+    run = Run("r")
+    pid = run.logs("worker 1")["worker 1"].strip()
+    assert str(failed.value) == (
+        f"worker 1 on {HOST} is frozen (process {pid} is stopped by a signal).\n"
+        f"  found: Its last lines:\n  {pid}\n\nIts whole output: {run.path}/logs/worker-1.log"
+    )
+    assert run.error()["task"] == "worker 1"
+
+
+def test_a_worker_that_goes_on_in_time_is_not_frozen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "FROZEN_SECONDS", 3.0)
+    write(
+        tmp_path,
+        "train.py",
+        TASK,
+        "import subprocess",
+        "for _ in range(2):",
+        "    subprocess.Popen(['sh', '-c', f'sleep 2; kill -CONT {os.getpid()}'])",
+        "    os.kill(os.getpid(), signal.SIGSTOP)",
+        "    time.sleep(1.5)",
+    )
+    assert launch("train.py", workers=1, quiet=True).status()["state"] == "done"
 
 
 def test_from_python_and_detached(tmp_path: Path) -> None:
@@ -207,8 +233,8 @@ def test_bitwise_equal(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         run = Run(only_run(folder))
         assert run.status()["restarts"] == len(ends)
-        for worker in range(2):
-            with np.load(folder / f"final-{worker}.npz") as file:
+        for index in range(2):
+            with np.load(folder / f"final-{index}.npz") as file:
                 finals.append(dict(file))
         history = run.history()
         history.pop("images_per_second")

@@ -1,26 +1,22 @@
-"""Workers on other machines: four real ones, each with an ssh server, and what may go wrong with them."""
+"""Workers on other machines: four real ones, each with an ssh server."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from hosts import NETWORK, Network, built, why_not
-from launching import only_run, read_json, wait_until
-from tfmuster import __version__
+from hosts import ALL, ECHO, Network, lines_of, put, summary, why_not
+from launching import TFMUSTER, only_run, read_json, wait_until
+from tfmuster.runs import Run
 
-PROGRAMS = Path(__file__).parent / "programs"
-ALL = "node1,node2,node3,node4"
 REASON = why_not()
 
 pytestmark = [
@@ -28,44 +24,6 @@ pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
 ]
-
-ECHO = """
-import json, os, sys
-print(json.dumps([os.uname().nodename, os.getcwd(), sys.argv, json.loads(os.environ["TF_CONFIG"])]))
-"""
-
-
-@pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    with built(tmp_path_factory.mktemp("hosts")) as network:
-        yield network
-
-
-@pytest.fixture
-def network(machines: Network) -> Iterator[Network]:
-    machines.mend()
-    yield machines
-    machines.end_launchers()
-    machines.nothing_left(seconds=5)
-
-
-def put(network: Network, name: str, text: str, on: Iterable[str] = ALL.split(",")) -> None:
-    """Give machines a script."""
-    for machine in on:
-        (network.in_work(machine) / name).write_text(text)
-
-
-def put_meet(network: Network) -> None:
-    put(network, "meet.py", (PROGRAMS / "meet.py").read_text())
-
-
-def lines_of(done: subprocess.CompletedProcess[str], task: str) -> list[str]:
-    return [line.partition(" | ")[2] for line in done.stdout.splitlines() if line.startswith(f"{task} ")]
-
-
-def summary(done: subprocess.CompletedProcess[str]) -> str:
-    """What is said last and alone, without the path of the log."""
-    return re.sub(r"Its whole output: .*/logs/", "Its whole output: LOGS/", done.stderr.split("\n\n", 1)[1])
 
 
 class TestFourHosts:
@@ -196,6 +154,22 @@ class TestFourHosts:
         assert done.returncode == 1
         assert summary(done).startswith(f"worker 1 on node2 {how}\n\nIts last lines:\n  last words\n")
 
+    def test_a_run_shows_each_worker_s_host_and_its_process_there(self, network: Network) -> None:
+        put(network, "t.py", "import os, time; print(os.getpid(), flush=True); time.sleep(99)")
+        process = network.start("-H", "node1,node2", "t.py")
+        logs = network.work / "runs"
+        wait_until(lambda: sum(bool(log.read_text()) for log in logs.glob("*/logs/*.log")) == 2)
+        run = Run(only_run(network.work))
+        pids = [run.logs()[f"worker {index}"].strip() for index in range(2)]
+        wait_until(lambda: all(entry["pid"] for entry in run.status()["tasks"].values()), 5)
+        shown = [f"worker {i}:      running on node{i + 1}, process {pids[i]}" for i in range(2)]
+        said = network.run_here(*TFMUSTER, "runs", "show").splitlines()
+        assert [line for line in said if line.startswith("worker ")] == shown
+        os.kill(process.pid, signal.SIGINT)
+        process.wait(10)
+        said = network.run_here(*TFMUSTER, "runs", "show").splitlines()
+        assert f"worker 1:      ended on node2, process {pids[1]}, exit code" in "\n".join(said)
+
     @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 130), ("SIGKILL", -9)])
     def test_nothing_runs_on_after_the_launcher(self, network: Network, name: str, code: int) -> None:
         deaf = (
@@ -285,200 +259,3 @@ class TestFourHosts:
         assert [
             line["epoch"] for line in map(json.loads, (only_run(network.work) / "metrics.jsonl").open())
         ] == [1, 2]
-
-
-class TestFaults:
-    """One thing is wrong; the text is compared whole."""
-
-    def refused(self, network: Network, *arguments: object, seconds: float = 15, **env: str) -> str:
-        begun = time.monotonic()
-        done = network.launch(*arguments, **env)
-        assert time.monotonic() - begun < seconds
-        network.nothing_left(2)
-        assert done.returncode == 2, done.stdout + done.stderr
-        assert not (network.work / "runs").exists()
-        return done.stderr
-
-    def test_a_host_that_is_not_up(self, network: Network) -> None:
-        put(network, "t.py", ECHO)
-        assert self.refused(network, "-H", "node1,node9", "t.py") == (
-            "Error: 1 of the 2 hosts can't take part.\n"
-            "  found: node9: it does not answer "
-            f"(ssh: connect to host {NETWORK}.9 port 22: No route to host)\n"
-            "  to do: node9: check that it is up, and that the network and its firewall let ssh through\n"
-        )
-
-    def test_a_host_whose_firewall_swallows_ssh(self, network: Network) -> None:
-        network.cut("node2")
-        put(network, "t.py", ECHO)
-        error = self.refused(network, "-H", "node1,node2", "t.py", TFMUSTER_START_TIMEOUT="4")
-        assert "found: node2: it does not answer (" in error
-
-    def test_a_host_key_that_is_not_known(self, network: Network) -> None:
-        put(network, "t.py", ECHO)
-        network.config.write_text(network.ssh_config(node3="UserKnownHostsFile /dev/null"))
-        assert self.refused(network, "-H", "node1,node3", "t.py") == (
-            "Error: 1 of the 2 hosts can't take part.\n"
-            "  found: node3: its host key is not known here (Host key verification failed.)\n"
-            "  to do: node3: log in once by hand, `ssh node3`, compare the key, and accept it\n"
-        )
-
-    def test_a_host_that_does_not_let_us_in(self, network: Network) -> None:
-        put(network, "t.py", ECHO)
-        network.config.write_text(
-            network.ssh_config(node3="IdentityFile /dev/null\n  PreferredAuthentications none")
-        )
-        assert self.refused(network, "-H", "node1,node3", "t.py") == (
-            "Error: 1 of the 2 hosts can't take part.\n"
-            "  found: node3: it does not let this user in without a password "
-            f"(root@{NETWORK}.3: Permission denied (publickey,keyboard-interactive).)\n"
-            "  to do: node3: `ssh-copy-id node3`, or ssh-add the key; "
-            "`ssh -o BatchMode=yes node3` must work\n"
-        )
-
-    def test_another_tensorflow(self, network: Network) -> None:
-        put(network, "t.py", ECHO)
-        planted = network.in_work("node2").parent / "site"
-        (planted / "tensorflow-2.19.0.dist-info").mkdir(parents=True, exist_ok=True)
-        (planted / "tensorflow-2.19.0.dist-info/METADATA").write_text(
-            "Metadata-Version: 2.1\nName: tensorflow\nVersion: 2.19.0\n"
-        )
-        network.config.write_text(network.ssh_config(node2=f"SetEnv PYTHONPATH={planted}"))
-        from importlib.metadata import version
-
-        assert self.refused(network, "-H", ALL, "t.py") == (
-            "Error: 1 of the 4 hosts can't take part.\n"
-            f"  found: node2: TensorFlow 2.19.0, the others TensorFlow {version('tensorflow')}\n"
-            "  to do: node2: install the same TensorFlow on every host\n"
-        )
-
-    def test_a_script_that_one_host_lacks(self, network: Network) -> None:
-        put(network, "t.py", ECHO, on=["node1", "node2", "node4"])
-        assert self.refused(network, "-H", ALL, "t.py") == (
-            "Error: 1 of the 4 hosts can't take part.\n"
-            f"  found: node3: no file t.py in {network.work}\n"
-            "  to do: node3: put the script there at the same path, or send it with --copy\n"
-        )
-
-    def test_all_that_is_wrong_is_said_at_once(self, network: Network) -> None:
-        put(network, "t.py", ECHO, on=["node1"])
-        network.config.write_text(network.ssh_config(node2="UserKnownHostsFile /dev/null"))
-        assert self.refused(network, "-H", "node1,node2,node3,node4,node9", "t.py") == (
-            "Error: 4 of the 5 hosts can't take part.\n"
-            "  found: node2: its host key is not known here (Host key verification failed.)\n"
-            f"         node3, node4: no file t.py in {network.work}\n"
-            "         node9: it does not answer "
-            f"(ssh: connect to host {NETWORK}.9 port 22: No route to host)\n"
-            "  to do: node2: log in once by hand, `ssh node2`, compare the key, and accept it\n"
-            "         node3, node4: put the script there at the same path, or send it with --copy\n"
-            "         node9: check that it is up, and that the network and its firewall let ssh through\n"
-        )
-
-    def test_no_tfmuster_there(self, network: Network) -> None:
-        put(network, "t.py", ECHO)
-        python = network.folder / "a python"
-        python.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'tfmuster'\" >&2; exit 1\n")
-        python.chmod(0o755)
-        assert self.refused(network, "-H", "node1,node2", "--remote-python", python, "t.py") == (
-            "Error: All 2 hosts can't take part.\n"
-            "  found: node1, node2: tfmuster is not installed in that Python "
-            "(ModuleNotFoundError: No module named 'tfmuster')\n"
-            f"  to do: node1, node2: install tfmuster {__version__} there, "
-            "or name another Python with --remote-python\n"
-        )
-
-    @pytest.mark.parametrize(
-        "python", ["/no/py thon", "/no/$(touch pwned)", "no; touch pwned", "`touch pwned`"]
-    )
-    def test_no_such_python(self, network: Network, python: str) -> None:
-        put(network, "t.py", ECHO)
-        error = self.refused(network, "-H", "node1", "--remote-python", python, "t.py")
-        assert error.startswith("Error: The host can't take part.\n  found: node1: there is no such Python (")
-        assert error.endswith(
-            "  to do: node1: name the one that tfmuster is installed in with --remote-python\n"
-        )
-
-    def test_a_name_that_the_others_do_not_know(self, network: Network) -> None:
-        put(network, "t.py", ECHO)
-        network.config.write_text(f"Host gpu-a\n  HostName {NETWORK}.3\n{network.ssh_config()}")
-        done = network.launch("-H", "node1,gpu-a", "t.py")
-        assert done.returncode == 0, done.stderr
-        assert json.loads(lines_of(done, "worker 0")[0])[3]["cluster"]["worker"][1].startswith(
-            f"{NETWORK}.3:"
-        )
-
-    def test_a_clock_that_is_wrong(self, network: Network) -> None:
-        planted = network.machines["node2"].folder / "clock"
-        planted.mkdir()
-        (planted / "sitecustomize.py").write_text(
-            "import time\ntrue = time.time\ntime.time = lambda: true() - 5400\n"
-        )
-        network.config.write_text(network.ssh_config(node2=f"SetEnv PYTHONPATH={planted}"))
-        put(
-            network,
-            "t.py",
-            "import os, signal, time\n"
-            "from tfmuster.rendezvous import muster\n"
-            "from tfmuster.tf_config import current_task\n"
-            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-            "muster(current_task())\n"
-            "time.sleep(0.8 if os.uname().nodename == 'node2' else 0)\n"
-            "raise ValueError('on ' + os.uname().nodename)\n",
-        )
-        done = network.launch("-H", "node1,node2", "t.py")
-        assert done.returncode == 1
-        assert (
-            "tfmuster: the clock of node2 is 1.5 h behind; the times in its log are by that clock.\n"
-            in done.stderr
-        )
-        assert summary(done).startswith("worker 0 on node1 failed with exit code 1: ValueError: on node1\n")
-
-    def test_a_firewall_that_lets_one_way_through(self, network: Network) -> None:
-        put_meet(network)
-        network.firewall("node3", against="node2")
-        begun = time.monotonic()
-        done = network.launch("-H", ALL, "meet.py", 5, 99)
-        assert time.monotonic() - begun < 15
-        network.nothing_left(2)
-        assert done.returncode == 3
-        port = read_json(only_run(network.work) / "run.json")["cluster"]["worker"][2].split(":")[1]
-        assert re.sub(r"^worker (\d) on node\d", "worker N on nodeN", summary(done)).splitlines()[:3] == [
-            "worker N on nodeN failed with exit code 1: The 4 tasks of the cluster can't work together.",
-            f"  found: worker 1 can't reach worker 2 at node3:{port}: "
-            "no answer (a firewall, or the machine is down)",
-            f"  to do: open port {port} of node3 for worker 1 (firewall, security group, route), "
-            "and check that the name resolves there",
-        ]
-
-    def test_a_host_that_is_cut_off(self, network: Network) -> None:
-        put_meet(network)
-        process = network.start("-H", ALL, "meet.py", 10, 99)
-        logs = network.work / "runs"
-        wait_until(lambda: sum("met" in log.read_text() for log in logs.glob("*/logs/*.log")) == 4)
-        self.cut_off_is_named(network, process)
-
-    @pytest.mark.slow
-    def test_a_host_that_is_cut_off_from_training(self, network: Network) -> None:
-        options = ["--dataset", "synthetic", "--epochs", 2000, "--steps-per-epoch", 5]
-        process = network.start("-H", ALL, "--", "tfmuster", "train", "mnist", *options)
-        logs = network.work / "runs"
-        wait_until(
-            lambda: any(re.search("epoch +2/", log.read_text()) for log in logs.glob("*/logs/*.log")), 80
-        )
-        self.cut_off_is_named(network, process)
-
-    def cut_off_is_named(self, network: Network, process: subprocess.Popen[str]) -> None:
-        begun = time.monotonic()
-        network.cut("node3")
-        out, err = process.communicate(timeout=30)
-        # 10 s until the cause is named, then the others may be deaf.
-        assert time.monotonic() - begun < 14
-        done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
-        network.nothing_left(10, but_logins_of="node3")
-        network.drop_logins("node3")
-        assert done.returncode == 1
-        assert re.match(
-            r"worker 2 on node3 failed with exit code 1: "
-            r"the connection to node3 was lost: nothing heard for \d+ s\n",
-            summary(done),
-        ), err

@@ -5,7 +5,8 @@ Started by :mod:`.ssh`, spoken to by :mod:`.stand_in`, over its own input and ou
 1. ``ask`` comes: what is to run, and where. The answer is ``hello``: versions, the clock, a port that is kept
    free, which names of the hosts are known here, and why the program can't run, if so.
 2. ``job`` comes: the environment with TF_CONFIG and the job's token. The worker starts, in a session apart.
-3. Its output, the files in its run directory, the note of an uncaught exception and its exit code go back.
+3. Its process, its output, the files in its run directory, the note of an uncaught exception and its exit
+   code go back, and that it is stopped by a signal.
 
 When the input ends or nothing has come for `SILENT_SECONDS`, the worker and all its descendants are ended.
 """
@@ -57,7 +58,7 @@ from .gpus import share_out
 from .guard import dismiss_guard, start_guard
 from .interpreter import for_worker
 from .local import held_ports, resolve_command
-from .processes import JOB_VARIABLE, end_job
+from .processes import JOB_VARIABLE, end_job, stopped_trees
 
 #: Less than a launcher's own patience with its processes, so that all is ended when it has ended.
 _GRACE_SECONDS = 1.4
@@ -86,6 +87,8 @@ class Agent:
         self._finished = threading.Event()
         self._sent: dict[str, tuple[int, int]] = {}
         self._gpus: dict[str, str] = {}
+        #: Of the worker, the process that is stopped by a signal, and since when: as it was told.
+        self._process: tuple[int, int | None, float | None] = (0, None, None)
 
     def run(self) -> None:
         """Serve one worker from its launcher's question to its end; does not return."""
@@ -179,6 +182,7 @@ class Agent:
                 if time.monotonic() > beat + BEAT_SECONDS:
                     beat = time.monotonic()
                     self._write(message("beat"))
+                    self._send_process(process.pid)
                     noted = noted or self._send_note(note, process.pid)
                     if not shared:
                         self._send_files(run_dir, most=_SMALL)
@@ -224,6 +228,14 @@ class Agent:
     def _pass(self, selector: selectors.BaseSelector, seconds: float) -> None:
         """Pass the time with `_forward`."""
         self._forward(selector, seconds)
+
+    def _send_process(self, pid: int) -> None:
+        """Tell which process the worker is, and since when which one of its tree is stopped by a signal."""
+        stopped = stopped_trees({pid}).get(pid)
+        since = None if stopped is None else self._process[2] or time.time()
+        if self._process != (pid, stopped, since):
+            self._process = (pid, stopped, since)
+            self._write(message("process", pid=pid, stopped=stopped, stopped_at=since))
 
     def _send_note(self, path: Path, pid: int | None) -> bool:
         """Send the note of an uncaught exception, if it is that of process `pid` or of any for None."""

@@ -10,7 +10,7 @@ import signal
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from ..errors import EXIT_USAGE, WorkerError
 #: How many of a failed worker's last lines are shown.
 LAST_LINES = 20
 
-#: The error of a process that does not end and does not go on.
-FROZEN = "is frozen (stopped by a signal)"
+#: The error of a worker that does not end and does not go on.
+FROZEN = "is frozen ({} is stopped by a signal)"
 _TRACEBACK = "Traceback (most recent call last):"
 #: What TensorFlow raises where a peer is gone.
 _PEER_IS_GONE = re.compile(r"tensorflow\.[\w.]+\.(Unavailable|Aborted|Cancelled|DeadlineExceeded)Error: ")
@@ -78,10 +78,8 @@ class Failure:
     ) -> Failure:
         """A failure, from an exit code as `subprocess` gives it and the note that `sitecustomize` left.
 
-        Without an exit code, of a process that is frozen.
+        Without an exit code, of a process that is frozen; the note says so.
         """
-        if code is None:
-            note = {"error": FROZEN}
         return cls(
             time=note.get("time", time),
             task=task,
@@ -157,6 +155,14 @@ class Failure:
         """JSON-ready, as in ``error.json``; the time in ISO 8601, UTC."""
         when = datetime.fromtimestamp(self.time, timezone.utc).isoformat(timespec="milliseconds")
         return {**asdict(self), "time": when}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Failure:
+        """What :meth:`to_dict` was made of."""
+        when = datetime.fromisoformat(values["time"]).timestamp()
+        names = (field.name for field in fields(cls))
+        known = {name: values[name] for name in names if name in values}
+        return cls(**{**known, "time": when, "last_lines": tuple(values["last_lines"])})
 
     def to_error(self) -> WorkerError:
         """The exception to raise for it."""

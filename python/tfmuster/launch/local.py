@@ -27,7 +27,8 @@ from .gpus import share_out
 from .interpreter import for_worker, python_executable, with_package
 from .processes import JOB_VARIABLE
 from .restarting import Attempt, with_restarts
-from .supervisor import Placement, Supervisor
+from .supervisor import Supervisor
+from .worker import Placement
 
 HOST = "127.0.0.1"
 _DETACH_SECONDS = 30.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import psutil
 
@@ -52,12 +52,26 @@ def end_job(job: str, *, grace: float = GRACE_SECONDS, wait: Callable[[float], N
         wait(pause)
 
 
-def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped by a signal such as SIGSTOP; one under a debugger is not."""
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
-    except psutil.Error:
-        return False
+def stopped_trees(roots: Collection[int]) -> dict[int, int]:
+    """Those of `roots` that a signal such as SIGSTOP has stopped, or a descendant of theirs, and which.
+
+    The worker may be the child of a shell. A process under a debugger does not count.
+    """
+    parents: dict[int, int] = {}
+    stopped = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error), process.oneshot():
+            parents[process.pid] = process.ppid()
+            if process.status() == psutil.STATUS_STOPPED:
+                stopped.append(process.pid)
+    found: dict[int, int] = {}
+    for pid in stopped:
+        ancestor = pid
+        while ancestor not in roots and ancestor in parents:
+            ancestor = parents[ancestor]
+        if ancestor in roots:
+            found.setdefault(ancestor, pid)
+    return found
 
 
 def _alive(process: psutil.Process) -> bool:

@@ -90,10 +90,10 @@ def with_restarts(
 
 
 def _prepare(run: Run, line: str) -> None:
-    """Part the logs, and remove the notes of exceptions, which are the next attempt's."""
+    """Part the logs, and remove what was noted of processes and exceptions: the next attempt has others."""
     for path in run.log_paths().values():
         _append_line(path, f"---- {line} ----")
-    for path in (run.path / "logs").glob("*.error.json"):
+    for path in (run.path / "logs").glob("*.json"):
         path.unlink(missing_ok=True)
 
 

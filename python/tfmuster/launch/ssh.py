@@ -35,7 +35,8 @@ from .local import LocalJob, report
 from .processes import JOB_VARIABLE, end_job
 from .restarting import Attempt, with_restarts
 from .ssh_options import SshOptions
-from .supervisor import Placement, Supervisor
+from .supervisor import Supervisor
+from .worker import Placement
 
 #: Names of variables that go along to the hosts; all others are the hosts' own.
 PASSED = ("TFMUSTER_", "TF_", "KERAS_", "XLA_", "NCCL_", "GRPC_")

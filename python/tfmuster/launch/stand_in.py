@@ -31,6 +31,7 @@ from typing import Any
 
 import orjson
 
+from ..runs import write_json
 from .frames import (
     BEAT_SECONDS,
     FILE,
@@ -45,6 +46,7 @@ from .frames import (
     read_message,
 )
 from .ssh_faults import fault
+from .worker import remote_path
 
 _LOOK_SECONDS = 0.2
 #: Silence that counts as a lost connection when the job is being ended anyway, seconds: a peer of a host that
@@ -211,6 +213,12 @@ class StandIn:
             elif said["type"] == "note":
                 note = said["note"]
                 self._note({**note, "time": float(note["time"]) - self._ahead})
+            elif said["type"] == "process":
+                since = said["stopped_at"] and float(said["stopped_at"]) - self._ahead
+                write_json(
+                    remote_path(self._note_path),
+                    {"pid": int(said["pid"]), "stopped": said["stopped"], "stopped_at": since},
+                )
             elif said["type"] == "file":
                 self._keep(PurePosixPath(said["path"]))
 
@@ -239,9 +247,7 @@ class StandIn:
         return 1
 
     def _note(self, note: dict[str, Any]) -> None:
-        part = self._note_path.with_suffix(".part")
-        part.write_bytes(orjson.dumps({**note, "pid": os.getpid()}))
-        part.replace(self._note_path)
+        write_json(self._note_path, {**note, "pid": os.getpid()})
 
     def _ask_to_end(self, *_: object) -> None:
         self._ending = True

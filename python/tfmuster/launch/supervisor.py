@@ -10,136 +10,24 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import socket
 import subprocess
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
-
-import orjson
+from typing import Any
 
 from ..errors import LaunchError
 from ..progress import forget_states, read_states
 from ..runs import RESTARTING, Run, write_json
 from .display import Row, display
-from .failure import LAST_LINES, Failure
+from .failure import Failure
 from .guard import dismiss_guard, start_guard
-from .output import Lines, is_chatter
-from .processes import GRACE_SECONDS, end_job, is_stopped
+from .output import is_chatter
+from .processes import GRACE_SECONDS, end_job, stopped_trees
+from .worker import Placement, Worker
 
-#: Tasks that serve the others, and are ended when the others are done.
-SERVING = ("ps", "evaluator")
-#: How long a worker may take to leave Python after an exception that nobody caught, seconds.
-LEAVING_SECONDS = 5.0
-#: How long a worker may be stopped by a signal, seconds.
-FROZEN_SECONDS = 10.0
-#: From when on that explains another worker's failure, seconds: TensorFlow does without it for about six.
-_SUSPECT_SECONDS = 3.0
 _LOOK_SECONDS = 0.1
 _HAVE_GPU = Path("/dev/nvidiactl").exists()
-
-
-@dataclass(frozen=True)
-class Placement:
-    """One process to start: its task, such as ``worker 0``, its argument list, its whole environment.
-
-    Where the process stands in for one of another machine, `host` names that, and `start` gives the process.
-    """
-
-    task: str
-    is_chief: bool
-    command: tuple[str, ...]
-    env: Mapping[str, str]
-    host: str = ""
-    start: Callable[[], subprocess.Popen[bytes]] | None = None
-
-
-@dataclass
-class _Worker:
-    placement: Placement
-    process: subprocess.Popen[bytes]
-    log: IO[bytes]
-    log_path: Path
-    note_path: Path
-    lines: Lines = field(default_factory=Lines)
-    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
-    code: int | None = None
-    ended: float = 0.0
-    #: Since when, and for how long it has been seen stopped by a signal.
-    stopped_at: float = 0.0
-    stopped_for: float = 0.0
-    #: Whether the launcher ended it, so that its exit code says nothing.
-    dismissed: bool = False
-
-    @property
-    def serving(self) -> bool:
-        return self.placement.task.split()[0] in SERVING
-
-    def note(self) -> dict[str, Any]:
-        """What `sitecustomize` wrote about an exception that nobody caught.
-
-        While the worker lives, only the worker's own: a script may well survive the failure of a Python that
-        it started.
-        """
-        try:
-            note = orjson.loads(self.note_path.read_bytes())
-        except (OSError, orjson.JSONDecodeError):
-            return {}
-        if not isinstance(note, dict) or (not self.failed and note.get("pid") != self.process.pid):
-            return {}
-        return note
-
-    @property
-    def failed(self) -> bool:
-        return bool(self.code) and not self.dismissed
-
-    @property
-    def frozen(self) -> bool:
-        return self.stopped_for > FROZEN_SECONDS
-
-    def state(self) -> str:
-        if self.code is None:
-            return "running"
-        return "ended" if self.dismissed else "failed" if self.code else "done"
-
-    def doing(self, said: Mapping[str, str]) -> str:
-        """Its state, as long as it runs in its own words if it has any."""
-        if self.code is not None:
-            return self.state()
-        return said.get(self.placement.task) or ("running" if self.last_lines else "starting")
-
-    def lingers(self) -> bool:
-        """Whether it has failed but does not end: TensorFlow may wait for its peers on the way out."""
-        if self.code is not None or not self.note_path.exists():
-            return False
-        return bool(time.time() - self.note().get("time", float("inf")) > LEAVING_SECONDS)
-
-    def look_whether_stopped(self) -> None:
-        """Note for how long it has been stopped by a signal."""
-        if self.code is not None or not is_stopped(self.process.pid):
-            self.stopped_at = self.stopped_for = 0.0
-        else:
-            self.stopped_at = self.stopped_at or time.time()
-            self.stopped_for = time.time() - self.stopped_at
-
-    def failure(self) -> Failure | None:
-        """Its failure, or None if it has not failed, or not before it was dismissed."""
-        note = self.note()
-        suspect = self.stopped_for > _SUSPECT_SECONDS
-        if not self.failed and not note and not suspect:
-            return None
-        return Failure.of(
-            self.placement.task,
-            host=self.placement.host or socket.gethostname(),
-            code=None if suspect else self.code if self.code and not self.dismissed else 1,
-            time=self.stopped_at if suspect else self.ended,
-            note=note,
-            last_lines=tuple(self.last_lines),
-            log=str(self.log_path),
-        )
 
 
 class Supervisor:
@@ -176,9 +64,10 @@ class Supervisor:
         self._another_after = another_after
         self._interrupted = False
         self._width = max(len(placement.task) for placement in placements)
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
         self._selector = selectors.DefaultSelector()
         self._disk_error: OSError | None = None
+        self._noted: dict[str, Any] = {}
 
     def supervise(self) -> Failure | None:
         """Start everything, watch it, end everything; the first failure, or None.
@@ -210,7 +99,7 @@ class Supervisor:
             dismiss_guard(guard)
         return failure
 
-    def _start(self, placement: Placement) -> _Worker:
+    def _start(self, placement: Placement) -> Worker:
         stem = placement.task.replace(" ", "-")
         log_path = self._run.path / "logs" / f"{stem}.log"
         note_path = Path(placement.env["TFMUSTER_ERROR_FILE"])
@@ -229,21 +118,22 @@ class Supervisor:
                 bufsize=0,
                 start_new_session=True,
             )
-        worker = _Worker(placement, process, log, log_path, note_path)
+        worker = Worker(placement, process, log, log_path, note_path)
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
         return worker
 
     def _watch(self) -> None:
         """Until a worker fails, or all that do not serve others are done."""
-        looked = 0.0
+        next_look = 0.0
         while any(worker.code is None and not worker.serving for worker in self._workers):
             self._pump(_LOOK_SECONDS)
             self._collect()
-            if time.monotonic() > looked + 1:
-                looked = time.monotonic()
-                for worker in self._workers:
-                    worker.look_whether_stopped()
+            if time.monotonic() > next_look:
+                begun = time.monotonic()
+                self._look()
+                # On a machine with many thousand processes a look takes its time.
+                next_look = time.monotonic() + max(1.0, 50 * (time.monotonic() - begun))
             if self._disk_error is not None:
                 raise LaunchError(
                     "The run directory must be writable while the job runs.",
@@ -253,6 +143,14 @@ class Supervisor:
                 )
             if any(worker.failed or worker.lingers() or worker.frozen for worker in self._workers):
                 return
+
+    def _look(self) -> None:
+        """Look which processes are stopped, and what has been told of those on other hosts."""
+        stopped = stopped_trees({worker.process.pid for worker in self._workers if worker.code is None})
+        for worker in self._workers:
+            worker.look(stopped)
+        if self._noted != (tasks := self._tasks()):
+            self._run.set_status(tasks=tasks)
 
     def _collect(self) -> None:
         """Note who has ended."""
@@ -282,24 +180,24 @@ class Supervisor:
                 self._reap(worker, end)
         self._display.look(self._rows)
 
-    def _keep(self, worker: _Worker, data: bytes) -> None:
+    def _keep(self, worker: Worker, data: bytes) -> None:
         try:
             worker.log.write(data)
             worker.log.flush()
         except OSError as error:
             self._disk_error = self._disk_error or error
 
-    def _reap(self, worker: _Worker, end: float) -> None:
+    def _reap(self, worker: Worker, end: float) -> None:
         while worker.process.poll() is None and time.monotonic() < end:
             time.sleep(0.002)
 
-    def _tell(self, worker: _Worker, lines: list[str]) -> None:
+    def _tell(self, worker: Worker, lines: list[str]) -> None:
         if "TF_CPP_MIN_LOG_LEVEL" not in worker.placement.env:
             lines = [line for line in lines if not is_chatter(line, gpu=_HAVE_GPU)]
         worker.last_lines.extend(lines)
         if self._show == "all" or (self._show == "chief" and worker.placement.is_chief):
             for line in lines:
-                self._display.line(f"{worker.placement.task:<{self._width}} | {line}")
+                self._display.line(f"{worker.task:<{self._width}} | {line}")
 
     def _first_failure(self, until: float = float("inf")) -> Failure | None:
         """The failure with the earliest moment, if it is not later than `until`."""
@@ -335,15 +233,9 @@ class Supervisor:
     def _rows(self) -> list[Row]:
         """What the table shows."""
         said = read_states(self._run.path)
-        here = socket.gethostname()
-        return [(w.placement.task, w.placement.host or here, w.doing(said)) for w in self._workers]
+        return [(worker.task, worker.host, worker.doing(said)) for worker in self._workers]
 
     def _tasks(self) -> dict[str, Any]:
-        return {
-            worker.placement.task: {
-                "state": worker.state(),
-                "pid": worker.process.pid,
-                "exit_code": worker.code,
-            }
-            for worker in self._workers
-        }
+        """What the status says of them, which is kept."""
+        self._noted = {worker.task: worker.status() for worker in self._workers}
+        return self._noted
