@@ -15,6 +15,9 @@
 #' @param hosts Other machines and how many tasks each takes, `c("node1:2", "node2:2")`. They are reached by
 #'   this user's `ssh`, without a password, and need R and a Python with this version of tfmuster.
 #' @param copy `TRUE` sends the script to the hosts; else it is there, at the same path.
+#' @param files Files and folders to send along with the script, for example modules and data. They keep their
+#'   place in the working directory, which is a folder of its own for each worker then, and removed
+#'   afterwards.
 #' @param remote_python The Python of the hosts that has tfmuster; the path of this session's unless given.
 #' @param env A named character vector of more environment variables for every process.
 #' @param quiet,only_chief Show nothing but a failure; show the chief's lines only.
@@ -39,14 +42,15 @@
 #' writeLines("cat('I am', tfmuster::current_task()$name)", script)
 #' launch(script, workers = 2, run_dir = tempfile("run"))
 launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator = FALSE, hosts = NULL,
-                   copy = FALSE, remote_python = NULL, env = character(), quiet = FALSE,
+                   copy = FALSE, files = character(), remote_python = NULL, env = character(), quiet = FALSE,
                    only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
                    start_timeout = NULL, gpus_per_worker = NULL, wait = TRUE) {
   arguments <- lapply(unlist(list(...)), as.character)
   run <- rlang::inject(run_python(
     "launch.launch", as_path(script), !!!arguments,
     workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
-    hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy, remote_python = remote_python,
+    hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy, files = lapply(files, as_path),
+    remote_python = remote_python,
     env = utils::modifyList(list(R_LIBS = library_paths()), as.list(env)), quiet = quiet,
     only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat,
     max_restarts = as_whole(max_restarts), start_timeout = start_timeout,

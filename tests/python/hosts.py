@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from jobs import PROGRAMS
 from launching import TFMUSTER, environment
 
@@ -221,6 +223,20 @@ class Network:
             "tcp flags & (syn | ack) == syn drop; } ; }"
         )
         run("ip", "netns", "exec", self.machines[machine].space, "nft", rules)
+
+    def give_little_room(self, machine: str) -> None:
+        """Let the machine have 4 MiB for temporary files, until `give_room`."""
+        self._on(machine, "mount", "-t", "tmpfs", "-o", "size=4m", "none", self.machines[machine].temporary)
+
+    def give_room(self, machine: str) -> None:
+        self._on(machine, "umount", self.machines[machine].temporary)
+
+    def _on(self, machine: str, *command: object) -> None:
+        """Run a command among the machine's own mounts."""
+        server = self.machines[machine].server
+        assert server is not None
+        (first,) = psutil.Process(server.pid).children()
+        run("nsenter", "-t", first.pid, "-m", *command)
 
     def nothing_left(self, seconds: float, but_logins_of: str | None = None) -> None:
         """Within some seconds no machine runs, or keeps, anything of a job.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -83,6 +84,51 @@ class TestFourHosts:
             assert (run / "some" / name / "model.keras").read_bytes() == bytes(300_000)
         assert read_json(run / "status.json")["state"] == "done"
         assert not list(network.in_work("node1").iterdir())
+
+    def test_files_are_sent_to_where_they_are_here(self, network: Network) -> None:
+        names = ['it\'s "$(touch pwned)"\nx', "-x", "data/`touch pwned`/ *", "data/größer", "layers/deep.py"]
+        for name in names:
+            (network.work / name).parent.mkdir(parents=True, exist_ok=True)
+            (network.work / name).write_text(name)
+        (network.work / "big").write_bytes(os.urandom(1 << 20) * 20)
+        (network.work / "tool").write_text("#!/bin/sh\necho the tool runs")
+        (network.work / "tool").chmod(0o755)
+        (network.work / "layers/deep.py").write_text("names = " + repr(names[:4]))
+        script = network.work / "layers/- my $(touch pwned) train.py"
+        script.write_text(
+            "import hashlib, os, subprocess, sys, deep\n"
+            "for name in deep.names: assert open(name).read() == name, name\n"
+            "print(subprocess.check_output(['./tool'], text=True), end='')\n"
+            "print(hashlib.sha256(open('big', 'rb').read()).hexdigest(), sys.argv[1:])\n"
+            "print(os.getcwd(), flush=True)\n"
+        )
+        files = ["--file", names[0], "--file", "-x", "--file=data", "--file", network.work / "layers/deep.py"]
+        files += ["--file", "tool", "--file", "big"]
+        done = network.launch("-H", "node1,node2", *files, "--", f"layers/{script.name}", "$(touch pwned)")
+        assert done.returncode == 0, done.stdout + done.stderr
+        digest = hashlib.sha256((network.work / "big").read_bytes()).hexdigest()
+        for index in range(2):
+            tool, told, directory = lines_of(done, f"worker {index}")
+            assert (tool, told) == ("the tool runs", f"{digest} ['$(touch pwned)']")
+            assert directory.startswith(f"{network.machines[f'node{index + 1}'].temporary}/")
+            assert not list(network.in_work(f"node{index + 1}").iterdir())
+
+    def test_files_for_a_command(self, network: Network) -> None:
+        (network.work / "a b").write_text("text")
+        done = network.launch("-H", "node1", "--file", "a b", "--", "cat", "a b")
+        assert lines_of(done, "worker 0") == ["text"]
+
+    def test_files_that_do_not_fit(self, network: Network) -> None:
+        (network.work / "big").write_bytes(bytes(6 << 20))
+        network.give_little_room("node2")
+        done = network.launch("-H", "node1,node2", "--file", "big", "--", "sleep", 20)
+        network.give_room("node2")
+        assert summary(done) == (
+            "worker 1 on node2 failed with exit code 2: The files that are sent along must fit on the host.\n"
+            f"  found: no space left on device in {network.machines['node2'].temporary} of node2\n"
+            "  to do: Make room, or set TMPDIR there to a place that has some.\n\n"
+            "Its whole output: LOGS/worker-1.log\n"
+        )
 
     def test_a_shared_run_directory_is_used_as_it_is(self, network: Network) -> None:
         put(network, "where.py", "import os; print(os.environ['TFMUSTER_RUN_DIR'])")

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     "--hostfile", type=click.Path(), help="Hosts one a line: HOST slots=N, as for mpirun, or HOST:N."
 )
 @click.option("--copy", is_flag=True, help="Send the script to the hosts; else it is there at the same path.")
+@click.option(
+    "--file",
+    "files",
+    metavar="PATH",
+    multiple=True,
+    help="A file or folder to send with the script; repeatable.",
+)
 @click.option("--remote-python", help="The hosts' Python with tfmuster. Default: the path of this one.")
 @click.option(
     "--ssh-config", envvar="TFMUSTER_SSH_CONFIG", help="ssh's configuration file, not the user's own."
@@ -76,6 +83,7 @@ def command(
     hosts: str | None,
     hostfile: str | None,
     copy: bool,
+    files: tuple[str, ...],
     remote_python: str | None,
     ssh_config: str | None,
     addresses: tuple[str, ...],
@@ -99,6 +107,7 @@ def command(
     tfmuster launch -n 2 train.py --epochs 3
     tfmuster launch -n 4 train.R
     tfmuster launch -H node1:2,node2:2 train.R
+    tfmuster launch -H node1,node2 --file digits.npz --file layers/ train.py
     tfmuster launch -n 2 -- tfmuster train mnist --optimizer adam --steps-per-epoch 0
     """
     from ..launch.hosts import named_hosts, only_this_machine, workers_for
@@ -127,7 +136,7 @@ def command(
     try:
         if not machines or only_this_machine(machines):
             return launch_local(job, show=show)
-        options = SshOptions(machines, copy, remote_python, ssh_config, parse_addresses(addresses))
+        options = SshOptions(machines, copy, remote_python, ssh_config, parse_addresses(addresses), files)
         return launch_ssh(job, options, show=show)
     except KeyboardInterrupt:
         click.echo("tfmuster: interrupted; every worker has been ended.", err=True)

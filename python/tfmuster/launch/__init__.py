@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def launch(
     evaluator: bool = False,
     hosts: str | None = None,
     copy: bool = False,
+    files: Sequence[str | os.PathLike[str]] = (),
     remote_python: str | None = None,
     env: Mapping[str, str] | None = None,
     quiet: bool = False,
@@ -72,6 +73,9 @@ def launch(
         docs/ssh.md.
     copy : bool
         Whether the script is sent to the hosts; else it is there, at the same path.
+    files : sequence of path
+        Files and folders to send along with the script, for example modules and data. They keep their place
+        in the working directory, which is a folder of its own for each worker then, and removed afterwards.
     remote_python : str, optional
         The Python of the hosts that has tfmuster; the path of this one unless given.
     env : mapping, optional
@@ -130,7 +134,11 @@ def launch(
     where = None
     if machines and not only_this_machine(machines):
         where = SshOptions(
-            machines, copy, remote_python, ssh_config=os.environ.get("TFMUSTER_SSH_CONFIG") or None
+            machines,
+            copy,
+            remote_python,
+            ssh_config=os.environ.get("TFMUSTER_SSH_CONFIG") or None,
+            files=tuple(files),
         )
     if not wait:
         return local.start_detached(job, where.as_options() if where else ())

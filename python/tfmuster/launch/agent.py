@@ -14,7 +14,6 @@ When the input ends or nothing has come for `SILENT_SECONDS`, the worker and all
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
 import queue
 import secrets
@@ -29,7 +28,6 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,10 +35,10 @@ from typing import Any
 import orjson
 
 from .. import __version__
-from ..addresses import host_key
 from ..errors import LaunchError, TfmusterError
 from ..rendezvous import installed_versions
 from ..runs import RUN_DIR_VARIABLE, Run
+from .files import Arriving, changed_frames
 from .frames import (
     BEAT_SECONDS,
     FILE,
@@ -58,14 +56,16 @@ from .gpus import share_out
 from .guard import dismiss_guard, start_guard
 from .interpreter import for_worker
 from .local import held_ports, resolve_command
+from .lookup import known_names
 from .processes import JOB_VARIABLE, end_job, stopped_trees
 
 #: Less than a launcher's own patience with its processes, so that all is ended when it has ended.
 _GRACE_SECONDS = 1.4
 _LAST_WORDS_SECONDS = 1.0
-_LOOK_UP_SECONDS = 5.0
 #: Files of the run directory up to this size go back while the worker runs, larger ones when it has ended.
 _SMALL = 65_536
+#: The working directory of a job whose files are sent along, in the agent's own folder.
+_SENT = "work"
 
 
 class Agent:
@@ -87,7 +87,9 @@ class Agent:
         self._finished = threading.Event()
         self._sent: dict[str, tuple[int, int]] = {}
         self._gpus: dict[str, str] = {}
-        #: Of the worker, the process that is stopped by a signal, and since when: as it was told.
+        #: Why a file that was sent could not be kept.
+        self._trouble: OSError | None = None
+        #: The worker's process, what of its tree a signal has stopped, and since when: as it was told.
         self._process: tuple[int, int | None, float | None] = (0, None, None)
 
     def run(self) -> None:
@@ -106,7 +108,7 @@ class Agent:
         with held_ports(1) as (port,):
             command, answer = self._answer(ask)
             self._write(message("hello", port=port, **answer))
-            job = self._messages.get()
+            job = self._next()
             guard = start_guard(self._job)
             try:
                 code = self._work(command, job)
@@ -114,13 +116,21 @@ class Agent:
                 dismiss_guard(guard)
         self._write(message("exit", code=code))
 
+    def _next(self) -> dict[str, Any]:
+        """The launcher's next word; files may come before it, and take their time."""
+        while True:
+            try:
+                return self._messages.get(timeout=BEAT_SECONDS)
+            except queue.Empty:
+                self._write(message("beat"))
+
     def _answer(self, ask: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
         """The command to execute, and the answer to the launcher's question."""
         answer: dict[str, Any] = {
             "tfmuster": __version__,
             "versions": installed_versions(),
             "time": time.time(),
-            "names": _known_names(ask["names"], ask["host"]),
+            "names": known_names(ask["names"], ask["host"]),
             "problem": None,
         }
         try:
@@ -131,13 +141,16 @@ class Agent:
     def _prepare(self, ask: dict[str, Any]) -> tuple[str, ...]:
         """Enter the directory of the job; the command to execute."""
         first, *arguments = ask["command"]
-        if ask["copy"] is not None:
-            directory = self._folder / "work"
+        if ask["directory"] is None:
+            directory = self._folder / _SENT
             directory.mkdir()
-            first = str(directory / Path(first).name)
-            Path(first).write_bytes(base64.b64decode(ask["copy"]))
         else:
             directory = Path(ask["directory"])
+        if script := ask["script"]:
+            path = directory / script["name"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(base64.b64decode(script["data"]))
+            first = str(path)
         try:
             os.chdir(directory)
         except OSError as error:
@@ -153,6 +166,8 @@ class Agent:
 
     def _work(self, command: tuple[str, ...], job: dict[str, Any]) -> int:
         """Run the worker to its end and send all that it leaves; its exit code, negative for a signal."""
+        if self._trouble is not None:
+            return self._refuse(_not_kept(self._trouble))
         run_dir, shared = self._run_dir(job)
         if job["must_share"] and not shared:
             return self._refuse(_not_shared(job["run_dir"]))
@@ -250,20 +265,8 @@ class Agent:
 
     def _send_files(self, folder: Path, most: float = float("inf")) -> None:
         """Send the files that have changed since, up to a size in bytes."""
-        for path in sorted(folder.rglob("*")):
-            # A file may be replaced or removed while it is looked at.
-            with contextlib.suppress(OSError):
-                if path.is_symlink() or not path.is_file() or path.name.startswith("."):
-                    continue
-                name, status = str(path.relative_to(folder)), path.stat()
-                state = (status.st_mtime_ns, status.st_size)
-                if status.st_size > most or self._sent.get(name) == state:
-                    continue
-                with path.open("rb") as file:
-                    while piece := file.read(PIECE):
-                        self._write(frame(FILE, piece))
-                self._write(message("file", path=name))
-                self._sent[name] = state
+        for data in changed_frames(folder, self._sent, most):
+            self._write(data)
 
     def _write(self, data: bytes) -> None:
         """Write all of it; if nobody is left to read it, this is the end."""
@@ -277,16 +280,30 @@ class Agent:
     def _listen(self) -> None:
         """Read what comes from the launcher, and end everything when nothing does."""
         frames = Frames()
+        files = Arriving(self._folder / _SENT, self._folder / "part")
         try:
             while select.select([self._incoming], [], [], SILENT_SECONDS)[0]:
                 data = os.read(self._incoming, PIECE)
                 if not data:
                     break
                 for kind, payload in frames.feed(data):
-                    if kind == JSON and (read := read_message(payload))["type"] != "beat":
-                        self._messages.put(read)
+                    self._hear(kind, payload, files)
         finally:
             self._end()
+
+    def _hear(self, kind: bytes, payload: bytes, files: Arriving) -> None:
+        """Keep a file, pass a message on."""
+        read = read_message(payload) if kind == JSON else {}
+        try:
+            if kind == FILE and self._trouble is None:
+                files.add(payload)
+            elif read.get("type") == "file":
+                files.keep(read)
+        except OSError as error:
+            self._trouble = error
+            files.drop()
+        if read and read["type"] not in ("beat", "file"):
+            self._messages.put(read)
 
     def _end(self) -> None:
         """End the worker, give its last words a moment, and go."""
@@ -311,6 +328,15 @@ def _not_shared(run_dir: str) -> LaunchError:
     )
 
 
+def _not_kept(error: OSError) -> LaunchError:
+    return LaunchError(
+        "The files that are sent along must fit on the host.",
+        found=f"{os.strerror(error.errno or 0).lower()} in {tempfile.gettempdir()} of {socket.gethostname()}",
+        fix="Make room, or set TMPDIR there to a place that has some.",
+        reason="copy",
+    )
+
+
 def _start(command: tuple[str, ...], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
@@ -321,31 +347,6 @@ def _start(command: tuple[str, ...], environment: Mapping[str, str]) -> subproce
         bufsize=0,
         start_new_session=True,
     )
-
-
-def _known_names(names: Mapping[str, list[str]], own: str) -> dict[str, list[str]]:
-    """Of each host's names, those that this host can look up and that don't lead back to it."""
-    pool = ThreadPoolExecutor(max_workers=16)
-    asked = {
-        (host, name): pool.submit(_known, name, host == own)
-        for host, known in names.items()
-        for name in known
-    }
-    answered, _ = wait(asked.values(), timeout=_LOOK_UP_SECONDS)
-    pool.shutdown(wait=False, cancel_futures=True)
-    return {
-        host: [name for name in known if (answer := asked[host, name]) in answered and answer.result()]
-        for host, known in names.items()
-    }
-
-
-def _known(name: str, itself: bool) -> bool:
-    try:
-        found = socket.getaddrinfo(name.strip("[]"), None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return False
-    # Debian gives a machine's own name a loopback address; another host's name must not have one.
-    return itself or all(host_key(str(address[4][0])) != "localhost" for address in found)
 
 
 def main() -> None:

@@ -1,14 +1,13 @@
 """Place the workers of a job on other machines, through the system's ssh.
 
 Nothing but the path of a Python is ever part of a command that a remote shell reads: the program, its
-arguments, directories, the environment and the job's token go over ssh's input, to :mod:`.agent`.
+arguments, directories, files, the environment and the job's token go over ssh's input, to :mod:`.agent`.
 One connection per worker asks everything first (is tfmuster there, and the program, which port is free),
 then carries the worker; :mod:`.stand_in` is its end here.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import subprocess
@@ -22,12 +21,11 @@ from typing import Any
 import orjson
 
 from ..cluster import Cluster, Task
-from ..errors import LaunchError
 from ..rendezvous import start_timeout
 from ..runs import Run, record_git
 from ..tf_config import tf_config_json
 from .failure import Failure
-from .frames import LONGEST
+from .files import SCRIPTS, files_to_send, script_to_send
 from .hosts import Host, place_tasks
 from .inspection import clock_warnings, hosts_error, peer_names
 from .interpreter import python_executable, with_package
@@ -57,8 +55,11 @@ _LEAVING_SECONDS = 5.0
 class _Remote:
     """The process that stands in for one task's, started and asked."""
 
-    def __init__(self, job: str, host: Host, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self, job: str, host: Host, given: Mapping[str, Any], files: Sequence[tuple[str, str]]
+    ) -> None:
         self.host = host
+        self._files = files
         self.process = subprocess.Popen(
             [python_executable(), "-m", "tfmuster.launch.stand_in"],
             env={**with_package(os.environ), JOB_VARIABLE: job},
@@ -85,8 +86,8 @@ class _Remote:
         return answer
 
     def start(self, given: Mapping[str, Any]) -> subprocess.Popen[bytes]:
-        """Have the worker started; the process that stands in for it."""
-        self._say(given)
+        """Have the files sent and the worker started; the process that stands in for it."""
+        self._say({**given, "files": self._files})
         return self.process
 
     def ask_to_end(self) -> None:
@@ -163,6 +164,7 @@ def _connected(
     tasks = place_tasks(job.sizes(), where.hosts)
     names = {host.name: where.names(host) for host in dict.fromkeys(host for *_, host in tasks)}
     seconds = start_timeout(job.start_timeout)
+    files = files_to_send(where.files)
     remotes: list[_Remote] = []
     try:
         for number, (*_, host) in enumerate(tasks):
@@ -175,7 +177,7 @@ def _connected(
             }
             command = where.agent_command(host, seconds)
             given = {"ssh": command, "host": host.target, "seconds": seconds, "ask": ask}
-            remotes.append(_Remote(name, host, given))
+            remotes.append(_Remote(name, host, given, files))
         hellos = [remote.hello() for remote in remotes]
         by_host: dict[str, dict[str, Any]] = {}
         for (*_, host), hello in zip(tasks, hellos, strict=True):
@@ -210,38 +212,15 @@ def _end(name: str, remotes: Sequence[_Remote]) -> None:
 
 def _question(job: LocalJob, where: SshOptions, host: Host, names: Mapping[str, list[str]]) -> dict[str, Any]:
     script = Path(job.command[0])
-    if not where.copy:
-        copy = None
-    elif script.suffix.lower() not in (".py", ".r"):
-        raise LaunchError(
-            "--copy sends a .py or .R script.", found=job.command[0], fix="Leave --copy out.", reason="copy"
-        )
-    else:
-        copy = _script(script)
+    sent = where.copy or (where.files and script.suffix.lower() in SCRIPTS)
     return {
         "command": list(job.command),
-        "directory": os.getcwd(),
-        "copy": copy,
+        # What is sent goes to a folder of its own.
+        "directory": None if where.copy or where.files else os.getcwd(),
+        "script": script_to_send(script) if sent else None,
         "names": names,
         "host": host.name,
     }
-
-
-def _script(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise LaunchError(
-            "The script to send must exist.", found=f"{path}: {error.strerror}", reason="script"
-        ) from error
-    if len(data) > LONGEST // 2:
-        raise LaunchError(
-            "--copy sends scripts, not data.",
-            found=f"{path} has {len(data) >> 20} MiB, more than {LONGEST >> 21}",
-            fix="Put it on the hosts.",
-            reason="copy",
-        )
-    return base64.b64encode(data).decode()
 
 
 def _placement(job: LocalJob, attempt: Attempt, task: Task, run: Run, remote: _Remote) -> Placement:

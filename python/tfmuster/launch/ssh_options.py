@@ -47,6 +47,8 @@ class SshOptions:
         The machines, filled in this order.
     copy : bool
         Whether the script is sent along, instead of being there already.
+    files : sequence of path
+        Files and folders to send along, and the script with them.
     remote_python : str or None
         The Python of the hosts that has tfmuster; the path of this one unless given.
     ssh_config : path or None
@@ -60,6 +62,7 @@ class SshOptions:
     remote_python: str | None = None
     ssh_config: str | os.PathLike[str] | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
+    files: Sequence[str | os.PathLike[str]] = ()
 
     def __post_init__(self) -> None:
         python = self.python
@@ -94,6 +97,7 @@ class SshOptions:
         options = ["--hosts", hosts, "--remote-python", self.python, *(["--copy"] if self.copy else [])]
         if self.ssh_config is not None:
             options += ["--ssh-config", str(self.ssh_config)]
+        options += [f"--file={os.fspath(path)}" for path in self.files]
         return options + [f"--address={host}={address}" for host, address in self.addresses.items()]
 
     def ssh(self, *arguments: str) -> list[str]:

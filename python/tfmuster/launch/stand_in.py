@@ -6,8 +6,8 @@ to :mod:`.agent` at the other end, and ends when the connection does; its input 
 1. ``ssh`` (an argument list), ``host``, ``seconds`` and ``ask``; the answer is one line of JSON, the
    agent's ``hello`` with ``ahead`` (how far the clock of the host is ahead, seconds), or ``fault`` (see
    :mod:`.ssh_faults`).
-2. ``job`` (with the token, which is never on a command line) and ``note_path``. From then on its output is
-   the worker's.
+2. ``job`` (with the token, which is never on a command line), ``files`` to send along (each its path and its
+   name there) and ``note_path``. From then on its output is the worker's.
 
 When it is asked to end, or its input ends, so does the worker.
 """
@@ -25,13 +25,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from ..runs import write_json
+from .files import Arriving, file_frames
 from .frames import (
     BEAT_SECONDS,
     FILE,
@@ -77,7 +78,8 @@ class Connection:
         )
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._frames = Frames(MAGIC)
-        self._outgoing: queue.Queue[bytes | None] = queue.Queue()
+        self._outgoing: queue.Queue[Iterable[bytes]] = queue.Queue()
+        self._over = threading.Event()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._ssh.stdout, selectors.EVENT_READ, "out")  # type: ignore[arg-type]
         self._selector.register(self._ssh.stderr, selectors.EVENT_READ, "err")  # type: ignore[arg-type]
@@ -96,9 +98,13 @@ class Connection:
         """What a login shell has printed instead of, or before, an agent."""
         return self._frames.noise.decode(errors="replace")
 
-    def send(self, data: bytes) -> None:
+    def send(self, *data: bytes) -> None:
         """Send frames; returns at once."""
         self._outgoing.put(data)
+
+    def send_file(self, path: str, name: str) -> None:
+        """Send a file, and the name that it is to get; returns at once."""
+        self._outgoing.put(file_frames(Path(path), name))
 
     def receive(self) -> Iterator[tuple[bytes, bytes]]:
         """The frames that come within a moment.
@@ -123,7 +129,8 @@ class Connection:
 
     def end(self) -> None:
         """Tell the other end, which ends the worker and then itself."""
-        self._outgoing.put(None)
+        self._over.set()
+        self._outgoing.put(())
 
     def kill(self) -> int:
         """End ssh; its exit code."""
@@ -136,16 +143,15 @@ class Connection:
     def _write(self) -> None:
         assert self._ssh.stdin is not None
         with contextlib.suppress(OSError), self._ssh.stdin as stdin:
-            while True:
+            while not self._over.is_set():
                 try:
-                    data = self._outgoing.get(timeout=BEAT_SECONDS)
+                    frames = self._outgoing.get(timeout=BEAT_SECONDS)
                 except queue.Empty:
-                    data = message("beat")
-                if data is None:
-                    return
-                view = memoryview(data)
-                while view:
-                    view = view[stdin.write(view) :]
+                    frames = (message("beat"),)
+                for data in frames:
+                    view = memoryview(data)
+                    while view and not self._over.is_set():
+                        view = view[stdin.write(view) :]
 
 
 def greet(connection: Connection, host: str, seconds: float) -> dict[str, Any]:
@@ -172,8 +178,8 @@ class StandIn:
         self._host = host
         self._ahead = ahead
         self._note_path = Path(given["note_path"])
-        self._run_dir = Path(given["job"]["run_dir"])
-        self._part = self._run_dir / f".{self._note_path.name}.part"
+        run_dir = Path(given["job"]["run_dir"])
+        self._files = Arriving(run_dir, run_dir / f".{self._note_path.name}.part", _NOT_TO_REPLACE)
         self._code: int | None = None
         self._ending = False
 
@@ -190,7 +196,7 @@ class StandIn:
         except FrameError as error:
             return self._lost(str(error))
         finally:
-            self._part.unlink(missing_ok=True)
+            self._files.drop()
         if self._code is not None:
             return self._code
         if self._connection.open:
@@ -204,8 +210,7 @@ class StandIn:
         if kind == OUTPUT:
             self._show(payload)
         elif kind == FILE:
-            with self._part.open("ab") as file:
-                file.write(payload)
+            self._files.add(payload)
         elif kind == JSON:
             said = read_message(payload)
             if said["type"] == "exit":
@@ -220,7 +225,7 @@ class StandIn:
                     {"pid": int(said["pid"]), "stopped": said["stopped"], "stopped_at": since},
                 )
             elif said["type"] == "file":
-                self._keep(PurePosixPath(said["path"]))
+                self._files.keep(said)
 
     def _show(self, data: bytes) -> None:
         try:
@@ -228,16 +233,6 @@ class StandIn:
         except OSError:
             # The launcher is gone.
             self._ask_to_end()
-
-    def _keep(self, name: PurePosixPath) -> None:
-        """Give the file that has come its name in the run directory, and in no other."""
-        if name.is_absolute() or ".." in name.parts or name.parts[0] in _NOT_TO_REPLACE:
-            self._part.unlink(missing_ok=True)
-            return
-        path = self._run_dir / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._part.touch()
-        self._part.replace(path)
 
     def _lost(self, why: str) -> int:
         """Note that the connection is lost, since when it was last known to be good."""
@@ -299,6 +294,8 @@ def main() -> None:
         connection.kill()
         return
     second = orjson.loads(line)
+    for path, name in second["files"]:
+        connection.send_file(path, name)
     connection.send(message("job", **second["job"]))
     code = StandIn(connection, given["host"], hello["ahead"], second).run()
     connection.kill()
