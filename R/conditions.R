@@ -1,11 +1,12 @@
 # What the core reports as data, raised as R conditions.
 
-abort_tfmuster <- function(error, call = rlang::caller_env()) {
+abort_tfmuster <- function(error, call = rlang::caller_env(), parent = NULL) {
   fields <- error[setdiff(names(error), c("message", "call", "trace", "parent", "body", "footer"))]
   rlang::inject(cli::cli_abort(
     c(bullet(error$message), bullet(error$found, "x"), bullet(error$fix, "i")),
     class = c(paste0("tfmuster_error_", error$kind), "tfmuster_error"),
     call = call,
+    parent = parent,
     !!!fields
   ))
 }

@@ -1,15 +1,30 @@
-#' Run a script on several workers
+#' Run a script or an R function on several workers
 #'
-#' Starts the script in fresh processes on this machine, or on others through ssh, each with its place in one
-#' cluster (free ports are chosen), shows their output line by line with the worker's name in front, and ends
-#' all of them when one fails. The script needs to know nothing of tfmuster; Keras 3 is made to work under
-#' several workers.
+#' Starts the script or the function in fresh processes on this machine, or on others through ssh, each with
+#' its place in one cluster (free ports are chosen), shows their output line by line with the worker's name in
+#' front, and ends all of them when one fails. A script needs to know nothing of tfmuster; Keras 3 is made to
+#' work under several workers.
 #'
-#' An `.R` script is run by this R's `Rscript`, with the library paths and the Python of this session; a
-#' `.py` script by this Python.
+#' An `.R` script is run by this R's `Rscript`, with the library paths, the working directory, the environment
+#' variables and the Python of this session; a `.py` script by this Python.
 #'
-#' @param script Path of an `.R` or `.py` script, or a command.
-#' @param ... Arguments of the script, as `commandArgs(TRUE)` gives them to it.
+#' @section Functions:
+#' Each worker calls the function in a fresh `Rscript`, with the `strategy` that is made for it if the
+#' function has an argument of that name. What the function uses from this session, its globals, is found by
+#' the package globals and goes along, as do the names of the packages that it needs. Function, arguments
+#' and globals travel as a file in the run directory that only you can read; so do the values on their way
+#' back. With `hosts`, the run directory must be on a file system that they share.
+#'
+#' Python objects, such as a model or a tensor, can't travel: build them inside the function. What a function
+#' returns may be R objects, a Keras history, which becomes a data frame, or a Keras model, which is loaded
+#' into this session.
+#'
+#' Messages and warnings are shown when they come, with the worker's name in front. The chief's warnings are
+#' warnings of this session too in the end, of class `tfmuster_warning_worker`, with the field `task` and the
+#' original one as parent.
+#'
+#' @param script Path of an `.R` or `.py` script, a command, or a function: `function(strategy, ...) {...}`.
+#' @param ... Arguments of the script, as `commandArgs(TRUE)` gives them to it, or of the function.
 #' @param workers,ps How many workers and parameter servers. Default: 2 workers; with `hosts`, one per slot.
 #' @param chief,evaluator `TRUE` for a chief or an evaluator beside them. Without a chief, worker 0 is it.
 #' @param hosts Other machines and how many tasks each takes, `c("node1:2", "node2:2")`. They are reached by
@@ -21,7 +36,7 @@
 #' @param remote_python The Python of the hosts that has tfmuster; the path of this session's unless given.
 #' @param env A named character vector of more environment variables for every process.
 #' @param quiet,only_chief Show nothing but a failure; show the chief's lines only.
-#' @param name What the run is called; the script's name unless given.
+#' @param name What the run is called; the script's or function's name unless given.
 #' @param run_dir The run directory, which keeps logs, metrics and models; `runs/<time>-<name>` unless
 #'   given.
 #' @param keras_compat `FALSE` leaves Keras as it is.
@@ -31,33 +46,65 @@
 #' @param gpus_per_worker How many of its machine's GPUs each worker sees, and no other worker; 0: none.
 #'   Unless given, one, if a machine has as many GPUs as workers; else all workers see all.
 #' @param wait `FALSE` returns as soon as the workers run; they go on when this session ends.
-#' @return The run, invisibly: a Python object with `path`, `status()`, `logs()`, `history()`, `model()`,
-#'   `wait()` and `stop()`.
+#' @param args More arguments, as a list: of the script after `...`, or of the function, by name or place.
+#' @param strategy Functions only: the name of the strategy that they get, see [strategy()].
+#' @param globals Functions only: `TRUE` finds what the function uses; names of more objects, or a named list
+#'   of them, go along besides; `FALSE`: nothing goes along.
+#' @param packages Functions only: packages to attach besides those that are found.
+#' @return Of a script, invisibly the run, a Python object for [run_status()] and its relatives. Of a
+#'   function, a list with each worker's value, named `"worker 0"`, `"worker 1"` and so on, whose attribute
+#'   `run` is the run; with `wait = FALSE` the run, from which [run_values()] gets the values.
 #' @section Errors: `tfmuster_error_worker` with the first failure's `task` and `exit_code`, after restarts
-#'   that of the last attempt; `tfmuster_error_launch` with `reason` when nothing could be started, and with
-#'   `findings` when hosts can't take part.
+#'   that of the last attempt; if a function failed in R, the original condition is its parent.
+#'   `tfmuster_error_launch` with `reason` when nothing could be started, and with `findings` when hosts can't
+#'   take part. A warning of class `tfmuster_warning` names an object of more than 500 MB that goes along.
+#' @seealso [run_list()] and [view_run()]
 #' @export
 #' @examplesIf tfmuster_available()
 #' script <- tempfile(fileext = ".R")
 #' writeLines("cat('I am', tfmuster::current_task()$name)", script)
 #' launch(script, workers = 2, run_dir = tempfile("run"))
+#'
+#' offset <- 10
+#' values <- launch(function(n) offset + n, 5, workers = 2, run_dir = tempfile("run"))
+#' values[["worker 1"]]
 launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator = FALSE, hosts = NULL,
                    copy = FALSE, files = character(), remote_python = NULL, env = character(), quiet = FALSE,
                    only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
-                   start_timeout = NULL, gpus_per_worker = NULL, wait = TRUE) {
-  arguments <- lapply(unlist(list(...)), as.character)
+                   start_timeout = NULL, gpus_per_worker = NULL, wait = TRUE, args = list(),
+                   strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL) {
+  share_environment()
+  given <- c(list(...), as.list(args))
+  is_function <- is.function(script)
+  if (is_function) {
+    called <- substitute(script)
+    called <- if (is.symbol(called)) as.character(called) else "fn"
+    name <- name %||% called
+    run_dir <- as_path(run_dir) %||% run_python("runs.new_run_path", name)
+    put_call(run_dir, script, given, called, strategy = strategy, globals = globals, packages = packages)
+    on.exit(remove_unused(run_dir), add = TRUE)
+    script <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)
+    given <- list()
+  }
+  show <- session_display()
+  on.exit(show$end(), add = TRUE)
   run <- rlang::inject(run_python(
-    "launch.launch", as_path(script), !!!arguments,
+    "r_bridge.launch_shown", show$say, show$glance, as_path(script), !!!lapply(unlist(given), as.character),
     workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
     hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy, files = lapply(files, as_path),
     remote_python = remote_python,
-    env = utils::modifyList(list(R_LIBS = library_paths()), as.list(env)), quiet = quiet,
+    env = worker_variables(env), quiet = quiet,
     only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat,
     max_restarts = as_whole(max_restarts), start_timeout = start_timeout,
-    gpus_per_worker = as_whole(gpus_per_worker), wait = wait
+    gpus_per_worker = as_whole(gpus_per_worker), wait = wait,
+    parent = function(error) condition_of(run_dir, error$task)
   ))
-  invisible(run)
+  if (is_function && wait) values_of(run) else invisible(run)
 }
 
-# A worker's R must find the packages that this session has.
-library_paths <- function() paste(.libPaths(), collapse = .Platform$path.sep)
+# A worker's R must find the packages that this session has; R_TESTS, of R CMD check, is for this one only.
+worker_variables <- function(env) {
+  own <- list(R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep))
+  if (nzchar(Sys.getenv("R_TESTS"))) own$R_TESTS <- ""
+  utils::modifyList(own, as.list(env))
+}

@@ -22,13 +22,14 @@ tfmuster_available <- function(tensorflow = TRUE) {
 }
 
 # The result of a function of the core; its errors and warnings become R conditions that blame `call`.
-run_python <- function(target, ..., call = rlang::caller_env()) {
+# `parent` gives the R condition that an error comes from, if there is one.
+run_python <- function(target, ..., call = rlang::caller_env(), parent = function(error) NULL) {
   result <- python_bridge(call)$outcome(target, ...)
   for (text in result$warnings) {
     warn_tfmuster(text, call)
   }
   if (!is.null(result$error)) {
-    abort_tfmuster(result$error, call)
+    abort_tfmuster(result$error, call, parent(result$error))
   }
   result$value
 }
@@ -122,6 +123,11 @@ prefer_python <- function() {
 share_tf_config <- function(call = rlang::caller_env()) {
   text <- Sys.getenv("TF_CONFIG", unset = NA)
   python_bridge(call)$adopt_environment(list(TF_CONFIG = if (is.na(text)) NULL else text))
+}
+
+# What a launched script is to find in its environment is what this session has.
+share_environment <- function(call = rlang::caller_env()) {
+  python_bridge(call)$adopt_environment(as.list(Sys.getenv()), whole = TRUE)
 }
 
 # R users write `index = 0`, a double; Python wants to see an integer.

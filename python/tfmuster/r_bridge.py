@@ -11,14 +11,17 @@ import importlib
 import importlib.util
 import os
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from tfmuster import __version__
 from tfmuster.errors import DependencyError, TfmusterError, TfmusterWarning
 from tfmuster.launch.interpreter import python_executable
 
-__all__ = ["__version__", "adopt_environment", "missing_modules", "outcome"]
+if TYPE_CHECKING:
+    from tfmuster.runs import Run
+
+__all__ = ["__version__", "adopt_environment", "launch_shown", "missing_modules", "outcome"]
 
 #: Modules whose absence ``install_tfmuster()`` in R mends.
 REQUIRED_MODULES = ("click", "keras", "numpy", "orjson", "psutil", "rich", "tensorflow", "yaml")
@@ -75,17 +78,36 @@ def missing_modules(names: Iterable[str] = REQUIRED_MODULES) -> list[str]:
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
-def adopt_environment(values: Mapping[str, str | None]) -> None:
+def adopt_environment(values: Mapping[str, str | None], *, whole: bool = False) -> None:
     """Make ``os.environ`` agree with R's environment variables; None removes a variable.
+
+    With `whole`, `values` are all of R's, so that those which are not there are removed.
 
     R's ``Sys.setenv`` changes the process's environment, of which ``os.environ`` is a copy taken when
     Python started: without this a later ``Sys.setenv(TF_CONFIG = ...)`` is not seen by TensorFlow.
     """
+    if whole:
+        values = {**dict.fromkeys(os.environ), **values}
     for name, value in values.items():
         if value is None:
             os.environ.pop(name, None)
         elif os.environ.get(name) != value:
             os.environ[name] = value
+
+
+def launch_shown(
+    say: Callable[[str], object],
+    glance: Callable[[Mapping[str, Any]], object],
+    /,
+    *args: Any,
+    **kwargs: Any,
+) -> Run:
+    """Launch, with the job shown by R's functions; see :class:`tfmuster.launch.display.Foreign`."""
+    from tfmuster.launch import launch
+    from tfmuster.launch.display import shown_by
+
+    with shown_by(say, glance):
+        return launch(*args, **kwargs)
 
 
 def _resolve(target: str) -> Any:

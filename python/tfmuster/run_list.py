@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from .errors import TfmusterError
-from .runs import RUNS, Run
+from .launch.output import Lines
+from .runs import RUNS, UNFINISHED, Run
 
 
 def runs_in(folder: str | os.PathLike[str] = RUNS) -> list[Run]:
@@ -52,6 +54,35 @@ def last_epoch(run: Run) -> str:
     return f"epoch {epochs}  {values}" if epochs else ""
 
 
+def facts(run: Run) -> dict[str, Any]:
+    """What is known of a run now, by its label: what was started, how far each task is, the first failure."""
+    info, status, error = run.info(), run.status(), run.error()
+    known: dict[str, Any] = {
+        "run": str(run.path),
+        "state": status["state"] + (f", {status['restarts']} restarts" if status["restarts"] else ""),
+        "started": info.get("started"),
+        "command": " ".join(info.get("command", [])),
+        "host": info.get("host"),
+        **{task: _task_line(entry, info.get("host")) for task, entry in status["tasks"].items()},
+        "last epoch": last_epoch(run),
+        "model": str(run.model_path) if run.model_path.exists() else None,
+    }
+    if error:
+        how = error["error"] or error["signal"] or f"exit code {error['exit_code']}"
+        known["first failure"] = f"{error['task']} at {error['time']}: {how}"
+    return {label: value for label, value in known.items() if value}
+
+
+def _task_line(entry: dict[str, Any], launcher: str | None) -> str:
+    """State, host unless it is the launcher's, process and exit code of a task."""
+    code, host, pid, doing = (entry.get(key) for key in ("exit_code", "host", "pid", "doing"))
+    text = str(entry["state"])
+    text += f" on {host}" if host and host != launcher else ""
+    text += f", process {pid}" if pid else ""
+    text += f": {doing}" if doing else ""
+    return text if code is None else f"{text}, exit code {code}"
+
+
 def table(folder: str | os.PathLike[str] = RUNS) -> list[dict[str, str]]:
     """A row for each run: ``name``, ``path``, ``state``, ``tasks`` (how many), ``started``, ``progress``."""
     rows = []
@@ -68,3 +99,59 @@ def table(folder: str | os.PathLike[str] = RUNS) -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def log_lines(run: Run, task: str | None = None, *, lines: int | None = None) -> list[str]:
+    """What the tasks of a run have written, as a terminal would show it, with the task's name in front."""
+    tail = Tail(run, task)
+    shown = []
+    for name, text in run.logs(task, lines=lines).items():
+        cut = Lines()
+        shown += [tail.named(name, line) for line in [*cut.feed(text.encode()), *cut.end()]]
+    return shown
+
+
+class Tail:
+    """The output of a run, line by line as it comes.
+
+    Parameters
+    ----------
+    run : Run
+        Whose output.
+    task : str, optional
+        One task only, such as ``"worker 0"``.
+
+    Raises
+    ------
+    TfmusterError
+        The run has no such task.
+    """
+
+    def __init__(self, run: Run, task: str | None = None) -> None:
+        run.logs(task, lines=0)
+        self._run, self._task = run, task
+        self._offsets: dict[str, int] = {}
+        self._cuts: dict[str, Lines] = {}
+
+    def unfinished(self) -> bool:
+        """Whether there may be more. To be asked before the lines that may be the last."""
+        return self._run.status()["state"] in UNFINISHED
+
+    def new_lines(self, *, last: bool = False) -> list[str]:
+        """What has come since; with `last` also what has no end."""
+        shown = []
+        for name, path in self._run.log_paths().items():
+            if self._task in (None, name):
+                with path.open("rb") as file:
+                    file.seek(self._offsets.get(name, 0))
+                    data = file.read()
+                self._offsets[name] = self._offsets.get(name, 0) + len(data)
+                cut = self._cuts.setdefault(name, Lines())
+                lines = cut.feed(data) + (cut.end() if last else [])
+                shown += [self.named(name, line) for line in lines]
+        return shown
+
+    def named(self, name: str, line: str) -> str:
+        """A line with its task's name in front."""
+        width = max(map(len, self._run.log_paths()), default=0)
+        return f"{name:<{width}} | {line}"

@@ -26,7 +26,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -167,6 +167,24 @@ class Run:
             time.sleep(0.1)
         return status
 
+    def check(self) -> None:
+        """Raise the first failure, if the run has failed.
+
+        Raises
+        ------
+        WorkerError
+            As :func:`tfmuster.launch` would have raised it.
+        TfmusterError
+            It was interrupted, or its launcher is gone.
+        """
+        state = self.status()["state"]
+        if (error := self.error()) and state == "failed":
+            from .launch.failure import Failure
+
+            raise Failure.from_dict(error).to_error()
+        if state not in ("done", *UNFINISHED):
+            raise TfmusterError(f"The run {self.name} did not come to its end.", found=state, run=self.name)
+
     def stop(self, timeout: float = 10.0) -> dict[str, Any]:
         """End the run and all its processes, from whichever session of this machine; the status after it."""
         launcher = _launcher(self.info())
@@ -286,24 +304,6 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, orjson.JSONDecodeError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def follow(run: Run, task: str | None = None) -> Iterator[tuple[str, bytes]]:
-    """The output of all tasks, or of one, with the task's name, as it comes, until the run has ended."""
-    offsets: dict[str, int] = {}
-    while True:
-        unfinished = run.status()["state"] in UNFINISHED
-        for name, path in run.log_paths().items():
-            if task in (None, name):
-                with path.open("rb") as file:
-                    file.seek(offsets.get(name, 0))
-                    data = file.read()
-                offsets[name] = offsets.get(name, 0) + len(data)
-                if data:
-                    yield name, data
-        if not unfinished:
-            return
-        time.sleep(0.2)
 
 
 def _launcher(info: Mapping[str, Any]) -> Any:

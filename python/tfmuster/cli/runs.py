@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
 
 import click
 
@@ -49,30 +49,15 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
     """Show what was started, how far it is, and the first failure."""
     import orjson
 
-    from ..run_list import find_run, last_epoch
+    from ..run_list import facts, find_run
 
     run = find_run(name, folder)
-    info, status, error = run.info(), run.status(), run.error()
     if as_json:
-        known = {"path": str(run.path), **info, "status": status, "history": run.history(), "error": error}
-        click.echo(orjson.dumps(known, option=orjson.OPT_INDENT_2).decode())
+        known = {"path": str(run.path), **run.info(), "status": run.status(), "history": run.history()}
+        click.echo(orjson.dumps({**known, "error": run.error()}, option=orjson.OPT_INDENT_2).decode())
         return
-    facts: dict[str, Any] = {
-        "run": run.path,
-        "state": status["state"],
-        "started": info.get("started"),
-        "command": " ".join(info.get("command", [])),
-        "host": info.get("host"),
-        **{task: _task_line(entry) for task, entry in status["tasks"].items()},
-        "last epoch": last_epoch(run),
-        "model": run.model_path if run.model_path.exists() else None,
-    }
-    if error:
-        how = error["error"] or error["signal"] or f"exit code {error['exit_code']}"
-        facts["first failure"] = f"{error['task']} at {error['time']}: {how}"
-    for label, value in facts.items():
-        if value:
-            click.echo(f"{label + ':':<15}{value}")
+    for label, value in facts(run).items():
+        click.echo(f"{label + ':':<15}{value}")
 
 
 @command.command()
@@ -83,25 +68,21 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
 @click.option("--lines", type=click.IntRange(min=0), help="Only so many last lines of each.")
 def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: int | None) -> None:
     """Show what the workers have written, each line with the worker's name."""
-    from ..launch.output import Lines
-    from ..run_list import find_run
-    from ..runs import follow as follow_run
+    from ..run_list import Tail, find_run, log_lines
 
     run = find_run(name, folder)
-    width = max((len(task) for task in run.log_paths()), default=0)
     if not follow:
-        for each, text in run.logs(task, lines=lines).items():
-            cut = Lines()
-            for line in [*cut.feed(text.encode()), *cut.end()]:
-                click.echo(f"{each:<{width}} | {line}")
+        for line in log_lines(run, task, lines=lines):
+            click.echo(line)
         return
-    cuts: dict[str, Lines] = {}
-    for each, data in follow_run(run, task):
-        for line in cuts.setdefault(each, Lines()).feed(data):
-            click.echo(f"{each:<{width}} | {line}")
-    for each, rest in cuts.items():
-        for line in rest.end():
-            click.echo(f"{each:<{width}} | {line}")
+    tail = Tail(run, task)
+    unfinished = True
+    while unfinished:
+        unfinished = tail.unfinished()
+        for line in tail.new_lines(last=not unfinished):
+            click.echo(line)
+        if unfinished:
+            time.sleep(0.2)
 
 
 @command.command()
@@ -115,10 +96,3 @@ def stop(name: str | None, folder: str) -> int:
     state = run.stop()["state"]
     click.echo(f"{run.name}: {state}")
     return EXIT_WORKER_FAILED if state in ("starting", "running") else EXIT_DONE
-
-
-def _task_line(entry: dict[str, Any]) -> str:
-    code = entry.get("exit_code")
-    doing = entry.get("doing")
-    text = f"{entry['state']}, process {entry['pid']}" + (f": {doing}" if doing else "")
-    return text if code is None else f"{text}, exit code {code}"

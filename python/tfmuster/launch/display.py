@@ -85,7 +85,7 @@ class Foreign(Plain):
     say : callable
         Gets one line, without its end.
     glance : callable
-        Gets what :func:`glance` tells, twice a second, and None in the end.
+        Gets what :func:`glance` tells, twice a second and in the end.
     run_path : path
         The run directory.
     """
@@ -93,26 +93,36 @@ class Foreign(Plain):
     def __init__(
         self,
         say: Callable[[str], object],
-        glance: Callable[[Mapping[str, Any] | None], object],
+        glance: Callable[[Mapping[str, Any]], object],
         run_path: Path,
     ) -> None:
         self._say, self._glance, self._run_path = say, glance, run_path
         self._next = 0.0
+        self._broken = False
+
+    def _hand_over(self, function: Callable[[Any], object], value: object) -> None:
+        if self._broken:
+            return
+        try:
+            function(value)
+        except Exception as error:
+            # The job is worth more than its display.
+            self._broken = True
+            print(f"tfmuster: no more is shown: {error}", file=sys.stderr, flush=True)
 
     def line(self, text: str) -> None:
         """Hand one line over."""
-        self._say(text)
+        self._hand_over(self._say, text)
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
         """Tell how far the job is, if it is time."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY_SECONDS
-            self._glance(glance(rows(), self._run_path))
+            self._hand_over(self._glance, glance(rows(), self._run_path))
 
     def close(self) -> None:
         """Tell the last epochs, and that there is no more."""
-        self._glance(glance([], self._run_path))
-        self._glance(None)
+        self._hand_over(self._glance, glance([], self._run_path))
 
 
 def glance(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
@@ -139,11 +149,8 @@ def glance(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
 
 
 def _epoch_line(values: Mapping[str, Any]) -> str:
-    figures = [
-        f"{name} {value:.4f}"
-        for name, value in values.items()
-        if name not in (*NO_METRICS, "images_per_second")
-    ]
+    names = [name for name in values if name not in (*NO_METRICS, "images_per_second")]
+    figures = [f"{name} {values[name]:.4f}" for name in sorted(names, key=lambda name: name != "loss")]
     speed = values.get("images_per_second")
     return "  ".join([f"epoch {values['epoch']}", *figures, *([f"{speed:,.0f} images/s"] if speed else [])])
 
@@ -153,9 +160,7 @@ _foreign: contextvars.ContextVar[tuple[Any, Any] | None] = contextvars.ContextVa
 
 
 @contextlib.contextmanager
-def shown_by(
-    say: Callable[[str], object], glance: Callable[[Mapping[str, Any] | None], object]
-) -> Iterator[None]:
+def shown_by(say: Callable[[str], object], glance: Callable[[Mapping[str, Any]], object]) -> Iterator[None]:
     """While the block lasts, jobs are shown by these functions; see :class:`Foreign`."""
     token = _foreign.set((say, glance))
     try:

@@ -1,0 +1,84 @@
+# A function on its way to the workers, and its values on their way back: files in the run directory's folder
+# `call` that only this user can read.
+
+call_folder <- function(run_dir) file.path(run_dir, "call")
+
+call_file <- function(run_dir, task = NULL) {
+  stem <- if (is.null(task)) "call" else sub(" ", "-", task, fixed = TRUE)
+  file.path(call_folder(run_dir), paste0(stem, ".rds"))
+}
+
+# Writes what the workers read. A run directory that holds a run already is left for the core to refuse.
+put_call <- function(run_dir, fn, args, name, strategy, globals, packages, call = rlang::caller_env()) {
+  travels <- pack_function(fn, globals, call)
+  check_travels(c(travels$values, args), call)
+  # They would bring their old environments along.
+  travels$values <- NULL
+  travels$args <- args
+  travels$name <- name
+  travels$strategy <- strategy
+  travels$packages <- unique(c(travels$packages, packages))
+  if (!dir.exists(file.path(run_dir, "logs"))) {
+    dir.create(run_dir, recursive = TRUE, showWarnings = FALSE)
+    dir.create(call_folder(run_dir), showWarnings = FALSE, mode = "0700")
+    save_private(travels, call_file(run_dir))
+  }
+}
+
+# Nothing was started in it.
+remove_unused <- function(run_dir) {
+  if (!file.exists(file.path(run_dir, "run.json"))) unlink(run_dir, recursive = TRUE)
+}
+
+save_private <- function(object, file) {
+  old <- Sys.umask("077")
+  on.exit(Sys.umask(old))
+  part <- paste0(file, ".part")
+  # On the same disk, packing takes longer than it saves.
+  saveRDS(object, part, compress = FALSE)
+  file.rename(part, file)
+}
+
+# What a worker has left: list(value, error, warnings), or NULL.
+read_result <- function(run_dir, task) {
+  file <- if (!is.null(task)) call_file(run_dir, task)
+  if (!is.null(file) && file.exists(file)) readRDS(file)
+}
+
+# The R condition that a worker's function failed with.
+condition_of <- function(run_dir, task) if (!is.null(run_dir)) read_result(run_dir, task)$error
+
+values_of <- function(run, call = rlang::caller_env()) {
+  path <- format(run$path)
+  tasks <- sub("-", " ", tools::file_path_sans_ext(basename(run_files(path))))
+  results <- lapply(rlang::set_names(tasks), function(task) read_result(path, task))
+  chief <- if ("chief 0" %in% tasks) "chief 0" else "worker 0"
+  for (warning in results[[chief]]$warnings) {
+    cli::cli_warn(
+      bullet(paste0(chief, " warned.")),
+      class = c("tfmuster_warning_worker", "tfmuster_warning"), parent = warning, task = chief, call = call
+    )
+  }
+  structure(
+    lapply(results, function(result) unpack_value(result$value)),
+    run = run, class = "tfmuster_values"
+  )
+}
+
+# Of 11 workers, worker 10 comes after worker 9.
+run_files <- function(run_dir) {
+  files <- setdiff(list.files(call_folder(run_dir), "-[0-9]+[.]rds$", full.names = TRUE), character())
+  stems <- tools::file_path_sans_ext(basename(files))
+  files[order(sub("-.*", "", stems), as.integer(sub(".*-", "", stems)))]
+}
+
+#' @export
+print.tfmuster_values <- function(x, ...) {
+  print(structure(unclass(x), run = NULL), ...)
+  invisible(x)
+}
+
+#' @export
+`[.tfmuster_values` <- function(x, i) {
+  structure(NextMethod(), run = attr(x, "run"), class = "tfmuster_values")
+}

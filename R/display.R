@@ -1,0 +1,54 @@
+# How a job is shown while launch() waits for it: each line of the workers, and how far they are. In a console
+# that can draw, a progress bar; elsewhere a line for each epoch.
+
+# list(say, glance, end): the core calls the first two, in R's own thread. An interrupt must not leave them in
+# the middle, with Python's frames below: it is taken up by Python right after.
+session_display <- function(draw = interactive() && cli::is_dynamic_tty()) {
+  bar <- new.env()
+  bar$epochs <- 0
+  say <- function(line) suspendInterrupts(show_line(line, bar))
+  glance <- function(progress) {
+    suspendInterrupts({
+      epochs <- as.character(unlist(progress$epochs))
+      for (line in epochs[seq_along(epochs) > bar$epochs]) show_line(line, bar)
+      bar$epochs <- length(epochs)
+      if (draw) draw_bar(bar, progress)
+    })
+    NULL
+  }
+  list(say = say, glance = glance, end = function() end_bar(bar))
+}
+
+show_line <- function(line, bar) {
+  if (is.null(bar$id)) {
+    cat(line, "\n", sep = "")
+    utils::flush.console()
+  } else {
+    # Above the bar, with its spaces.
+    cli::cli_verbatim(line)
+  }
+  NULL
+}
+
+# One bar for each epoch; before and after, only what the job is doing.
+draw_bar <- function(bar, progress) {
+  total <- progress$steps %||% NA
+  if (is.null(bar$id) || !identical(total, bar$total)) {
+    end_bar(bar)
+    bar$total <- total
+    shown <- if (is.na(total)) "{cli::pb_spin}" else "{cli::pb_bar} {cli::pb_current}/{cli::pb_total}"
+    bar$id <- cli::cli_progress_bar(
+      format = paste(shown, "{cli::pb_extra$text}"), total = total, extra = list(text = ""), clear = TRUE,
+      auto_terminate = FALSE, .auto_close = FALSE, .envir = bar
+    )
+  }
+  text <- sub("^training +", "", sub(" step [0-9/]+ ", "", progress$text))
+  cli::cli_progress_update(
+    set = progress$step %||% 0, extra = list(text = text), id = bar$id, force = TRUE, .envir = bar
+  )
+}
+
+end_bar <- function(bar) {
+  if (!is.null(bar$id)) cli::cli_progress_done(id = bar$id, .envir = bar)
+  bar$id <- NULL
+}

@@ -1,0 +1,201 @@
+#' Runs: their state, output, history and model
+#'
+#' A run is what [launch()] started, in its run directory. It goes on when the session ends that started it
+#' with `wait = FALSE`, and any session on this machine can look at it and stop it.
+#'
+#' `print()` of a run shows what each worker is doing at this moment. In RStudio, `run_in_rstudio()` follows
+#' the run's output in a background job of its own.
+#'
+#' @param run A run, what [launch()] returned, a run's name, a part of it that no other in the folder `runs`
+#'   has, or the path of a run directory. `NULL`: the newest in the folder `runs`.
+#' @param worker The index of one worker, from 0 as in TF_CONFIG, or a task's name such as `"chief 0"`;
+#'   `NULL`: all.
+#' @param lines Only so many last lines of each worker; `NULL`: all.
+#' @param follow `TRUE` shows lines as they come until the run has ended. An interrupt ends this, and leaves
+#'   the run as it is.
+#' @param timeout How long to wait, in seconds; `NULL`: without limit.
+#' @param ... Names of runs, or parts of them, to list these only.
+#' @param folder Where the runs are.
+#' @param name A run's name, a part of it that no other has, or its path; `NULL`: the newest.
+#' @return `run_open()` the run. `run_status()` a list with `state`, `restarts` and `tasks`.
+#'   `run_logs()`, invisibly with `follow`: lines of class `tfmuster_lines`, which print as they are.
+#'   `run_history()` a data frame as the `history` of [train_mnist()], from whichever program: one row for
+#'   each epoch and metric. `run_model()` the Keras model saved as `model.keras` in the run directory.
+#'   `run_wait()` and `run_stop()` the run, invisibly, when it has ended. `run_values()` waits, and returns
+#'   the values of a function as [launch()] does. `run_list()` a list of runs, which prints as a table;
+#'   `as.data.frame()` gives the table. `run_in_rstudio()`, invisibly, RStudio's name of the job.
+#' @section Errors: `tfmuster_error_error`: no such run, no such task, no model. `run_values()`: those of
+#'   [launch()].
+#' @seealso [plot.tfmuster.runs.Run()] and [view_run()]
+#' @export
+#' @examplesIf tfmuster_available()
+#' folder <- tempfile("runs")
+#' train <- function() train_mnist("softmax", "synthetic", epochs = 2, steps_per_epoch = 10)$history
+#' run <- launch(train, workers = 2, run_dir = file.path(folder, "first"), wait = FALSE)
+#' run
+#' run_values(run)[["worker 0"]]
+#' run_history(run)
+#' tail(run_logs(run, worker = 0), 3)
+#' run_list(folder = folder)
+run_open <- function(name = NULL, folder = "runs") {
+  run_python("run_list.find_run", as_path(name), as_path(folder))
+}
+
+#' @rdname run_open
+#' @export
+run_status <- function(run = NULL) run_python("runs.Run.status", as_run(run))
+
+#' @rdname run_open
+#' @export
+run_logs <- function(run = NULL, worker = NULL, lines = NULL, follow = FALSE) {
+  run <- as_run(run)
+  task <- if (is.numeric(worker)) paste("worker", as_whole(worker)) else worker
+  if (!follow) {
+    shown <- run_python("run_list.log_lines", run, task, lines = as_whole(lines))
+    return(structure(as.character(unlist(shown)), class = "tfmuster_lines"))
+  }
+  tail <- run_python("run_list.Tail", run, task)
+  all <- character()
+  repeat {
+    # R sleeps, and not Python, so that an interrupt is R's own.
+    unfinished <- tail$unfinished()
+    new <- as.character(unlist(tail$new_lines(last = !unfinished)))
+    for (line in new) cat(line, "\n", sep = "")
+    utils::flush.console()
+    all <- c(all, new)
+    if (!unfinished) break
+    Sys.sleep(0.2)
+  }
+  invisible(structure(all, class = "tfmuster_lines"))
+}
+
+#' @rdname run_open
+#' @export
+run_history <- function(run = NULL) as_history(run_python("runs.Run.history", as_run(run)))
+
+#' @rdname run_open
+#' @export
+run_model <- function(run = NULL) run_python("runs.Run.model", as_run(run))
+
+#' @rdname run_open
+#' @export
+run_wait <- function(run = NULL, timeout = NULL) {
+  run <- as_run(run)
+  run_python("runs.Run.wait", run, timeout)
+  invisible(run)
+}
+
+#' @rdname run_open
+#' @export
+run_values <- function(run = NULL) {
+  run <- run_wait(run)
+  run_python("runs.Run.check", run, parent = function(error) condition_of(format(run$path), error$task))
+  values_of(run)
+}
+
+#' @rdname run_open
+#' @export
+run_stop <- function(run = NULL, timeout = 10) {
+  run <- as_run(run)
+  run_python("runs.Run.stop", run, timeout)
+  invisible(run)
+}
+
+#' @rdname run_open
+#' @export
+run_list <- function(..., folder = "runs") {
+  wanted <- c(...)
+  rows <- run_python("run_list.table", as_path(folder))
+  paths <- vapply(rows, function(row) row$path, character(1))
+  if (length(wanted)) {
+    fits <- lapply(wanted, function(part) grepl(part, basename(paths), fixed = TRUE))
+    paths <- paths[Reduce(`|`, fits)]
+  }
+  structure(
+    lapply(rlang::set_names(paths, basename(paths)), function(path) run_python("runs.Run", path)),
+    class = "tfmuster_runs"
+  )
+}
+
+#' @rdname run_open
+#' @export
+run_in_rstudio <- function(run = NULL) {
+  run <- as_run(run)
+  offered <- rlang::is_installed("rstudioapi") && rstudioapi::isAvailable() &&
+    rstudioapi::hasFun("jobRunScript")
+  if (!offered) {
+    abort_tfmuster(list(
+      kind = "launch", message = "This needs RStudio and the package rstudioapi.",
+      found = "a session without them", fix = "run_logs(run, follow = TRUE) shows the same here.",
+      reason = "rstudio"
+    ))
+  }
+  path <- format(run$path)
+  script <- tempfile("run-", fileext = ".R")
+  writeLines(sprintf("tfmuster::run_logs(%s, follow = TRUE)", encodeString(path, quote = "\"")), script)
+  invisible(rstudioapi::jobRunScript(script, name = basename(path), workingDir = getwd()))
+}
+
+# A run by itself, by its name, or by what launch() returned.
+as_run <- function(run, call = rlang::caller_env()) {
+  if (inherits(run, "tfmuster_values")) run <- attr(run, "run")
+  if (inherits(run, "tfmuster.runs.Run") && reticulate::py_is_null_xptr(run)) {
+    abort_tfmuster(list(
+      kind = "error", message = "This run was saved by another session, and only its name can be.",
+      found = "an object without its Python part",
+      fix = "Open it again: run_list(), or run_open() with its name."
+    ), call)
+  }
+  if (is.null(run) || is.character(run)) run_python("run_list.find_run", as_path(run), call = call) else run
+}
+
+#' @exportS3Method print tfmuster.runs.Run
+print.tfmuster.runs.Run <- function(x, ...) { # nolint: object_name_linter.
+  facts <- run_python("run_list.facts", as_run(x))
+  colour <- switch(sub(",.*", "", facts$state),
+    done = cli::col_green,
+    failed = ,
+    lost = cli::col_red,
+    cli::col_cyan
+  )
+  cli::cat_line(cli::style_bold("Run "), basename(facts$run), " ", colour(facts$state))
+  for (label in setdiff(names(facts), "state")) {
+    cli::cat_line("  ", cli::col_grey(format(label, width = 14)), facts[[label]])
+  }
+  invisible(x)
+}
+
+#' @export
+print.tfmuster_lines <- function(x, ...) {
+  cli::cat_line(unclass(x))
+  invisible(x)
+}
+
+#' @export
+`[.tfmuster_lines` <- function(x, i) structure(NextMethod(), class = "tfmuster_lines")
+
+#' @export
+as.data.frame.tfmuster_runs <- function(x, ...) {
+  facts <- lapply(x, function(run) {
+    status <- run_status(run)
+    data.frame(
+      name = basename(format(run$path)), state = status$state, tasks = length(status$tasks),
+      started = as.POSIXct(run$info()$started %||% NA, format = "%Y-%m-%dT%H:%M:%OS", tz = "UTC"),
+      progress = run_python("run_list.last_epoch", run)
+    )
+  })
+  none <- data.frame(
+    name = character(), state = character(), tasks = integer(), started = as.POSIXct(character(), tz = "UTC"),
+    progress = character()
+  )
+  do.call(rbind, c(list(none), unname(facts)))
+}
+
+#' @export
+print.tfmuster_runs <- function(x, ...) {
+  if (length(x)) print(as.data.frame(x)[c("name", "state", "progress")], right = FALSE) else cat("No runs.\n")
+  invisible(x)
+}
+
+#' @export
+`[.tfmuster_runs` <- function(x, i) structure(NextMethod(), class = "tfmuster_runs")

@@ -1,0 +1,97 @@
+# What a worker of launch(function) does, in an R of its own.
+
+most_warnings <- 50
+
+work_on_call <- function(run_dir = Sys.getenv("TFMUSTER_RUN_DIR")) {
+  if (!file.exists(call_file(run_dir))) {
+    abort_tfmuster(list(
+      kind = "launch", message = "The function to run must be in the run directory.",
+      found = paste("no file", call_file(run_dir), "on this machine"),
+      fix = "With hosts, choose a run_dir on a file system that all of them share.", reason = "function"
+    ))
+  }
+  # Each warning is shown when it comes.
+  options(warn = 1)
+  file <- call_file(run_dir, current_task()$name)
+  work <- readRDS(call_file(run_dir))
+  warnings <- list()
+  value <- withCallingHandlers(
+    pack_value(do_call(work)),
+    warning = function(w) {
+      if (length(warnings) < most_warnings) warnings[[length(warnings) + 1]] <<- plain_condition(w)
+    },
+    error = function(e) save_private(list(error = plain_condition(e), warnings = warnings), file)
+  )
+  invisible(save_private(list(value = value, warnings = warnings), file))
+}
+
+do_call <- function(work) {
+  for (package in work$packages) library(package, character.only = TRUE)
+  list2env(work$globals, globalenv())
+  args <- work$args
+  # First of all: TensorFlow must not be in use when a strategy is made.
+  if ("strategy" %in% names(formals(work$fn)) && !"strategy" %in% names(args)) {
+    args <- c(list(strategy = strategy(work$strategy)), args)
+  }
+  # By names, so that neither the function nor the data are written out in calls and tracebacks.
+  names <- names(args) %||% rep("", length(args))
+  symbols <- ifelse(nzchar(names), names, paste0("argument_", seq_along(args)))
+  frame <- list2env(rlang::set_names(args, symbols), parent = globalenv())
+  assign(work$name, work$fn, envir = frame)
+  eval(as.call(c(as.name(work$name), rlang::set_names(lapply(symbols, as.name), names))), frame)
+}
+
+# A condition of R alone: what it says and of which class, without the frames and Python objects it may hold.
+plain_condition <- function(condition) {
+  classes <- class(condition)[!grepl("^python[.]builtin", class(condition))]
+  kind <- if (inherits(condition, "warning")) "warning" else "error"
+  fields <- if (inherits(condition, "tfmuster_error")) unclass(condition)[c("kind", "found", "fix", "reason")]
+  structure(
+    c(list(message = conditionMessage(condition), call = conditionCall(condition)), fields),
+    class = unique(c(setdiff(classes, c("rlang_error", "rlang_warning", "condition")), kind, "condition"))
+  )
+}
+
+# A value as R can write it to a file.
+pack_value <- function(value) {
+  if (inherits(value, "keras.src.models.model.Model")) {
+    # All workers call this alike, and the chief writes: the others' copies are equal, and stay.
+    path <- save_model(value, tempfile(fileext = ".keras"))
+    packed <- function(path) list(bytes = readBin(path, "raw", file.size(path)))
+    return(if (!is.null(path)) structure(packed(path), class = "tfmuster_packed_model"))
+  }
+  if (inherits(value, "keras.src.callbacks.history.History")) {
+    return(as_history(value$history))
+  }
+  if (inherits(value, "tfmuster_training")) {
+    value$model <- pack_value(value$model)
+  } else if (is.list(value) && !is.null(stays_here(value))) {
+    value[] <- lapply(value, pack_value)
+  }
+  kind <- if (!inherits(value, "tfmuster_training")) stays_here(value)
+  if (!is.null(kind)) {
+    abort_tfmuster(list(
+      kind = "launch", message = "A function on workers must return R objects.",
+      found = paste("a Python object of class", kind),
+      fix = paste(
+        "Return arrays or numbers of it, for example model$get_weights(); a Keras model or history can be",
+        "returned as it is."
+      ),
+      reason = "python-object"
+    ))
+  }
+  value
+}
+
+unpack_value <- function(value) {
+  if (inherits(value, "tfmuster_packed_model")) {
+    return(model_from_bytes(value$bytes))
+  }
+  if (has_model(value)) value[] <- lapply(value, unpack_value)
+  value
+}
+
+has_model <- function(value) {
+  inherits(value, "tfmuster_packed_model") ||
+    (is.list(value) && any(vapply(unclass(value), has_model, logical(1))))
+}

@@ -1,0 +1,81 @@
+test_that("a run in the background is looked at, followed and stopped, from another session too", {
+  skip_without_python(tensorflow = TRUE)
+  withr::local_dir(withr::local_tempdir())
+  slow <- function() {
+    for (i in 1:300) {
+      cat("tick", i, "\n")
+      Sys.sleep(0.1)
+    }
+  }
+  begun <- Sys.time()
+  run <- launch(slow, workers = 2, wait = FALSE)
+  expect_lt(as.numeric(Sys.time() - begun, units = "secs"), 10)
+  expect_equal(run_status(run)$state, "running")
+  expect_match(capture.output(print(run)), "worker 1 +running, process [0-9]+", all = FALSE)
+  for (i in 1:100) if (!length(run_logs(run, worker = 1))) Sys.sleep(0.1)
+  name <- basename(format(run$path))
+  expect_equal(as.data.frame(run_list())[c("name", "state", "tasks")], data.frame(
+    name = name, state = "running", tasks = 2L
+  ))
+  other <- run_r(sprintf(
+    "setwd(%s); r <- run_open('slow'); cat(r$name, run_status()$state); run_stop(r)", deparse(getwd())
+  ))
+  expect_match(other$output, paste(name, "running"), all = FALSE)
+  expect_equal(run_status(name)$state, "interrupted")
+  expect_match(unclass(run_logs(run, worker = 1, lines = 1)), "^worker 1 \\| tick [0-9]+$")
+  error <- expect_kind(run_values(run), "error")
+  expect_equal(error$found, "interrupted")
+  expect_output(print(run_list()), paste0(name, " +interrupted"))
+  expect_length(run_list("no such"), 0)
+  expect_output(print(run_list("no such")), "No runs")
+  expect_s3_class(run_list("slow")[1], "tfmuster_runs")
+})
+
+test_that("values of a background run come when it has ended, and a failure with its parent", {
+  skip_without_python(tensorflow = TRUE)
+  withr::local_dir(withr::local_tempdir())
+  run <- launch(function(x) x * 2, 21, workers = 2, wait = FALSE, name = "good")
+  expect_equal(unname(unlist(run_values(run))), c(42, 42))
+  run <- launch(function() stop("out of luck"), workers = 2, wait = FALSE, name = "bad")
+  error <- expect_kind(run_values("bad"), "worker")
+  expect_equal(conditionMessage(error$parent), "out of luck")
+  expect_match(capture.output(print(run)), "first failure", all = FALSE)
+})
+
+test_that("logs are followed to the end", {
+  skip_without_python(tensorflow = TRUE)
+  withr::local_dir(withr::local_tempdir())
+  talks <- function() {
+    for (i in 1:5) {
+      message("line ", i)
+      Sys.sleep(0.3)
+    }
+  }
+  run <- launch(talks, workers = 2, wait = FALSE)
+  shown <- capture.output(lines <- run_logs(run, worker = 0, follow = TRUE))
+  expect_equal(shown, paste("worker 0 | line", 1:5))
+  expect_equal(unclass(lines), shown)
+  expect_equal(unclass(run_logs(run)), paste0("worker ", rep(0:1, each = 5), " | line ", 1:5))
+  expect_output(print(run_logs(run)[10]), "worker 1 | line 5", fixed = TRUE)
+  expect_match(expect_kind(run_logs(run, worker = 7), "error")$found, "worker 0, worker 1")
+  expect_match(expect_kind(run_model(run), "error")$found, "no .*model.keras; the run is done")
+})
+
+test_that("a run that does not exist, or can't be shown, is an error", {
+  skip_without_python(tensorflow = TRUE)
+  withr::local_dir(withr::local_tempdir())
+  expect_match(expect_kind(run_status(), "error")$found, "no runs")
+  expect_kind(run_open("some"), "error")
+  expect_equal(nrow(as.data.frame(run_list())), 0)
+  expect_equal(expect_kind(run_in_rstudio(launch(function() 1, quiet = TRUE)), "launch")$reason, "rstudio")
+})
+
+test_that("a run object of an earlier session is not taken for a run", {
+  skip_without_python(tensorflow = TRUE)
+  file <- withr::local_tempfile()
+  saveRDS(run_python("runs.Run", tempdir()), file)
+  read <- run_r(sprintf(
+    "e <- tryCatch(run_status(readRDS(%s)), error = identity); cat(class(e)[1], e$found)", deparse(file)
+  ))
+  expect_match(read$output, "tfmuster_error_error an object without its Python part", all = FALSE)
+})
