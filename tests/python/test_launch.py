@@ -48,6 +48,7 @@ def test_each_worker_gets_its_place_and_the_arguments(tmp_path: Path) -> None:
     assert read_json(run / "run.json")["cluster"] == config["cluster"]
     assert read_json(run / "status.json")["tasks"]["worker 2"] | {"pid": 0} == {
         "state": "done",
+        "host": socket.gethostname(),
         "pid": 0,
         "exit_code": 0,
     }
