@@ -2,6 +2,9 @@
 #'
 #' Make it before anything else touches TensorFlow: before `library(keras3)`, a model or a tensor.
 #'
+#' With `"parameter_server"`, only the task that coordinates (the chief, or worker 0) gets a strategy, for
+#' [ps_fit()]. In all other tasks this call serves until the job is over, and then ends the process.
+#'
 #' @param name `"default"` (no distribution), `"one_device"`, `"mirrored"` (the devices of this machine),
 #'   `"central_storage"`, `"multi_worker_mirrored"` (every worker of the cluster), `"parameter_server"` or
 #'   `"tpu"`.
@@ -10,9 +13,11 @@
 #'   without GPUs.
 #' @param communication How gradients travel between workers: `"auto"`, `"ring"` or `"nccl"`.
 #' @param keras_compat `FALSE` leaves Keras as it is: its `fit()` then fails under `multi_worker_mirrored`.
-#' @param start_timeout Seconds to wait for the other workers. `NULL`: the environment variable
+#' @param start_timeout Seconds to wait for the other tasks. `NULL`: the environment variable
 #'   `TFMUSTER_START_TIMEOUT`, else 60.
 #' @param tpu Name or address of a TPU; `NULL` looks for a local one.
+#' @param min_shard_bytes For `parameter_server`: weights are cut over several parameter servers into pieces of
+#'   at least so many bytes; 262,144 unless given.
 #' @return A Python object of TensorFlow's class, such as
 #'   `tensorflow.python.distribute.collective_all_reduce_strategy.CollectiveAllReduceStrategyV1`. Build and
 #'   compile the model in `with(strategy$scope(), {...})`.
@@ -27,13 +32,13 @@
 #'   model <- mnist_model("mlp")
 #' })
 strategy <- function(name = "default", devices = NULL, replicas = NULL, communication = "auto",
-                     keras_compat = TRUE, start_timeout = NULL, tpu = NULL) {
+                     keras_compat = TRUE, start_timeout = NULL, tpu = NULL, min_shard_bytes = NULL) {
   share_tf_config()
   say_how_it_ends()
   run_python(
     "strategies.strategy", name,
     devices = if (!is.null(devices)) as.list(devices), replicas = as_whole(replicas),
     communication = communication, keras_compat = keras_compat,
-    start_timeout = start_timeout, tpu = tpu
+    start_timeout = start_timeout, tpu = tpu, min_shard_bytes = as_whole(min_shard_bytes)
   )
 }

@@ -20,6 +20,7 @@ _MODULE_OF = {
     "use_tf_config": "tf_config",
     "current_task": "tf_config",
     "strategy": "strategies",
+    "ps_fit": "parameter_server",
     "mnist": "datasets",
     "synthetic": "datasets",
     "mnist_model": "models",

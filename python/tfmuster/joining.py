@@ -88,13 +88,13 @@ def _tell_progress(progress: Message) -> None:
 
 def _tell_and_end(failure: Failure) -> None:
     print(f"tfmuster: {failure_text(failure)}", file=sys.stderr, flush=True)
-    if _may_end():
+    if may_end():
         timer = threading.Timer(_GRACE_SECONDS, _end)
         timer.daemon = True
         timer.start()
 
 
-def _may_end() -> bool:
+def may_end() -> bool:
     """Whether this process is a worker's program, and not somebody's session."""
     if "TFMUSTER_JOB" in os.environ:
         return True

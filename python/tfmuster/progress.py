@@ -15,28 +15,43 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from .errors import TfmusterError
+from .events import note_phase
 from .reporting import append_metrics, numbers
-from .runs import RUN_DIR_VARIABLE, STATES, write_json
+from .runs import RUN_DIR_VARIABLE, STATES, read_json, write_json
 from .tf_config import current_task
 
 #: A step more is no news within this time, seconds.
 _EVERY_SECONDS = 1.0
 #: Names shown of those who are waited for.
 _MOST_NAMES = 8
+_phases: dict[Path, str] = {}
 
 
-def say_state(text: str) -> None:
+def say_state(text: str, *, serves: bool = False) -> None:
     """Note what this process does now, if it is a worker of ``tfmuster launch``.
 
     What can't be written is left: a state is worth no failure.
+
+    Parameters
+    ----------
+    text : str
+        In words.
+    serves : bool
+        Whether this process serves those that train, and ends by itself when they are done.
     """
     if path := _own_path():
+        _note_phase(path, text.partition(" ")[0])
         with contextlib.suppress(OSError):
             path.parent.mkdir(exist_ok=True)
-            write_json(path, {"text": text, "time": time.time()})
+            write_json(path, {"text": text, "time": time.time(), "serves": serves})
+
+
+def _note_phase(path: Path, phase: str) -> None:
+    """Note when this process began to do something else."""
+    if _phases.get(path) != phase:
+        _phases[path] = phase
+        note_phase(path.parent.parent, path.stem.replace("-", " "), phase)
 
 
 def say_waiting(progress: Mapping[str, Any]) -> None:
@@ -137,11 +152,17 @@ def patch_callback_list(callback_list: Any) -> None:
 
 def read_states(run_dir: Path) -> dict[str, str]:
     """What each task has noted last, by the task's name, such as ``worker 0``."""
-    states = {}
-    for path in run_dir.joinpath(STATES).glob("[a-z]*.json"):
-        with contextlib.suppress(OSError, orjson.JSONDecodeError, LookupError, TypeError):
-            states[path.stem.replace("-", " ")] = str(orjson.loads(path.read_bytes())["text"])
-    return states
+    return {task: str(said["text"]) for task, said in _read_all(run_dir).items() if "text" in said}
+
+
+def read_serving(run_dir: Path) -> set[str]:
+    """The tasks that have said that they serve others, and end by themselves."""
+    return {task for task, said in _read_all(run_dir).items() if said.get("serves")}
+
+
+def _read_all(run_dir: Path) -> dict[str, dict[str, Any]]:
+    paths = run_dir.joinpath(STATES).glob("[a-z]*.json")
+    return {path.stem.replace("-", " "): read_json(path) for path in paths}
 
 
 def forget_states(run_dir: Path) -> None:

@@ -147,7 +147,9 @@ def batches(
     _check(x, y, global_batch, strategy, drop_remainder)
     rows = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
 
-    def pipeline(part: int | None = None, parts: int = 1) -> Any:
+    def pipeline(
+        part: int | None = None, parts: int = 1, *, every: tuple[int, int] = (0, 1), skip: int = 0
+    ) -> Any:
         return _pipeline(
             *rows,
             global_batch,
@@ -159,6 +161,8 @@ def batches(
             drop_remainder=drop_remainder,
             one_hot=one_hot,
             first_epoch=first_epoch,
+            every=every,
+            skip=skip,
         )
 
     whole = pipeline()
@@ -180,8 +184,13 @@ def _pipeline(
     drop_remainder: bool,
     one_hot: bool,
     first_epoch: int,
+    every: tuple[int, int],
+    skip: int,
 ) -> Any:
-    """The global batches; or, with a ``part`` of ``parts``, a :class:`Part` of each."""
+    """The global batches; or, with a ``part`` of ``parts``, a :class:`Part` of each.
+
+    Of ``every=(i, n)`` only each n-th, beginning with the i-th; without the first ``skip`` of what is left.
+    """
     import tensorflow as tf
 
     total = int(x.shape[0])
@@ -208,7 +217,26 @@ def _pipeline(
     numbers = tf.data.Dataset.counter(dtype=tf.int64) if repeat else tf.data.Dataset.range(steps_per_epoch)
     if steps is not None:
         numbers = numbers.take(steps)
-    return numbers.map(tf.autograph.experimental.do_not_convert(gather)).prefetch(tf.data.AUTOTUNE)
+    numbers = numbers.shard(every[1], every[0]).skip(skip)
+    data = numbers.map(tf.autograph.experimental.do_not_convert(gather)).prefetch(tf.data.AUTOTUNE)
+    return without_autotuning(data)
+
+
+def without_autotuning(dataset: Any) -> Any:
+    """The data set without tf.data's autotuning thread, unless its options ask for that.
+
+    The thread sleeps for 10 ms, then 20, 40 and so on up to a minute, and who drops the iterator, as ``fit``
+    does at its end, waits for it: a cancellation wakes it before the flag that it looks at is set
+    (CancellationManager::StartCancel of TensorFlow 2.21), so it may go to sleep again. Without the thread,
+    AUTOTUNE means as many parallel calls as there are cores.
+    """
+    import tensorflow as tf
+
+    if not isinstance(dataset, tf.data.Dataset) or dataset.options().autotune.enabled is not None:
+        return dataset
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def shard_description(

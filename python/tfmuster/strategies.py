@@ -40,6 +40,7 @@ def strategy(
     keras_compat: bool = True,
     start_timeout: float | None = None,
     tpu: str | None = None,
+    min_shard_bytes: int | None = None,
 ) -> Any:
     """Make a ``tf.distribute`` strategy.
 
@@ -59,10 +60,13 @@ def strategy(
     keras_compat : bool
         Repair Keras 3 (see :mod:`tfmuster.keras_compat`).
     start_timeout : float, optional
-        For ``multi_worker_mirrored``: how long to wait for the other workers, in seconds. Default:
-        ``TFMUSTER_START_TIMEOUT``, else 60.
+        For ``multi_worker_mirrored`` and ``parameter_server``: how long to wait for the other tasks, in
+        seconds. Default: ``TFMUSTER_START_TIMEOUT``, else 60.
     tpu : str, optional
         Name or address of a TPU for ``tpu``; without it, TensorFlow looks for a local one.
+    min_shard_bytes : int, optional
+        For ``parameter_server``: weights are cut over several parameter servers into pieces of at least so
+        many bytes. Default: 262,144.
 
     Returns
     -------
@@ -92,18 +96,25 @@ def strategy(
             strategy=str(name),
             reason="unknown-strategy",
         )
-    _refuse_unused(name, devices=devices, replicas=replicas, start_timeout=start_timeout, tpu=tpu)
+    _refuse_unused(
+        name,
+        devices=devices,
+        replicas=replicas,
+        start_timeout=start_timeout,
+        tpu=tpu,
+        min_shard_bytes=min_shard_bytes,
+    )
     makers: dict[str, Callable[[], Any]] = {
         "default": _default,
         "one_device": lambda: _one_device(devices),
         "mirrored": lambda: _mirrored(local_devices(name, devices, replicas)),
         "central_storage": lambda: _central_storage(local_devices(name, devices, replicas)),
         "multi_worker_mirrored": lambda: _multi_worker_mirrored(communication, start_timeout),
-        "parameter_server": _parameter_server,
+        "parameter_server": lambda: _parameter_server(min_shard_bytes, start_timeout),
         "tpu": lambda: _tpu(tpu),
     }
     made = makers[name]()
-    if keras_compat and name != "parameter_server":
+    if keras_compat:
         from . import keras_compat as compat
 
         compat.apply()
@@ -114,8 +125,9 @@ def _refuse_unused(name: str, **arguments: Any) -> None:
     takes = {
         "devices": ("one_device", "mirrored", "central_storage"),
         "replicas": ("mirrored", "central_storage"),
-        "start_timeout": ("multi_worker_mirrored",),
+        "start_timeout": ("multi_worker_mirrored", "parameter_server"),
         "tpu": ("tpu",),
+        "min_shard_bytes": ("parameter_server",),
     }
     for argument, value in arguments.items():
         if value is not None and name not in takes[argument]:
@@ -218,27 +230,11 @@ def _multi_worker_mirrored(communication: str, start_timeout: float | None) -> A
     return made
 
 
-def _parameter_server() -> Any:
-    name = "parameter_server"
-    task = _task_in_force(name)
-    jobs = task.cluster.jobs
-    if not jobs.get("ps") or not jobs.get("worker") or not jobs.get("chief"):
-        raise StrategyError(
-            "A parameter-server cluster needs at least one chief, one worker and one ps.",
-            found=", ".join(f"{len(tasks)} {job}" for job, tasks in jobs.items()),
-            strategy=name,
-            reason="jobs",
-        )
-    if task.type != "chief":
-        raise StrategyError(
-            "Only the chief of a parameter-server cluster makes the strategy; the others run a server.",
-            found=f"this is {task.name}",
-            strategy=name,
-            reason="task-type",
-        )
-    tf = import_tensorflow()
+def _parameter_server(min_shard_bytes: int | None, start_timeout: float | None) -> Any:
+    from .parameter_server.serving import make_strategy
 
-    return tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
+    task = _task_in_force("parameter_server")
+    return make_strategy(task, min_shard_bytes=min_shard_bytes, start_timeout=start_timeout)
 
 
 def _task_in_force(name: str) -> Any:

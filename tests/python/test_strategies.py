@@ -137,8 +137,15 @@ def test_a_parameter_server_has_no_part_in_multi_worker_mirrored(monkeypatch: py
     with pytest.raises(StrategyError, match="Only chief and worker tasks") as caught:
         tfmuster.strategy("multi_worker_mirrored")
     assert caught.value.fields["reason"] == "task-type"
-    with pytest.raises(StrategyError, match="at least one chief, one worker and one ps"):
+
+
+
+def test_parameter_servers_need_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"cluster": {"chief": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with pytest.raises(StrategyError, match="at least one worker and one ps") as caught:
         tfmuster.strategy("parameter_server")
+    assert caught.value.fields["reason"] == "jobs"
 
 
 @pytest.mark.slow

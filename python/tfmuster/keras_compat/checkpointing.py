@@ -24,6 +24,11 @@ def make_callback(folder: Path, every: int | str, keep: int) -> Any:
     apply()
 
     class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
+        needs_batches = isinstance(every, int)
+
+        def before_writing(self) -> None:
+            """Bring the model up to date; parameter servers have the weights while it is trained."""
+
         def on_train_begin(self, logs: Any = None) -> None:
             self.epoch = self.step = self.last = 0
             self.metrics: list[Any] | None = None
@@ -65,6 +70,7 @@ def make_callback(folder: Path, every: int | str, keep: int) -> Any:
 
         def _write(self, logs: Any = None) -> None:
             self.last = 0
+            self.before_writing()
             history = {name: list(values) for name, values in self.model.history.history.items()}
             for name, value in (logs or {}).items():
                 # Keras's own record of this epoch may come before or after this callback.

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LaunchError
-from ..progress import forget_states, read_states
+from ..events import note_phase
+from ..progress import forget_states, read_serving, read_states
 from ..runs import RESTARTING, Run, write_json
 from .display import Row, display
 from .failure import Failure
@@ -27,6 +28,8 @@ from .processes import GRACE_SECONDS, end_job, stopped_trees
 from .worker import Placement, Worker
 
 _LOOK_SECONDS = 0.1
+#: How long tasks that serve others and end by themselves may take for that, seconds.
+_SERVED_SECONDS = 5.0
 _HAVE_GPU = Path("/dev/nvidiactl").exists()
 
 
@@ -124,9 +127,13 @@ class Supervisor:
         return worker
 
     def _watch(self) -> None:
-        """Until a worker fails, or all that do not serve others are done."""
-        next_look = 0.0
-        while any(worker.code is None and not worker.serving for worker in self._workers):
+        """Until a worker fails, or all that train are done, and those that serve them and then end."""
+        next_look = served = 0.0
+        while waited_for := [worker for worker in self._workers if worker.code is None]:
+            if self._only_serve(waited_for):
+                served = served or time.monotonic() + _SERVED_SECONDS
+                if time.monotonic() > served or not any(worker.serves for worker in waited_for):
+                    return
             self._pump(_LOOK_SECONDS)
             self._collect()
             if time.monotonic() > next_look:
@@ -158,9 +165,30 @@ class Supervisor:
         for worker in self._workers:
             if worker.code is None and (code := worker.process.poll()) is not None:
                 worker.code, worker.ended = code, time.time()
+                note_phase(self._run.path, worker.task, worker.state())
+                worker.serves = worker.task in read_serving(self._run.path)
                 changed = True
+                if worker.failed and worker.serves and not worker.serving:
+                    self._go_on_without(worker)
         if changed:
             self._run.set_status(tasks=self._tasks())
+
+    def _only_serve(self, workers: Sequence[Worker]) -> bool:
+        """Whether nobody is left who trains."""
+        if any(worker.code is None and worker.placement.is_chief for worker in self._workers):
+            return False
+        serving = read_serving(self._run.path)
+        for worker in workers:
+            worker.serves = worker.task in serving
+        return all(worker.serving or worker.serves for worker in workers)
+
+    def _go_on_without(self, worker: Worker) -> None:
+        """A worker that only served is lost; who it served knows what that means."""
+        failure = worker.failure()
+        assert failure is not None
+        worker.lost = True
+        if self._show != "nothing":
+            self._display.line(f"tfmuster: {failure.headline().rstrip('.')}; the job may go on without it")
 
     def _pump(self, seconds: float) -> None:
         """Move what the workers have written, waiting up to `seconds` for it."""

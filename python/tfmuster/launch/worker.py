@@ -59,6 +59,10 @@ class Worker:
     stopped_for: float = 0.0
     #: Whether the launcher ended it, so that its exit code says nothing.
     dismissed: bool = False
+    #: Whether it has said that it serves others and ends by itself.
+    serves: bool = False
+    #: Whether the job goes on although it has failed.
+    lost: bool = False
 
     @property
     def task(self) -> str:
@@ -83,7 +87,7 @@ class Worker:
     @property
     def failed(self) -> bool:
         """Whether it has ended, by itself, and not well."""
-        return bool(self.code) and not self.dismissed
+        return bool(self.code) and not self.dismissed and not self.lost
 
     @property
     def frozen(self) -> bool:
@@ -94,6 +98,8 @@ class Worker:
         """Its state in a word."""
         if self.code is None:
             return "running"
+        if self.lost:
+            return "lost"
         return "ended" if self.dismissed else "failed" if self.code else "done"
 
     def doing(self, said: Mapping[str, str]) -> str:
@@ -146,6 +152,8 @@ class Worker:
 
     def failure(self) -> Failure | None:
         """Its failure, or None if it has not failed, or not before it was dismissed."""
+        if self.lost:
+            return None
         note = self.note()
         suspect = self.stopped_for > _SUSPECT_SECONDS
         if not self.failed and not note and not suspect:
