@@ -83,12 +83,10 @@ def apply() -> None:
 
     from ..progress import patch_callback_list
     from .files import patch_files
-    from .pace import patch_choices
     from .parameter_server import patch_fit
     from .trainer import patch_loss, patch_trainer
 
     patch_trainer(trainer)
-    patch_choices(trainer.TensorFlowTrainer, Trainer)
     patch_fit(trainer.TensorFlowTrainer)
     patch_loss(loss)
     patch_files(models.Model, callbacks)
