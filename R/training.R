@@ -37,7 +37,7 @@
 train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_size = NULL, epochs = NULL,
                         steps_per_epoch = NULL, validation_split = NULL, shuffle = NULL, optimizer = NULL,
                         learning_rate = NULL, dropout = TRUE, initial_weights = NULL,
-                        gradient_accumulation_steps = NULL, steps_per_execution = 1, seed = 0, save = NULL,
+                        gradient_accumulation_steps = NULL, steps_per_execution = NULL, seed = 0, save = NULL,
                         history = NULL, checkpoint_every = NULL, callbacks = list(), verbose = TRUE) {
   share_tf_config()
   say_how_it_ends()

@@ -1,13 +1,17 @@
-"""Keras's fit on two workers, against a hand-written loop, and against what two machines could do at most.
+"""Keras's fit on several workers, against a hand-written loop, and against what the cores could do at most.
 
-Usage: fit.py [--batches 32,64,256] [--steps 150] [--repeats 5] [--workers 2] [--data MNIST.npz]. Each process
-has a core of its own. For each batch size per worker, a Markdown row with medians over the repetitions:
+Usage: fit.py [--batches 32,64,256,1024] [--steps 100] [--repeats 5] [--workers 2] [--data MNIST.npz]
+              [--gradient-dtype bfloat16]
+
+Two groups of processes, each process on a core of its own, measure in turn: the workers of one job, and as
+many processes that know nothing of each other. For each batch size per worker, a Markdown row with medians
+over the repetitions:
 
 loop        a step of a hand-written tf.function loop under MultiWorkerMirroredStrategy, milliseconds
 fit / loop  a step of `fit` (difference of two lengths) over a step of the loop of the same repetition
-start + end what a call of `fit` costs beyond its steps, seconds, and the loop's first batch
-efficiency  images/s of `fit`, over the sum of as many one-worker loops side by side on the same cores, with
-            the same input pipeline
+start + end what a call of `fit` costs beyond its steps, seconds, beside the first batch of the loop
+efficiency  images/s of `fit`, over the sum of the one-worker loops side by side, with the same input pipeline
+limit       the same, over the sum of their steps on one batch that stays in memory
 """
 
 from __future__ import annotations
@@ -24,44 +28,39 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 
+COLUMNS = (
+    *("images per worker", "loop, ms", "fit, ms", "fit / loop", "start + end, s (first batch)"),
+    *("fit, images/s", "efficiency", "limit"),
+)
 
-def worker(arguments: argparse.Namespace) -> None:
-    """What each process measures; prints one JSON document."""
-    import tensorflow as tf
 
-    import tfmuster
-    from tfmuster import datasets
-    from tfmuster.strategies import in_cluster
+class Measurements:
+    """What one process measures at one batch size."""
 
-    alone = not in_cluster()
-    strategy = tfmuster.strategy("default" if alone else "multi_worker_mirrored")
-    digits = datasets.load(arguments.data)
-    workers = strategy.num_replicas_in_sync
-    measured: dict[str, Any] = {}
-    for per_worker in arguments.batches:
-        batch = per_worker * workers
-        data = datasets.batches(digits.x_train, digits.y_train, batch, seed=0, repeat=True, strategy=strategy)
-        loop = Loop(strategy, data, batch)
-        rows: list[dict[str, float]] = []
-        model = None
-        if not alone:
-            with strategy.scope():
-                model = tfmuster.mnist_model("cnn", seed=0, steps_per_execution=arguments.steps_per_execution)
-            model.fit(data, steps_per_epoch=20, epochs=1, verbose=0, shuffle=False)  # traces
-        for _ in range(arguments.repeats):
-            row = {"loop": loop.seconds_per_step(arguments.steps)}
-            if model is not None:
-                times = []
-                for steps in (arguments.steps, 2 * arguments.steps):
-                    begin = time.perf_counter()
-                    model.fit(data, steps_per_epoch=steps, epochs=1, verbose=0, shuffle=False)
-                    times.append(time.perf_counter() - begin)
-                row["fit"] = (times[1] - times[0]) / arguments.steps
-                row["around"] = times[0] - arguments.steps * row["fit"]
-            rows.append(row)
-        measured[str(per_worker)] = {"rows": rows, "first": loop.first}
-        tf.keras.backend.clear_session()
-    print("MEASURED", json.dumps(measured), flush=True)
+    def __init__(self, strategy: Any, digits: Any, per_worker: int, gradient_dtype: str | None) -> None:
+        import tfmuster
+        from tfmuster import datasets
+
+        batch = per_worker * strategy.num_replicas_in_sync
+        self.data = datasets.batches(
+            digits.x_train, digits.y_train, batch, seed=0, repeat=True, strategy=strategy
+        )
+        self.loop = Loop(strategy, self.data, batch)
+        with strategy.scope():
+            self.model = tfmuster.mnist_model("cnn", seed=0)
+        if gradient_dtype:
+            tfmuster.compress_gradients(self.model, gradient_dtype)
+
+    def measure(self, what: str, steps: int) -> float:
+        """Seconds of so many steps; of a whole call for ``fit``; of the first batch for ``first``."""
+        if what == "first":
+            return self.loop.first
+        begin = time.perf_counter()
+        if what == "fit":
+            self.model.fit(self.data, steps_per_epoch=steps, epochs=1, verbose=0, shuffle=False)
+        else:
+            self.loop.run(steps, fixed=what == "fixed")
+        return time.perf_counter() - begin
 
 
 class Loop:
@@ -97,35 +96,104 @@ class Loop:
 
         self.train_step = train_step
         begin = time.perf_counter()
-        self.seconds_per_step(1)
+        self.run(1)
         self.first = time.perf_counter() - begin
-        self.seconds_per_step(20)
 
-    def seconds_per_step(self, steps: int) -> float:
-        begin = time.perf_counter()
+    def run(self, steps: int, *, fixed: bool = False) -> None:
+        """Train for so many steps, on one batch or on new ones."""
+        data = next(self.iterator).data
         for _ in range(steps):
-            loss = self.train_step(*next(self.iterator).data)
+            loss = self.train_step(*data)
+            if not fixed:
+                data = next(self.iterator).data
         float(loss)
-        return (time.perf_counter() - begin) / steps
 
 
-def run(arguments: list[str], workers: int, addresses: list[str]) -> list[dict[str, Any]]:
-    """Run the workers, each on its own core, with a cluster or as independent processes."""
-    processes = []
-    for index in range(workers):
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        environment.pop("TF_CONFIG", None)
-        if addresses:
-            place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-            environment["TF_CONFIG"] = json.dumps(place)
-        core = str(index % (os.cpu_count() or 1))
-        command = ["taskset", "-c", core, sys.executable, __file__, "--worker", *arguments]
-        processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
-    outputs = [process.communicate(timeout=3000)[0] for process in processes]
-    lines = [line for text in outputs for line in text.splitlines() if line.startswith("MEASURED ")]
-    if len(lines) != workers:
-        raise SystemExit(f"{len(lines)} of {workers} workers measured anything")
-    return [json.loads(line.removeprefix("MEASURED ")) for line in lines]
+def process(arguments: argparse.Namespace) -> None:
+    """Answer the questions that come in, one line of JSON each."""
+    import tfmuster
+    from tfmuster import datasets
+    from tfmuster.strategies import in_cluster
+
+    strategy = tfmuster.strategy("multi_worker_mirrored" if in_cluster() else "default")
+    digits = datasets.load(arguments.data)
+    made: dict[int, Measurements] = {}
+    for line in sys.stdin:
+        batch, what, steps = json.loads(line)
+        if batch not in made:
+            made.clear()
+            made[batch] = Measurements(strategy, digits, batch, arguments.gradient_dtype)
+        print("MEASURED", made[batch].measure(what, steps), flush=True)
+
+
+class Group:
+    """Processes that are asked the same at the same time."""
+
+    def __init__(self, arguments: list[str], count: int, addresses: list[str]) -> None:
+        self.processes = []
+        for index in range(count):
+            environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+            environment.pop("TF_CONFIG", None)
+            if addresses:
+                place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+                environment["TF_CONFIG"] = json.dumps(place)
+            core = str(index % (os.cpu_count() or 1))
+            command = ["taskset", "-c", core, sys.executable, __file__, "--process", *arguments]
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            self.processes.append(subprocess.Popen(command, env=environment, **pipes))
+
+    def ask(self, batch: int, what: str, steps: int = 0) -> list[float]:
+        """The seconds of each process."""
+        for each in self.processes:
+            each.stdin.write(json.dumps([batch, what, steps]) + "\n")
+            each.stdin.flush()
+        return [self._answer(each) for each in self.processes]
+
+    def end(self) -> None:
+        """Let the processes end."""
+        for each in self.processes:
+            each.stdin.close()
+        for each in self.processes:
+            each.wait(timeout=60)
+
+    @staticmethod
+    def _answer(process: subprocess.Popen[str]) -> float:
+        for line in process.stdout:
+            if line.startswith("MEASURED "):
+                return float(line.split()[1])
+        raise SystemExit("a process ended without measuring")
+
+
+def row(together: Group, apart: Group, batch: int, steps: int, repeats: int) -> list[str]:
+    """One row of the table."""
+    workers = len(together.processes)
+    first = max(together.ask(batch, "first"))
+    together.ask(batch, "fit", 2 * steps)
+    for group in (together, apart):
+        group.ask(batch, "loop", 20)
+    names = ("loop", "fit", "ratio", "around", "efficiency", "limit")
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(repeats):
+        loop = max(together.ask(batch, "loop", steps)) / steps
+        short, long = (max(together.ask(batch, "fit", n * steps)) for n in (1, 3))
+        step = (long - short) / (2 * steps)
+        alone = sum(steps * batch / seconds for seconds in apart.ask(batch, "loop", steps))
+        fixed = sum(steps * batch / seconds for seconds in apart.ask(batch, "fixed", steps))
+        rate = batch * workers / step
+        values = (loop, step, step / loop, short - steps * step, rate / alone, rate / fixed)
+        for name, value in zip(names, values, strict=True):
+            found[name].append(value)
+    loop, step, ratio, around, efficiency, limit = (statistics.median(found[name]) for name in names)
+    return [
+        *(
+            str(batch),
+            f"{1000 * loop:.1f}",
+            f"{1000 * step:.1f}",
+            f"{ratio:.2f}",
+            f"{around:.2f} ({first:.2f})",
+        ),
+        *(f"{batch * workers / step:,.0f}", f"{efficiency:.2f}", f"{limit:.2f}"),
+    ]
 
 
 def main() -> None:
@@ -133,41 +201,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--batches", type=lambda text: [int(n) for n in text.split(",")], default=[32, 64, 256]
-    )
-    parser.add_argument("--steps", type=int, default=150)
+    batches = "32,64,256,1024"
+    parser.add_argument("--batches", type=lambda text: [int(n) for n in text.split(",")], default=batches)
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--steps-per-execution", type=int, default=1)
+    parser.add_argument("--gradient-dtype")
     parser.add_argument("--data", default=os.environ.get("TFMUSTER_MNIST", "synthetic"))
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--process", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.worker:
-        worker(arguments)
+    if arguments.process:
+        process(arguments)
         return
     from jobs import free_addresses
 
-    together = run(sys.argv[1:], arguments.workers, free_addresses(arguments.workers))
-    apart = run(sys.argv[1:], arguments.workers, [])
-    columns = ("images per worker", "loop, ms", "fit / loop", "start + end, s (first batch)")
-    print("|", " | ".join((*columns, "fit, images/s", "efficiency")), "|")
-    print("|---|---|---|---|---|---|")
-    for per_worker in arguments.batches:
-        chief = together[0][str(per_worker)]
-        loop, fit, around = (
-            statistics.median(row[k] for row in chief["rows"]) for k in ("loop", "fit", "around")
-        )
-        ratio = statistics.median(row["fit"] / row["loop"] for row in chief["rows"])
-        alone = sum(
-            per_worker / statistics.median(row["loop"] for row in one[str(per_worker)]["rows"])
-            for one in apart
-        )
-        rate = per_worker * arguments.workers / fit
-        print(
-            f"| {per_worker} | {1000 * loop:.1f} | {ratio:.2f} | {around:.2f} ({chief['first']:.2f}) "
-            f"| {rate:,.0f} | {rate / alone:.2f} |"
-        )
+    together = Group(sys.argv[1:], arguments.workers, free_addresses(arguments.workers))
+    apart = Group(sys.argv[1:], arguments.workers, [])
+    print("|", " | ".join(COLUMNS), "|")
+    print("|" + "---|" * len(COLUMNS))
+    for batch in arguments.batches:
+        # Larger batches need fewer steps for a time that can be measured.
+        steps = max(20, arguments.steps * 64 // max(64, batch))
+        print("|", " | ".join(row(together, apart, batch, steps, arguments.repeats)), "|", flush=True)
+    for group in (together, apart):
+        group.end()
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def mnist_model(
     seed: int | None = None,
     initial_weights: str | None = None,
     gradient_accumulation_steps: int | None = None,
-    steps_per_execution: int = 1,
+    steps_per_execution: int | None = None,
     jit_compile: bool = False,
 ) -> Any:
     """A compiled Keras model for 28 x 28 digits. Call it inside ``strategy.scope()``.
@@ -161,8 +161,9 @@ def mnist_model(
         ``softmax`` only. The default is the document's: normal with standard deviation 1.
     gradient_accumulation_steps : int, optional
         Update the weights once in so many steps, with the mean of their gradients (Keras 3).
-    steps_per_execution : int
-        Steps that Keras runs in one call of its training function.
+    steps_per_execution : int, optional
+        Steps that Keras runs in one call of its training function. Without it: as many as pay on several
+        workers, as long as no callback needs single batches; else 1.
     jit_compile : bool
         Compile the training step with XLA. Off by default: XLA has no collectives for CPU devices.
 
@@ -197,8 +198,8 @@ def mnist_model(
         optimizer=_optimizer(keras, chosen, optimizer, learning_rate, gradient_accumulation_steps),
         loss=loss(from_logits=chosen.from_logits),
         metrics=["accuracy"],
-        steps_per_execution=steps_per_execution,
         jit_compile=jit_compile,
+        **({} if steps_per_execution is None else {"steps_per_execution": steps_per_execution}),
     )
     return model
 

@@ -86,6 +86,7 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
         # Keras calls it in another thread then, and goes on with the next step.
         async_safe = True
         notes_progress = True
+        needs_batches = False
 
         def __init__(self) -> None:
             super().__init__()

@@ -166,7 +166,8 @@ def batches(
         )
 
     whole = pipeline()
-    # What keras_compat asks for under several workers; any other reader gets the global batches.
+    # What keras_compat and parameter_server ask for under several workers; any other reader gets the global
+    # batches.
     whole.tfmuster_parts = pipeline
     return whole
 

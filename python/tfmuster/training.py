@@ -76,7 +76,7 @@ def train_mnist(
     dropout: bool | tuple[float, float] = True,
     initial_weights: str | None = None,
     gradient_accumulation_steps: int | None = None,
-    steps_per_execution: int = 1,
+    steps_per_execution: int | None = None,
     seed: int = 0,
     save: str | os.PathLike[str] | None = None,
     history: str | os.PathLike[str] | None = None,

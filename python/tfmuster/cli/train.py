@@ -48,7 +48,9 @@ def command() -> None:
 @click.option("--dropout/--no-dropout", default=True, show_default=True, help="For mlp.")
 @click.option("--initial-weights", type=click.Choice(["random_normal", "zeros"]), help="For softmax.")
 @click.option("--gradient-accumulation-steps", type=_COUNT, help="Update the weights once in so many steps.")
-@click.option("--steps-per-execution", type=_COUNT, default=1, show_default=True)
+@click.option(
+    "--steps-per-execution", type=_COUNT, help="Default on several workers: as many as pay; else 1."
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--save", type=click.Path(), metavar="PATH", help="Save the model: .keras, .h5 or a folder.")
 @click.option("--history", type=click.Path(dir_okay=False), metavar="FILE", help="Write the history as JSON.")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import StrategyError
 from ..sharding import Part, part_of, rows_to_read
+from .pace import Pace
 from .workers import worker_of
 
 _scale = threading.local()
@@ -40,7 +42,7 @@ def _loss_share(share: Any) -> Iterator[None]:
         _scale.share = None
 
 
-def _moving_statistics(model: Any) -> list[Any]:
+def moving_statistics(model: Any) -> list[Any]:
     """Weights that layers update outside of the optimizer, e.g. BatchNormalization's moving mean."""
     return [
         variable
@@ -80,8 +82,11 @@ def _absent_to_none(data: Any) -> Any:
     return tf.nest.map_structure(lambda t: None if isinstance(t, tf.experimental.Optional) else t, data)
 
 
-def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What ``fit`` and ``evaluate`` call: run ``steps_per_execution`` steps of an iterator, return logs."""
+def make_function(trainer: Any, step: Callable[[Any], Any], pace: Pace | None) -> Callable[[Any], Any]:
+    """What ``fit`` and ``evaluate`` call: run some steps of an iterator, return logs.
+
+    How many steps is what ``pace`` grants, or else the model's ``steps_per_execution``.
+    """
     import tensorflow as tf
 
     strategy = trainer.distribute_strategy
@@ -98,7 +103,7 @@ def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], A
     def replica_step(part: Any) -> Any:
         if not isinstance(part, Part):
             return step(_absent_to_none(part))
-        kept = [*_moving_statistics(trainer), *(v for metric in trainer.metrics for v in metric.variables)]
+        kept = [*moving_statistics(trainer), *(v for metric in trainer.metrics for v in metric.variables)]
         before = [tf.identity(v.value) for v in kept]
         with _loss_share(tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)):
             outputs = step(_absent_to_none(part.data))
@@ -109,7 +114,7 @@ def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], A
 
     def agree(outputs: Any, before: list[Any]) -> Any:
         """The means of the workers' logs; statistics move by the mean of the workers' moves."""
-        statistics = _moving_statistics(trainer)
+        statistics = moving_statistics(trainer)
         moves = [v.value - old for v, old in zip(statistics, before, strict=True)]
         logs = [tf.convert_to_tensor(t) for t in tf.nest.flatten(outputs)]
         means = _all_reduce_mean(logs + moves)
@@ -117,8 +122,8 @@ def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], A
             variable.assign(old + move)
         return tf.nest.pack_sequence_as(outputs, means[: len(logs)])
 
-    def several(iterator: Any, first: Any) -> Any:
-        """Steps until ``steps_per_execution`` or the end of the data, as one loop of the graph."""
+    def several(iterator: Any, first: Any, steps: Any) -> Any:
+        """Up to ``steps`` steps, or to the end of the data, as one loop of the graph."""
         outputs = tf.experimental.Optional.empty(None)
         start = outputs
 
@@ -128,36 +133,32 @@ def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], A
             )
             # The loop's first value must have the type that only tracing the body tells.
             start._element_spec = latest.element_spec
-            following = tf.cond(
-                done + 1 < trainer.steps_per_execution,
-                iterator.get_next_as_optional,
-                lambda: following,
-            )
+            following = tf.cond(done + 1 < steps, iterator.get_next_as_optional, lambda: following)
             return done + 1, latest, following
 
         def more(done: Any, _: Any, following: Any) -> Any:
-            return tf.logical_and(done < trainer.steps_per_execution, following.has_value())
+            return tf.logical_and(done < steps, following.has_value())
 
         _, outputs, _ = tf.while_loop(more, body, (tf.constant(0), outputs, first))
         outputs._element_spec = start._element_spec
         return outputs.get_value()
 
-    def finish(run: Callable[[], Any]) -> Any:
-        before = strategy.run(lambda: [tf.identity(v.value) for v in _moving_statistics(trainer)])
-        return strategy.run(agree, args=(run(), before))
+    def finish(run: Callable[[], Any], report: Any) -> Any:
+        before = strategy.run(lambda: [tf.identity(v.value) for v in moving_statistics(trainer)])
+        return strategy.run(agree, args=((run(), report), before))
 
     @tf.autograph.experimental.do_not_convert
-    def execution(iterator: Any) -> Any:
+    def execution(iterator: Any, steps: Any, report: Any) -> Any:
         first = iterator.get_next_as_optional()
         spec: list[Any] = []
 
         def run() -> Any:
-            if trainer.steps_per_execution == 1:
+            if pace is None and trainer.steps_per_execution == 1:
                 return strategy.run(replica_step, args=(first.get_value(),))
-            return several(iterator, first)
+            return several(iterator, first, steps)
 
         def train() -> Any:
-            outputs = tf.experimental.Optional.from_value(finish(run))
+            outputs = tf.experimental.Optional.from_value(finish(run, report))
             spec.append(outputs.element_spec)
             return outputs
 
@@ -168,7 +169,7 @@ def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], A
 
     @tf.autograph.experimental.do_not_convert
     def on_batch(part: Part) -> Any:
-        return finish(lambda: strategy.run(replica_step, args=(part,)))
+        return finish(lambda: strategy.run(replica_step, args=(part,)), tf.constant(0.0))[0]
 
     if not trainer.run_eagerly:
         execution = tf.function(execution, reduce_retracing=True)
@@ -178,10 +179,15 @@ def make_function(trainer: Any, step: Callable[[Any], Any]) -> Callable[[Any], A
         if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
             logs = on_batch(cut(_as_tensors(next(iter(iterator))), *worker_of(strategy)))
             return trainer._get_metrics_result_or_logs(logs)
-        outputs = execution(iterator)
+        begin = time.perf_counter()
+        steps, report = (pace.granted, pace.report()) if pace else (trainer.steps_per_execution, 0.0)
+        outputs = execution(iterator, tf.constant(steps), tf.constant(report))
         if not outputs.has_value():
             raise StopIteration
-        return outputs.get_value()
+        logs, reports = outputs.get_value()
+        if pace:
+            pace.ended(time.perf_counter() - begin, float(reports))
+        return logs
 
     return function
 

@@ -7,7 +7,10 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from .pace import Pace, in_executions
+
 _SKIP = "_tfmuster_skip"
+_PACE = "_tfmuster_pace"
 # The epoch iterator of the `fit` that a model is in: Keras keeps it in a local variable.
 _training: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
@@ -18,8 +21,9 @@ def remember_epochs(model: Any, epochs: Any) -> None:
 
 
 def training_epochs(model: Any) -> Any:
-    """The epoch iterator of the call that ``model`` is in."""
-    return _training[model]()
+    """The epoch iterator of the call that ``model`` is in; None in a call for one batch."""
+    noted = _training.get(model)
+    return None if noted is None else noted()
 
 
 def resume_at(model: Any, epoch: int, step: int) -> None:
@@ -33,8 +37,14 @@ def resume_at(model: Any, epoch: int, step: int) -> None:
     setattr(training_epochs(model), _SKIP, (epoch, step))
 
 
+def set_pace(model: Any, pace: Pace | None) -> None:
+    """Let the call that ``model`` is in choose its steps per execution, or not."""
+    if (epochs := training_epochs(model)) is not None:
+        setattr(epochs, _PACE, pace)
+
+
 def patch_epochs(epochs: Any) -> None:
-    """Make Keras's epoch iterator able to skip."""
+    """Make Keras's epoch iterator able to skip, and to put steps together to executions."""
     stock = epochs._enumerate_iterator
 
     @functools.wraps(stock)
@@ -45,7 +55,8 @@ def patch_epochs(epochs: Any) -> None:
         epoch = stock(self)
         for _ in range(0, steps, self.steps_per_execution):
             _read(next(epoch)[2], self.steps_per_execution)
-        yield from epoch
+        pace = self.__dict__.get(_PACE)
+        yield from epoch if pace is None else in_executions(self, epoch, pace, steps)
 
     epochs._enumerate_iterator = enumerate_iterator
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ..sharding import without_autotuning
 from .building import build
-from .execution import current_loss_share, cut, make_function, make_predict_function
-from .resume import patch_epochs, remember_epochs
+from .execution import current_loss_share, cut, make_function, make_predict_function, moving_statistics
+from .pace import Pace, may_choose
+from .resume import patch_epochs, remember_epochs, set_pace, training_epochs
 from .workers import agree_on_seed, multi_worker, worker_of
 
 
@@ -70,7 +73,9 @@ def patch_trainer(module: Any) -> None:
         super(epochs, self).__init__(*args, **kwargs)
         self._distribute_strategy = distribute_strategy
         dataset = self.data_adapter.get_tf_dataset()
-        self._distributed_dataset = _local_dataset(dataset, distribute_strategy) if several else dataset
+        if several:
+            dataset = _local_dataset(dataset, distribute_strategy)
+        self._distributed_dataset = without_autotuning(dataset)
 
     @functools.wraps(stock_build)
     def symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
@@ -81,14 +86,25 @@ def patch_trainer(module: Any) -> None:
             return
         build(self, iterator)
 
+    paces: weakref.WeakKeyDictionary[Any, Pace | None] = weakref.WeakKeyDictionary()
+
     def maker(stock: Callable[..., Any], function: str, step: str) -> Callable[..., Any]:
         @functools.wraps(stock)
         def make(self: Any, force: bool = False) -> Any:
             if not multi_worker(self._distribute_strategy):
                 return stock(self, force=force)
-            if getattr(self, function) is None or force:
-                setattr(self, function, make_function(self, getattr(self, step)))
-            return getattr(self, function)
+            # TensorFlow's own distributed iterator is left to run one step at a time.
+            local = isinstance(getattr(training_epochs(self), "_distributed_dataset", None), tf.data.Dataset)
+            exact = step == "test_step" or not moving_statistics(self)
+            chooses = local and exact and may_choose(self)
+            made = getattr(self, function)
+            if made is None or force or (paces.get(made) is not None) != chooses:
+                pace = Pace() if chooses else None
+                made = make_function(self, getattr(self, step), pace)
+                setattr(self, function, made)
+                paces[made] = pace
+            set_pace(self, paces[made])
+            return made
 
         return make
 
