@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from .cluster import Task
 from .errors import TfmusterError, WorkerError
+from .exit_status import failure_of_exit, watch_exit
 from .hub import SILENT_SECONDS
 from .wire import Message
 
@@ -86,6 +87,7 @@ class Control:
         self._hub, self._line, self._chief, self._chief_process = hub, line, chief, chief_process
         threading.Thread(target=self._serve, name="tfmuster-control", daemon=True).start()
         atexit.register(self._at_exit)
+        watch_exit()
 
     def done(self, *, linger: float = 60.0) -> None:
         """Say that this task has done its work; from now on its leaving is no failure.
@@ -256,10 +258,14 @@ class Control:
     def _at_exit(self) -> None:
         # Python has printed an uncaught exception by now; at an interactive prompt the last one may be old.
         error = getattr(sys, "last_value", None)
-        if error is None or hasattr(sys, "ps1"):
+        if hasattr(sys, "ps1"):
             self.done()
-        else:
+        elif error is not None:
             self.report_exception(error)
+        elif (failure := failure_of_exit()) is not None:
+            self.failed({"kind": "exception", "message": failure})
+        else:
+            self.done()
 
 
 def disappeared(why: str) -> dict[str, Any]:

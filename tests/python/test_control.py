@@ -61,6 +61,56 @@ def test_an_exception_reaches_everyone_with_its_cause(job: Job):
         assert result.last["failure"]["kind"] == "exception"
 
 
+CAUGHT = """
+try:
+    sys.exit(3)
+except SystemExit as error:
+    assert error.code == 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "message"),
+    [
+        ("sys.exit(3)", 3, "exit code 3"),
+        ("raise SystemExit(3)", 3, "exit code 3"),
+        ("exit(3)", 3, "exit code 3"),
+        ("sys.exit('no digits')", 1, "exit code 1: no digits"),
+        (
+            "import threading; threading.Thread(target=sys.exit, args=[4]).start(); sys.exit(3)",
+            3,
+            "exit code 3",
+        ),
+        (CAUGHT + "sys.exit(5)", 5, "exit code 5"),
+    ],
+)
+@pytest.mark.parametrize("who", [0, 1])
+def test_an_exit_code_is_a_failure(job: Job, who: int, ending: str, code: int, message: str):
+    cluster = local_cluster(2)
+    leaving = job.start(cluster, "worker", who, then=f"time.sleep(0.2)\n{ending}")
+    other = job.start(cluster, "worker", 1 - who, then=WAIT).result(10)
+    assert leaving.result().code == code
+    host = other.last["error"]["host"]
+    assert other.text == f"worker {who} (host {host}, pid {leaving.pid}) failed: {message}"
+
+
+def test_what_a_verb_of_the_command_line_has_against_it_reaches_the_others(job: Job):
+    cluster = local_cluster(2)
+    verb = "from tfmuster.cli import main; sys.exit(main(['runs', 'show', '--runs', '/nowhere']))"
+    failing = job.start(cluster, "worker", 1, then=verb)
+    other = job.start(cluster, "worker", 0, then=WAIT).result(10)
+    assert failing.result().code == 2
+    assert f"pid {failing.pid}) failed: A run must be named by " in other.text
+
+
+@pytest.mark.parametrize("ending", ["sys.exit()", "sys.exit(0)", "raise SystemExit", CAUGHT, "exit(False)"])
+def test_to_leave_without_an_exit_code_is_no_failure(job: Job, ending: str):
+    cluster = local_cluster(2)
+    leaving = job.start(cluster, "worker", 1, then=ending)
+    other = job.start(cluster, "worker", 0, then="time.sleep(1); assert control.first_failure is None")
+    assert (other.result(10).last["event"], leaving.result().code) == ("end", 0)
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_process_is_named(job: Job, victim: int):
     cluster = local_cluster(3)

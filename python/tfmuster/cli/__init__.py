@@ -68,6 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from ..launch.failure import leave_note
 
             leave_note(error)
+        control = sys.modules.get("tfmuster.control")
+        if control is not None and (line := control.Control.current()):
+            # The other tasks are to learn why, not only with which exit code.
+            line.report_exception(error)
         click.echo(f"Error: {error}", err=True)
         return error.exit_code
     except click.ClickException as error:

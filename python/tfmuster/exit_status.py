@@ -1,0 +1,45 @@
+"""How this process ends: by ``sys.exit(1)`` or ``raise SystemExit(1)``, of which Python tells no exit hook.
+
+The interpreter reads the exit code from the attribute ``code`` of the SystemExit that nobody has caught, and
+then calls the exit hooks without it. So that attribute is made one that remembers when the interpreter itself
+has read it. Wrapping ``sys.exit``, as others do, misses ``raise SystemExit``, ``exit()`` and
+``from sys import exit``, and takes an exit that was caught for one that happened.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from typing import Any
+
+_read: list[Any] = []
+
+
+def watch_exit() -> None:
+    """Remember the code of the SystemExit that ends this process; where Python is not CPython, do nothing."""
+    members = gc.get_referents(SystemExit.__dict__)
+    code = SystemExit.__dict__["code"]
+    if isinstance(code, property) or len(members) != 1 or sys.implementation.name != "cpython":
+        return
+
+    def get(error: SystemExit) -> Any:
+        value = code.__get__(error)
+        try:
+            sys._getframe(1)
+        except ValueError:
+            # No Python code asks: it is the interpreter.
+            _read[:] = [value]
+        return value
+
+    members[0]["code"] = property(get, code.__set__, code.__delete__, code.__doc__)
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(SystemExit))
+
+
+def failure_of_exit() -> str | None:
+    """In an exit hook, how the process fails, such as ``exit code 3``; None if it ends well."""
+    value = _read[0] if _read else None
+    if value is None or (isinstance(value, int) and value == 0):
+        return None
+    # Anything else is printed, and the exit code is 1 (Python's documentation of sys.exit).
+    return f"exit code {value}" if isinstance(value, int) else f"exit code 1: {value}"
