@@ -80,13 +80,16 @@ def apply() -> None:
     from keras.src import callbacks, models
     from keras.src.backend.tensorflow import trainer
     from keras.src.losses import loss
+    from keras.src.trainers.trainer import Trainer
 
     from ..progress import patch_callback_list
     from .files import patch_files
+    from .pace import patch_choices
     from .parameter_server import patch_fit
     from .trainer import patch_loss, patch_trainer
 
     patch_trainer(trainer)
+    patch_choices(trainer.TensorFlowTrainer, Trainer)
     patch_fit(trainer.TensorFlowTrainer)
     patch_loss(loss)
     patch_files(models.Model, callbacks)
