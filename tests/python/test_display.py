@@ -18,7 +18,9 @@ from tfmuster.progress import progress_callback, read_states, say_state, say_wai
 from tfmuster.runs import Run
 
 SAY = "import os, time; from tfmuster.progress import say_state"
-HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+#: How a terminal is told to hide its cursor, to show another screen, and the like.
+MODE = "\x1b[?"
+TABLE = r"worker\b.*host\b.*state\b"
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +30,12 @@ def _clean(tmp_path: Path):
 
 
 def in_terminal(
-    tmp_path: Path, *arguments: object, columns: int = 100, rows: int = 40, **env: str
+    tmp_path: Path, *arguments: object, columns: int = 100, rows: int = 40, kill_at: bytes = b"", **env: str
 ) -> tuple[str, int]:
-    """What a terminal gets when a launch writes to it, and the exit code."""
+    """What a terminal gets when a launch writes to it, and the exit code.
+
+    With `kill_at`, the launcher is killed as soon as the terminal has got that.
+    """
     mine, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = subprocess.Popen(
@@ -51,6 +56,8 @@ def in_terminal(
         if not piece:
             break
         seen += piece
+        if kill_at and kill_at in seen:
+            process.kill()
     os.close(mine)
     return seen.decode(), process.wait(timeout=20)
 
@@ -90,19 +97,26 @@ def test_a_table_is_shown_on_a_terminal_and_gone_in_the_end(tmp_path: Path) -> N
     assert re.search(r"worker +host +state", shown)
     assert re.search(r"worker 1 +\S+ +training  epoch 2/5  step 3", shown)
     assert "\x1b[2J" not in seen
-    assert seen.count(HIDE) == seen.count(SHOW) == 1
-    assert seen.index(HIDE) < seen.index(SHOW)
+    assert MODE not in seen
     left = [line for line in screen(seen) if line]
     assert sorted(left[1:3]) == [f"worker {i} | [red]line[/red] :smile: {200 * 'x'}" for i in (0, 1)]
     assert left[3].startswith("tfmuster: done in ") and len(left) == 4
+
+
+def test_a_launcher_that_is_killed_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", SAY, "say_state('training'); time.sleep(99)")
+    seen, code = in_terminal(tmp_path, "-n", 2, "train.py", kill_at=b"training")
+    assert code == -9 and re.search(TABLE, seen)
+    assert MODE not in seen
+    assert re.findall(r"\x1b\[[\d;]*m", seen)[-1] == "\x1b[0m"
+    nothing_left(tmp_path, seconds=5)
 
 
 def test_the_failure_stands_alone_after_the_table(tmp_path: Path) -> None:
     write(tmp_path, "train.py", "import time; time.sleep(1); raise ValueError('no such layer')")
     seen, code = in_terminal(tmp_path, "-n", 2, "train.py")
     assert code == 1
-    assert HIDE in seen.partition("no such layer")[0]
-    assert HIDE not in seen[seen.index(SHOW) :]
+    assert re.search(TABLE, seen.partition("no such layer")[0])
     assert not any(line.startswith("worker  ") for line in screen(seen))
 
 
@@ -122,7 +136,7 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     coloured, _ = in_terminal(tmp_path, "-n", 1, "train.py")
     plain, _ = in_terminal(tmp_path, "-n", 1, "train.py", NO_COLOR="1")
     assert re.search(r"\x1b\[3\dm", coloured)
-    assert HIDE in plain and not re.search(r"\x1b\[[\d;]*3\d[\d;]*m", plain)
+    assert re.search(TABLE, plain) and not re.search(r"\x1b\[[\d;]*3\d[\d;]*m", plain)
 
 
 def test_without_a_terminal_no_escape_code_is_written(tmp_path: Path) -> None:

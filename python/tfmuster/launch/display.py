@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Row = tuple[str, str, str]
 
 _EVERY_SECONDS = 0.5
-_STYLES = {"failed": "red", "done": "green", "training": "cyan", "waiting": "yellow"}
+_STYLES = {"failed": "red", "done": "green", "training": "cyan", "waiting": "yellow", "stopped": "red"}
 
 
 class Plain:
@@ -51,10 +51,9 @@ class LiveTable(Plain):
     """Writes lines as they come, and keeps a table of the workers below them."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.live import Live
 
-        self._console = Console(file=sys.stdout)
+        self._console = _console()
         # Drawn by the caller's thread alone: R takes output from no other.
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._next = 0.0
@@ -72,7 +71,7 @@ class LiveTable(Plain):
             self._live.update(_table(rows(), self._console), refresh=True)
 
     def close(self) -> None:
-        """Take the table away and show the cursor again."""
+        """Take the table away."""
         self._live.stop()
         self._next = float("inf")
 
@@ -176,6 +175,17 @@ def display(show: str, run_path: Path) -> Plain:
         return Foreign(*functions, run_path) if show != "nothing" else Plain()
     capable = sys.stdout.isatty() and (os.environ.get("TERM") or "dumb") not in ("dumb", "unknown")
     return LiveTable() if show != "nothing" and capable else Plain()
+
+
+def _console() -> Console:
+    """The terminal, whose cursor is never hidden: a launcher that is killed could not show it again."""
+    from rich.console import Console
+
+    class WithCursor(Console):
+        def show_cursor(self, show: bool = True) -> bool:
+            return False
+
+    return WithCursor(file=sys.stdout)
 
 
 def _table(rows: Sequence[Row], console: Console) -> Table:
