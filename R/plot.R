@@ -1,10 +1,11 @@
-#' Plot a training history
+#' Plot training histories
 #'
-#' One panel for each metric, with the training and the validation curve. ggplot2 draws it when it is
+#' One panel for each metric, with the training and the validation curve. Several runs, from
+#' [run_list()], are compared in the same panels, each in a colour of its own. ggplot2 draws it when it is
 #' installed, base graphics otherwise.
 #'
 #' @param x A history: the result of [train_mnist()], its field `history`, or what a Keras model's `fit()`
-#'   returned in Python.
+#'   returned in Python; a run, from [launch()] or [run_open()]; or runs, from [run_list()].
 #' @param engine `"ggplot2"` or `"base"`; `NULL` takes ggplot2 when it is installed.
 #' @param ... Not used.
 #' @return A ggplot, or `x` invisibly from base graphics.
@@ -17,24 +18,7 @@
 #' class(history) <- c("tfmuster_history", class(history))
 #' plot(history)
 plot.tfmuster_history <- function(x, engine = NULL, ...) {
-  engine <- engine %||% if (rlang::is_installed("ggplot2")) "ggplot2" else "base"
-  engine <- rlang::arg_match(engine, c("ggplot2", "base"))
-  if (engine == "base") {
-    plot_base(x)
-    return(invisible(x))
-  }
-  rlang::check_installed("ggplot2")
-  ggplot2::ggplot(x, ggplot2::aes(.data$epoch, .data$value, colour = .data$data, shape = .data$data)) +
-    ggplot2::geom_line() +
-    ggplot2::geom_point() +
-    ggplot2::facet_wrap(
-      ggplot2::vars(factor(.data$metric, unique(.data$metric))),
-      ncol = 1, scales = "free_y"
-    ) +
-    ggplot2::scale_colour_manual(values = curve_colours, name = NULL) +
-    ggplot2::scale_shape_manual(values = curve_shapes, name = NULL) +
-    ggplot2::scale_x_continuous(breaks = function(limits) unique(round(pretty(limits)))) +
-    ggplot2::labs(x = "epoch", y = NULL)
+  draw_curves(x, x, "data", curve_colours, engine)
 }
 
 #' @rdname plot.tfmuster_history
@@ -49,26 +33,91 @@ plot.keras.src.callbacks.history.History <- function(x, engine = NULL, ...) { # 
   plot(as_history(x$history), engine = engine, ...)
 }
 
-# Okabe and Ito's colours, told apart with every kind of colour vision; shapes do it without colour.
+#' @rdname plot.tfmuster_history
+#' @exportS3Method plot tfmuster.runs.Run
+plot.tfmuster.runs.Run <- function(x, engine = NULL, ...) { # nolint: object_name_linter.
+  draw_curves(run_history(x), x, "data", curve_colours, engine)
+}
+
+#' @rdname plot.tfmuster_history
+#' @export
+plot.tfmuster_runs <- function(x, engine = NULL, ...) {
+  of_run <- function(name) {
+    history <- as.data.frame(run_history(x[[name]]))
+    cbind(history, run = rep(name, nrow(history)))
+  }
+  rows <- do.call(rbind, lapply(names(x), of_run))
+  runs <- unique(rows$run)
+  # The first is black, which says nothing of its own.
+  colours <- grDevices::palette.colors(length(runs) + 1, "Okabe-Ito", recycle = TRUE)[-1]
+  draw_curves(rows, x, "run", rlang::set_names(colours, runs), engine)
+}
+
+# Okabe and Ito's colours, told apart with every kind of colour vision; shapes and lines do it without colour.
 curve_colours <- c(training = "#0072B2", validation = "#D55E00")
 curve_shapes <- c(training = 16, validation = 17)
+curve_lines <- c(training = "solid", validation = "dashed")
 
-plot_base <- function(x) {
-  metrics <- unique(x$metric)
-  old <- graphics::par(mfrow = c(length(metrics), 1), mar = c(4, 4, 2, 1))
+# Rows of a history, with a colour for each value of the column `by`. Returns a ggplot, or `whole` invisibly.
+draw_curves <- function(rows, whole, by, colours, engine, call = rlang::caller_env()) {
+  engine <- engine %||% if (rlang::is_installed("ggplot2")) "ggplot2" else "base"
+  engine <- rlang::arg_match(engine, c("ggplot2", "base"), error_call = call)
+  if (!length(rows$epoch)) {
+    abort_tfmuster(list(
+      kind = "data", message = "There is nothing to plot yet.", found = "a history without an epoch",
+      fix = "Wait until the first epoch of fit() has ended.", reason = "empty"
+    ), call)
+  }
+  if (engine == "base") {
+    base_curves(rows, by, colours)
+    return(invisible(whole))
+  }
+  rlang::check_installed("ggplot2", call = call)
+  gg_curves(rows, by, colours)
+}
+
+# Names of runs are long: below each other.
+gg_guide <- function(by) ggplot2::guide_legend(ncol = if (by == "run") 1, order = 1)
+
+# The loss first, the speed last.
+order_metrics <- function(metrics) {
+  metrics <- unique(metrics)
+  metrics[order(metrics != "loss", metrics == "images_per_second")]
+}
+
+gg_curves <- function(rows, by, colours) {
+  metrics <- order_metrics(rows$metric)
+  ggplot2::ggplot(rows, ggplot2::aes(.data$epoch, .data$value, colour = .data[[by]], linetype = .data$data)) +
+    ggplot2::geom_line(ggplot2::aes(group = interaction(.data[[by]], .data$data)), na.rm = TRUE) +
+    ggplot2::geom_point(ggplot2::aes(shape = .data$data), na.rm = TRUE) +
+    ggplot2::facet_wrap(
+      ggplot2::vars(factor(.data$metric, metrics)),
+      # At the size of RStudio's pane, more than two below each other can't be read.
+      ncol = if (length(metrics) > 2) 2 else 1, scales = "free_y"
+    ) +
+    ggplot2::scale_colour_manual(values = colours, name = NULL, guide = gg_guide(by)) +
+    ggplot2::scale_shape_manual(values = curve_shapes, name = NULL) +
+    ggplot2::scale_linetype_manual(values = curve_lines, name = NULL) +
+    ggplot2::scale_x_continuous(breaks = function(limits) unique(round(pretty(limits)))) +
+    ggplot2::labs(x = "epoch", y = NULL) +
+    ggplot2::theme(legend.position = "bottom", legend.box = "horizontal", legend.margin = ggplot2::margin())
+}
+
+base_curves <- function(rows, by, colours) {
+  metrics <- order_metrics(rows$metric)
+  columns <- if (length(metrics) > 2) 2 else 1
+  old <- graphics::par(mfrow = c(ceiling(length(metrics) / columns), columns), mar = c(4, 4, 1.5, 1))
   on.exit(graphics::par(old))
   for (metric in metrics) {
-    rows <- x[x$metric == metric, ]
-    graphics::plot(rows$epoch, rows$value, type = "n", xlab = "epoch", ylab = metric)
-    for (data in unique(rows$data)) {
-      curve <- rows[rows$data == data, ]
-      graphics::lines(curve$epoch, curve$value, col = curve_colours[[data]])
-      graphics::points(curve$epoch, curve$value, col = curve_colours[[data]], pch = curve_shapes[[data]])
+    shown <- rows[rows$metric == metric & is.finite(rows$value), ]
+    graphics::plot(shown$epoch, shown$value, type = "n", xlab = "epoch", ylab = metric)
+    for (curve in split(shown, interaction(shown[[by]], shown$data, drop = TRUE))) {
+      colour <- colours[[curve[[by]][1]]]
+      data <- curve$data[1]
+      graphics::lines(curve$epoch, curve$value, col = colour, lty = curve_lines[[data]])
+      graphics::points(curve$epoch, curve$value, col = colour, pch = curve_shapes[[data]])
     }
-    shown <- unique(rows$data)
-    graphics::legend(
-      "right", shown,
-      col = curve_colours[shown], pch = curve_shapes[shown], lty = 1, bty = "n"
-    )
+    names <- unique(shown[[by]])
+    graphics::legend("right", names, col = colours[names], lty = 1, bty = "n")
   }
 }

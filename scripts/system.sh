@@ -11,6 +11,7 @@ debian=(
   r-cran-base64enc r-cran-rstudioapi
   r-cran-ggplot2 r-cran-withr r-cran-testthat r-cran-roxygen2 r-cran-knitr r-cran-rmarkdown r-cran-lintr
   pandoc qpdf
+  chromium                              # the tests look at the HTML page of a run in it
   python3-venv python3-dev libtirpc-dev # the last two are what rpy2 is built with
   iproute2 nftables openssh-client      # the tests between machines, which are network namespaces
 )

@@ -117,7 +117,7 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
 
         def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
             # `train_mnist` writes them itself.
-            if _is_chief() and not images_per_step:
+            if is_chief() and not images_per_step:
                 shown = (self.params or {}).get("verbose") not in (0, None)
                 append_metrics(epoch + 1, logs or {}, shown=shown)
 
@@ -177,7 +177,8 @@ def _first(logs: Mapping[str, Any]) -> list[tuple[str, float]]:
     return sorted(numbers(logs).items(), key=lambda item: item[0] != "loss")[:2]
 
 
-def _is_chief() -> bool:
+def is_chief() -> bool:
+    """Whether this process is the chief of its cluster, or alone."""
     with contextlib.suppress(TfmusterError):
         task = current_task()
         return task is None or task.is_chief

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 METRICS = "metrics.jsonl"
 #: What else is in such a line.
 NO_METRICS = ("epoch", "time", "shown")
+_NAN = float("nan")
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,16 @@ def _say(text: str) -> None:
     print(text, flush=True)
 
 
-def say_plan(model: str, digits: Any, plan: Plan, replicas: int) -> None:
+def say_plan(model: str, digits: Any, plan: Plan, about: str) -> None:
     """What is going to be trained, on what."""
     _say(digits.describe())
     _say(
         f"model: {model}; {plan.epochs} epochs of {plan.steps_per_epoch} steps; "
-        f"{plan.batch_size} images per replica x {replicas} = global batch {plan.global_batch_size}"
+        f"{plan.batch_size} images per replica x {plan.global_batch_size // plan.batch_size} = "
+        f"global batch {plan.global_batch_size}"
     )
+    if about:
+        _say(about)
 
 
 def say_shard(strategy: Any, rows: int, plan: Plan) -> None:
@@ -141,6 +145,9 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
         for line in (folder / METRICS).read_bytes().splitlines():
             # The last line may be half written.
             with contextlib.suppress(orjson.JSONDecodeError):
-                values = orjson.loads(line)
-                epochs[values.setdefault("epoch", len(epochs) + 1)] = values
+                # JSON has no NaN, which a loss becomes that has diverged.
+                values = {
+                    name: _NAN if value is None else value for name, value in orjson.loads(line).items()
+                }
+                epochs[int(values.setdefault("epoch", len(epochs) + 1))] = values
     return [values for _, values in sorted(epochs.items())]

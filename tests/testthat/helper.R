@@ -47,3 +47,15 @@ free_ports <- function(n) {
   for (socket in sockets) close(socket)
   ports
 }
+
+# A run directory as a launcher leaves it, without the processes.
+a_run <- function(folder, name, loss) {
+  path <- file.path(folder, name)
+  dir.create(file.path(path, "logs"), recursive = TRUE)
+  writeLines('{"host": "elsewhere", "command": ["train.R"]}', file.path(path, "run.json"))
+  writeLines('{"state": "done", "restarts": 0, "tasks": {}}', file.path(path, "status.json"))
+  epochs <- seq_along(loss)
+  lines <- sprintf('{"epoch": %d, "loss": %s, "val_loss": %s, "time": 0}', epochs, loss, loss)
+  writeLines(gsub("NaN", "null", lines), file.path(path, "metrics.jsonl"))
+  path
+}

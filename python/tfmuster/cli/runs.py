@@ -96,3 +96,20 @@ def stop(name: str | None, folder: str) -> int:
     state = run.stop()["state"]
     click.echo(f"{run.name}: {state}")
     return EXIT_WORKER_FAILED if state in ("starting", "running") else EXIT_DONE
+
+
+@command.command()
+@_RUN
+@_FOLDER
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    help="Where to write it. Default: report.html in the run directory.",
+)
+def report(name: str | None, folder: str, output: str | None) -> None:
+    """Write one HTML page: summary, cluster, curves, timeline, output, environment, first failure."""
+    from ..report import write_report
+    from ..run_list import find_run
+
+    click.echo(write_report(find_run(name, folder), output))

@@ -121,6 +121,7 @@ class Supervisor:
                 bufsize=0,
                 start_new_session=True,
             )
+        note_phase(self._run.path, placement.task, "started")
         worker = Worker(placement, process, log, log_path, note_path)
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)

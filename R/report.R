@@ -1,0 +1,66 @@
+#' A page about a run
+#'
+#' Writes one HTML page with summary, cluster, training curves, what each worker did when, the end of the
+#' output, the environment and the first failure, and shows it in the viewer of RStudio or in the browser. The
+#' page needs no network and runs no script.
+#'
+#' @inheritParams run_open
+#' @param path Where to write it; `NULL`: where the viewer can show it, in the session's temporary folder.
+#' @param open Whether to show it.
+#' @return The page's path, invisibly.
+#' @section Errors: `tfmuster_error_error`: no such run.
+#' @export
+#' @examplesIf tfmuster_available()
+#' script <- tempfile(fileext = ".R")
+#' writeLines("cat('hello')", script)
+#' run <- launch(script, workers = 2, run_dir = tempfile("run"))
+#' page <- view_run(run, open = FALSE)
+#' file.size(page)
+view_run <- function(run = NULL, path = NULL, open = interactive()) {
+  run <- as_run(run)
+  path <- as_path(path) %||% tempfile("run-", fileext = ".html")
+  path <- run_python("report.write_report", run, path)
+  if (open) {
+    viewer <- getOption("viewer", utils::browseURL)
+    viewer(path)
+  }
+  invisible(path)
+}
+
+#' TensorBoard of a run
+#'
+#' Give `tensorboard_callback()` to `fit()` or [train_mnist()]: the chief then writes TensorBoard's logs into
+#' the run directory, other workers nothing. `tfmuster_tensorboard()` shows them, also while the run goes on.
+#'
+#' TensorBoard is the Python package tensorboard, which `install_tfmuster()` does not install. It listens on
+#' this machine's loopback address only, until its process ends.
+#'
+#' @param folder Where the logs go; `NULL`: `tensorboard` in the run directory of the job.
+#' @inheritParams run_open
+#' @param port Where to listen; 0: a free port.
+#' @param open Whether to show it.
+#' @return `tensorboard_callback()`: a Keras callback. `tfmuster_tensorboard()`, invisibly: a list with `url`
+#'   and `pid`, the process to end, for example with [tools::pskill()].
+#' @section Errors: `tfmuster_error_dependency`: the Python package tensorboard is missing.
+#'   `tfmuster_error_error`: no folder and no job; the run has no such logs.
+#' @export
+#' @examples
+#' \dontrun{
+#' train <- function(strategy) {
+#'   train_mnist("cnn", "synthetic", strategy = strategy, callbacks = list(tensorboard_callback()))$history
+#' }
+#' values <- launch(train, workers = 2)
+#' board <- tfmuster_tensorboard(values)
+#' tools::pskill(board$pid)
+#' }
+tfmuster_tensorboard <- function(run = NULL, port = 0, open = interactive()) {
+  board <- run_python("tensorboard.start_tensorboard", as_run(run), port = as_whole(port))
+  if (open) utils::browseURL(board$url)
+  invisible(board)
+}
+
+#' @rdname tfmuster_tensorboard
+#' @export
+tensorboard_callback <- function(folder = NULL) {
+  run_python("tensorboard.tensorboard_callback", as_path(folder))
+}

@@ -1,0 +1,41 @@
+test_that("the page is written where it is asked for, and shown in the viewer", {
+  skip_without_python(tensorflow = TRUE)
+  folder <- withr::local_tempdir()
+  run <- a_run(folder, "mine", c(3, 2, 1))
+  shown <- NULL
+  withr::local_options(viewer = function(url) shown <<- url)
+  page <- view_run(run, open = TRUE)
+  expect_equal(shown, page)
+  expect_equal(dirname(page), normalizePath(tempdir()))
+  file <- file.path(folder, "page.html")
+  expect_equal(view_run(run, file), normalizePath(file))
+  text <- paste(readLines(file), collapse = "\n")
+  for (part in c("summary", "cluster", "curves", "environment")) expect_match(text, sprintf('id="%s"', part))
+  expect_match(text, "loss: training from 3 to 1 in 3 epochs")
+})
+
+test_that("the chief writes TensorBoard's logs, and TensorBoard shows them", {
+  skip_without_python(tensorflow = TRUE)
+  skip_if_not(reticulate::py_module_available("tensorboard"), "no tensorboard")
+  folder <- file.path(withr::local_tempdir(), "run")
+  train <- function(strategy) {
+    train_mnist(
+      "softmax", "synthetic",
+      strategy = strategy, epochs = 1, steps_per_epoch = 5, callbacks = list(tensorboard_callback())
+    )$replicas
+  }
+  run <- launch(train, workers = 2, quiet = TRUE, run_dir = folder)
+  # On the chief alone: one file of one process.
+  expect_length(list.files(file.path(folder, "tensorboard", "train"), "events", recursive = TRUE), 1)
+  board <- tfmuster_tensorboard(run, open = FALSE)
+  withr::defer(tools::pskill(board$pid, tools::SIGKILL))
+  expect_match(readLines(paste0(board$url, "data/runs"), warn = FALSE), "train")
+})
+
+test_that("TensorBoard without logs or folder is an error that says what to do", {
+  skip_without_python(tensorflow = TRUE)
+  skip_if_not(reticulate::py_module_available("tensorboard"), "no tensorboard")
+  run <- a_run(withr::local_tempdir(), "mine", 1)
+  expect_match(expect_kind(tfmuster_tensorboard(run), "error")$fix, "tensorboard_callback")
+  expect_kind(tensorboard_callback(), "error")
+})
