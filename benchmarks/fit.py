@@ -37,7 +37,7 @@ COLUMNS = (
 class Measurements:
     """What one process measures at one batch size."""
 
-    def __init__(self, strategy: Any, digits: Any, per_worker: int, gradient_dtype: str | None) -> None:
+    def __init__(self, strategy: Any, digits: Any, per_worker: int) -> None:
         import tfmuster
         from tfmuster import datasets
 
@@ -48,8 +48,6 @@ class Measurements:
         self.loop = Loop(strategy, self.data, batch)
         with strategy.scope():
             self.model = tfmuster.mnist_model("cnn", seed=0)
-        if gradient_dtype:
-            tfmuster.compress_gradients(self.model, gradient_dtype)
 
     def measure(self, what: str, steps: int) -> float:
         """Seconds of so many steps; of a whole call for ``fit``; of the first batch for ``first``."""
@@ -113,16 +111,18 @@ def process(arguments: argparse.Namespace) -> None:
     """Answer the questions that come in, one line of JSON each."""
     import tfmuster
     from tfmuster import datasets
-    from tfmuster.strategies import in_cluster
 
-    strategy = tfmuster.strategy("multi_worker_mirrored" if in_cluster() else "default")
+    if "TF_CONFIG" in os.environ:
+        strategy = tfmuster.strategy("multi_worker_mirrored", gradient_dtype=arguments.gradient_dtype)
+    else:
+        strategy = tfmuster.strategy("default")
     digits = datasets.load(arguments.data)
     made: dict[int, Measurements] = {}
     for line in sys.stdin:
         batch, what, steps = json.loads(line)
         if batch not in made:
             made.clear()
-            made[batch] = Measurements(strategy, digits, batch, arguments.gradient_dtype)
+            made[batch] = Measurements(strategy, digits, batch)
         print("MEASURED", made[batch].measure(what, steps), flush=True)
 
 

@@ -25,15 +25,20 @@ import os
 import warnings
 
 from ..errors import TfmusterWarning
+from .gradients import GRADIENT_DTYPES, checked_dtype, gradient_dtype, set_gradient_dtype
 from .hook import install_import_hook
 from .workers import agree_on_seed, is_chief, multi_worker, tensorflow_started, worker_of
 
 __all__ = [
+    "GRADIENT_DTYPES",
     "agree_on_seed",
     "apply",
+    "checked_dtype",
+    "gradient_dtype",
     "install_import_hook",
     "is_chief",
     "multi_worker",
+    "set_gradient_dtype",
     "tensorflow_started",
     "worker_of",
 ]
@@ -78,12 +83,13 @@ def apply() -> None:
             stacklevel=2,
         )
     from keras.src import callbacks, models
-    from keras.src.backend.tensorflow import trainer
+    from keras.src.backend.tensorflow import optimizer, trainer
     from keras.src.losses import loss
     from keras.src.trainers.trainer import Trainer
 
     from ..progress import patch_callback_list
     from .files import patch_files
+    from .gradients import patch_gradients
     from .pace import patch_choices
     from .parameter_server import patch_fit
     from .trainer import patch_loss, patch_trainer
@@ -91,6 +97,7 @@ def apply() -> None:
     patch_trainer(trainer)
     patch_choices(trainer.TensorFlowTrainer, Trainer)
     patch_fit(trainer.TensorFlowTrainer)
+    patch_gradients(optimizer.TFOptimizer)
     patch_loss(loss)
     patch_files(models.Model, callbacks)
     patch_callback_list(callbacks.CallbackList)

@@ -1,0 +1,49 @@
+"""Train with gradients of each data type, and write what came of it. Usage: gradient_dtypes.py FOLDER."""
+
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import keras
+import numpy as np
+from tensorflow.python.eager import context
+
+import tfmuster
+from tfmuster.keras_compat import GRADIENT_DTYPES, set_gradient_dtype
+
+folder = Path(sys.argv[1])
+worker = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+strategy = tfmuster.strategy("multi_worker_mirrored")
+generator = np.random.default_rng(0)
+x, words = generator.normal(size=(600, 9)).astype("float32"), generator.integers(0, 50, (600, 3))
+y = np.tanh(x.sum(axis=1, keepdims=True) + words.mean(axis=1, keepdims=True) / 25)
+
+
+def collectives():
+    """How often each collective stands in the functions that TensorFlow has traced so far."""
+    found = Counter()
+    for name in context.context().list_function_names():
+        for node in context.context().get_function_def(name).node_def:
+            if node.op.startswith("Collective"):
+                found[f"{node.op} {node.attr['T'].type}"] += 1
+    return found
+
+
+counts = {}
+for dtype in GRADIENT_DTYPES:
+    set_gradient_dtype(strategy, dtype)
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        numbers, tokens = keras.Input((9,)), keras.Input((3,), dtype="int32")
+        # The gradient of an embedding is sparse: only the rows of the words in the batch.
+        embedded = keras.layers.Flatten()(keras.layers.Embedding(50, 4)(tokens))
+        joined = keras.layers.Concatenate()([keras.layers.Dense(31, "tanh")(numbers), embedded])
+        model = keras.Model([numbers, tokens], keras.layers.Dense(1)(joined))
+        model.compile(keras.optimizers.Adam(0.01), "mse")
+    before = collectives()
+    model.fit([x, words], y, batch_size=60, epochs=10, verbose=0)
+    counts[dtype] = collectives() - before
+    np.savez(folder / f"{dtype}-{worker}.npz", *model.get_weights())
+folder.joinpath(f"{worker}.json").write_text(json.dumps(counts))
