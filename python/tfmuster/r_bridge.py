@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tfmuster import __version__
 from tfmuster.errors import DependencyError, TfmusterError, TfmusterWarning
 from tfmuster.launch.interpreter import python_executable
+from tfmuster.r_threads import guard_r_functions
 
 if TYPE_CHECKING:
     from tfmuster.runs import Run
@@ -25,6 +26,9 @@ __all__ = ["__version__", "adopt_environment", "launch_shown", "missing_modules"
 
 #: Modules whose absence ``install_tfmuster()`` in R mends.
 REQUIRED_MODULES = ("click", "keras", "numpy", "orjson", "psutil", "rich", "tensorflow", "yaml")
+
+
+guard_r_functions()
 
 
 def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:

@@ -1,0 +1,147 @@
+two_classes <- function(n = 120) {
+  x <- matrix(stats::rnorm(2 * n), n)
+  list(x = x, y = as.integer(x[, 1] > x[, 2]))
+}
+
+a_model <- function(units = 2L, columns = 2L) {
+  keras <- reticulate::import("keras")
+  keras$utils$set_random_seed(1L)
+  model <- keras$Sequential(list(keras$Input(shape = reticulate::tuple(columns)), keras$layers$Dense(units)))
+  loss <- keras$losses$SparseCategoricalCrossentropy(from_logits = TRUE)
+  compile(model, optimizer = "adam", loss = loss, metrics = "accuracy")
+}
+
+test_that("a model is compiled, fitted, evaluated and used as R users do", {
+  skip_without_python(tensorflow = TRUE)
+  data <- withr::with_seed(1, two_classes())
+  model <- a_model()
+  history <- fit(
+    model, data$x, data$y,
+    epochs = 3, batch_size = 16, validation_split = 0.25, verbose = FALSE,
+    validation_data = NULL, initial_epoch = 0, shuffle = FALSE
+  )
+  expect_s3_class(history, "tfmuster_history")
+  expect_equal(unique(history$epoch), 1:3)
+  expect_setequal(history$data, c("training", "validation"))
+  fit(model, data$x, data$y, validation_data = list(data$x, factor(data$y)), verbose = FALSE)
+  scores <- evaluate(model, data$x, data$y)
+  expect_named(scores, c("accuracy", "loss"), ignore.order = TRUE)
+  expect_equal(dim(predict(model, data$x)), c(120, 2))
+  expect_output(expect_identical(summary(model), model), "Total params")
+})
+
+test_that("factors, data frames and bare vectors are the same as matrices of numbers", {
+  skip_without_python(tensorflow = TRUE)
+  data <- withr::with_seed(2, two_classes())
+  weights <- function(x, y) {
+    model <- a_model()
+    fit(model, x, y, epochs = 2, shuffle = FALSE, verbose = FALSE)
+    model$get_weights()
+  }
+  plain <- weights(data$x, data$y)
+  labels <- c("no", "yes")[data$y + 1]
+  expect_equal(weights(data$x, factor(labels)), plain)
+  expect_equal(weights(as.data.frame(data$x), data.frame(labels = factor(labels))), plain)
+  expect_equal(weights(data$x, data$y == 1), plain)
+  one <- a_model(columns = 1L)
+  expect_equal(dim(predict(one, c(1, 2, 3))), c(3, 2))
+})
+
+test_that("what no model can take is refused by name", {
+  skip_without_python(tensorflow = TRUE)
+  model <- a_model()
+  x <- matrix(1, 4, 2)
+  reason <- function(expr) expect_kind(expr, "data")$reason
+  expect_equal(reason(fit(model, x, c("a", "b", "a", "b"))), "not-numbers")
+  expect_equal(reason(fit(model, x, factor(c("a", NA, "b", "b")))), "missing")
+  error <- expect_kind(fit(model, data.frame(a = 1:4, b = factor(1:4)), 1:4), "data")
+  expect_equal(error$found, "`b` is of class factor")
+  expect_equal(reason(predict(model, letters)), "not-numbers")
+  expect_equal(reason(fit(model, function() list(x, 1:4))), "foreign-thread")
+  expect_equal(reason(fit(model, reticulate::py_iterator(function() list(x, 1:4)))), "foreign-thread")
+})
+
+test_that("callbacks written in R are called with epochs and metrics, and their errors have their names", {
+  skip_without_python(tensorflow = TRUE)
+  data <- withr::with_seed(3, two_classes())
+  seen <- list()
+  callback <- r_callback(
+    on_epoch_end = function(epoch, logs) seen[[length(seen) + 1]] <<- c(epoch, logs$loss),
+    on_train_begin = function(logs) seen[[1]] <<- "begin"
+  )
+  history <- fit(a_model(), data$x, data$y, epochs = 2, callbacks = list(callback), verbose = FALSE)
+  expect_equal(seen[[1]], "begin")
+  expect_equal(vapply(seen[-1], `[`, numeric(1), 1), c(0, 1))
+  expect_equal(vapply(seen[-1], `[`, numeric(1), 2), history$value[history$metric == "loss"])
+  fails <- r_callback(on_epoch_end = function(epoch, logs) stop("no {luck}"))
+  expect_error(
+    fit(a_model(), data$x, data$y, callbacks = list(fails), verbose = FALSE),
+    "on_epoch_end() failed: no {luck}",
+    fixed = TRUE
+  )
+  expect_equal(expect_kind(r_callback(on_epoch = print), "data")$reason, "callback")
+  expect_kind(r_callback(on_epoch_end = 1), "data")
+})
+
+test_that("an R function in a foreign thread is an error, and R lives on", {
+  skip_without_python(tensorflow = TRUE)
+  run <- run_r(c(
+    "invisible(tfmuster_available())",
+    "said <- reticulate::py_run_string('",
+    "import threading",
+    "def from_thread(f):",
+    "    caught = []",
+    "    def call():",
+    "        try:",
+    "            caught.append(f())",
+    "        except Exception as error:",
+    "            caught.append(str(error))",
+    "    thread = threading.Thread(target=call)",
+    "    thread.start()",
+    "    thread.join(30)",
+    "    return caught",
+    "def first_of(f):",
+    "    import tensorflow as tf",
+    "    try:",
+    "        return list(tf.data.Dataset.from_generator(f, output_types=tf.float32).batch(1))",
+    "    except Exception as error:",
+    "        return str(error)",
+    "')",
+    "cat(unlist(said$from_thread(function() 1)), sep = '\\n')",
+    "generator <- reticulate::py_iterator(function() 1)",
+    "cat(unlist(said$from_thread(generator$`__next__`)), sep = '\\n')",
+    "e <- said$first_of(function() list(1))",
+    "cat(grepl('not R.s', e), 'alive\\n')"
+  ))
+  expect_match(run$output, "^An R function was called by a thread that is not R's", all = FALSE)
+  expect_match(run$output, "^(1|An R generator was called by a thread)", all = FALSE)
+  expect_match(run$output, "TRUE alive", all = FALSE)
+})
+
+test_that("methods of keras3, which are for a more specific class, win in either order", {
+  skip_without_python(tensorflow = TRUE)
+  model <- a_model()
+  classes <- class(model)
+  place <- function(name) which(classes == name)
+  expect_lt(place("keras.src.models.model.Model"), place("keras.src.trainers.trainer.Trainer"))
+  registerS3method(
+    "fit", "keras.src.models.model.Model", function(object, ...) "theirs",
+    envir = asNamespace("generics")
+  )
+  methods <- asNamespace("generics")$.__S3MethodsTable__.
+  withr::defer(rm(list = "fit.keras.src.models.model.Model", envir = methods))
+  expect_equal(fit(model), "theirs")
+})
+
+test_that("Sys.setenv(TF_CONFIG = ) after Python has started is repaired by strategy()", {
+  skip_without_python(tensorflow = TRUE)
+  run <- run_r(c(
+    "invisible(reticulate::py_config())",
+    sprintf("Sys.setenv(TF_CONFIG = '%s')", sprintf(
+      '{"cluster":{"worker":["127.0.0.1:%d"]},"task":{"type":"worker","index":0}}', free_ports(1)
+    )),
+    "made <- strategy('multi_worker_mirrored')",
+    "cat(made$num_replicas_in_sync, reticulate::import('os')$environ[['TF_CONFIG']])"
+  ))
+  expect_match(run$output, "^1 .*cluster", all = FALSE)
+})
