@@ -7,8 +7,8 @@
 #' @param model The model's name, see [mnist_model()].
 #' @param dataset `NULL` or `"mnist"`: see [mnist()]; `"synthetic"`: see [synthetic()]; the path of an
 #'   `.npz` file or of a folder of IDX files; or digits.
-#' @param strategy A strategy or its name, see [strategy()]. `NULL`: `"multi_worker_mirrored"` where
-#'   TF_CONFIG names a cluster, else none.
+#' @param strategy A strategy or its name, see [strategy()]. `NULL`: where TF_CONFIG names a cluster,
+#'   `"parameter_server"` if that has any, else `"multi_worker_mirrored"`; else none.
 #' @param batch_size Images per replica and step. The global batch is this times the number of replicas.
 #' @param epochs,steps_per_epoch How long to train; 0 steps are the whole training set in each epoch.
 #' @param validation_split Share of the training set, from its end, that is kept for validation.
@@ -19,7 +19,11 @@
 #' @param history Path to write the result to, as JSON.
 #' @param checkpoint_every Write checkpoints after so many steps, or `"epoch"`, and resume from the newest:
 #'   see [checkpoint_callback()]. `NULL`: each epoch in a job that may be restarted, else never.
-#' @param callbacks A list of Keras callbacks, run on every worker.
+#' @param updates,replicas_to_aggregate With parameter servers, see [ps_fit()]; `"async"` unless given. Then a
+#'   step is one worker's batch, else one batch of each worker.
+#' @param min_shard_bytes With parameter servers, see [strategy()].
+#' @param callbacks A list of Keras callbacks, run on every worker; with parameter servers where the training
+#'   is coordinated.
 #' @param verbose `FALSE`: nothing; `TRUE`: one line per epoch, from the chief; `2`: every worker also says
 #'   what it reads.
 #' @return A list of class `tfmuster_training`: `history`, a data frame of class `tfmuster_history` with the
@@ -38,7 +42,8 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
                         steps_per_epoch = NULL, validation_split = NULL, shuffle = NULL, optimizer = NULL,
                         learning_rate = NULL, dropout = TRUE, initial_weights = NULL,
                         gradient_accumulation_steps = NULL, steps_per_execution = NULL, seed = 0, save = NULL,
-                        history = NULL, checkpoint_every = NULL, callbacks = list(), verbose = TRUE) {
+                        history = NULL, checkpoint_every = NULL, updates = NULL, replicas_to_aggregate = NULL,
+                        min_shard_bytes = NULL, callbacks = list(), verbose = TRUE) {
   share_tf_config()
   say_how_it_ends()
   as_training(run_python(
@@ -49,8 +54,9 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
     learning_rate = learning_rate, dropout = dropout, initial_weights = initial_weights,
     gradient_accumulation_steps = as_whole(gradient_accumulation_steps),
     steps_per_execution = as_whole(steps_per_execution), seed = as_whole(seed), save = as_path(save),
-    history = as_path(history), checkpoint_every = as_steps(checkpoint_every), callbacks = callbacks,
-    verbose = verbose
+    history = as_path(history), checkpoint_every = as_steps(checkpoint_every), updates = updates,
+    replicas_to_aggregate = as_whole(replicas_to_aggregate), min_shard_bytes = as_whole(min_shard_bytes),
+    callbacks = callbacks, verbose = verbose
   ))
 }
 

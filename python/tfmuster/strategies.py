@@ -6,7 +6,6 @@ TensorFlow accepts much that it later hangs on. What can be known before is said
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -287,8 +286,3 @@ def is_chief(strategy: Any) -> bool:
     from .keras_compat import is_chief
 
     return is_chief(strategy)
-
-
-def in_cluster(environ: os._Environ[str] | dict[str, str] | None = None) -> bool:
-    """Whether TF_CONFIG names a cluster for this process."""
-    return bool((os.environ if environ is None else environ).get("TF_CONFIG", "").strip())

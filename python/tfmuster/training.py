@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import DataError, ModelError
+from .fitting import Fitting
 from .models import Recipe, mnist_model, recipe
 from .progress import progress_callback, say_state
 from .reporting import Plan, reporters, say_plan, say_result, say_shard
@@ -81,6 +82,9 @@ def train_mnist(
     save: str | os.PathLike[str] | None = None,
     history: str | os.PathLike[str] | None = None,
     checkpoint_every: int | str | None = None,
+    updates: str | None = None,
+    replicas_to_aggregate: int | None = None,
+    min_shard_bytes: int | None = None,
     callbacks: Sequence[Any] = (),
     verbose: int | bool = True,
 ) -> TrainingResult:
@@ -95,8 +99,8 @@ def train_mnist(
         ``"mnist"`` or nothing: MNIST, from ``TFMUSTER_MNIST``, Keras's cache or a download;
         ``"synthetic"``: generated digits; else the path of an ``.npz`` file or a folder of IDX files.
     strategy : str or tf.distribute.Strategy, optional
-        A name for :func:`tfmuster.strategy`, or a strategy. Without it: ``multi_worker_mirrored`` where
-        TF_CONFIG names a cluster, else none.
+        A name for :func:`tfmuster.strategy`, or a strategy. Without it: where TF_CONFIG names a cluster,
+        ``parameter_server`` if that has any, else ``multi_worker_mirrored``; else none.
     batch_size : int, optional
         Images per replica and step. The global batch is this times the number of replicas.
     epochs : int, optional
@@ -119,8 +123,13 @@ def train_mnist(
     checkpoint_every : int or "epoch", optional
         Write checkpoints into the run directory, and resume from the newest: see
         :func:`tfmuster.checkpoint_callback`. Default: each epoch in a job that may be restarted, else never.
+    updates, replicas_to_aggregate
+        With parameter servers, see :func:`tfmuster.ps_fit`; ``async`` unless given. Then a step is one
+        worker's batch, else one batch of each worker.
+    min_shard_bytes : int, optional
+        With parameter servers, see :func:`tfmuster.strategy`.
     callbacks : sequence of keras.callbacks.Callback
-        Run on every worker.
+        Run on every worker; with parameter servers on the coordinator.
     verbose : int or bool
         0 or False: nothing; 1 or True: the chief prints one line per epoch; 2: every worker also says
         what it reads.
@@ -138,16 +147,21 @@ def train_mnist(
     _check_numbers(batch_size=batch_size, epochs=epochs, steps_per_epoch=steps_per_epoch)
     from . import datasets
 
+    chosen = _chosen(strategy)
+    if chosen == "parameter_server":
+        # Those who only serve do not come back from this, and need no data.
+        chosen = _make(chosen, min_shard_bytes=min_shard_bytes)
     digits = datasets.load(dataset)
-    made = _made_strategy(strategy)
-    replicas = made.num_replicas_in_sync
+    made = _make(chosen, min_shard_bytes=min_shard_bytes)
+    fitting = Fitting.of(made, updates, replicas_to_aggregate)
+    replicas = fitting.replicas
     from .strategies import is_chief
 
     chief = is_chief(made)
     plan = _plan(
         defaults,
         len(digits.x_train),
-        replicas,
+        fitting.batches_in_step,
         batch_size=batch_size,
         epochs=epochs,
         steps_per_epoch=steps_per_epoch,
@@ -157,14 +171,14 @@ def train_mnist(
     if shuffle is None:
         shuffle = defaults.shuffle
     if verbose and chief:
-        say_plan(model, digits, plan, replicas)
+        say_plan(model, digits, plan, fitting.describe())
     if verbose and int(verbose) > 1:
         say_shard(made, len(digits.x_train) - plan.validation_rows, plan)
 
     import tensorflow as tf
 
     tf.keras.utils.set_random_seed(seed)
-    with made.scope():
+    with fitting.scope():
         network = mnist_model(
             model,
             optimizer=optimizer,
@@ -177,12 +191,12 @@ def train_mnist(
         )
     train, validation, test = _pipelines(digits, plan, made, shuffle=shuffle, one_hot=defaults.one_hot)
     begin = time.perf_counter()
-    fitted = network.fit(
+    fitted = fitting.fit(
+        network,
         train,
         epochs=plan.epochs,
         steps_per_epoch=plan.steps_per_epoch,
         validation_data=validation,
-        shuffle=False,  # batches() has shuffled
         callbacks=[
             *callbacks,
             # Before the checkpoint of an epoch: whoever resumes from that does not report the epoch again.
@@ -240,12 +254,22 @@ def _checkpoints(every: int | str | None) -> list[Any]:
     return [] if every is None else [checkpoint_callback(every=every)]
 
 
-def _made_strategy(strategy: Any) -> Any:
+def _chosen(strategy: Any) -> Any:
+    """A strategy, or the name of one."""
+    from .tf_config import current_task
+
+    if strategy is not None:
+        return strategy
+    task = current_task()
+    if task is None:
+        return "default"
+    return "parameter_server" if task.cluster.jobs.get("ps") else "multi_worker_mirrored"
+
+
+def _make(strategy: Any, **arguments: Any) -> Any:
     from . import strategies
 
-    if strategy is None:
-        strategy = "multi_worker_mirrored" if strategies.in_cluster() else "default"
-    return strategies.strategy(strategy) if isinstance(strategy, str) else strategy
+    return strategies.strategy(strategy, **arguments) if isinstance(strategy, str) else strategy
 
 
 def _plan(

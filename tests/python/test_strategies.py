@@ -139,7 +139,6 @@ def test_a_parameter_server_has_no_part_in_multi_worker_mirrored(monkeypatch: py
     assert caught.value.fields["reason"] == "task-type"
 
 
-
 def test_parameter_servers_need_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     config = {"cluster": {"chief": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))

@@ -37,7 +37,7 @@ def command() -> None:
     help="An .npz file or a folder of IDX files; `synthetic` for generated digits. Default: MNIST from "
     "TFMUSTER_MNIST, Keras's cache or a download.",
 )
-@click.option("--strategy", metavar="NAME", help="Default: multi_worker_mirrored in a cluster, else none.")
+@click.option("--strategy", metavar="NAME", help="Default: what the cluster is for, else none.")
 @click.option("--batch-size", type=_COUNT, help="Images per replica; the global batch is printed.")
 @click.option("--epochs", type=_COUNT, help="How often to go through --steps-per-epoch steps.")
 @click.option("--steps-per-epoch", type=click.IntRange(min=0), help="0 for the whole training set.")
@@ -59,6 +59,14 @@ def command() -> None:
     metavar="STEPS|epoch",
     callback=_steps_or_epoch,
     help="Write checkpoints and resume.",
+)
+@click.option("--updates", type=click.Choice(["async", "sync"]), help="Of parameter servers. Default: async.")
+@click.option("--replicas-to-aggregate", metavar="K", type=_COUNT, help="sync: take the first K gradients.")
+@click.option(
+    "--min-shard-bytes",
+    metavar="BYTES",
+    type=_COUNT,
+    help="Cut weights over the parameter servers into pieces of at least so many bytes. Default: 262144.",
 )
 @click.option(
     "--start-timeout",
@@ -85,6 +93,7 @@ def mnist(
     tfmuster train mnist --model mlp
     tfmuster launch -n 2 -- tfmuster train mnist --optimizer adam --steps-per-epoch 0
     tfmuster train mnist --cluster cluster.json --type worker --index 2
+    tfmuster launch --ps 1 --workers 3 -- tfmuster train mnist --model softmax --updates sync
     """
     jobs = {job: options.pop(job) for job in ("worker", "ps", "chief", "evaluator")}
     if cluster_file is not None or any(jobs.values()) or task_type is not None or task_index is not None:

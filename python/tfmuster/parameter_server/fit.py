@@ -150,7 +150,8 @@ class _Training:
                 logs = self._epoch(crew, results, step, steps_per_epoch, listening)
                 placed.pull()
                 if validation_data is not None:
-                    values = model.evaluate(validation_data, verbose=0, return_dict=True)
+                    x, y, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
+                    values = model.evaluate(x, y, sample_weight=weights, verbose=0, return_dict=True)
                     logs.update({f"val_{name}": value for name, value in values.items()})
                 listening.on_epoch_end(epoch, logs)
                 epoch, step = epoch + 1, 0

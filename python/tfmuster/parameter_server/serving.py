@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
+import socket
 import sys
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..devices import STRATEGY_FIRST
 from ..errors import EXIT_WORKER_FAILED, StrategyError
 from ..joining import join_cluster, may_end
-from ..ports import free_ports
+from ..ports import free_ports, split_address
 from ..progress import say_state
 from ..quiet import import_tensorflow
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 NAME = "parameter_server"
 #: Variables of at least twice as many bytes are cut over several parameter servers. TensorFlow's advice.
 MIN_SHARD_BYTES = 256 << 10
+
+#: How long the coordinator may take from its last word to its end, seconds.
+_LEAVE_SECONDS = 3.0
 
 # A process has one cluster and one strategy of it. Kept too: a server that is collected stops serving.
 _made: list[Any] = []
@@ -92,6 +97,7 @@ def serve(task: Task, control: Control) -> None:
 
     try:
         control.wait_done()
+        _wait_until_gone(task.cluster.chief_task().address)
         code = 0
     except WorkerError:
         # The control line has told the cause.
@@ -107,6 +113,17 @@ def serve(task: Task, control: Control) -> None:
     sys.stderr.flush()
     # A TensorFlow server can't be stopped.
     os._exit(code)
+
+
+def _wait_until_gone(address: str) -> None:
+    """Wait until the coordinator has ended: TensorFlow takes leave of every server then."""
+    end = time.monotonic() + _LEAVE_SECONDS
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(split_address(address), timeout=_LEAVE_SECONDS).close()
+        except OSError:
+            return
+        time.sleep(0.1)
 
 
 @contextlib.contextmanager
