@@ -292,7 +292,7 @@ class TestFourHosts:
         os.kill(int(agent.split(":")[0]), signal.SIGKILL)
         _, err = process.communicate(timeout=10)
         assert process.returncode == 1
-        assert "worker 1 on node2 failed with exit code 1: the connection to node2 was lost: " in err
+        assert "\n\nworker 1 on node2 was lost: the connection was closed at the other end.\n" in err
         shutil.rmtree(network.machines["node2"].temporary)
         network.machines["node2"].temporary.mkdir()
 

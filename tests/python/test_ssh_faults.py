@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+import tfmuster
 from hosts import ALL, ECHO, NETWORK, Network, lines_of, put, put_meet, summary, why_not
 from launching import only_run, read_json, wait_until
-from tfmuster import __version__
 from tfmuster.runs import Run
 
 REASON = why_not()
@@ -50,8 +52,12 @@ class TestFaults:
     def test_a_host_whose_firewall_swallows_ssh(self, network: Network) -> None:
         network.cut("node2")
         put(network, "t.py", ECHO)
-        error = self.refused(network, "-H", "node1,node2", "t.py", TFMUSTER_START_TIMEOUT="4")
-        assert "found: node2: it does not answer (" in error
+        assert self.refused(network, "-H", "node1,node2", "t.py", TFMUSTER_START_TIMEOUT="4") == (
+            "Error: 1 of the 2 hosts can't take part.\n"
+            "  found: node2: it does not answer "
+            f"(ssh: connect to host {NETWORK}.2 port 22: Connection timed out)\n"
+            "  to do: node2: check that it is up, and that the network and its firewall let ssh through\n"
+        )
 
     def test_a_host_key_that_is_not_known(self, network: Network) -> None:
         put(network, "t.py", ECHO)
@@ -91,6 +97,19 @@ class TestFaults:
             "  to do: node2: install the same TensorFlow on every host\n"
         )
 
+    def test_another_tfmuster(self, network: Network) -> None:
+        put(network, "t.py", ECHO)
+        planted = network.in_work("node2").parent / "other"
+        shutil.copytree(Path(tfmuster.__file__).parent, planted / "tfmuster", dirs_exist_ok=True)
+        init = planted / "tfmuster/__init__.py"
+        init.write_text(init.read_text().replace(f'"{tfmuster.__version__}"', '"0.0.9"'))
+        network.config.write_text(network.ssh_config(node2=f"SetEnv PYTHONPATH={planted}"))
+        assert self.refused(network, "-H", "node1,node2", "t.py") == (
+            "Error: 1 of the 2 hosts can't take part.\n"
+            f"  found: node2: tfmuster 0.0.9, here {tfmuster.__version__}\n"
+            f"  to do: node2: install tfmuster {tfmuster.__version__} there\n"
+        )
+
     def test_a_script_that_one_host_lacks(self, network: Network) -> None:
         put(network, "t.py", ECHO, on=["node1", "node2", "node4"])
         assert self.refused(network, "-H", ALL, "t.py") == (
@@ -122,7 +141,7 @@ class TestFaults:
             "Error: All 2 hosts can't take part.\n"
             "  found: node1, node2: tfmuster is not installed in that Python "
             "(ModuleNotFoundError: No module named 'tfmuster')\n"
-            f"  to do: node1, node2: install tfmuster {__version__} there, "
+            f"  to do: node1, node2: install tfmuster {tfmuster.__version__} there, "
             "or name another Python with --remote-python\n"
         )
 
@@ -170,7 +189,14 @@ class TestFaults:
             "tfmuster: the clock of node2 is 1.5 h behind; the times in its log are by that clock.\n"
             in done.stderr
         )
-        assert summary(done).startswith("worker 0 on node1 failed with exit code 1: ValueError: on node1\n")
+        assert summary(done) == (
+            "worker 0 on node1 failed with exit code 1: ValueError: on node1\n\n"
+            "Traceback (most recent call last):\n"
+            f'  File "{network.work}/t.py", line 7, in <module>\n'
+            "    raise ValueError('on ' + os.uname().nodename)\n"
+            "ValueError: on node1\n\n"
+            "Its whole output: LOGS/worker-0.log\n"
+        )
 
     def test_a_firewall_that_lets_one_way_through(self, network: Network) -> None:
         put_meet(network)
@@ -181,13 +207,14 @@ class TestFaults:
         network.nothing_left(2)
         assert done.returncode == 3
         port = read_json(only_run(network.work) / "run.json")["cluster"]["worker"][2].split(":")[1]
-        assert re.sub(r"^worker (\d) on node\d", "worker N on nodeN", summary(done)).splitlines()[:3] == [
-            "worker N on nodeN failed with exit code 1: The 4 tasks of the cluster can't work together.",
+        assert re.sub(r"worker-\d", "worker-N", summary(done)) == (
+            "The 4 tasks of the cluster can't work together.\n"
             f"  found: worker 1 can't reach worker 2 at node3:{port}: "
-            "no answer (a firewall, or the machine is down)",
+            "no answer (a firewall, or the machine is down)\n"
             f"  to do: open port {port} of node3 for worker 1 (firewall, security group, route), "
-            "and check that the name resolves there",
-        ]
+            "and check that the name resolves there\n\n"
+            "Its whole output: LOGS/worker-N.log\n"
+        )
 
     def test_a_host_that_is_cut_off(self, network: Network) -> None:
         put_meet(network)
@@ -253,8 +280,10 @@ class TestFaults:
         network.nothing_left(10, but_logins_of="node3")
         network.drop_logins("node3")
         assert done.returncode == 1
-        assert re.match(
-            r"worker 2 on node3 failed with exit code 1: "
-            r"the connection to node3 was lost: nothing heard for \d+ s\n",
-            summary(done),
-        ), err
+        text = re.sub(r"for \d+ s", "for N s", summary(done))
+        assert text.startswith("worker 2 on node3 was lost: nothing heard for N s.\n\nIts last lines:\n  ")
+        assert text.endswith(
+            "\n  tfmuster: node3 was lost: nothing heard for N s\n\n"
+            "Its whole output: LOGS/worker-2.log\n"
+            "To do: Check that node3 is up, and that the network lets its ssh connection last.\n"
+        )

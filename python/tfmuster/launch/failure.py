@@ -9,7 +9,7 @@ import re
 import signal
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,11 +23,14 @@ LAST_LINES = 20
 
 #: The error of a worker that does not end and does not go on.
 FROZEN = "is frozen ({} is stopped by a signal)"
-_TRACEBACK = "Traceback (most recent call last):"
+#: How the error of a worker begins whose host is not heard any more.
+LOST = "was lost: "
 #: What TensorFlow raises where a peer is gone.
 _PEER_IS_GONE = re.compile(r"tensorflow\.[\w.]+\.(Unavailable|Aborted|Cancelled|DeadlineExceeded)Error: ")
 #: How long the launcher may take to see that a worker has ended, seconds.
 _NOTICED_SECONDS = 1.0
+#: How R shows an error that nobody handles.
+_R_ERROR = re.compile(r"Error( in .*)?:")
 #: How Python shows the errors that tfmuster raises on purpose.
 _ON_PURPOSE = re.compile(r"tfmuster\.errors\.(\w+): ")
 
@@ -47,7 +50,7 @@ class Failure:
     signal : str or None
         The signal's name, such as ``SIGKILL``.
     error, traceback : str
-        The Python exception in one line, and whole; "" if there was none.
+        The Python exception in one line, and whole, or the error of an R script; "" if there was none.
     last_lines : tuple of str
         The end of its output.
     log : str
@@ -78,15 +81,18 @@ class Failure:
     ) -> Failure:
         """A failure, from an exit code as `subprocess` gives it and the note that `sitecustomize` left.
 
-        Without an exit code, of a process that is frozen; the note says so.
+        Without an exit code, of a process that is frozen; the note says so, as it does of one that is lost,
+        whose own exit code nobody knows.
         """
+        if note.get("lost"):
+            code = None
         return cls(
             time=note.get("time", time),
             task=task,
             host=host,
             exit_code=code if code is not None and code >= 0 else None,
             signal=signal_name(-code) if code is not None and code < 0 else None,
-            error=note.get("error", ""),
+            error=note.get("error", "") or _r_error(last_lines),
             traceback=note.get("traceback", ""),
             last_lines=last_lines,
             log=log,
@@ -114,6 +120,9 @@ class Failure:
 
     def headline(self) -> str:
         """What happened, in one line."""
+        if self.not_everyone:
+            # All of them say the same.
+            return _ON_PURPOSE.sub("", self.error).splitlines()[0]
         if self.exit_code is None and self.signal is None:
             return f"{self.task} on {self.host} {self.error}."
         how = f"was ended by {self.signal}" if self.signal else f"failed with exit code {self.exit_code}"
@@ -129,6 +138,8 @@ class Failure:
                 "If nobody killed it, the machine ran out of memory: see `dmesg`; use fewer workers or "
                 "smaller batches."
             )
+        if self.error.startswith(LOST):
+            return f"Check that {self.host} is up, and that the network lets its ssh connection last."
         return None
 
     def __str__(self) -> str:
@@ -137,11 +148,10 @@ class Failure:
         if on_purpose:
             # It says all by itself.
             text += self.error.splitlines()[1:]
-        lines = list(self.last_lines)
+        lines = _without(self.traceback, self.last_lines)
         shown = f"Error: {_ON_PURPOSE.sub('', self.error)}".splitlines()[0]
-        for start in (shown, _TRACEBACK):
-            if self.traceback and start in lines:
-                lines = lines[: lines.index(start)]
+        if self.traceback and shown in lines:
+            lines = lines[: lines.index(shown)]
         if lines:
             text += ["", "Its last lines:", *(f"  {line}" for line in lines)]
         if self.traceback and not on_purpose:
@@ -169,6 +179,30 @@ class Failure:
         return WorkerError(
             self.headline(), found="\n".join(str(self).splitlines()[1:]).strip(), **self.to_dict()
         )
+
+
+def _without(traceback: str, lines: Sequence[str]) -> list[str]:
+    """Lines without those of the traceback, which may have begun before them."""
+    lines = list(lines)
+    trace = [line.rstrip() for line in traceback.rstrip().splitlines()]
+    if trace and trace[0] in lines:
+        return lines[: lines.index(trace[0])]
+    for count in range(min(len(trace), len(lines)), 0, -1):
+        if lines[:count] == trace[-count:]:
+            return lines[count:]
+    return lines
+
+
+def _r_error(lines: Sequence[str]) -> str:
+    """The error with which Rscript has ended, by its last lines; "" if it has not."""
+    if not lines or lines[-1] != "Execution halted":
+        return ""
+    begin = max((at for at, line in enumerate(lines) if _R_ERROR.match(line)), default=None)
+    if begin is None:
+        return ""
+    first, then = lines[begin], lines[begin + 1]
+    # A message that is long or has parts begins on a line of its own.
+    return f"{first} {then.lstrip(' !')}" if first.endswith(":") else first
 
 
 def leave_note(error: BaseException) -> None:

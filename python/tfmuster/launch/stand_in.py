@@ -32,6 +32,7 @@ from typing import Any
 import orjson
 
 from ..runs import write_json
+from .failure import LOST
 from .files import Arriving, file_frames
 from .frames import (
     BEAT_SECONDS,
@@ -204,7 +205,7 @@ class StandIn:
         if self._ending:
             return 1
         said = self._connection.said.strip().splitlines()
-        return self._lost(said[-1] if said else "it was closed at the other end")
+        return self._lost(said[-1] if said else "the connection was closed at the other end")
 
     def _handle(self, kind: bytes, payload: bytes) -> None:
         if kind == OUTPUT:
@@ -236,9 +237,9 @@ class StandIn:
 
     def _lost(self, why: str) -> int:
         """Note that the connection is lost, since when it was last known to be good."""
-        text = f"the connection to {self._host} was lost: {why}"
-        self._show(f"tfmuster: {text}\n".encode())
-        self._note({"time": time.time() - self._connection.silence, "error": text, "traceback": ""})
+        self._show(f"tfmuster: {self._host} {LOST}{why}\n".encode())
+        moment = time.time() - self._connection.silence
+        self._note({"time": moment, "error": f"{LOST}{why}", "traceback": "", "lost": True})
         return 1
 
     def _note(self, note: dict[str, Any]) -> None:

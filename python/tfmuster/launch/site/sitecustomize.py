@@ -52,10 +52,14 @@ def _note_exception(kind: "type[BaseException]", value: BaseException, trace: "A
             import time
             import traceback
 
+            error = "".join(traceback.format_exception_only(kind, value)).strip()
+            if issubclass(kind, SyntaxError):
+                # Python begins with the place, and a headline has one line.
+                error = f"{kind.__name__}: {value}"
             note = {
                 "time": time.time(),
                 "pid": os.getpid(),
-                "error": "".join(traceback.format_exception_only(kind, value)).strip(),
+                "error": error,
                 "traceback": "".join(traceback.format_exception(kind, value, trace)),
             }
             path = os.environ["TFMUSTER_ERROR_FILE"]
