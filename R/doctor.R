@@ -1,19 +1,66 @@
-#' What is installed here
+#' What is installed here, and whether it works
 #'
-#' Versions of Python, R and their packages, the machine, the environment variables that matter, and what
-#' all that means for running several workers. Print it, and paste it into an issue.
+#' `tfmuster_doctor()` tells the versions of Python, R and their packages, which Python was chosen and which
+#' others were found, the machine, its devices and ports, the environment variables that matter, and what all
+#' that means for running several workers. Print it, and paste it into an issue. It also works where no Python
+#' can be used, and then says why.
 #'
-#' @param devices `TRUE` starts TensorFlow, in a process of its own, and asks which devices it finds.
-#' @param timeout Seconds that this may take.
-#' @return A list of class `tfmuster_doctor` with `tfmuster`, `python`, `packages`, `r`, `machine`,
-#'   `environment`, `devices` (`NULL` unless asked for) and `notes`, sentences.
+#' `tfmuster_test()` trains for a moment on two workers of this machine, each an R process of its own, and says
+#' "you are ready", or what to mend.
+#'
+#' @param devices Whether to start TensorFlow, in a process of its own, and ask which devices it finds.
+#' @param timeout Seconds that this may take; of the test, its job.
+#' @return `tfmuster_doctor()`: a list of class `tfmuster_doctor` with `tfmuster`, `python`, `packages`, `r`,
+#'   `machine`, `environment`, `devices` (`NULL` unless asked for) and `notes`, sentences. `tfmuster_test()`,
+#'   invisibly: `TRUE` or `FALSE`.
 #' @export
 #' @examplesIf tfmuster_available()
-#' tfmuster_doctor()
-tfmuster_doctor <- function(devices = FALSE, timeout = 120) {
-  share_tf_config()
-  report <- run_python("doctor.doctor", devices = devices, timeout = timeout)
+#' tfmuster_doctor(devices = FALSE)
+#' tfmuster_test()
+tfmuster_doctor <- function(devices = TRUE, timeout = 120) {
+  report <- tryCatch(
+    {
+      share_tf_config()
+      run_python("doctor.doctor", devices = devices, timeout = timeout)
+    },
+    tfmuster_error_dependency = doctor_without_python
+  )
+  report$python$searched <- searched_pythons()
   structure(report, class = "tfmuster_doctor")
+}
+
+#' @rdname tfmuster_doctor
+#' @export
+tfmuster_test <- function(timeout = 60) {
+  share_environment()
+  script <- system.file("selftest.R", package = "tfmuster", mustWork = TRUE)
+  report <- run_python("selftest.selftest", script, timeout = timeout, env = worker_variables(character()))
+  lines <- unlist(run_python("selftest.verdict", report))
+  symbol <- if (report$ready) cli::col_green(cli::symbol$tick) else cli::col_red(cli::symbol$cross)
+  cli::cat_line(c(paste(symbol, lines[1]), lines[-1]))
+  invisible(report$ready)
+}
+
+# What R knows alone, if its Python can't be used.
+doctor_without_python <- function(error) {
+  packages <- c("tfmuster", "reticulate", "keras3", "tensorflow")
+  version <- function(name) tryCatch(format(utils::packageVersion(name)), error = function(e) NULL)
+  list(
+    tfmuster = version("tfmuster"),
+    python = list(problem = error$found),
+    r = list(
+      version = as.character(getRversion()), home = R.home(),
+      packages = lapply(rlang::set_names(packages), version)
+    ),
+    machine = list(system = utils::sessionInfo()$running),
+    notes = list(error$fix)
+  )
+}
+
+# The Pythons that reticulate has looked at, the chosen one first.
+searched_pythons <- function() {
+  config <- tryCatch(reticulate::py_discover_config("numpy"), error = function(e) NULL)
+  unique(c(config$python, config$python_versions))
 }
 
 #' @export

@@ -13,12 +13,14 @@ import shutil
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from . import __version__
 from .errors import TfmusterError
+from .launch.interpreter import python_executable
 
 _PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil", "rich")
 _R_PACKAGES = ("tfmuster", "reticulate", "tensorflow", "keras3", "keras", "sparklyr")
@@ -45,7 +47,7 @@ for (p in packages) cat(p, have(p), sep = "\\t", fill = TRUE)
 Report = dict[str, Any]
 
 
-def doctor(*, devices: bool = False, timeout: float = 120.0) -> Report:
+def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
     """Report on this machine's environment.
 
     Parameters
@@ -63,7 +65,11 @@ def doctor(*, devices: bool = False, timeout: float = 120.0) -> Report:
     """
     report: Report = {
         "tfmuster": __version__,
-        "python": {"version": platform.python_version(), "executable": sys.executable, "prefix": sys.prefix},
+        "python": {
+            "version": platform.python_version(),
+            "executable": python_executable(),
+            "prefix": sys.prefix,
+        },
         "packages": _package_versions(),
         "r": _r_report(),
         "machine": _machine(),
@@ -113,6 +119,7 @@ def _machine() -> Report:
         "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
         "name_resolves": _resolves(socket.gethostname()),
         "free_port": _free_port(),
+        "ports_range": _ports_range(),
         "gpu_driver": shutil.which("nvidia-smi") is not None,
     }
 
@@ -133,11 +140,19 @@ def _free_port() -> int | None:
         return None
 
 
+def _ports_range() -> str | None:
+    """From where the system takes free ports, as Linux tells it."""
+    with contextlib.suppress(OSError):
+        text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
+        return "-".join(text.split())
+    return None
+
+
 def _devices(timeout: float) -> list[str] | str:
     """TensorFlow's devices, or why they can't be told."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _DEVICES], capture_output=True, text=True, timeout=timeout, check=True
+            [python_executable(), "-c", _DEVICES], capture_output=True, text=True, timeout=timeout, check=True
         )
         names = orjson.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:

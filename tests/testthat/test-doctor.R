@@ -7,3 +7,35 @@ test_that("the doctor's report prints what to paste into an issue", {
   expect_match(output, "tensorflow:", all = FALSE, fixed = TRUE)
   expect_match(paste(output, collapse = " "), "listens on 0.0.0.0", fixed = TRUE)
 })
+
+test_that("the doctor also tells which Python was chosen, and the devices", {
+  skip_without_python(tensorflow = TRUE)
+  report <- tfmuster_doctor()
+  expect_true(report$python$executable %in% report$python$searched)
+  expect_match(unlist(report$devices), "CPU", all = FALSE)
+})
+
+test_that("without a Python that can be used the doctor says why", {
+  run <- run_r(
+    "tfmuster_doctor()",
+    env = c(RETICULATE_PYTHON = "/no/such/python", TF_CONFIG = NA)
+  )
+  expect_match(run$output, "problem:", all = FALSE)
+  expect_match(run$output, "install_tfmuster", all = FALSE)
+  expect_equal(run$status, 0)
+})
+
+test_that("two R workers train together here", {
+  skip_without_python(tensorflow = TRUE)
+  output <- capture.output(ready <- tfmuster_test())
+  expect_true(ready)
+  expect_match(output, "You are ready: 2 workers have trained together", all = FALSE)
+})
+
+test_that("what is to be mended is said", {
+  skip_without_python(tensorflow = TRUE)
+  output <- capture.output(ready <- tfmuster_test(timeout = 0.2))
+  expect_false(ready)
+  expect_match(output, "Not ready yet", all = FALSE)
+  expect_match(output, "not done after 0 s", all = FALSE)
+})

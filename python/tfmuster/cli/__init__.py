@@ -23,6 +23,7 @@ _VERBS = {
     "launch": ("launch", "Run a script or a command on several workers, here or on other machines."),
     "runs": ("runs", "List, show, follow and stop runs."),
     "doctor": ("doctor", "Say what is installed here, for an issue or for oneself."),
+    "test": ("test", "Train on two workers here for a moment: are you ready?"),
 }
 
 

@@ -9,7 +9,11 @@ import click
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@click.option("--devices", is_flag=True, help="Start TensorFlow and ask which devices it finds.")
+@click.option(
+    "--devices/--no-devices",
+    default=True,
+    help="Whether to start TensorFlow and ask which devices it finds; takes some seconds.",
+)
 def command(*, as_json: bool, devices: bool) -> None:
     """Say what is installed here, for an issue or for oneself."""
     import orjson

@@ -1,0 +1,2 @@
+# What each worker of tfmuster_test() runs.
+tfmuster:::run_python("selftest.job")

@@ -1,0 +1,26 @@
+"""``tfmuster test``: whether several workers can be used here."""
+
+from __future__ import annotations
+
+import click
+
+from ..errors import EXIT_DONE, EXIT_WORKER_FAILED
+
+
+@click.command("test")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="How long the job may take.",
+)
+def command(*, timeout: float) -> int:
+    """Train on two workers of this machine for a moment; say "you are ready", or what to mend."""
+    from ..selftest import selftest, verdict
+
+    report = selftest(timeout=timeout)
+    for line in verdict(report):
+        click.echo(line)
+    return EXIT_DONE if report["ready"] else EXIT_WORKER_FAILED
