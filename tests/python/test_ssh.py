@@ -12,9 +12,11 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hosts import ALL, ECHO, Network, lines_of, put, summary, why_not
+from jobs import PROGRAMS
 from launching import TFMUSTER, only_run, read_json, wait_until
 from tfmuster.runs import Run
 
@@ -270,6 +272,28 @@ class TestFourHosts:
             "worker 0 on node1 failed with exit code 2: A job that may be restarted needs a run directory "
             f"that its chief's host shares.\n  found: no {only_run(network.work)} of this run on node1\n"
         )
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(300)
+    def test_weights_after_a_restart_are_bitwise_equal(self, network: Network, tmp_path: Path) -> None:
+        finals = []
+        for ends in ([], ["1:killed:14"]):
+            folder = tmp_path / str(len(ends))
+            folder.mkdir()
+            options = ["-H", "node1,node2", "--max-restarts", 1, "--run-dir", folder / "run"]
+            done = network.launch(*options, "--", PROGRAMS / "mortal.py", folder, *ends, limit=140)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert Run(folder / "run").status()["restarts"] == len(ends)
+            for index in range(2):
+                with np.load(folder / f"final-{index}.npz") as file:
+                    finals.append(dict(file))
+        assert "worker 1 on node2 was ended by SIGKILL; restart 1 of 1\n" in done.stderr
+        begins = [line for line in lines_of(done, "worker 1") if " begins with " in line]
+        assert begins == ["attempt 0 begins with step 1", "attempt 1 begins with step 13"]
+        assert sum(name.startswith("arr_") for name in finals[0]) > 3
+        for final in finals[1:]:
+            for name, value in finals[0].items():
+                np.testing.assert_array_equal(final[name], value, err_msg=name)
 
     def test_ctrl_c_while_the_hosts_are_asked(self, network: Network) -> None:
         put(network, "t.py", "")

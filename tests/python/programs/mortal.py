@@ -21,8 +21,14 @@ import keras
 
 
 class End(keras.callbacks.Callback):
+    begun = False
+
     def on_train_batch_end(self, batch, logs=None):
-        if index != int(worker) or int(self.model.optimizer.iterations.numpy()) != int(step):
+        done = int(self.model.optimizer.iterations.numpy())
+        if not self.begun:
+            self.begun = True
+            print(f"attempt {attempt} begins with step {done}", flush=True)
+        if index != int(worker) or done != int(step):
             return
         if how == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
