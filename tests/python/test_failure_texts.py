@@ -174,6 +174,14 @@ Error: The program to run must be on PATH.
 """,
         ),
         (
+            ["train.py", "a\udcffb"],
+            """\
+Error: Names, arguments and variables of a job must be UTF-8 text without null bytes.
+  found: 'a\\udcffb'
+  to do: Rename the file, or leave the character out.
+""",
+        ),
+        (
             ["-H", "a", "--hostfile", "b", "train.py"],
             """\
 Error: The hosts are named by -H or by --hostfile.

@@ -317,8 +317,6 @@ class TestFourHosts:
         _, err = process.communicate(timeout=10)
         assert process.returncode == 1
         assert "\n\nworker 1 on node2 was lost: the connection was closed at the other end.\n" in err
-        shutil.rmtree(network.machines["node2"].temporary)
-        network.machines["node2"].temporary.mkdir()
 
     @pytest.mark.slow
     def test_mnist_is_trained(self, network: Network) -> None:

@@ -109,7 +109,7 @@ class Agent:
             command, answer = self._answer(ask)
             self._write(message("hello", port=port, **answer))
             job = self._next()
-            guard = start_guard(self._job)
+            guard = start_guard(self._job, self._folder)
             try:
                 code = self._work(command, job)
             finally:

@@ -1,24 +1,28 @@
 """A process that outlives the launcher by a moment: if the launcher is killed, it ends the job's processes.
 
-``python -m tfmuster.launch.guard JOB``, with a pipe from the launcher as its input. The kernel closes the
-pipe when the launcher dies, whatever it dies of; a launcher that ends well says so first.
+``python -m tfmuster.launch.guard JOB [FOLDER]``, which also removes a temporary folder, with a pipe from the
+launcher as its input. The kernel closes the pipe when the launcher dies, whatever it dies of; a launcher that
+ends well says so first.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import IO
 
 from .interpreter import python_executable, with_package
 from .processes import end_job
 
 
-def start_guard(job: str) -> subprocess.Popen[bytes]:
-    """Start the guard of a job, out of reach of the terminal's Ctrl-C."""
+def start_guard(job: str, folder: Path | None = None) -> subprocess.Popen[bytes]:
+    """Start the guard of a job, and of a temporary folder, out of reach of the terminal's Ctrl-C."""
+    folders = [] if folder is None else [str(folder)]
     return subprocess.Popen(
-        [python_executable(), "-m", "tfmuster.launch.guard", job],
+        [python_executable(), "-m", "tfmuster.launch.guard", job, *folders],
         env=with_package(os.environ),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -36,11 +40,13 @@ def dismiss_guard(guard: subprocess.Popen[bytes]) -> None:
         guard.wait()
 
 
-def stand_guard(job: str, pipe: IO[bytes]) -> None:
-    """Wait for the launcher's end; without a word from it, end the job."""
+def stand_guard(pipe: IO[bytes], job: str, *folders: str) -> None:
+    """Wait for the launcher's end; without a word from it, end the job and remove the folders."""
     if not pipe.read():
         end_job(job, grace=1.0)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    stand_guard(sys.argv[1], sys.stdin.buffer)
+    stand_guard(sys.stdin.buffer, *sys.argv[1:])

@@ -69,6 +69,14 @@ class LocalJob:
             raise LaunchError(
                 "Nothing to run.", fix="Name a script, or a command after `--`.", reason="command"
             )
+        for text in (*self.command, *map(str, self.env.values()), self.name or "", str(self.run_dir or "")):
+            if not _is_text(text):
+                raise LaunchError(
+                    "Names, arguments and variables of a job must be UTF-8 text without null bytes.",
+                    found=ascii(text),
+                    fix="Rename the file, or leave the character out.",
+                    reason="text",
+                )
 
     def sizes(self) -> dict[str, int]:
         """How many tasks of each kind."""
@@ -93,6 +101,15 @@ class LocalJob:
         program, *arguments = self.command
         verbs = list(itertools.takewhile(str.isalpha, arguments)) if program == "tfmuster" else []
         return "-".join(verbs) or Path(program).stem
+
+
+def _is_text(text: str) -> bool:
+    """Whether JSON can carry it, and the kernel takes all of it for an argument."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
 def launch_local(job: LocalJob, *, show: str = "all") -> int:
@@ -274,14 +291,20 @@ def start_detached(job: LocalJob, more: Sequence[str] = ()) -> Run:
     assert launcher.stderr is not None
     _detached.append(launcher)
     _detached[:] = [process for process in _detached if process.poll() is None]
-    end = time.monotonic() + _DETACH_SECONDS
+    # Hosts may take as long to answer as workers to arrive.
+    limit = _DETACH_SECONDS + start_timeout(job.start_timeout)
+    end = time.monotonic() + limit
     while run.status()["state"] == "starting" or not run.info():
         if launcher.poll() is not None and not run.info():
             said = launcher.stderr.read().decode(errors="replace").strip()
             raise LaunchError("The job could not be started.", found=said or "no message", reason="detached")
         if time.monotonic() > end:
+            launcher.terminate()
             raise LaunchError(
-                "The job did not start in time.", found=f"{_DETACH_SECONDS:.0f} s", reason="detached"
+                "The job did not start in time, and was ended.",
+                found=f"no worker runs after {limit:.0f} s",
+                fix="See what `tfmuster launch` shows without wait=False.",
+                reason="detached",
             )
         time.sleep(0.05)
     launcher.stderr.close()
