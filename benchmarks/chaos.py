@@ -4,8 +4,11 @@
 
 An undisturbed job is run first; then jobs with the same seed by `tfmuster launch --max-restarts`, in each of
 which some worker, the chief among them, is hit again and again: SIGKILL, SIGSTOP or SIGTERM, an exception or
-`os._exit` in its training. Half of the moments are in the start of an attempt, half in its training.
-A fault is survived if the launcher names that worker and starts all again, or if it does no harm at all.
+`os._exit` in its training, a full disk under its checkpoints (whose room comes back when the fault has been
+named). Every fourth job runs by ssh on machines of its own, which are network namespaces, and what happens to
+it is that a machine's link goes down, until that has been named. Half of the moments are in the start of an
+attempt, half in its training. A fault is survived if the launcher names that worker and starts all again, or
+if it does no harm at all. Full disks and links need root on Linux.
 
 Exits with 1 unless every fault is survived, named within 10 s (SIGSTOP: 20 s), and every final weight is
 bitwise that of the undisturbed job.
@@ -14,6 +17,7 @@ bitwise that of the undisturbed job.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -33,12 +37,18 @@ import numpy as np
 
 from tfmuster.runs import Run
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
+
 SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM")
-KINDS = (*SIGNALS, "exception", "os._exit")
+ORDERS = ("exception", "os._exit")
+FULL_DISK, LINK_DOWN = "full disk", "link down"
+KINDS = (*SIGNALS, *ORDERS, FULL_DISK, LINK_DOWN)
 LIMITS = {"SIGSTOP": 20.0}
 LIMIT = 10.0
 #: How long beyond its limit a fault may go unnoticed before it counts as one without effect, seconds.
 PATIENCE = 5.0
+#: Below the folder of a job; on a small disk of its own, where such may be made.
+CHECKPOINTS = "checkpoints"
 EPOCHS, STEPS, EVERY = 6, 100, 20
 
 
@@ -71,8 +81,7 @@ def train(folder: Path) -> None:
         epochs=EPOCHS,
         steps_per_epoch=STEPS,
         seed=7,
-        checkpoint_every=EVERY,
-        callbacks=[Obey()],
+        callbacks=[Obey(), tfmuster.checkpoint_callback(folder / CHECKPOINTS, every=EVERY)],
     )
     np.savez(folder / f"final-{index}.npz", *result.model.get_weights())
 
@@ -101,17 +110,29 @@ class Fault:
 class Job:
     """A job under faults; `lines` are those of the launcher that announce a restart, with their times."""
 
-    def __init__(self, folder: Path, workers: int, restarts: int) -> None:
+    def __init__(self, folder: Path, workers: int, restarts: int, network: Any = None) -> None:
         folder.mkdir()
+        self.network = network
         self.run = Run(folder / "run")
+        self.disk = folder / CHECKPOINTS
+        self.disk.mkdir()
+        self.mounted = os.geteuid() == 0 and network is None
+        if self.mounted:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", self.disk], check=True)
+        hosts = ",".join(f"node{i + 1}" for i in range(workers))
+        where = (
+            ["-n", str(workers)] if network is None else ["-H", hosts, "--ssh-config", str(network.config)]
+        )
+        prefix = [] if network is None else ["ip", "netns", "exec", network.here]
         self.lines: list[tuple[float, str]] = []
         self.said = ""
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "tfmuster", "launch", "-n", str(workers), "--only-chief"),
+                *(*prefix, sys.executable, "-m", "tfmuster", "launch", *where, "--only-chief"),
                 *("--max-restarts", str(restarts), "--run-dir", str(self.run.path)),
                 *(__file__, "--train", str(folder)),
             ],
+            cwd=None if network is None else network.work,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -125,6 +146,11 @@ class Job:
             self.said += line
             if re.search(r"; restart \d+ of \d+$", line.rstrip()):
                 self.lines.append((time.time(), line.rstrip()))
+
+    def close(self) -> None:
+        """Give the disk of the checkpoints back."""
+        if self.mounted:
+            subprocess.run(["umount", self.disk], check=True)
 
     @property
     def ended(self) -> bool:
@@ -157,25 +183,47 @@ class Job:
         time.sleep(fault.delay)
         if self.ended or (path.parent / f"final-{fault.worker}.npz").exists():
             return False
+        with contextlib.ExitStack() as mending:
+            if not self._inject(fault, attempt, mending):
+                return False
+            if self.wait(lambda: len(self.lines) > attempt, LIMITS.get(fault.kind, LIMIT) + PATIENCE):
+                fault.named, fault.text = self.lines[attempt]
+        return True
+
+    def _inject(self, fault: Fault, attempt: int, mending: contextlib.ExitStack) -> bool:
+        """Do it, and note the time; False if there was nothing to do it to."""
         if fault.kind in SIGNALS:
             fault.at = time.time()
             try:
                 os.kill(self.pids(attempt)[fault.worker], signal.Signals[fault.kind])
             except (ProcessLookupError, IndexError):
                 return False
+        elif fault.kind in ORDERS:
+            return self._order(fault, attempt)
+        elif fault.kind == LINK_DOWN:
+            fault.at = time.time()
+            self.network.cut(f"node{fault.worker + 1}")
+            mending.callback(self.network.connect, f"node{fault.worker + 1}")
         else:
-            order = path / f"order-{attempt}-{fault.worker}"
-            order.with_suffix(".part").write_text(fault.kind)
-            order.with_suffix(".part").replace(order)
+            filler = self.disk / "filler"
+            mending.callback(filler.unlink)
+            fault.at = time.time()
+            with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(1 << 16))
+        return True
 
-            def obeyed() -> bool:
-                return order.read_text() not in ("", fault.kind)
+    def _order(self, fault: Fault, attempt: int) -> bool:
+        order = self.run.path / f"order-{attempt}-{fault.worker}"
+        order.with_suffix(".part").write_text(fault.kind)
+        order.with_suffix(".part").replace(order)
 
-            if not self.wait(obeyed, 60):
-                return False
-            fault.at = float(order.read_text())
-        if self.wait(lambda: len(self.lines) > attempt, LIMITS.get(fault.kind, LIMIT) + PATIENCE):
-            fault.named, fault.text = self.lines[attempt]
+        def obeyed() -> bool:
+            return order.read_text() not in ("", fault.kind)
+
+        if not self.wait(obeyed, 60):
+            return False
+        fault.at = float(order.read_text())
         return True
 
 
@@ -226,27 +274,41 @@ def main() -> int:
     if given.train:
         train(given.train)
         return 0
+    from hosts import built, why_not
+
     choose = random.Random(given.seed)
     end = time.monotonic() + 60 * given.minutes
     faults: list[Fault] = []
     same = finals = lost = 0
-    with tempfile.TemporaryDirectory() as name:
-        calm = Job(Path(name, "undisturbed"), given.workers, 0)
+    if reason := why_not():
+        print(f"no full disk and no link down: {reason}")
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        network = None if reason else stack.enter_context(built(folder / "network"))
+        calm = Job(folder / "undisturbed", given.workers, 0)
+        stack.callback(calm.close)
         calm.process.wait(timeout=600)
         expected = weights(calm.run.path.parent, given.workers)[0]
         turn = 0
         while len(faults) < given.faults and time.monotonic() < end:
             turn += 1
-            job = Job(Path(name, f"job-{turn}"), given.workers, given.per_job)
+            by_ssh = network is not None and turn % 4 == 2
+            kinds = [LINK_DOWN] if by_ssh else KINDS[: -2 if reason else -1]
+            job = Job(folder / f"job-{turn}", given.workers, given.per_job, network if by_ssh else None)
             for _ in range(given.per_job):
-                kind, training = choose.choice(KINDS), choose.random() < 0.5
+                kind, training = choose.choice(kinds), choose.random() < 0.5
                 worker, delay = choose.randrange(given.workers), choose.uniform(0, 3 if training else 8)
+                if kind == FULL_DISK:
+                    # Only the chief writes checkpoints, and it finds the disk full when it does.
+                    worker, training = 0, True
                 fault = Fault(kind, worker, training, delay)
                 if len(faults) == given.faults or time.monotonic() > end or not job.strike(fault):
                     break
                 faults.append(fault)
                 print(json.dumps({**vars(fault), "seconds": fault.seconds}), flush=True)
-            if job.process.wait(timeout=600):
+            failed = job.process.wait(timeout=600)
+            job.close()
+            if failed:
                 lost += 1
                 print(job.said, file=sys.stderr)
                 continue

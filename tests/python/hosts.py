@@ -205,10 +205,14 @@ class Network:
         """Take the machine off the network; it sees its cable in place."""
         run("ip", "-n", self.here, "link", "set", self.machines[machine].port, "nomaster")
 
+    def connect(self, machine: str) -> None:
+        """Put the machine back on the network."""
+        run("ip", "-n", self.here, "link", "set", self.machines[machine].port, "master", "br0", "up")
+
     def mend(self) -> None:
         """All machines on the network, no firewall, nobody's work."""
         for machine in self.machines.values():
-            run("ip", "-n", self.here, "link", "set", machine.port, "master", "br0", "up")
+            self.connect(machine.name)
             run("ip", "netns", "exec", machine.space, "nft", "flush", "ruleset")
         for folder in (self.work, *(self.in_work(name) for name in self.machines)):
             for path in folder.iterdir():
@@ -267,7 +271,7 @@ class Network:
         run("ip", "netns", "add", machine.space)
         cable = ["link", "add", machine.port, "type", "veth", "peer", "name", "eth0", "netns", machine.space]
         run("ip", "-n", self.here, *cable)
-        run("ip", "-n", self.here, "link", "set", machine.port, "master", "br0", "up")
+        self.connect(machine.name)
         run("ip", "-n", machine.space, "addr", "add", f"{machine.address}/24", "dev", "eth0")
         for device in ("eth0", "lo"):
             run("ip", "-n", machine.space, "link", "set", device, "up")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -335,6 +336,32 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr.startswith("Error: The run directory must be writable while the job runs.")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small disk")
+@pytest.mark.parametrize("then", ["sys.exit(0)", "print('x' * 100_000); time.sleep(60)"])
+def test_a_full_disk_under_the_run_directory_ends_the_job_with_its_name(tmp_path: Path, then: str) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], check=True)
+    try:
+        write(
+            tmp_path,
+            "train.py",
+            TASK,
+            "try:",
+            "    with open(os.environ['TFMUSTER_RUN_DIR'] + '/filler', 'wb', buffering=0) as file:",
+            "        while True: file.write(bytes(4096))",
+            "except OSError: pass",
+            then,
+        )
+        done = tfmuster("launch", "-n", 1, "--run-dir", disk / "run", "train.py", cwd=tmp_path)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    assert done.returncode == 2
+    assert "The run directory must be writable while the job runs." in done.stderr
+    assert f"{disk}/run: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -158,7 +158,7 @@ class Supervisor:
         for worker in self._workers:
             worker.look(stopped)
         if self._noted != (tasks := self._tasks()):
-            self._run.set_status(tasks=tasks)
+            self._note(tasks)
 
     def _collect(self) -> None:
         """Note who has ended."""
@@ -172,7 +172,7 @@ class Supervisor:
                 if worker.failed and worker.serves and not worker.serving:
                     self._go_on_without(worker)
         if changed:
-            self._run.set_status(tasks=self._tasks())
+            self._note(self._tasks())
 
     def _only_serve(self, workers: Sequence[Worker]) -> bool:
         """Whether nobody is left who trains."""
@@ -213,6 +213,12 @@ class Supervisor:
         try:
             worker.log.write(data)
             worker.log.flush()
+        except OSError as error:
+            self._disk_error = self._disk_error or error
+
+    def _note(self, tasks: dict[str, Any]) -> None:
+        try:
+            self._run.set_status(tasks=tasks)
         except OSError as error:
             self._disk_error = self._disk_error or error
 
