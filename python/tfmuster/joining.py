@@ -13,7 +13,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from .control import Control, failure_text
-from .errors import EXIT_WORKER_FAILED
+from .errors import EXIT_WORKER_FAILED, RendezvousError
+from .exit_status import end_with_its_code
 from .progress import say_state, say_waiting
 from .rendezvous import muster, print_progress
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 #: How long the main thread may take to notice by itself that the job has failed, seconds. TensorFlow tells a
 #: survivor within a second or two of a peer's end, or not at all.
-_GRACE_SECONDS = 5.0
+GRACE_SECONDS = 5.0
 
 
 def join_cluster(task: Task, *, timeout: float | None = None) -> Control:
@@ -43,9 +44,13 @@ def join_cluster(task: Task, *, timeout: float | None = None) -> Control:
     Raises
     ------
     RendezvousError
-        See :func:`tfmuster.rendezvous.muster`.
+        See :func:`tfmuster.rendezvous.muster`. If nobody catches it, the process ends with exit code 3.
     """
-    control = muster(task, timeout=timeout, on_progress=_tell_progress)
+    try:
+        control = muster(task, timeout=timeout, on_progress=_tell_progress)
+    except RendezvousError as error:
+        end_with_its_code(error)
+        raise
     say_state("starting")
     if control.active:
         control.on_failure(_tell_and_end)
@@ -89,7 +94,7 @@ def _tell_progress(progress: Message) -> None:
 def _tell_and_end(failure: Failure) -> None:
     print(f"tfmuster: {failure_text(failure)}", file=sys.stderr, flush=True)
     if may_end():
-        timer = threading.Timer(_GRACE_SECONDS, _end)
+        timer = threading.Timer(GRACE_SECONDS, _end)
         timer.daemon = True
         timer.start()
 

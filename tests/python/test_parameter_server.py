@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs import free_addresses
+from hosts import Network, why_not
+from jobs import PROGRAMS, free_addresses
 from launching import TFMUSTER, environment, nothing_left, only_run, read_json, tfmuster
 from tfmuster.runs import Run
 
-PROGRAM = Path(__file__).parent / "programs" / "parameter_servers.py"
+PROGRAM = PROGRAMS / "parameter_servers.py"
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -178,3 +179,44 @@ def test_one_command_for_each_machine(tmp_path: Path, chief: bool) -> None:
             process.communicate()
     assert "synchronous updates by 2 workers; 1 ps" in output
     assert "test accuracy" in output
+
+
+@pytest.mark.parametrize("updates", ["async", "sync"])
+def test_a_model_of_ones_own_with_what_fit_offers(tmp_path: Path, updates: str) -> None:
+    out = tmp_path / "own.json"
+    program = PROGRAMS / "own_model.py"
+    done = tfmuster("launch", "--ps", 2, "-n", 2, program, out, updates, cwd=tmp_path, limit=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = read_json(out)
+    assert "Keras 3's fit does not know parameter servers" in result["refused"]
+    assert "tfmuster.ps_fit(" in result["refused"]
+    names = {"accuracy", "loss", "top2", "val_accuracy", "val_loss", "val_top2"}
+    if updates == "async":
+        names |= {"staleness", "max_staleness"}
+    assert set(result["history"]) == names
+    assert {len(values) for values in result["history"].values()} == {3}  # the callback has stopped it
+    assert result["params"]["steps"] == 30
+    assert (result["calls"], result["updates"]) == (90, 90)
+    assert result["call"] == [29, ["accuracy", "loss", "top2"]]
+    assert result["accuracy"] == pytest.approx(result["history"]["val_accuracy"][-1])
+    assert result["accuracy"] > 0.9
+    assert result["moving_mean"] > 0
+    assert result["saved_differs"] < 1e-6
+
+
+def test_tf_keras_has_its_own_fit(tmp_path: Path) -> None:
+    program = PROGRAMS / "legacy_parameter_server.py"
+    done = tfmuster("launch", "--ps", 2, "-n", 2, program, cwd=tmp_path, limit=120, TF_USE_LEGACY_KERAS="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "losses 2 True ShardedVariable" in done.stdout
+    assert set(states(tmp_path).values()) == {("done", 0)}
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_over_ssh(network: Network) -> None:
+    words = ["train", "mnist", "--dataset", "synthetic", "--model", "softmax", "--updates", "sync"]
+    words += ["--epochs", "2", "--steps-per-epoch", "10"]
+    done = network.launch("-H", "node1,node2,node3,node4", "--ps", "1", "--", "tfmuster", *words, limit=110)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "synchronous updates by 3 workers; 1 ps" in done.stdout
+    assert set(states(network.work).values()) == {("done", 0)}

@@ -71,3 +71,35 @@ test_that("a script that is not there is an error before anything starts", {
   skip_without_python(tensorflow = TRUE)
   expect_kind(launch("no-such-script.R", workers = 2), "launch")
 })
+
+test_that("parameter servers train from R, with R's data, callbacks and errors", {
+  skip_on_cran()
+  skip_without_python(tensorflow = TRUE)
+  folder <- withr::local_tempdir()
+  script <- file.path(folder, "train.R")
+  writeLines(c(
+    "library(tfmuster)",
+    "ps <- strategy('parameter_server')",
+    "tf <- reticulate::import('tensorflow')",
+    "digits <- synthetic(train = 600, test = 100)",
+    "make <- function(context) {",
+    "  rows <- reticulate::tuple(digits$x_train, digits$y_train)",
+    "  data <- tf$data$Dataset$from_tensor_slices(rows)",
+    "  data$shard(context$num_input_pipelines, context$input_pipeline_id)$shuffle(600L)$batch(50L)",
+    "}",
+    "losses <- c()",
+    "tell <- function(self, epoch, logs = NULL) { losses <<- c(losses, logs$loss); invisible() }",
+    "Tell <- reticulate::PyClass('Tell', list(on_epoch_end = tell), reticulate::import('keras')$callbacks$Callback)",
+    "model <- mnist_model('softmax', seed = 1, learning_rate = 0.5)",
+    "history <- ps_fit(model, make, epochs = 2, steps_per_epoch = 20, callbacks = list(Tell()), verbose = 0)",
+    "history <- as.data.frame(history)",
+    "stopifnot(all.equal(losses, history$value[history$metric == 'loss']), losses[2] < losses[1])",
+    "stopifnot('staleness' %in% history$metric)",
+    "refused <- tryCatch(ps_fit(model, make, updates = 'now', steps_per_epoch = 1), error = identity)",
+    "stopifnot(inherits(refused, 'tfmuster_error_strategy'), refused$reason == 'updates')",
+    "cat('as it should be\\n')"
+  ), script)
+  run <- launch(script, ps = 1, workers = 2, quiet = TRUE, run_dir = file.path(folder, "run"))
+  expect_match(run$logs("worker 0")[[1]], "as it should be")
+  expect_equal(unique(vapply(run$status()$tasks, function(task) task$state, "")), "done")
+})

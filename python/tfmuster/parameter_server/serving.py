@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..devices import STRATEGY_FIRST
-from ..errors import EXIT_WORKER_FAILED, StrategyError
-from ..joining import join_cluster, may_end
+from ..errors import EXIT_WORKER_FAILED, StrategyError, WorkerError
+from ..joining import GRACE_SECONDS, join_cluster, may_end
 from ..ports import free_ports, split_address
 from ..progress import say_state
 from ..quiet import import_tensorflow
@@ -93,15 +93,14 @@ def serve(task: Task, control: Control) -> None:
     if task.type == "worker":
         # It may be lost: the coordinator goes on without it. A parameter server holds what is trained.
         control.done()
-    from ..errors import WorkerError
-
+    code = 0
     try:
         control.wait_done()
         _wait_until_gone(task.cluster.chief_task().address)
-        code = 0
     except WorkerError:
-        # The control line has told the cause.
+        # The control line has told the cause. Whoever it is has to end first, to be known as the cause.
         code = EXIT_WORKER_FAILED
+        time.sleep(GRACE_SECONDS)
     if not may_end():
         raise StrategyError(
             "This task has served, and the job is over; only its coordinator trains.",
