@@ -7,6 +7,7 @@ Exceptions that tfmuster does not raise on purpose, and ``KeyboardInterrupt``, p
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tfmuster import __version__
 from tfmuster.errors import DependencyError, TfmusterError, TfmusterWarning
 from tfmuster.launch.interpreter import python_executable
-from tfmuster.r_threads import guard_r_functions
+from tfmuster.r_session import guard_r_functions, postponed_load_hooks
 
 if TYPE_CHECKING:
     from tfmuster.runs import Run
@@ -27,6 +28,8 @@ __all__ = ["__version__", "adopt_environment", "launch_shown", "missing_modules"
 #: Modules whose absence ``install_tfmuster()`` in R mends.
 REQUIRED_MODULES = ("click", "keras", "numpy", "orjson", "psutil", "rich", "tensorflow", "yaml")
 
+
+_MAKE_STRATEGIES = ("strategies.strategy", "training.train_mnist")
 
 guard_r_functions()
 
@@ -61,7 +64,8 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
         warnings.showwarning = collect
         try:
-            result["value"] = _for_r(_resolve(target)(*args, **kwargs))
+            with postponed_load_hooks() if target in _MAKE_STRATEGIES else contextlib.nullcontext():
+                result["value"] = _for_r(_resolve(target)(*args, **kwargs))
         except TfmusterError as error:
             result["error"] = error.to_dict()
         except ModuleNotFoundError as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runs import RESTARTING, Run, new_run, utc_now, write_json
+from ..tfruns import write_tfruns
 from .failure import Failure
 
 
@@ -86,6 +87,7 @@ def with_restarts(
                 write_json(run.path / "error.json", survived.to_dict())
                 run.set_status(state="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
             raise
+    write_tfruns(run)
     return run, failure
 
 

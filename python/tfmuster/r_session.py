@@ -1,16 +1,22 @@
-"""R has one thread. A function of R's that another one reaches is an error here, instead of R's end.
+"""What the R that this Python is embedded in must be kept from.
 
-TensorFlow calls Python functions in threads of its own: those of ``tf.data.Dataset.from_generator``, of
-``tf.py_function``, of a generator that is given to ``fit``. If the function is R's, reticulate 1.28 aborts
-the session and 1.46 hangs. Only reticulate's own way from Python to R is touched, and only for other threads.
+**Threads.** R has one. TensorFlow calls Python functions in threads of its own: those of
+``tf.data.Dataset.from_generator``, of ``tf.py_function``, of a generator that is given to ``fit``. If the
+function is R's, reticulate 1.28 aborts the session and 1.46 hangs. It is an error here. Only reticulate's own
+way from Python to R is touched, and only for other threads.
+
+**Load hooks.** When Keras is imported, R's keras3 makes a tensor, and TensorFlow can't join a cluster any
+more. Importing TensorFlow imports Keras. So these hooks have to wait until a strategy is made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import queue
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from .errors import DataError
@@ -86,3 +92,18 @@ def _next_in_time(stock_next: Any) -> Any:
         return value
 
     return next_
+
+
+@contextlib.contextmanager
+def postponed_load_hooks() -> Iterator[None]:
+    """While the block lasts, R does not hear which modules are imported; then it hears it at once."""
+    loader: Any = sys.modules.get("rpytools.loader")
+    if loader is None or not hasattr(loader, "_recursion_depth"):
+        yield
+        return
+    loader._recursion_depth += 1
+    try:
+        yield
+    finally:
+        loader._recursion_depth -= 1
+        loader._maybe_run_hooks()
