@@ -11,7 +11,13 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-from typing import Any
+import weakref
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from .errors import TfmusterError
 
 _read: list[Any] = []
 
@@ -43,3 +49,15 @@ def failure_of_exit() -> str | None:
         return None
     # Anything else is printed, and the exit code is 1 (Python's documentation of sys.exit).
     return f"exit code {value}" if isinstance(value, int) else f"exit code 1: {value}"
+
+
+def end_with_its_code(error: TfmusterError) -> None:
+    """Let `error`, if nobody catches it, end this process with its own exit code; Python's is 1."""
+    before, this, code = sys.excepthook, weakref.ref(error), error.exit_code
+
+    def hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+        before(kind, value, trace)
+        if value is this() and not hasattr(sys, "ps1"):
+            raise SystemExit(code)
+
+    sys.excepthook = hook

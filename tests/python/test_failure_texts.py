@@ -120,8 +120,8 @@ def test_an_r_condition(tmp_path: Path, line: str, headline: str, shown: str) ->
 
 
 def test_a_worker_that_does_not_come(tmp_path: Path) -> None:
-    lines = ["import tfmuster", "from tfmuster.rendezvous import muster", "time.sleep(60 * index)"]
-    write(tmp_path, "train.py", TASK, *lines, "muster(tfmuster.current_task())")
+    lines = ["import tfmuster", "from tfmuster.joining import join_cluster", "time.sleep(60 * index)"]
+    write(tmp_path, "train.py", TASK, *lines, "join_cluster(tfmuster.current_task())")
     assert text_of(tmp_path, "--start-timeout", 2, "train.py", code=3) == (
         """\
 tfmuster: 2 workers on this machine; run directory runs/train
@@ -130,9 +130,6 @@ The 2 tasks of the cluster did not come together within 2 s.
   found: worker 1 (127.0.0.1:PORT) is missing
   to do: start worker 1, or see in its own output why it did not arrive: a wrong index, a name that does not \
 resolve, a firewall before port PORT of 127.0.0.1
-
-Its last lines:
-  tfmuster: 1 of 2 tasks are here; waiting for worker 1 (127.0.0.1:PORT)
 
 Its whole output: HERE/runs/train/logs/worker-0.log
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -15,6 +16,7 @@ import time
 
 import pytest
 
+from jobs import PROGRAMS
 from rendezvous_job import VERSIONS, Job, Result, Started, local_cluster, wait_until
 from tfmuster.cluster import Cluster
 from tfmuster.errors import TfmusterError
@@ -127,6 +129,21 @@ def test_one_missing(job: Job):
         "  to do: start worker 2, or see in its own output why it did not arrive: a wrong index, a name that "
         f"does not resolve, a firewall before port {port_of(cluster, 0)} of 127.0.0.1"
     )
+
+
+def test_a_script_that_does_not_catch_it_ends_with_exit_code_3():
+    address = local_cluster(1).worker[0]
+    config = {"cluster": {"worker": [address, "127.0.0.1:9"]}, "task": {"type": "worker", "index": 0}}
+    done = subprocess.run(
+        [sys.executable, PROGRAMS / "meet.py", "1", "0"],
+        env={**os.environ, "TF_CONFIG": json.dumps(config)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "RendezvousError: The 2 tasks of the cluster did not come together within 1 s.\n" in done.stderr
 
 
 def test_the_shortest_time_counts_for_all(job: Job):

@@ -152,7 +152,7 @@ class Failure:
         shown = f"Error: {_ON_PURPOSE.sub('', self.error)}".splitlines()[0]
         if self.traceback and shown in lines:
             lines = lines[: lines.index(shown)]
-        if lines:
+        if lines and not self.not_everyone:
             text += ["", "Its last lines:", *(f"  {line}" for line in lines)]
         if self.traceback and not on_purpose:
             text += ["", *self.traceback.rstrip().splitlines()]
