@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from .control import Control, failure_text
 from .errors import EXIT_WORKER_FAILED, RendezvousError
 from .exit_status import end_with_its_code
-from .progress import say_state, say_waiting
+from .progress import say_phase, say_state, say_waiting
 from .rendezvous import muster, print_progress
 
 if TYPE_CHECKING:
@@ -46,12 +46,14 @@ def join_cluster(task: Task, *, timeout: float | None = None) -> Control:
     RendezvousError
         See :func:`tfmuster.rendezvous.muster`. If nobody catches it, the process ends with exit code 3.
     """
+    say_phase("waiting")
     try:
         control = muster(task, timeout=timeout, on_progress=_tell_progress)
     except RendezvousError as error:
         end_with_its_code(error)
         raise
     say_state("starting")
+    say_phase("joined")
     if control.active:
         control.on_failure(_tell_and_end)
         if "rpytools" in sys.modules:

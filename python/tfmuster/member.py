@@ -19,7 +19,7 @@ from .roll import printable
 from .verdict import MAX_LISTED, rendezvous_error, too_late
 from .wire import MAX_PAYLOAD, Message
 
-_RETRY_SECONDS: Final = 0.3
+_RETRY_SECONDS: Final = 0.1
 _CALL_SECONDS: Final = 3.0
 #: How long the chief's verdict is waited for by a task that only the chief reaches, not the other way.
 _VERDICT_SECONDS: Final = 1.5

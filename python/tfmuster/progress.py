@@ -47,6 +47,12 @@ def say_state(text: str, *, serves: bool = False) -> None:
             write_json(path, {"text": text, "time": time.time(), "serves": serves})
 
 
+def say_phase(phase: str) -> None:
+    """Note that this process begins to do something that is no news to whoever watches."""
+    if path := _own_path():
+        _note_phase(path, phase)
+
+
 def _note_phase(path: Path, phase: str) -> None:
     """Note when this process began to do something else."""
     if _phases.get(path) != phase:
@@ -97,7 +103,7 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
 
         def on_train_begin(self, logs: Any = None) -> None:
             # The first step, which builds the graph, may take long.
-            say_state("training")
+            say_state("tracing")
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             self._epoch, self._first = epoch + 1, None

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     help="GPUs that each worker sees; 0: none. Default: 1, if there are as many as workers.",
 )
+@click.option("--timings", is_flag=True, help="Say at the end where the time to the first step went.")
 @click.option("--no-keras-compat", is_flag=True, help="Leave Keras 3 as it is.")
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
@@ -94,6 +95,7 @@ def command(
     max_restarts: int,
     start_timeout: float | None,
     gpus_per_worker: int | None,
+    timings: bool,
     no_keras_compat: bool,
     program: tuple[str, ...],
 ) -> int:
@@ -116,6 +118,8 @@ def command(
     from ..launch.ssh_options import SshOptions, parse_addresses
 
     machines = named_hosts(hosts, hostfile)
+    if timings and machines and not only_this_machine(machines):
+        raise click.UsageError("--timings is for workers on this machine.")
     job = LocalJob(
         command=program,
         workers=workers_for(workers, machines, others=ps + chief + evaluator),
@@ -135,7 +139,7 @@ def command(
         signal.signal(number, signal.default_int_handler)
     try:
         if not machines or only_this_machine(machines):
-            return launch_local(job, show=show)
+            return launch_local(job, show=show, timings=timings)
         options = SshOptions(machines, copy, remote_python, ssh_config, parse_addresses(addresses), files)
         return launch_ssh(job, options, show=show)
     except KeyboardInterrupt:

@@ -35,8 +35,8 @@ def checked_dtype(dtype: str) -> str:
 def set_gradient_dtype(strategy: Any, dtype: str | None) -> None:
     """Let the gradients of all optimizers under ``strategy``, an MWMS, travel as ``dtype``.
 
-    Without one it is that of the environment variable ``TFMUSTER_GRADIENT_DTYPE``, which
-    ``tfmuster launch --gradient-dtype`` sets for programs that never heard of tfmuster.
+    Without one it is that of the environment variable ``TFMUSTER_GRADIENT_DTYPE``, so that programs that
+    never heard of tfmuster have it, too.
     """
     setattr(strategy.extended, _DTYPE, None if dtype is None else checked_dtype(dtype))
 

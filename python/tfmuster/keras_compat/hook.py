@@ -16,8 +16,11 @@ def install_import_hook(*, keras: bool = True) -> None:
     before it binds a port, and its workers agree on a seed. After ``import keras``, Keras is repaired, unless
     ``keras`` is False. What has been imported already is seen to at once.
     """
+    from ..progress import say_phase
     from . import apply
 
+    if "tensorflow" not in sys.modules:
+        say_phase("importing")
     after = {"tensorflow": _watch_strategy}
     if keras:
         after["keras"] = apply
@@ -61,9 +64,11 @@ def _watch_strategy() -> None:
     from tensorflow.python.distribute import collective_all_reduce_strategy
 
     from ..joining import join_cluster
+    from ..progress import say_phase
     from ..tf_config import current_task
     from .workers import agree_on_seed, multi_worker
 
+    say_phase("starting")
     made = collective_all_reduce_strategy.CollectiveAllReduceStrategy
     stock = made.__init__
 
@@ -75,5 +80,6 @@ def _watch_strategy() -> None:
         stock(self, *args, **kwargs)
         if multi_worker(self):
             agree_on_seed(self)
+            say_phase("building")
 
     made.__init__ = init

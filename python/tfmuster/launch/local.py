@@ -112,8 +112,10 @@ def _is_text(text: str) -> bool:
     return "\0" not in text
 
 
-def launch_local(job: LocalJob, *, show: str = "all") -> int:
+def launch_local(job: LocalJob, *, show: str = "all", timings: bool = False) -> int:
     """Run a job on this machine and report on stderr; 0, or 1 if a worker failed.
+
+    With ``timings`` it says, too, where the time to the first step went.
 
     Raises
     ------
@@ -122,6 +124,10 @@ def launch_local(job: LocalJob, *, show: str = "all") -> int:
     """
     begun = time.monotonic()
     run, failure = run_job(job, show=show, tell=show != "nothing")
+    if timings:
+        from .timings import timings_table
+
+        print(f"\n{timings_table(run)}", file=sys.stderr)
     return report(run, failure, seconds=None if show == "nothing" else time.monotonic() - begun)
 
 
