@@ -132,6 +132,23 @@ class TestFourHosts:
             "Its whole output: LOGS/worker-1.log\n"
         )
 
+    def test_a_full_disk_here(self, network: Network) -> None:
+        # To write past a size limit fails as it does on a full disk.
+        text = "import os, time; open(os.environ['TFMUSTER_RUN_DIR'] + '/model', 'wb').write(bytes(50_000))\n"
+        put(network, "t.py", text + "time.sleep(60)\n")
+        launch = 'ulimit -f 16; "$@" 2>&1; echo "exit code $?"'
+        said = network.run_here("bash", "-c", launch, "bash", *TFMUSTER, "launch", "-H", "node1", "t.py")
+        run = only_run(network.work)
+        assert said == (
+            f"tfmuster: 1 task on node1; run directory runs/{run.name}\n\n"
+            "worker 0 on node1 failed with exit code 2: "
+            "The run directory must be writable while the job runs.\n"
+            f"  found: {run}: File too large\n"
+            "  to do: Make room, or choose another place with --run-dir.\n\n"
+            f"Its whole output: {run}/logs/worker-0.log\n"
+            "exit code 1\n"
+        )
+
     def test_a_shared_run_directory_is_used_as_it_is(self, network: Network) -> None:
         put(network, "where.py", "import os; print(os.environ['TFMUSTER_RUN_DIR'])")
         shared = network.folder / "shared-run"
@@ -218,8 +235,10 @@ class TestFourHosts:
         said = network.run_here(*TFMUSTER, "runs", "show").splitlines()
         assert f"worker 1:      ended on node2, process {pids[1]}, exit code" in "\n".join(said)
 
-    @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 130), ("SIGKILL", -9)])
-    def test_nothing_runs_on_after_the_launcher(self, network: Network, name: str, code: int) -> None:
+    @pytest.mark.parametrize(
+        ("names", "code"), [("SIGINT", 130), ("SIGINT SIGINT", 130), ("SIGTERM", 130), ("SIGKILL", -9)]
+    )
+    def test_nothing_runs_on_after_the_launcher(self, network: Network, names: str, code: int) -> None:
         deaf = (
             "import signal, subprocess, time\n"
             "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -232,9 +251,12 @@ class TestFourHosts:
         logs = network.work / "runs"
         wait_until(lambda: sum("ready" in log.read_text() for log in logs.glob("*/logs/*.log")) == 3)
         begun = time.monotonic()
-        process.send_signal(signal.Signals[name])
-        process.communicate(timeout=5)
+        for name in names.split():
+            process.send_signal(signal.Signals[name])
+            time.sleep(0.3)
+        _, err = process.communicate(timeout=5)
         assert process.returncode == code
+        assert "Traceback" not in err
         network.nothing_left(5 - (time.monotonic() - begun))
 
     def test_the_gpus_of_each_host_are_shared_out_among_its_workers(self, network: Network) -> None:

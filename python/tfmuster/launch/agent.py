@@ -38,7 +38,7 @@ from .. import __version__
 from ..errors import LaunchError, TfmusterError
 from ..rendezvous import installed_versions
 from ..runs import RUN_DIR_VARIABLE, Run
-from .files import Arriving, changed_frames
+from .files import Arriving, changed_frames, not_kept
 from .frames import (
     BEAT_SECONDS,
     FILE,
@@ -167,7 +167,7 @@ class Agent:
     def _work(self, command: tuple[str, ...], job: dict[str, Any]) -> int:
         """Run the worker to its end and send all that it leaves; its exit code, negative for a signal."""
         if self._trouble is not None:
-            return self._refuse(_not_kept(self._trouble))
+            return self._refuse(not_kept(self._trouble))
         run_dir, shared = self._run_dir(job)
         if job["must_share"] and not shared:
             return self._refuse(_not_shared(job["run_dir"]))
@@ -325,15 +325,6 @@ def _not_shared(run_dir: str) -> LaunchError:
         found=f"no {run_dir} of this run on {socket.gethostname()}",
         fix="Choose one on a shared file system with --run-dir, or leave --max-restarts out.",
         reason="not-shared",
-    )
-
-
-def _not_kept(error: OSError) -> LaunchError:
-    return LaunchError(
-        "The files that are sent along must fit on the host.",
-        found=f"{os.strerror(error.errno or 0).lower()} in {tempfile.gettempdir()} of {socket.gethostname()}",
-        fix="Make room, or set TMPDIR there to a place that has some.",
-        reason="copy",
     )
 
 

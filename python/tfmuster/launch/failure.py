@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import errors
-from ..errors import EXIT_USAGE, WorkerError
+from ..errors import EXIT_USAGE, LaunchError, WorkerError
 
 #: How many of a failed worker's last lines are shown.
 LAST_LINES = 20
@@ -203,6 +203,16 @@ def _r_error(lines: Sequence[str]) -> str:
     first, then = lines[begin], lines[begin + 1]
     # A message that is long or has parts begins on a line of its own.
     return f"{first} {then.lstrip(' !')}" if first.endswith(":") else first
+
+
+def not_writable(run_path: Path, error: OSError) -> LaunchError:
+    """The error for a run directory that can't be written any more."""
+    return LaunchError(
+        "The run directory must be writable while the job runs.",
+        found=f"{run_path}: {error.strerror}",
+        fix="Make room, or choose another place with --run-dir.",
+        reason="disk",
+    )
 
 
 def leave_note(error: BaseException) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import socket
+import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -120,6 +122,16 @@ def files_to_send(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[str, st
             if not os.path.samefile(found.setdefault(name, str(path)), path):
                 raise _not_sent(f"{found[name]} and {path}, both as {name}", "Rename one.")
     return [(path, name) for name, path in found.items()]
+
+
+def not_kept(error: OSError) -> LaunchError:
+    """The error for files that were sent to this host and have no room."""
+    return LaunchError(
+        "The files that are sent along must fit on the host.",
+        found=f"{os.strerror(error.errno or 0).lower()} in {tempfile.gettempdir()} of {socket.gethostname()}",
+        fix="Make room, or set TMPDIR there to a place that has some.",
+        reason="copy",
+    )
 
 
 def _regular(given: Path) -> Iterator[Path]:

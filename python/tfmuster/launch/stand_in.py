@@ -32,7 +32,7 @@ from typing import Any
 import orjson
 
 from ..runs import write_json
-from .failure import LOST
+from .failure import LOST, not_writable
 from .files import Arriving, file_frames
 from .frames import (
     BEAT_SECONDS,
@@ -179,8 +179,9 @@ class StandIn:
         self._host = host
         self._ahead = ahead
         self._note_path = Path(given["note_path"])
-        run_dir = Path(given["job"]["run_dir"])
-        self._files = Arriving(run_dir, run_dir / f".{self._note_path.name}.part", _NOT_TO_REPLACE)
+        self._run_dir = Path(given["job"]["run_dir"])
+        part = self._run_dir / f".{self._note_path.name}.part"
+        self._files = Arriving(self._run_dir, part, _NOT_TO_REPLACE)
         self._code: int | None = None
         self._ending = False
 
@@ -196,6 +197,8 @@ class StandIn:
                     break
         except FrameError as error:
             return self._lost(str(error))
+        except OSError as error:
+            return self._no_room(error)
         finally:
             self._files.drop()
         if self._code is not None:
@@ -242,8 +245,17 @@ class StandIn:
         self._note({"time": moment, "error": f"{LOST}{why}", "traceback": "", "lost": True})
         return 1
 
+    def _no_room(self, error: OSError) -> int:
+        """Note that what the worker leaves can't be kept here."""
+        reason = not_writable(self._run_dir, error)
+        text = f"{type(reason).__module__}.{type(reason).__name__}: {reason}"
+        self._note({"time": time.time(), "error": text, "traceback": ""})
+        return reason.exit_code
+
     def _note(self, note: dict[str, Any]) -> None:
-        write_json(self._note_path, {**note, "pid": os.getpid()})
+        # On a full disk there may be no room for it either.
+        with contextlib.suppress(OSError):
+            write_json(self._note_path, {**note, "pid": os.getpid()})
 
     def _ask_to_end(self, *_: object) -> None:
         self._ending = True

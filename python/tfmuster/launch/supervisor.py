@@ -16,12 +16,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import LaunchError
 from ..events import note_phase
 from ..progress import forget_states, read_serving, read_states
 from ..runs import RESTARTING, Run, write_json
 from .display import Row, display
-from .failure import Failure
+from .failure import Failure, not_writable
 from .guard import dismiss_guard, start_guard
 from .output import is_chatter
 from .processes import GRACE_SECONDS, end_job, stopped_trees
@@ -29,7 +28,7 @@ from .worker import Placement, Worker
 
 _LOOK_SECONDS = 0.1
 #: How long tasks that serve others and end by themselves may take for that, seconds.
-_SERVED_SECONDS = 5.0
+_SERVED_SECONDS = 20.0
 _HAVE_GPU = Path("/dev/nvidiactl").exists()
 
 
@@ -143,12 +142,7 @@ class Supervisor:
                 # On a machine with many thousand processes a look takes its time.
                 next_look = time.monotonic() + max(1.0, 50 * (time.monotonic() - begun))
             if self._disk_error is not None:
-                raise LaunchError(
-                    "The run directory must be writable while the job runs.",
-                    found=f"{self._run.path}: {self._disk_error.strerror}",
-                    fix="Make room, or choose another place with --run-dir.",
-                    reason="disk",
-                )
+                raise not_writable(self._run.path, self._disk_error)
             if any(worker.failed or worker.lingers() or worker.frozen for worker in self._workers):
                 return
 
