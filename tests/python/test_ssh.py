@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hosts import ALL, ECHO, Network, lines_of, put, summary, why_not
+from hosts import ALL, ECHO, NETWORK, Network, lines_of, put, summary, why_not
 from jobs import PROGRAMS
 from launching import TFMUSTER, only_run, read_json, wait_until
 from tfmuster.runs import Run
@@ -166,6 +166,15 @@ class TestFourHosts:
         done = network.launch("-H", "node1,node2", "train.R", "$(7)")
         assert done.returncode == 0, done.stderr
         assert lines_of(done, "worker 1") == [f"{sys.executable} $(7) TRUE"]
+
+    def test_a_host_behind_a_jump_host(self, network: Network) -> None:
+        put(network, "t.py", ECHO)
+        # Only the machines know the name node2.
+        inner = f"Host inner\n  HostName node2\n  HostKeyAlias {NETWORK}.2\n  ProxyJump node1\n"
+        network.config.write_text(inner + network.ssh_config())
+        done = network.launch("-H", "inner", "t.py")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(lines_of(done, "worker 0")[0])[0] == "node2"
 
     def test_from_python_and_in_the_background(self, network: Network) -> None:
         put(network, "t.py", "import sys\nsys.exit(int(sys.argv[1]))\n")
