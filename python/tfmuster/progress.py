@@ -20,6 +20,7 @@ from .events import note_phase
 from .reporting import append_metrics, numbers
 from .runs import RUN_DIR_VARIABLE, STATES, read_json, write_json
 from .tf_config import current_task
+from .trial import trial_callback
 
 #: A step more is no news within this time, seconds.
 _EVERY_SECONDS = 1.0
@@ -149,10 +150,13 @@ def patch_callback_list(callback_list: Any) -> None:
     @functools.wraps(stock_init)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         stock_init(self, *args, **kwargs)
+        more = trial_callback()
         if not any(getattr(callback, "notes_progress", False) for callback in self.callbacks):
-            for callback in progress_callback():
-                callback.set_params(self.params)
-                self.callbacks.append(callback)
+            more += progress_callback()
+        for callback in more:
+            callback.set_params(self.params)
+            callback.set_model(self.model)
+            self.callbacks.append(callback)
 
     callback_list.__init__ = init
 

@@ -21,6 +21,7 @@ _VERBS = {
     "check": ("check", "Check a cluster description; every finding at once."),
     "train": ("train", "Train a model: alone, or as one worker of several."),
     "launch": ("launch", "Run a script or a command on several workers, here or on other machines."),
+    "tune": ("tune", "Find fast settings for a training on several workers, by short trials."),
     "runs": ("runs", "List, show, follow and stop runs."),
     "doctor": ("doctor", "Say what is installed here, for an issue or for oneself."),
     "test": ("test", "Train on two workers here for a moment: are you ready?"),

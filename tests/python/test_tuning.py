@@ -1,0 +1,102 @@
+"""``tfmuster tune``: real trials of a script, and what is made of their figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launching import nothing_left, tfmuster, write
+from tfmuster.cli.tune import advice
+from tfmuster.tuning import Setting, Trial, recommend
+
+SCRIPT = """
+import sys
+import keras, numpy, tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+with strategy.scope():
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4)])
+    model.compile("sgd", "mse")
+rows = 4000
+model.fit(numpy.zeros((rows, 8)), numpy.zeros((rows, 4)), batch_size=BATCH, epochs=50, verbose=0)
+open("not to be reached", "w").close()
+"""
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_script_is_tried_with_every_setting(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", SCRIPT.replace("BATCH", "int(sys.argv[1])"))
+    arguments = ["tune", "-n", 2, "--batch", "10,40", "--steps", 20, "train.py", "{batch}"]
+    done = tfmuster(*arguments, cwd=tmp_path, limit=250)
+    assert done.returncode == 0, done.stderr
+    table, _, said = done.stdout.partition("\n\n")
+    rows = [line.split() for line in table.splitlines()[1:]]
+    tried = [(int(row[0]), row[1], row[2]) for row in rows]
+    assert tried[:4] == [(b, d, "automatic") for b in (10, 40) for d in ("float32", "bfloat16")]
+    assert tried[4][2] == "1"
+    assert rows[5][3] == "1"
+    assert all(float(row[4].replace(",", "")) > 0 and float(row[5]) > 0 for row in rows)
+    assert said.startswith("Use ")
+    assert not (tmp_path / "not to be reached").exists()
+    assert not (tmp_path / "runs").exists()
+    nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--batch", "10", "train.py"], "no {batch} among its arguments"),
+        (["train.py", "{batch}"], "There is no batch size to try."),
+        (["--batch", "10,x", "train.py", "{batch}"], "whole numbers of at least 1"),
+        (["missing.py"], "missing.py"),
+    ],
+)
+def test_what_can_not_be_tried_is_said_at_once(tmp_path: Path, arguments: list[str], said: str) -> None:
+    write(tmp_path, "train.py", "raise SystemExit(3)")
+    done = tfmuster("tune", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("raise ValueError('no such layer')", "no such layer"),
+        ("print('ready')", "before a trial could be measured"),
+    ],
+)
+def test_a_trial_that_fails_or_never_trains_is_named(tmp_path: Path, line: str, said: str) -> None:
+    write(tmp_path, "train.py", line)
+    done = tfmuster("tune", "train.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def trial(seconds: float, alone: float = 0.01, **setting: object) -> Trial:
+    return Trial(Setting(**setting), seconds, alone, workers=2)
+
+
+def test_the_simpler_setting_and_the_smaller_batch_are_recommended_unless_the_other_is_clearly_faster() -> (
+    None
+):
+    plain = trial(0.020, batch=64)
+    assert recommend([plain, trial(0.0195, batch=64, gradient_dtype="bfloat16")]) is plain
+    faster = trial(0.015, batch=64, gradient_dtype="bfloat16")
+    assert recommend([plain, faster]) is faster
+    assert recommend([plain, trial(0.038, batch=128)]) is plain
+    larger = trial(0.025, batch=128)
+    assert recommend([plain, larger]) is larger
+
+
+def test_it_is_said_where_more_workers_do_not_pay() -> None:
+    slow = trial(0.020, alone=0.010, batch=64)
+    assert slow.efficiency == 0.5
+    assert slow.communication == 0.5
+    assert slow.speed == pytest.approx(6400)
+    assert "more workers do not pay" in advice([slow], slow)
+    fast = trial(0.011, alone=0.010, batch=64)
+    assert "2 workers then do 1.82 times the work" in advice([fast], fast)
+    larger = trial(0.011, alone=0.010, batch=256)
+    assert "raise the learning rate by the same factor" in advice([fast, larger], larger)
