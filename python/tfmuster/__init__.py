@@ -31,6 +31,7 @@ _MODULE_OF = {
     "model_from_bytes": "artifacts",
     "save_model_file": "artifacts",
     "checkpoint_callback": "checkpoints",
+    "evaluate_checkpoints": "evaluating",
     "launch": "launch",
     "TfmusterError": "errors",
 }

@@ -51,26 +51,38 @@ def checkpoint_callback(
     CheckpointError
         No folder and no job; later, from ``fit``: the disk is full, or the checkpoint is of another model.
     """
-    if folder is None:
-        run = os.environ.get("TFMUSTER_RUN_DIR")
-        if not run:
-            raise CheckpointError(
-                "Outside of a job, checkpoints need a folder.",
-                fix='checkpoint_callback("checkpoints"), or run the script by `tfmuster launch`',
-                path=None,
-                reason="no-folder",
-            )
-        folder = Path(run, "checkpoints")
+    where = folder_of_job(folder)
     if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         raise CheckpointError(
             'every is "epoch", or a whole number of steps of at least 1.',
             found=repr(every),
-            path=os.fspath(folder),
+            path=str(where),
             reason="every",
         )
     from .keras_compat.checkpointing import make_callback
 
-    return make_callback(Path(folder), every, max(2, keep))
+    return make_callback(where, every, max(2, keep))
+
+
+def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
+    """The folder given, else that of the job.
+
+    Raises
+    ------
+    CheckpointError
+        Neither.
+    """
+    if folder is not None:
+        return Path(folder)
+    run = os.environ.get("TFMUSTER_RUN_DIR")
+    if not run:
+        raise CheckpointError(
+            "Outside of a job, checkpoints need a folder.",
+            fix='name one, such as "checkpoints", or run the script by `tfmuster launch`',
+            path=None,
+            reason="no-folder",
+        )
+    return Path(run, "checkpoints")
 
 
 def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.ndarray[Any, Any]]) -> None:
@@ -126,6 +138,11 @@ def newest(folder: Path) -> bytes | None:
             found = "it is damaged or incomplete"
         warnings.warn(f"{path} is passed over: {found}", TfmusterWarning, stacklevel=2)
     return None
+
+
+def newest_step(folder: Path) -> int | None:
+    """The number of the newest checkpoint, whole or not; None if there is none."""
+    return next((int(path.stem) for path in _newest_first(folder)), None)
 
 
 def unpack(content: bytes) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]]]:

@@ -7,11 +7,11 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .planning import Plan
     from .training import TrainingResult
 
 #: The chief's line per epoch, in the run directory.
@@ -19,18 +19,6 @@ METRICS = "metrics.jsonl"
 #: What else is in such a line.
 NO_METRICS = ("epoch", "time", "shown")
 _NAN = float("nan")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The numbers of one training, after defaults."""
-
-    batch_size: int
-    global_batch_size: int
-    epochs: int
-    steps_per_epoch: int
-    validation_rows: int
-    seed: int
 
 
 def _say(text: str) -> None:

@@ -6,6 +6,7 @@ computes on its own rows of each global batch; only the chief prints and writes 
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import DataError, ModelError
+from .errors import ModelError
 from .fitting import Fitting
-from .models import Recipe, mnist_model, recipe
+from .models import mnist_model, recipe
+from .planning import Plan, make_plan, pipelines
 from .progress import progress_callback, say_state
-from .reporting import Plan, reporters, say_plan, say_result, say_shard
+from .reporting import reporters, say_plan, say_result, say_shard
 
 if TYPE_CHECKING:
     from .datasets import Digits
@@ -122,7 +124,8 @@ def train_mnist(
         Write the result as JSON there (chief only).
     checkpoint_every : int or "epoch", optional
         Write checkpoints into the run directory, and resume from the newest: see
-        :func:`tfmuster.checkpoint_callback`. Default: each epoch in a job that may be restarted, else never.
+        :func:`tfmuster.checkpoint_callback`. Default: each epoch in a job that may be restarted or has an
+        evaluator, else never.
     updates, replicas_to_aggregate
         With parameter servers, see :func:`tfmuster.ps_fit`; ``async`` unless given. Then a step is one
         worker's batch, else one batch of each worker.
@@ -147,18 +150,19 @@ def train_mnist(
     _check_numbers(batch_size=batch_size, epochs=epochs, steps_per_epoch=steps_per_epoch)
     from . import datasets
 
-    chosen = _chosen(strategy)
+    evaluating = _is_evaluator()
+    chosen = "default" if evaluating else _chosen(strategy)
     if chosen == "parameter_server":
         # Those who only serve do not come back from this, and need no data.
         chosen = _make(chosen, min_shard_bytes=min_shard_bytes)
     digits = datasets.load(dataset)
-    made = _make(chosen, min_shard_bytes=min_shard_bytes)
-    fitting = Fitting.of(made, updates, replicas_to_aggregate)
+    made = _make(chosen, min_shard_bytes=None if evaluating else min_shard_bytes)
+    fitting = Fitting.of(made, *(None, None) if evaluating else (updates, replicas_to_aggregate))
     replicas = fitting.replicas
     from .strategies import is_chief
 
     chief = is_chief(made)
-    plan = _plan(
+    plan = make_plan(
         defaults,
         len(digits.x_train),
         fitting.batches_in_step,
@@ -170,7 +174,7 @@ def train_mnist(
     )
     if shuffle is None:
         shuffle = defaults.shuffle
-    if verbose and chief:
+    if verbose and chief and not evaluating:
         say_plan(model, digits, plan, fitting.describe())
     if verbose and int(verbose) > 1:
         say_shard(made, len(digits.x_train) - plan.validation_rows, plan)
@@ -189,8 +193,10 @@ def train_mnist(
             gradient_accumulation_steps=gradient_accumulation_steps,
             steps_per_execution=steps_per_execution,
         )
-    train, validation, test = _pipelines(digits, plan, made, shuffle=shuffle, one_hot=defaults.one_hot)
+    train, validation, test = pipelines(digits, plan, made, shuffle=shuffle, one_hot=defaults.one_hot)
     begin = time.perf_counter()
+    if evaluating:
+        return _evaluated(network, test, plan, digits, verbose=bool(verbose))
     fitted = fitting.fit(
         network,
         train,
@@ -233,6 +239,35 @@ def train_mnist(
     return result
 
 
+def _is_evaluator() -> bool:
+    from .tf_config import current_task
+
+    task = current_task()
+    return task is not None and task.type == "evaluator"
+
+
+def _evaluated(network: Any, test: Any, plan: Plan, digits: Digits, *, verbose: bool) -> TrainingResult:
+    """What an evaluator gives back: its history is that of the checkpoints."""
+    from .evaluating import evaluate_checkpoints
+
+    begin = time.perf_counter()
+    found = evaluate_checkpoints(network, test, verbose=verbose)
+    history = {name: [each[name] for each in found] for name in (found[0] if found else ())}
+    last = found[-1] if found else {"loss": math.nan, "accuracy": math.nan}
+    return TrainingResult(
+        history=history,
+        test_accuracy=last["accuracy"],
+        test_loss=last["loss"],
+        model=network,
+        model_path=None,
+        dataset=digits.describe(),
+        batch_size=plan.batch_size,
+        global_batch_size=plan.global_batch_size,
+        replicas=1,
+        seconds=time.perf_counter() - begin,
+    )
+
+
 def _check_numbers(**numbers: Any) -> None:
     for name, value in numbers.items():
         least = 0 if name == "steps_per_epoch" else 1
@@ -248,8 +283,11 @@ def _check_numbers(**numbers: Any) -> None:
 def _checkpoints(every: int | str | None) -> list[Any]:
     """The checkpoint callback, where checkpoints are wanted."""
     from .checkpoints import checkpoint_callback
+    from .tf_config import current_task
 
-    if every is None and int(os.environ.get("TFMUSTER_MAX_RESTARTS", "0")) > 0:
+    task = current_task()
+    needed = int(os.environ.get("TFMUSTER_MAX_RESTARTS", "0")) > 0
+    if every is None and (needed or (task is not None and task.cluster.jobs.get("evaluator"))):
         every = "epoch"
     return [] if every is None else [checkpoint_callback(every=every)]
 
@@ -270,71 +308,6 @@ def _make(strategy: Any, **arguments: Any) -> Any:
     from . import strategies
 
     return strategies.strategy(strategy, **arguments) if isinstance(strategy, str) else strategy
-
-
-def _plan(
-    defaults: Recipe,
-    rows: int,
-    replicas: int,
-    *,
-    batch_size: int | None,
-    epochs: int | None,
-    steps_per_epoch: int | None,
-    validation_split: float | None,
-    seed: int,
-) -> Plan:
-    from .sharding import steps_in_epoch
-
-    per_replica = defaults.batch_size if batch_size is None else batch_size
-    split = defaults.validation_split if validation_split is None else validation_split
-    if not 0 <= split < 1:
-        raise ModelError(
-            "validation_split is at least 0 and less than 1.", found=repr(split), reason="validation-split"
-        )
-    kept = int(rows * split)
-    if rows - kept < 1:
-        raise DataError("No row is left to train on.", found=f"{rows} rows", path=None, reason="empty")
-    steps = defaults.steps_per_epoch if steps_per_epoch is None else steps_per_epoch
-    return Plan(
-        batch_size=per_replica,
-        global_batch_size=per_replica * replicas,
-        epochs=defaults.epochs if epochs is None else epochs,
-        steps_per_epoch=steps or steps_in_epoch(rows - kept, per_replica * replicas),
-        validation_rows=kept,
-        seed=seed,
-    )
-
-
-def _pipelines(
-    digits: Any, plan: Plan, strategy: Any, *, shuffle: bool, one_hot: bool
-) -> tuple[Any, Any, Any]:
-    """Training set without end, validation set or None, test set."""
-    from .sharding import batches
-
-    kept = len(digits.x_train) - plan.validation_rows
-    common: dict[str, Any] = {"seed": plan.seed, "strategy": strategy, "one_hot": one_hot}
-    train = batches(
-        digits.x_train[:kept],
-        digits.y_train[:kept],
-        plan.global_batch_size,
-        shuffle=shuffle,
-        repeat=True,
-        **common,
-    )
-    validation = (
-        batches(digits.x_train[kept:], digits.y_train[kept:], plan.global_batch_size, shuffle=False, **common)
-        if plan.validation_rows
-        else None
-    )
-    # Evaluation keeps nothing for gradients, so its batches may be larger.
-    test = batches(
-        digits.x_test,
-        digits.y_test,
-        max(plan.global_batch_size, 256 * (plan.global_batch_size // plan.batch_size)),
-        shuffle=False,
-        **common,
-    )
-    return train, validation, test
 
 
 def _write_json(path: Path, document: Mapping[str, Any]) -> None:

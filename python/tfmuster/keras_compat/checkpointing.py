@@ -89,25 +89,43 @@ def make_callback(folder: Path, every: int | str, keep: int) -> Any:
                 checkpoints.remove_old(folder, keep)
 
         def _restore(self, content: bytes) -> None:
-            position, values = checkpoints.unpack(content)
-            state = _state(self.model)
-            shapes = [tuple(variable.shape) for variable in state]
-            if [value.shape for value in values[: position["state"]]] != shapes:
-                raise CheckpointError(
-                    "The checkpoint is of another model or optimizer.",
-                    found=f"{position['state']} variables, here {len(state)}, or other shapes",
-                    fix=f"remove {folder}, or choose another folder",
-                    path=str(folder),
-                    reason="other-model",
-                )
-            _assign(state, values[: len(state)])
+            position, metrics = _load(self.model, content, folder)
             self.past = position["history"]
             if position["step"]:
-                self.metrics = values[len(state) :]
+                self.metrics = metrics
             self.epoch, self.step = position["epoch"], position["step"]
             resume_at(self.model, self.epoch, self.step)
 
     return Checkpoint()
+
+
+def load_weights(model: Any, content: bytes, folder: Path) -> None:
+    """Give a compiled model the weights in a checkpoint's content; `folder` is where it comes from.
+
+    Raises
+    ------
+    CheckpointError
+        It is of another model.
+    """
+    model.optimizer.build(model.trainable_variables)
+    _load(model, content, folder)
+
+
+def _load(model: Any, content: bytes, folder: Path) -> tuple[dict[str, Any], list[Any]]:
+    """Give a model its state; the position and the values of the metrics."""
+    position, values = checkpoints.unpack(content)
+    state = _state(model)
+    shapes = [tuple(variable.shape) for variable in state]
+    if [value.shape for value in values[: position["state"]]] != shapes:
+        raise CheckpointError(
+            "The checkpoint is of another model or optimizer.",
+            found=f"{position['state']} variables, here {len(state)}, or other shapes",
+            fix=f"remove {folder}, or choose another folder",
+            path=str(folder),
+            reason="other-model",
+        )
+    _assign(state, values[: len(state)])
+    return position, values[len(state) :]
 
 
 def _state(model: Any) -> list[Any]:
