@@ -221,7 +221,7 @@ def test_the_callback_writes_at_most_once_a_second(task: Path, monkeypatch: pyte
         callback.on_train_batch_end(step, {"loss": 2.0})
         clock += 0.125
     assert said == [
-        "training",
+        "tracing",
         "training  epoch 2/5  step 1/1000  loss 2.0000",
         "training  epoch 2/5  step 9/1000  loss 2.0000  1,024 images/s",
         "training  epoch 2/5  step 17/1000  loss 2.0000  1,024 images/s",
