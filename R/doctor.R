@@ -16,7 +16,10 @@
 #' @export
 #' @examplesIf tfmuster_available()
 #' tfmuster_doctor(devices = FALSE)
+#' \dontrun{
+#' # Starts TensorFlow twice.
 #' tfmuster_test()
+#' }
 tfmuster_doctor <- function(devices = TRUE, timeout = 120) {
   report <- tryCatch(
     {

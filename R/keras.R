@@ -43,9 +43,9 @@ generics::compile
 #' @export
 generics::fit
 
-#' @importFrom generics evaluate
+#' @rdname keras-methods
 #' @export
-generics::evaluate
+evaluate <- function(object, ...) UseMethod("evaluate")
 
 # The class above keras.src.models.model.Model, for which keras3 has its methods: whichever is loaded first,
 # those win.
@@ -78,7 +78,7 @@ fit.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_si
 }
 
 #' @rdname keras-methods
-#' @exportS3Method generics::evaluate keras.src.trainers.trainer.Trainer
+#' @exportS3Method evaluate keras.src.trainers.trainer.Trainer
 evaluate.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_size = NULL, # nolint
                                                         verbose = FALSE, ...) {
   keras_method(
@@ -89,6 +89,7 @@ evaluate.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, bat
 }
 
 #' @rdname keras-methods
+#' @importFrom stats predict
 #' @exportS3Method stats::predict keras.src.trainers.trainer.Trainer
 predict.keras.src.trainers.trainer.Trainer <- function(object, newdata, batch_size = NULL, # nolint
                                                        verbose = FALSE, ...) {
@@ -117,7 +118,7 @@ summary.keras.src.trainers.trainer.Trainer <- function(object, ...) { # nolint
 #' @section Errors: `tfmuster_error_data`: an argument that is no function, or of another name.
 #' @export
 #' @examplesIf tfmuster_available()
-#' tell <- r_callback(on_epoch_end = function(epoch, logs) cat("epoch", epoch + 1, "loss", logs$loss, "\n"))
+#' tell <- r_callback(on_epoch_end = function(epoch, logs) cat("loss", logs$loss, "\n"))
 #' digits <- synthetic(train = 640, test = 100)
 #' result <- train_mnist("softmax", digits, epochs = 2, callbacks = list(tell), verbose = FALSE)
 r_callback <- function(...) {

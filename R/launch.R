@@ -61,13 +61,12 @@
 #' @seealso [run_list()] and [view_run()]
 #' @export
 #' @examplesIf tfmuster_available()
-#' script <- tempfile(fileext = ".R")
-#' writeLines("cat('I am', tfmuster::current_task()$name)", script)
-#' launch(script, workers = 2, run_dir = tempfile("run"))
-#'
 #' offset <- 10
 #' values <- launch(function(n) offset + n, 5, workers = 2, run_dir = tempfile("run"))
 #' values[["worker 1"]]
+#' \dontrun{
+#' launch("train.R", "--epochs", 3, workers = 4)
+#' }
 launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator = FALSE, hosts = NULL,
                    copy = FALSE, files = character(), remote_python = NULL, env = character(), quiet = FALSE,
                    only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,

@@ -41,6 +41,8 @@ python_bridge <- function(call = rlang::caller_env()) {
       error = function(e) abort_no_python(e, call)
     )
     check_versions(bridge[["__version__"]], utils::packageVersion("tfmuster"), call)
+    # Inside R, Python's exit hooks never run, and what they would remove stays: R removes this folder itself.
+    bridge$keep_temporary_files_in(tempdir())
     the$bridge <- bridge
   }
   the$bridge

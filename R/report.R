@@ -47,7 +47,8 @@ view_run <- function(run = NULL, path = NULL, open = interactive()) {
 #' @examples
 #' \dontrun{
 #' train <- function(strategy) {
-#'   train_mnist("cnn", "synthetic", strategy = strategy, callbacks = list(tensorboard_callback()))$history
+#'   board <- tensorboard_callback()
+#'   train_mnist("cnn", "synthetic", strategy = strategy, callbacks = list(board))$history
 #' }
 #' values <- launch(train, workers = 2)
 #' board <- tfmuster_tensorboard(values)

@@ -30,12 +30,11 @@
 #' @export
 #' @examplesIf tfmuster_available()
 #' folder <- tempfile("runs")
-#' train <- function() train_mnist("softmax", "synthetic", epochs = 2, steps_per_epoch = 10)$history
-#' run <- launch(train, workers = 2, run_dir = file.path(folder, "first"), wait = FALSE)
+#' count <- function(n) for (i in seq_len(n)) cat("counted to", i, "\n")
+#' run <- launch(count, 3, workers = 2, run_dir = file.path(folder, "first"), wait = FALSE)
 #' run
-#' run_values(run)[["worker 0"]]
-#' run_history(run)
-#' tail(run_logs(run, worker = 0), 3)
+#' run_values(run)
+#' run_logs(run, worker = 0)
 #' run_list(folder = folder)
 run_open <- function(name = NULL, folder = "runs") {
   run_python("run_list.find_run", as_path(name), as_path(folder))

@@ -96,7 +96,15 @@ def _r_report() -> Report | None:
         return None
     code = _R % ", ".join(f'"{package}"' for package in _R_PACKAGES)
     try:
-        done = subprocess.run([rscript, "-e", code], capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(
+            [rscript, "-e", code],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+            # Of R CMD check, for its own session only.
+            env={**os.environ, "R_TESTS": ""},
+        )
     except (OSError, subprocess.SubprocessError) as error:
         return {"executable": rscript, "version": None, "problem": str(error)}
     version, home, *rows = done.stdout.splitlines()

@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,14 @@ from tfmuster.r_session import guard_r_functions, postponed_load_hooks
 if TYPE_CHECKING:
     from tfmuster.runs import Run
 
-__all__ = ["__version__", "adopt_environment", "launch_shown", "missing_modules", "outcome"]
+__all__ = [
+    "__version__",
+    "adopt_environment",
+    "keep_temporary_files_in",
+    "launch_shown",
+    "missing_modules",
+    "outcome",
+]
 
 #: Modules whose absence ``install_tfmuster()`` in R mends.
 REQUIRED_MODULES = ("click", "keras", "numpy", "orjson", "psutil", "rich", "tensorflow", "yaml")
@@ -101,6 +109,12 @@ def adopt_environment(values: Mapping[str, str | None], *, whole: bool = False) 
             os.environ.pop(name, None)
         elif os.environ.get(name) != value:
             os.environ[name] = value
+
+
+def keep_temporary_files_in(folder: str) -> None:
+    """Have Python's temporary files made in R's folder for them, unless somebody has chosen already."""
+    if tempfile.tempdir is None:
+        tempfile.tempdir = folder
 
 
 def launch_shown(

@@ -139,3 +139,11 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
                 }
                 epochs[int(values.setdefault("epoch", len(epochs) + 1))] = values
     return [values for _, values in sorted(epochs.items())]
+
+
+def epoch_line(values: Mapping[str, Any]) -> str:
+    """One of these lines in words, the loss first and the speed last."""
+    names = [name for name in values if name not in (*NO_METRICS, "images_per_second")]
+    figures = [f"{name} {values[name]:.4f}" for name in sorted(names, key=lambda name: name != "loss")]
+    speed = values.get("images_per_second")
+    return "  ".join([f"epoch {values['epoch']}", *figures, *([f"{speed:,.0f} images/s"] if speed else [])])

@@ -8,6 +8,7 @@ from typing import Any
 
 from .errors import TfmusterError
 from .launch.output import Lines
+from .reporting import epoch_line, read_metrics
 from .runs import RUNS, UNFINISHED, Run
 
 
@@ -48,10 +49,8 @@ def find_run(name: str | os.PathLike[str] | None = None, folder: str | os.PathLi
 
 def last_epoch(run: Run) -> str:
     """The last finished epoch and its metrics, in words; "" if there is none."""
-    history = run.history()
-    values = "  ".join(f"{metric} {column[-1]:.4g}" for metric, column in history.items())
-    epochs = max((len(column) for column in history.values()), default=0)
-    return f"epoch {epochs}  {values}" if epochs else ""
+    epochs = read_metrics(run.path)
+    return epoch_line(epochs[-1]) if epochs else ""
 
 
 def facts(run: Run) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..reporting import NO_METRICS, read_metrics
+from ..reporting import epoch_line, read_metrics
 from .output import visible
 
 if TYPE_CHECKING:
@@ -143,15 +143,8 @@ def glance(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
         "epoch": int(place["epoch"]) if place else None,
         "step": int(place["step"]) if place else None,
         "steps": int(place["steps"]) if place and place["steps"] else None,
-        "epochs": [_epoch_line(values) for values in read_metrics(run_path) if not values.get("shown")],
+        "epochs": [epoch_line(values) for values in read_metrics(run_path) if not values.get("shown")],
     }
-
-
-def _epoch_line(values: Mapping[str, Any]) -> str:
-    names = [name for name in values if name not in (*NO_METRICS, "images_per_second")]
-    figures = [f"{name} {values[name]:.4f}" for name in sorted(names, key=lambda name: name != "loss")]
-    speed = values.get("images_per_second")
-    return "  ".join([f"epoch {values['epoch']}", *figures, *([f"{speed:,.0f} images/s"] if speed else [])])
 
 
 _PLACE = re.compile(r"epoch (?P<epoch>\d+)(?:/\d+)?  step (?P<step>\d+)(?:/(?P<steps>\d+))?")
