@@ -18,9 +18,10 @@
 #' @param save Path to save the model to, see [save_model()].
 #' @param history Path to write the result to, as JSON.
 #' @param checkpoint_every Write checkpoints after so many steps, or `"epoch"`, and resume from the newest:
-#'   see [checkpoint_callback()]. `NULL`: each epoch in a job that may be restarted or has an evaluator, else never.
-#' @param updates,replicas_to_aggregate With parameter servers, see [ps_fit()]; `"async"` unless given. Then a
-#'   step is one worker's batch, else one batch of each worker.
+#'   see [checkpoint_callback()]. `NULL`: each epoch in a job that may be restarted or has an evaluator,
+#'   else never.
+#' @param updates,replicas_to_aggregate With parameter servers, see [ps_fit()]; `"async"` unless given.
+#'   Then a step is one worker's batch, else one batch of each worker.
 #' @param min_shard_bytes With parameter servers, see [strategy()].
 #' @param callbacks A list of Keras callbacks, run on every worker; with parameter servers where the training
 #'   is coordinated.

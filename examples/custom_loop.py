@@ -8,9 +8,8 @@ import sys
 
 import tfmuster
 from tfmuster import datasets
-from tfmuster.strategies import in_cluster
 
-strategy = tfmuster.strategy("multi_worker_mirrored" if in_cluster() else "default")
+strategy = tfmuster.strategy("multi_worker_mirrored" if tfmuster.current_task() else "default")
 
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
@@ -20,7 +19,6 @@ digits = datasets.load(sys.argv[1] if len(sys.argv) > 1 else None)
 batches = datasets.batches(
     digits.x_train, digits.y_train, GLOBAL_BATCH, seed=0, repeat=True, strategy=strategy
 )
-iterator = iter(strategy.experimental_distribute_dataset(batches))
 
 with strategy.scope():
     model = tfmuster.mnist_model("cnn", seed=0)
@@ -28,25 +26,21 @@ with strategy.scope():
     optimizer.build(model.trainable_variables)
 
 
-def step(images, labels):
+def train(batch):
+    images, labels = batch
     with tf.GradientTape() as tape:
         losses = keras.ops.sparse_categorical_crossentropy(
             labels, model(images, training=True), from_logits=True
         )
         # The sum over this replica's rows, over the rows of all: the replicas' gradients add up.
         loss = tf.reduce_sum(losses) / GLOBAL_BATCH
-    optimizer.apply_gradients(
-        zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
-    )
+    optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
     return loss
 
 
-@tf.function
-def train_step(batch):
-    return strategy.reduce("SUM", strategy.run(step, args=batch), axis=None)
-
-
+step = tfmuster.distributed_step(strategy, train, reduce="sum")
+iterator = iter(strategy.experimental_distribute_dataset(batches))
 for number in range(1, STEPS + 1):
-    loss = train_step(next(iterator))
+    loss = step(iterator)
     if number % 20 == 0:
         print(f"step {number}: loss {float(loss):.4f}", flush=True)

@@ -20,6 +20,8 @@ _MODULE_OF = {
     "use_tf_config": "tf_config",
     "current_task": "tf_config",
     "strategy": "strategies",
+    "strategy_table": "strategy_table",
+    "distributed_step": "custom_loop",
     "ps_fit": "parameter_server",
     "mnist": "datasets",
     "synthetic": "datasets",

@@ -105,6 +105,13 @@ def test_choosing_strategies_from_r(strategy: str, start: Start) -> None:
     assert "test accuracy" in text
 
 
+def test_custom_loop_from_r(start: Start) -> None:
+    text = output(start("custom_loop.R", "synthetic"))
+    found = [float(x) for x in re.findall(r"step \d+: loss (\S+)", text)]
+    assert len(found) == 5
+    assert found[-1] < found[0] / 2
+
+
 @pytest.mark.cluster
 def test_custom_loop_is_the_same_on_two_workers(tmp_path: Path, start: Start) -> None:
     alone = output(start("custom_loop.py", "synthetic"))

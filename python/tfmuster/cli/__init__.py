@@ -23,6 +23,7 @@ _VERBS = {
     "launch": ("launch", "Run a script or a command on several workers, here or on other machines."),
     "tune": ("tune", "Find fast settings for a training on several workers, by short trials."),
     "runs": ("runs", "List, show, follow and stop runs."),
+    "strategies": ("strategies", "Say what each strategy trains with, and whether it works here."),
     "doctor": ("doctor", "Say what is installed here, for an issue or for oneself."),
     "test": ("test", "Train on two workers here for a moment: are you ready?"),
 }

@@ -1,0 +1,24 @@
+"""``tfmuster strategies``: which strategy does what, and which would work here."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("strategies")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def command(*, as_json: bool) -> None:
+    """Say what each strategy trains with, and whether it would work on this machine."""
+    import orjson
+
+    from ..strategy_table import strategy_table
+
+    table = strategy_table()
+    if as_json:
+        click.echo(orjson.dumps(table, option=orjson.OPT_INDENT_2).decode())
+        return
+    click.echo(f"{'strategy':<23}{'Keras 3':<11}{'own loop':<11}{'here':<6}")
+    for row in table:
+        here = "yes" if row["here"] else "no"
+        line = f"{row['strategy']:<23}{row['fit']:<11}{row['custom_loop']:<11}{here:<6}{row['why']}"
+        click.echo(line)
