@@ -20,7 +20,7 @@ import orjson
 
 from . import __version__
 from .errors import TfmusterError
-from .launch.interpreter import python_executable
+from .launch.interpreter import python_executable, rscript_executable
 
 _PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil", "rich")
 _R_PACKAGES = ("tfmuster", "reticulate", "tensorflow", "keras3", "keras", "sparklyr")
@@ -91,7 +91,7 @@ def _package_versions() -> dict[str, str | None]:
 
 def _r_report() -> Report | None:
     """R's version and those of its packages, or None without R."""
-    rscript = shutil.which("Rscript")
+    rscript = rscript_executable()
     if rscript is None:
         return None
     code = _R % ", ".join(f'"{package}"' for package in _R_PACKAGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,12 @@ def python_executable() -> str:
     if Path(sys.executable or "").name.lower().startswith("python"):
         return sys.executable
     return str(Path(sys.prefix, "bin", f"python{sys.version_info.major}"))
+
+
+def rscript_executable() -> str | None:
+    """Inside R, which sets R_HOME, the Rscript of the R that runs; else the one on PATH, if there is one."""
+    own = Path(os.environ.get("R_HOME", ""), "bin", "Rscript.exe" if os.name == "nt" else "Rscript")
+    return str(own) if own.is_absolute() and own.is_file() else shutil.which("Rscript")
 
 
 def package_root() -> str | None:

@@ -24,7 +24,7 @@ from ..runs import RUN_DIR_VARIABLE, Run, new_run_path, record_git
 from ..tf_config import tf_config_json
 from .failure import Failure
 from .gpus import share_out
-from .interpreter import for_worker, python_executable, with_package
+from .interpreter import for_worker, python_executable, rscript_executable, with_package
 from .processes import JOB_VARIABLE
 from .restarting import Attempt, with_restarts
 from .supervisor import Supervisor
@@ -318,13 +318,7 @@ def start_detached(job: LocalJob, more: Sequence[str] = ()) -> Run:
 
 
 def _rscript() -> str:
-    """Inside R, which sets R_HOME, the Rscript of the R that runs; else the one on PATH."""
-    own = Path(os.environ.get("R_HOME", ""), "bin", "Rscript")
-    return (
-        str(own)
-        if own.is_absolute() and own.is_file()
-        else _executable("Rscript", "Install R, or put it on PATH.")
-    )
+    return rscript_executable() or _executable("Rscript", "Install R, or put it on PATH.")
 
 
 def _executable(name: str, fix: str) -> str:
