@@ -54,8 +54,8 @@ types: .stamps/dev ## mypy --strict on the Python core
 check: .stamps/r .stamps/dev ## R CMD check
 	bash scripts/r-check.sh
 
-bench: .stamps/dev ## the figures of the README; each is a ratio measured in one run
-	@for program in $(filter-out benchmarks/accuracy.py,$(wildcard benchmarks/*.py)); do echo "== $$program"; $(BIN)/python $$program || exit 1; done
+bench: .stamps/dev ## every benchmark, into results.json and results.md; each figure is a ratio of one run
+	$(BIN)/python benchmarks/report.py
 
 accuracy: .stamps/dev ## train every model on real digits with 1 and 2 workers: DATA=mnist.npz, about an hour
 	$(BIN)/python benchmarks/accuracy.py $(DATA)

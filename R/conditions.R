@@ -1,6 +1,7 @@
 # What the core reports as data, raised as R conditions.
 
 abort_tfmuster <- function(error, call = rlang::caller_env(), parent = NULL) {
+  the$raised <- error[c("kind", "message", "found")]
   fields <- error[setdiff(names(error), c("message", "call", "trace", "parent", "body", "footer"))]
   rlang::inject(cli::cli_abort(
     c(bullet(error$message), bullet(error$found, "x"), bullet(error$fix, "i")),

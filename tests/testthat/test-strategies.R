@@ -99,3 +99,18 @@ test_that("a worker that does not come is named in time", {
   ), env = c(TF_CONFIG = NA))
   expect_match(paste(run$output, collapse = "\n"), "ended with:.*worker 1")
 })
+
+test_that("a script started by hand ends with 3 if not everyone arrives, and with 1 by another error", {
+  skip_without_python(tensorflow = TRUE)
+  ports <- free_ports(2)
+  alone <- c(
+    sprintf("spec <- cluster_spec(worker = c('127.0.0.1:%d', '127.0.0.1:%d'))", ports[1], ports[2]),
+    "use_tf_config(cluster_task(spec, 'worker', 0))"
+  )
+  run <- run_r(c(alone, "strategy('multi_worker_mirrored', start_timeout = 2)"))
+  expect_equal(run$status, 3)
+  expect_match(run$output, "worker 1 .* is missing", all = FALSE)
+  caught <- "try(strategy('multi_worker_mirrored', start_timeout = 1), silent = TRUE)"
+  expect_equal(run_r(c(alone, caught, "stop('another one')"))$status, 1)
+  expect_equal(run_r(c(alone, caught))$status, 0)
+})
