@@ -14,6 +14,11 @@
 #' @param validation_split Share of the training set, from its end, that is kept for validation.
 #' @param shuffle Whether each epoch has an order of its own.
 #' @inheritParams mnist_model
+#' @param scale_lr Multiply the learning rate by the number of batches in a step, after a warm-up over the
+#'   first five epochs or the first tenth of all steps, whichever is shorter (the linear rule of Goyal et al.
+#'   2017, arXiv:1706.02677).
+#' @param gradient_dtype As what gradients travel between workers, see [strategy()]; for a strategy that is
+#'   not made yet.
 #' @param seed Chooses initial weights, dropout and the order of the digits.
 #' @param save Path to save the model to, see [save_model()].
 #' @param history Path to write the result to, as JSON.
@@ -41,7 +46,8 @@
 #' result$history
 train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_size = NULL, epochs = NULL,
                         steps_per_epoch = NULL, validation_split = NULL, shuffle = NULL, optimizer = NULL,
-                        learning_rate = NULL, dropout = TRUE, initial_weights = NULL,
+                        learning_rate = NULL, scale_lr = FALSE, gradient_dtype = NULL, dropout = TRUE,
+                        initial_weights = NULL,
                         gradient_accumulation_steps = NULL, steps_per_execution = NULL, seed = 0, save = NULL,
                         history = NULL, checkpoint_every = NULL, updates = NULL, replicas_to_aggregate = NULL,
                         min_shard_bytes = NULL, callbacks = list(), verbose = TRUE) {
@@ -52,7 +58,8 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
     dataset = as_path(dataset), strategy = strategy, batch_size = as_whole(batch_size),
     epochs = as_whole(epochs), steps_per_epoch = as_whole(steps_per_epoch),
     validation_split = validation_split, shuffle = shuffle, optimizer = optimizer,
-    learning_rate = learning_rate, dropout = dropout, initial_weights = initial_weights,
+    learning_rate = learning_rate, scale_lr = scale_lr, gradient_dtype = gradient_dtype, dropout = dropout,
+    initial_weights = initial_weights,
     gradient_accumulation_steps = as_whole(gradient_accumulation_steps),
     steps_per_execution = as_whole(steps_per_execution), seed = as_whole(seed), save = as_path(save),
     history = as_path(history), checkpoint_every = as_steps(checkpoint_every), updates = updates,

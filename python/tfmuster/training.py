@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import ModelError
+from .errors import ModelError, StrategyError
 from .fitting import Fitting
+from .learning_rates import scaled_learning_rate
 from .models import mnist_model, recipe
 from .planning import Plan, make_plan, pipelines
 from .progress import progress_callback, say_state
@@ -76,6 +77,8 @@ def train_mnist(
     shuffle: bool | None = None,
     optimizer: Any = None,
     learning_rate: float | None = None,
+    scale_lr: bool = False,
+    gradient_dtype: str | None = None,
     dropout: bool | tuple[float, float] = True,
     initial_weights: str | None = None,
     gradient_accumulation_steps: int | None = None,
@@ -115,6 +118,13 @@ def train_mnist(
         Whether each epoch has an order of its own.
     optimizer, learning_rate, dropout, initial_weights, gradient_accumulation_steps, steps_per_execution
         See :func:`tfmuster.mnist_model`.
+    scale_lr : bool
+        Multiply the learning rate by the number of batches in a step, after a warm-up over the first five
+        epochs or the first tenth of all steps, whichever is shorter: the linear rule, see
+        :func:`tfmuster.learning_rates.scaled_learning_rate`. With another optimizer than the model's own it
+        needs ``learning_rate``.
+    gradient_dtype : {"float32", "bfloat16", "float16"}, optional
+        As what gradients travel, see :func:`tfmuster.strategy`; for a strategy that is not made yet.
     seed : int
         Chooses initial weights, dropout and the order of the images. Two trainings with the same seed,
         arguments and number of workers end with the same weights.
@@ -156,7 +166,9 @@ def train_mnist(
         # Those who only serve do not come back from this, and need no data.
         chosen = _make(chosen, min_shard_bytes=min_shard_bytes)
     digits = datasets.load(dataset)
-    made = _make(chosen, min_shard_bytes=None if evaluating else min_shard_bytes)
+    made = _make(
+        chosen, min_shard_bytes=None if evaluating else min_shard_bytes, gradient_dtype=gradient_dtype
+    )
     fitting = Fitting.of(made, *(None, None) if evaluating else (updates, replicas_to_aggregate))
     replicas = fitting.replicas
     from .strategies import is_chief
@@ -174,6 +186,12 @@ def train_mnist(
     )
     if shuffle is None:
         shuffle = defaults.shuffle
+    rate: Any = learning_rate
+    if scale_lr:
+        own = optimizer is None or optimizer == defaults.optimizer
+        rate = defaults.learning_rate if own and rate is None else rate
+        warmup = min(5 * plan.steps_per_epoch, plan.epochs * plan.steps_per_epoch // 10)
+        rate = scaled_learning_rate(rate, fitting.batches_in_step, warmup)
     if verbose and chief and not evaluating:
         say_plan(model, digits, plan, fitting.describe())
     if verbose and int(verbose) > 1:
@@ -186,7 +204,7 @@ def train_mnist(
         network = mnist_model(
             model,
             optimizer=optimizer,
-            learning_rate=learning_rate,
+            learning_rate=rate,
             dropout=dropout,
             seed=seed,
             initial_weights=initial_weights,
@@ -307,7 +325,16 @@ def _chosen(strategy: Any) -> Any:
 def _make(strategy: Any, **arguments: Any) -> Any:
     from . import strategies
 
-    return strategies.strategy(strategy, **arguments) if isinstance(strategy, str) else strategy
+    if isinstance(strategy, str):
+        return strategies.strategy(strategy, **arguments)
+    if arguments.get("gradient_dtype") is not None:
+        raise StrategyError(
+            "A strategy that is made already has its gradient_dtype.",
+            fix="strategy(..., gradient_dtype=...), or pass the strategy's name",
+            strategy=type(strategy).__name__,
+            reason="unused-argument",
+        )
+    return strategy
 
 
 def _write_json(path: Path, document: Mapping[str, Any]) -> None:

@@ -45,6 +45,12 @@ def command() -> None:
 @click.option("--shuffle/--no-shuffle", default=None, help="An order of its own for each epoch.")
 @click.option("--optimizer", metavar="NAME", help="A Keras name, such as sgd, adam, rmsprop.")
 @click.option("--learning-rate", type=click.FloatRange(0, min_open=True), help="Step size.")
+@click.option("--scale-lr", is_flag=True, help="Times the number of workers, after a warm-up.")
+@click.option(
+    "--gradient-dtype",
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    help="As what gradients travel.",
+)
 @click.option("--dropout/--no-dropout", default=True, show_default=True, help="For mlp.")
 @click.option("--initial-weights", type=click.Choice(["random_normal", "zeros"]), help="For softmax.")
 @click.option("--gradient-accumulation-steps", type=_COUNT, help="Update the weights once in so many steps.")
