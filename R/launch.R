@@ -13,7 +13,7 @@
 #' function has an argument of that name. What the function uses from this session, its globals, is found by
 #' the package globals and goes along, as do the names of the packages that it needs. Function, arguments
 #' and globals travel as a file in the run directory that only you can read; so do the values on their way
-#' back. With `hosts`, the run directory must be on a file system that they share.
+#' back. With `hosts`, the file is sent there, and removed afterwards.
 #'
 #' Python objects, such as a model or a tensor, can't travel: build them inside the function. What a function
 #' returns may be R objects, a Keras history, which becomes a data frame, or a Keras model, which is loaded
@@ -84,6 +84,12 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     on.exit(remove_unused(run_dir), add = TRUE)
     script <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)
     given <- list()
+    if (!is.null(hosts)) {
+      # Where they do not share the run directory, this goes there by itself.
+      copy <- TRUE
+      files <- c(files, call_file(run_dir))
+      given <- list(call_file(run_dir))
+    }
   }
   show <- session_display()
   on.exit(show$end(), add = TRUE)

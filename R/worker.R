@@ -2,18 +2,23 @@
 
 most_warnings <- 50
 
-work_on_call <- function(run_dir = Sys.getenv("TFMUSTER_RUN_DIR")) {
-  if (!file.exists(call_file(run_dir))) {
+# `sent`: with hosts, where the launcher's own machine has the file. What is sent along keeps its place in the
+# working directory, or has its name alone if it was elsewhere.
+work_on_call <- function(run_dir = Sys.getenv("TFMUSTER_RUN_DIR"), sent = character()) {
+  places <- c(call_file(run_dir), sent, basename(sent))
+  found <- places[file.exists(places)]
+  if (!length(found)) {
     abort_tfmuster(list(
       kind = "launch", message = "The function to run must be in the run directory.",
       found = paste("no file", call_file(run_dir), "on this machine"),
       fix = "With hosts, choose a run_dir on a file system that all of them share.", reason = "function"
     ))
   }
+  dir.create(call_folder(run_dir), showWarnings = FALSE, mode = "0700")
   # Each warning is shown when it comes.
   options(warn = 1)
   file <- call_file(run_dir, current_task()$name)
-  work <- readRDS(call_file(run_dir))
+  work <- readRDS(found[1])
   warnings <- list()
   value <- withCallingHandlers(
     pack_value(do_call(work)),

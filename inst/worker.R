@@ -1,2 +1,2 @@
 # What each worker of launch(function) runs.
-tfmuster:::work_on_call()
+tfmuster:::work_on_call(sent = commandArgs(TRUE))
