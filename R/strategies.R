@@ -16,11 +16,11 @@
 #' @param start_timeout Seconds to wait for the other tasks. `NULL`: the environment variable
 #'   `TFMUSTER_START_TIMEOUT`, else 60.
 #' @param tpu Name or address of a TPU; `NULL` looks for a local one.
-#' @param min_shard_bytes For `parameter_server`: weights are cut over several parameter servers into pieces of
-#'   at least so many bytes; 262,144 unless given.
+#' @param min_shard_bytes For `parameter_server`: weights are cut over several parameter servers into
+#'   pieces of at least so many bytes; 262,144 unless given.
 #' @param gradient_dtype For `multi_worker_mirrored`: as what gradients travel between the workers,
-#'   `"bfloat16"` or `"float16"` for half the bytes of each step (sums are in float32). `NULL`: the environment
-#'   variable `TFMUSTER_GRADIENT_DTYPE`, else `"float32"`.
+#'   `"bfloat16"` or `"float16"` for half the bytes of each step (sums are in float32). `NULL`: the
+#'   environment variable `TFMUSTER_GRADIENT_DTYPE`, else `"float32"`.
 #' @return A Python object of TensorFlow's class, such as
 #'   `tensorflow.python.distribute.collective_all_reduce_strategy.CollectiveAllReduceStrategyV1`. Build and
 #'   compile the model in `with(strategy$scope(), {...})`.

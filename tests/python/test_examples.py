@@ -138,3 +138,11 @@ def test_custom_loop_is_the_same_on_two_workers(tmp_path: Path, start: Start) ->
 def test_workers_launched_from_r(start: Start) -> None:
     text = output(start("launched_workers.R", "2", "synthetic"))
     assert "Logs and metrics are in" in text
+
+
+def test_model_parallel(start: Start) -> None:
+    text = output(start("model_parallel.py", "synthetic"))
+    assert re.search(r"dense on 0\ndense_1 on 1\n", text)
+    found = re.search(r"test accuracy (\S+)", text)
+    assert found is not None
+    assert float(found[1]) > 0.7
