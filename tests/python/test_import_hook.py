@@ -141,3 +141,13 @@ def test_a_keras_that_is_too_new_is_repaired_with_a_warning() -> None:
     said = last_line(newer, catch, HOOK, "caught.__exit__()", tell)
     assert "it was tested with Keras 3.10 to 3.15, this is 3.99.0" in said
     assert last_line(newer, HOOK, STATE).startswith("keras True")
+
+
+def test_the_garbage_collector_leaves_tensorflows_own_objects_alone() -> None:
+    code = (
+        "import gc; from tfmuster.keras_compat import install_import_hook; install_import_hook()\n"
+        "import tensorflow, keras\n"
+        "print(gc.isenabled(), gc.get_freeze_count() > 200_000, len(gc.get_objects()) < 100_000)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout.split() == ["True", "True", "True"]

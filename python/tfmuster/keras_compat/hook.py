@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ..quiet import never_collected
+
 
 def install_import_hook(*, keras: bool = True) -> None:
     """Prepare what is imported later in this process.
@@ -51,7 +53,8 @@ class _AfterImport:
         execute = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
-            execute(module)
+            with never_collected():
+                execute(module)
             if then := self._after.pop(name, None):
                 then()
 
