@@ -17,7 +17,7 @@ WITHOUT_R  = echo "R is missing, so this part is left out; see the message of th
 PY_SOURCES := $(shell find python -name '*.py')
 R_SOURCES  := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
 
-.PHONY: help train test test-r test-parity test-python lint lint-python lint-r types check bench accuracy matrix clean
+.PHONY: help train test test-r test-parity test-python lint lint-python lint-r types check coverage bench accuracy matrix clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ types: .stamps/dev ## mypy --strict on the Python core
 
 check: .stamps/r .stamps/dev ## R CMD check
 	bash scripts/r-check.sh
+
+coverage: .stamps/r .stamps/dev ## how much of R/ the R tests run, workers included; needs r-cran-covr
+	NOT_CRAN=true Rscript scripts/r-coverage.R
 
 bench: .stamps/dev ## every benchmark, into results.json and results.md; each figure is a ratio of one run
 	$(BIN)/python benchmarks/report.py

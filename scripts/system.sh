@@ -10,6 +10,7 @@ debian=(
   r-base-core r-base-dev r-cran-reticulate r-cran-cli r-cran-globals r-cran-rlang r-cran-jsonlite
   r-cran-base64enc r-cran-generics r-cran-rstudioapi
   r-cran-ggplot2 r-cran-withr r-cran-testthat r-cran-roxygen2 r-cran-knitr r-cran-rmarkdown r-cran-lintr
+  r-cran-covr r-cran-pkgdown
   pandoc qpdf
   chromium                              # the tests look at the HTML page of a run in it
   python3-venv python3-dev libtirpc-dev # the last two are what rpy2 is built with

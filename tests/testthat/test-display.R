@@ -1,0 +1,31 @@
+progress <- function(text, step = NULL, steps = NULL, epochs = list()) {
+  list(text = text, epoch = NULL, step = step, steps = steps, epochs = epochs)
+}
+
+test_that("a console that can't draw gets the lines and the finished epochs, each once", {
+  show <- session_display(draw = FALSE)
+  shown <- capture.output({
+    show$say("worker 0 | two  spaces {x}")
+    show$glance(progress("training", epochs = list("epoch 1  loss 2")))
+    show$glance(progress("training", epochs = list("epoch 1  loss 2", "epoch 2  loss 1")))
+    show$end()
+  })
+  expect_equal(shown, c("worker 0 | two  spaces {x}", "epoch 1  loss 2", "epoch 2  loss 1"))
+})
+
+test_that("a console that can draw gets a bar of the epoch, and lines above it as they are", {
+  withr::local_options(cli.dynamic = TRUE, cli.progress_show_after = 0, cli.ansi = FALSE)
+  show <- session_display(draw = TRUE)
+  shown <- paste(capture.output(type = "message", {
+    show$glance(progress("waiting for worker 1"))
+    show$glance(progress("training  epoch 1/2  step 3/10  loss 1.5  70 images/s", step = 3L, steps = 10L))
+    show$say("worker 0 | two  spaces {x}")
+    show$glance(progress("training  epoch 2/2  step 9/10  loss 0.5", 9L, 10L, list("epoch 1  loss 1.2")))
+    show$end()
+  }), collapse = "\n")
+  expect_match(shown, "waiting for worker 1", fixed = TRUE)
+  expect_match(shown, "3/10 epoch 1/2  loss 1.5  70 images/s", fixed = TRUE)
+  expect_match(shown, "9/10 epoch 2/2  loss 0.5", fixed = TRUE)
+  expect_match(shown, "worker 0 | two  spaces {x}", fixed = TRUE)
+  expect_match(shown, "epoch 1  loss 1.2", fixed = TRUE)
+})
