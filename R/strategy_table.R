@@ -20,8 +20,9 @@ strategy_table <- function() {
 #' Runs a function on every replica of a strategy, compiled, and reduces what the replicas return. Make
 #' model and optimizer in `with(strategy$scope(), {...})`, and build the optimizer there.
 #'
-#' @param strategy Any strategy. TensorFlow calls the function in threads of its own under strategies with
-#'   several replicas, where R can't run: from R, use `"default"`, `"one_device"` or `"parameter_server"`.
+#' @param strategy Any strategy. From R, one with a single replica in each process: `"default"`,
+#'   `"one_device"`, `"multi_worker_mirrored"` with one device per worker, or `"parameter_server"`. For
+#'   several replicas TensorFlow calls the function in threads of its own, where R can't run: an error.
 #' @param step_fn A function of one replica's batch, of TensorFlow operations, that trains on it and
 #'   returns a tensor, such as the loss.
 #' @param reduce `"mean"` or `"sum"`: how the replicas' values become one.

@@ -1,10 +1,11 @@
 # A training loop written by hand: what `fit()` does, step by step.
 #
-# Rscript examples/custom_loop.R [DATASET]
+# Rscript examples/custom_loop.R [DATASET]                      one process
+# tfmuster launch -n 2 examples/custom_loop.R [DATASET]         two workers
 library(tfmuster)
 
 arguments <- commandArgs(TRUE)
-strategy <- strategy("one_device")
+strategy <- strategy(if (is.null(current_task())) "one_device" else "multi_worker_mirrored")
 tf <- reticulate::import("tensorflow")
 keras <- reticulate::import("keras")
 `%as%` <- reticulate::`%as%`

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .errors import StrategyError
+from .keras_compat import multi_worker, worker_of
 
 _REDUCTIONS = ("mean", "sum")
 
@@ -22,7 +23,7 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
         Any.
     step_fn : callable
         Takes one replica's batch, trains on it and returns a tensor, such as the loss, or several in a tuple,
-        list or dict. For a loss over the rows of all replicas, divide the sum over the rows by the global batch.
+        list or dict. For a loss over the rows of all replicas, divide the sum by the rows of the whole batch.
     reduce : {"mean", "sum"}
         How the replicas' values become one.
 
@@ -60,6 +61,17 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
     def run(iterator: Any) -> Any:
         values = strategy.run(step_fn, args=(next(iterator),))
         return tf.nest.map_structure(lambda v: strategy.reduce(reduce.upper(), v, axis=None), values)
+
+    if multi_worker(strategy) and len(strategy.extended.worker_devices) == 1:
+        # `run` would call the function in a thread of its own, in which R can't.
+        strategy.extended._use_merge_call = lambda: False
+
+        def run(iterator: Any) -> Any:
+            batch = tf.nest.map_structure(lambda v: strategy.experimental_local_results(v)[0], next(iterator))
+            context = tf.distribute.ReplicaContext(strategy, worker_of(strategy)[0])
+            with context:
+                values = step_fn(batch)
+                return tf.nest.map_structure(lambda v: context.all_reduce(reduce.upper(), v), values)
 
     compiled = tf.function(run, autograph=False)
     if isinstance(strategy, tf.distribute.ParameterServerStrategy):

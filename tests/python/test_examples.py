@@ -113,6 +113,18 @@ def test_custom_loop_from_r(start: Start) -> None:
 
 
 @pytest.mark.cluster
+def test_custom_loop_from_r_on_two_workers(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tfmuster", "launch", "-n", "2", EXAMPLES / "custom_loop.R", "synthetic"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = [re.findall(rf"worker {i} \| step \d+: loss (\S+)", done.stdout) for i in (0, 1)]
+    assert found[0] == found[1]
+    assert len(found[0]) == 5
+
+
+@pytest.mark.cluster
 def test_custom_loop_is_the_same_on_two_workers(tmp_path: Path, start: Start) -> None:
     alone = output(start("custom_loop.py", "synthetic"))
     command = [
