@@ -5,8 +5,8 @@
 #' that means for running several workers. Print it, and paste it into an issue. It also works where no Python
 #' can be used, and then says why.
 #'
-#' `tfmuster_test()` trains for a moment on two workers of this machine, each an R process of its own, and says
-#' "you are ready", or what to mend.
+#' `tfmuster_test()` trains for a moment on two workers of this machine, each an R process of its own, and
+#' says "you are ready", or what to mend.
 #'
 #' @param devices Whether to start TensorFlow, in a process of its own, and ask which devices it finds.
 #' @param timeout Seconds that this may take; of the test, its job.

@@ -11,8 +11,8 @@
 #' @param seed Seeds initial weights and dropout; `NULL` leaves them random.
 #' @param initial_weights `softmax` only: `"random_normal"` or `"zeros"`.
 #' @param gradient_accumulation_steps Update the weights once in so many steps.
-#' @param steps_per_execution Steps that Keras runs in one call of its training function. Without it as many as
-#'   pay on several workers, as long as no callback needs single batches; else 1.
+#' @param steps_per_execution Steps that Keras runs in one call of its training function. Without it as many
+#'   as pay on several workers, as long as no callback needs single batches; else 1.
 #' @param jit_compile `TRUE` compiles the training step with XLA, which can't be distributed on CPUs.
 #' @return A Keras model (a Python object). Input: digits as bytes, of shape (batch, 28, 28), 0 to 255; the
 #'   model scales them itself. Output: shape (batch, 10).
@@ -22,8 +22,8 @@
 #' model <- mnist_model("softmax", seed = 1)
 #' model$count_params()
 mnist_model <- function(name = "cnn", optimizer = NULL, learning_rate = NULL, dropout = TRUE, seed = NULL,
-                        initial_weights = NULL, gradient_accumulation_steps = NULL, steps_per_execution = NULL,
-                        jit_compile = FALSE) {
+                        initial_weights = NULL, gradient_accumulation_steps = NULL,
+                        steps_per_execution = NULL, jit_compile = FALSE) {
   run_python(
     "models.mnist_model", name,
     optimizer = optimizer, learning_rate = learning_rate, dropout = dropout, seed = as_whole(seed),

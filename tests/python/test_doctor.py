@@ -23,7 +23,10 @@ def test_the_report_is_quick_and_names_what_is_there(tmp_path: Path) -> None:
 
 
 def test_it_imports_no_tensorflow() -> None:
-    code = "import sys, tfmuster.doctor; tfmuster.doctor.doctor(devices=True); print('tensorflow' in sys.modules)"
+    code = (
+        "import sys; from tfmuster.doctor import doctor; doctor(devices=True)\n"
+        "print('tensorflow' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )

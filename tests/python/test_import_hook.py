@@ -149,5 +149,7 @@ def test_the_garbage_collector_leaves_tensorflows_own_objects_alone() -> None:
         "import tensorflow, keras\n"
         "print(gc.isenabled(), gc.get_freeze_count() > 200_000, len(gc.get_objects()) < 100_000)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True
+    )
     assert done.stdout.split() == ["True", "True", "True"]
