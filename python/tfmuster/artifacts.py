@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tfmuster.errors import ModelError
+from tfmuster.keras_compat import saved_everywhere
 
 _H5 = (".h5", ".hdf5")
 _FIX_SUFFIX = "end the path in .keras or .h5, or in neither for a SavedModel folder"
@@ -75,6 +76,8 @@ def save_model(model: Any, path: str | Path, *, strategy: Any = None) -> Path | 
 def model_to_bytes(model: Any, format: str = ".keras") -> bytes:
     """The model as the bytes of a ``.keras`` or ``.h5`` file, to send from a worker to the user's session.
 
+    On several workers all of them call it, and each gets the bytes.
+
     Parameters
     ----------
     model : keras.Model
@@ -97,7 +100,8 @@ def model_to_bytes(model: Any, format: str = ".keras") -> bytes:
         )
     with tempfile.TemporaryDirectory(prefix="tfmuster-") as scratch:
         path = Path(scratch) / f"model{format}"
-        _write(model, path)
+        with saved_everywhere():
+            _write(model, path)
         return path.read_bytes()
 
 

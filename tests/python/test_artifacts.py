@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jobs import run_job, succeeded
 from tfmuster import artifacts
 from tfmuster.artifacts import model_from_bytes, model_to_bytes, save_model, save_model_file
 from tfmuster.errors import ModelError
@@ -238,3 +239,12 @@ def test_only_the_chief_of_two_workers_saves(tmp_path):
             loaded = tf.keras.models.load_model(tmp_path / f"{number}{suffix}")
             np.testing.assert_allclose(predictions(loaded), expected, atol=1e-5)
         np.testing.assert_allclose(served(tmp_path / f"{number}"), expected, atol=1e-5)
+
+
+@pytest.mark.cluster
+def test_every_worker_gets_the_bytes_of_the_model() -> None:
+    done = succeeded(run_job("bytes_of_model.py", 2))
+    digests = [each.stdout.split() for each in done]
+    assert len(digests[0]) == 2
+    assert digests[0] == digests[1]
+    assert digests[0][0] == digests[0][1]

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import contextvars
 import functools
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .workers import is_chief, multi_worker
+
+_everywhere = contextvars.ContextVar("everywhere", default=False)
+
+
+@contextlib.contextmanager
+def saved_everywhere() -> Iterator[None]:
+    """Within: every worker writes the model to the path that it names, which is its own."""
+    before = _everywhere.set(True)
+    try:
+        yield
+    finally:
+        _everywhere.reset(before)
 
 
 @functools.cache
@@ -31,7 +46,7 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
 
         @functools.wraps(stock)
         def save(self: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
-            if not is_chief(self._distribute_strategy):
+            if not is_chief(self._distribute_strategy) and not _everywhere.get():
                 filepath = os.path.join(_scratch(), os.path.basename(os.fspath(filepath)))
                 kwargs["overwrite"] = True
             return stock(self, filepath, *args, **kwargs)
