@@ -3,13 +3,16 @@
 Usage: fit.py [--batches 32,64,256,1024] [--steps 100] [--repeats 5] [--workers 2] [--data MNIST.npz]
               [--gradient-dtype bfloat16]
 
-Two groups of processes, each process on a core of its own, measure in turn: the workers of one job, and as
-many processes that know nothing of each other. For each batch size per worker, a Markdown row with medians
-over the repetitions:
+Groups of processes, each process on a core of its own, measure in turn: the workers of one job, as many
+processes that know nothing of each other, and the workers of a job whose Keras is tf-keras 2, which
+TensorFlow runs on several workers by itself. For each batch size per worker, a Markdown row with medians over
+the repetitions:
 
 loop        a step of a hand-written tf.function loop under MultiWorkerMirroredStrategy, milliseconds
 fit / loop  a step of `fit` (difference of two lengths) over a step of the loop of the same repetition
 start + end what a call of `fit` costs beyond its steps, seconds, beside the first batch of the loop
+evaluate    `evaluate` of the test digits, a whole call, seconds
+tf-keras    a step of tf-keras's `fit` over one of `fit`; and its start + end, seconds
 efficiency  images/s of `fit`, over the sum of the one-worker loops side by side, with the same input pipeline
 limit       the same, over the sum of their steps on one batch that stays in memory
 """
@@ -28,9 +31,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 
+LEGACY = "TF_USE_LEGACY_KERAS"
 COLUMNS = (
     *("images per worker", "loop, ms", "fit, ms", "fit / loop", "start + end, s (first batch)"),
-    *("fit, images/s", "efficiency", "limit"),
+    *("evaluate, s", "tf-keras / fit", "its start + end, s", "fit, images/s", "efficiency", "limit"),
 )
 
 
@@ -45,18 +49,24 @@ class Measurements:
         self.data = datasets.batches(
             digits.x_train, digits.y_train, batch, seed=0, repeat=True, strategy=strategy
         )
-        self.loop = Loop(strategy, self.data, batch)
+        self.test = datasets.batches(
+            digits.x_test, digits.y_test, batch, seed=0, shuffle=False, strategy=strategy
+        )
+        # The loop has an optimizer of Keras 3.
+        self.loop = None if LEGACY in os.environ else Loop(strategy, self.data, batch)
         with strategy.scope():
             self.model = tfmuster.mnist_model("cnn", seed=0)
 
     def measure(self, what: str, steps: int) -> float:
         """Seconds of so many steps; of a whole call for ``fit``; of the first batch for ``first``."""
         if what == "first":
-            return self.loop.first
+            return self.loop.first if self.loop else 0.0
         begin = time.perf_counter()
         if what == "fit":
             self.model.fit(self.data, steps_per_epoch=steps, epochs=1, verbose=0, shuffle=False)
-        else:
+        elif what == "evaluate":
+            self.model.evaluate(self.test, verbose=0)
+        elif self.loop:
             self.loop.run(steps, fixed=what == "fixed")
         return time.perf_counter() - begin
 
@@ -129,10 +139,10 @@ def process(arguments: argparse.Namespace) -> None:
 class Group:
     """Processes that are asked the same at the same time."""
 
-    def __init__(self, arguments: list[str], count: int, addresses: list[str]) -> None:
+    def __init__(self, arguments: list[str], count: int, addresses: list[str], **more: str) -> None:
         self.processes = []
         for index in range(count):
-            environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+            environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **more}
             environment.pop("TF_CONFIG", None)
             if addresses:
                 place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
@@ -164,35 +174,46 @@ class Group:
         raise SystemExit("a process ended without measuring")
 
 
-def row(together: Group, apart: Group, batch: int, steps: int, repeats: int) -> list[str]:
+def fitted(group: Group, batch: int, steps: int) -> tuple[float, float]:
+    """Seconds of a step of ``fit``, and those of a call beyond its steps."""
+    short, long = (max(group.ask(batch, "fit", n * steps)) for n in (1, 3))
+    step = (long - short) / (2 * steps)
+    return step, short - steps * step
+
+
+def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *, repeats: int) -> list[str]:
     """One row of the table."""
     workers = len(together.processes)
     first = max(together.ask(batch, "first"))
-    together.ask(batch, "fit", 2 * steps)
+    for group in (together, legacy):
+        group.ask(batch, "fit", 2 * steps)
+    together.ask(batch, "evaluate")
     for group in (together, apart):
         group.ask(batch, "loop", 20)
-    names = ("loop", "fit", "ratio", "around", "efficiency", "limit")
+    names = ("loop", "fit", "ratio", "around", "evaluate", "legacy", "its", "efficiency", "limit")
     found: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(repeats):
         loop = max(together.ask(batch, "loop", steps)) / steps
-        short, long = (max(together.ask(batch, "fit", n * steps)) for n in (1, 3))
-        step = (long - short) / (2 * steps)
+        step, around = fitted(together, batch, steps)
+        evaluate = max(together.ask(batch, "evaluate"))
+        their_step, their_around = fitted(legacy, batch, steps)
         alone = sum(steps * batch / seconds for seconds in apart.ask(batch, "loop", steps))
         fixed = sum(steps * batch / seconds for seconds in apart.ask(batch, "fixed", steps))
         rate = batch * workers / step
-        values = (loop, step, step / loop, short - steps * step, rate / alone, rate / fixed)
+        ours = (loop, step, step / loop, around, evaluate)
+        values = (*ours, their_step / step, their_around, rate / alone, rate / fixed)
         for name, value in zip(names, values, strict=True):
             found[name].append(value)
-    loop, step, ratio, around, efficiency, limit = (statistics.median(found[name]) for name in names)
+    m = {name: statistics.median(values) for name, values in found.items()}
     return [
+        *(str(batch), f"{1000 * m['loop']:.1f}", f"{1000 * m['fit']:.1f}", f"{m['ratio']:.2f}"),
         *(
-            str(batch),
-            f"{1000 * loop:.1f}",
-            f"{1000 * step:.1f}",
-            f"{ratio:.2f}",
-            f"{around:.2f} ({first:.2f})",
+            f"{m['around']:.2f} ({first:.2f})",
+            f"{m['evaluate']:.2f}",
+            f"{m['legacy']:.2f}",
+            f"{m['its']:.2f}",
         ),
-        *(f"{batch * workers / step:,.0f}", f"{efficiency:.2f}", f"{limit:.2f}"),
+        *(f"{batch * workers / m['fit']:,.0f}", f"{m['efficiency']:.2f}", f"{m['limit']:.2f}"),
     ]
 
 
@@ -217,13 +238,15 @@ def main() -> None:
 
     together = Group(sys.argv[1:], arguments.workers, free_addresses(arguments.workers))
     apart = Group(sys.argv[1:], arguments.workers, [])
+    legacy = Group(sys.argv[1:], arguments.workers, free_addresses(arguments.workers), **{LEGACY: "1"})
     print("|", " | ".join(COLUMNS), "|")
     print("|" + "---|" * len(COLUMNS))
     for batch in arguments.batches:
         # Larger batches need fewer steps for a time that can be measured.
         steps = max(20, arguments.steps * 64 // max(64, batch))
-        print("|", " | ".join(row(together, apart, batch, steps, arguments.repeats)), "|", flush=True)
-    for group in (together, apart):
+        cells = row(together, apart, legacy, batch, steps, repeats=arguments.repeats)
+        print("|", " | ".join(cells), "|", flush=True)
+    for group in (together, apart, legacy):
         group.end()
 
 
