@@ -114,8 +114,6 @@ def command(
     """
     from ..launch.hosts import named_hosts, only_this_machine, workers_for
     from ..launch.local import LocalJob, launch_local
-    from ..launch.ssh import launch_ssh
-    from ..launch.ssh_options import SshOptions, parse_addresses
 
     machines = named_hosts(hosts, hostfile)
     if timings and machines and not only_this_machine(machines):
@@ -140,6 +138,9 @@ def command(
     try:
         if not machines or only_this_machine(machines):
             return launch_local(job, show=show, timings=timings)
+        from ..launch.ssh import launch_ssh
+        from ..launch.ssh_options import SshOptions, parse_addresses
+
         options = SshOptions(machines, copy, remote_python, ssh_config, parse_addresses(addresses), files)
         return launch_ssh(job, options, show=show)
     except KeyboardInterrupt:

@@ -32,20 +32,19 @@ def start_guard(job: str, folder: Path | None = None) -> subprocess.Popen[bytes]
 
 
 def dismiss_guard(guard: subprocess.Popen[bytes]) -> None:
-    """Tell the guard that all is well."""
-    try:
-        guard.communicate(b"done", timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        guard.kill()
-        guard.wait()
+    """All is well: end the guard, before it can take the end of its pipe for that of the launcher."""
+    guard.kill()
+    guard.wait()
+    assert guard.stdin is not None
+    guard.stdin.close()
 
 
 def stand_guard(pipe: IO[bytes], job: str, *folders: str) -> None:
-    """Wait for the launcher's end; without a word from it, end the job and remove the folders."""
-    if not pipe.read():
-        end_job(job, grace=1.0)
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+    """Wait for the launcher's end, which ends the pipe; then end the job and remove the folders."""
+    pipe.read()
+    end_job(job, grace=1.0)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
