@@ -34,7 +34,7 @@ def test_without_a_reason_against_it_an_execution_has_several_steps(
 ) -> None:
     ends = found[1][name]["train"]
     assert len(ends) < STEPS * EPOCHS / 2
-    # Every epoch ends with its last step, neither before it nor beyond. Old Keras tells the first of each call.
+    # Every epoch ends with its last step, not before and not beyond. Keras 3.10 tells the first of a call.
     assert max(ends) < STEPS
     if tuple(map(int, version("keras").split(".")[:2])) > (3, 10):
         assert ends.count(STEPS - 1) == EPOCHS
