@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tfmuster.errors import ModelError
-from tfmuster.keras_compat import saved_everywhere
+from tfmuster.keras_compat.files import saved_everywhere
 
 _H5 = (".h5", ".hdf5")
 _FIX_SUFFIX = "end the path in .keras or .h5, or in neither for a SavedModel folder"

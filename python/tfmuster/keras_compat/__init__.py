@@ -25,7 +25,6 @@ import os
 import warnings
 
 from ..errors import TfmusterWarning
-from .files import saved_everywhere
 from .gradients import GRADIENT_DTYPES, checked_dtype, gradient_dtype, set_gradient_dtype
 from .hook import install_import_hook
 from .workers import agree_on_seed, is_chief, multi_worker, tensorflow_started, worker_of
@@ -39,7 +38,6 @@ __all__ = [
     "install_import_hook",
     "is_chief",
     "multi_worker",
-    "saved_everywhere",
     "set_gradient_dtype",
     "tensorflow_started",
     "worker_of",
