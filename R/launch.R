@@ -27,6 +27,8 @@
 #' @param ... Arguments of the script, as `commandArgs(TRUE)` gives them to it, or of the function.
 #' @param workers,ps How many workers and parameter servers. Default: 2 workers; with `hosts`, one per slot.
 #' @param chief,evaluator `TRUE` for a chief or an evaluator beside them. Without a chief, worker 0 is it.
+#' @param backend What starts the processes: `"local"` or `"ssh"`. Unless given, ssh if there are `hosts`,
+#'   else this machine.
 #' @param hosts Other machines and how many tasks each takes, `c("node1:2", "node2:2")`. They are reached by
 #'   this user's `ssh`, without a password, and need R and a Python with this version of tfmuster.
 #' @param copy `TRUE` sends the script to the hosts; else it is there, at the same path.
@@ -67,9 +69,9 @@
 #' \dontrun{
 #' launch("train.R", "--epochs", 3, workers = 4)
 #' }
-launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator = FALSE, hosts = NULL,
-                   copy = FALSE, files = character(), remote_python = NULL, env = character(), quiet = FALSE,
-                   only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
+launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator = FALSE, backend = NULL,
+                   hosts = NULL, copy = FALSE, files = character(), remote_python = NULL, env = character(),
+                   quiet = FALSE, only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
                    start_timeout = NULL, gpus_per_worker = NULL, wait = TRUE, args = list(),
                    strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL) {
   share_environment()
@@ -96,7 +98,8 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
   run <- rlang::inject(run_python(
     "r_bridge.launch_shown", show$say, show$glance, as_path(script), !!!lapply(unlist(given), as.character),
     workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
-    hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy, files = lapply(files, as_path),
+    backend = backend, hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy,
+    files = lapply(files, as_path),
     remote_python = remote_python,
     env = worker_variables(env), quiet = quiet,
     only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat,

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from tfmuster import __version__
 from tfmuster.errors import LaunchError
+from tfmuster.launch.engines import ThisMachine, Where, engine_for, workers_for
 from tfmuster.launch.files import files_to_send, script_to_send
 from tfmuster.launch.frames import LONGEST, MAGIC, FrameError, Frames, frame, message, read_message
-from tfmuster.launch.hosts import Host, named_hosts, only_this_machine, parse_hosts, place_tasks, workers_for
+from tfmuster.launch.hosts import Host, named_hosts, only_this_machine, parse_hosts, place_tasks
 from tfmuster.launch.inspection import clock_warnings, hosts_error, peer_names
 from tfmuster.launch.ssh_faults import fault
 from tfmuster.launch.ssh_options import SshOptions, parse_addresses
@@ -116,10 +117,9 @@ class TestNames:
         )
 
     def test_how_many_workers(self) -> None:
-        hosts = parse_hosts("a:2,b:2")
-        assert workers_for(None, (), others=0) == 2
-        assert workers_for(None, hosts, others=1) == 3
-        assert workers_for(1, hosts, others=0) == 1
+        assert workers_for(None, None, others=0) == 2
+        assert workers_for(None, 4, others=1) == 3
+        assert workers_for(1, 4, others=0) == 1
 
     def test_this_machine_needs_no_ssh(self) -> None:
         assert only_this_machine(parse_hosts("localhost:4"))
@@ -127,6 +127,31 @@ class TestNames:
         with pytest.raises(LaunchError) as caught:
             only_this_machine(parse_hosts("127.0.0.1,node2"))
         assert caught.value.found == "127.0.0.1 together with other hosts"
+
+
+class TestEngines:
+    @pytest.mark.parametrize(
+        ("where", "found", "fix"),
+        [
+            ({"backend": "horovod"}, None, "Choose one of local, ssh"),
+            ({"backend": "ssh"}, "none", "Name them: -H node1:2,node2:2, or --hostfile."),
+            (
+                {"backend": "local", "hosts": "a,b"},
+                "hosts a, b",
+                "Leave the hosts out, or choose the backend ssh.",
+            ),
+        ],
+    )
+    def test_refused(self, where: dict[str, Any], found: str | None, fix: str) -> None:
+        with pytest.raises(LaunchError) as caught:
+            engine_for(Where(**where))
+        assert caught.value.found == found
+        assert str(caught.value.fix).startswith(fix)
+
+    def test_chosen_by_the_hosts(self) -> None:
+        assert engine_for(Where()) == engine_for(Where(backend="local")) == ThisMachine()
+        assert engine_for(Where(hosts="localhost:3")) == ThisMachine(slots=3)
+        assert engine_for(Where(hosts="a:2,b", backend="ssh")).slots == 3
 
 
 class TestOptions:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import EXIT_INTERRUPTED
+from .where_options import read_where, where_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,25 +28,7 @@ if TYPE_CHECKING:
 )
 @click.option("--chief", is_flag=True, help="A chief besides the workers; else worker 0 is it.")
 @click.option("--evaluator", is_flag=True, help="An evaluator, ended with the workers.")
-@click.option("-H", "--hosts", metavar="HOST:SLOTS,...", help="Run on these machines, through ssh.")
-@click.option(
-    "--hostfile", type=click.Path(), help="Hosts one a line: HOST slots=N, as for mpirun, or HOST:N."
-)
-@click.option("--copy", is_flag=True, help="Send the script to the hosts; else it is there at the same path.")
-@click.option(
-    "--file",
-    "files",
-    metavar="PATH",
-    multiple=True,
-    help="A file or folder to send with the script; repeatable.",
-)
-@click.option("--remote-python", help="The hosts' Python with tfmuster. Default: the path of this one.")
-@click.option(
-    "--ssh-config", envvar="TFMUSTER_SSH_CONFIG", help="ssh's configuration file, not the user's own."
-)
-@click.option(
-    "--address", "addresses", metavar="HOST=ADDRESS", multiple=True, help="How the others reach a host."
-)
+@where_options
 @click.option("-q", "--quiet", is_flag=True, help="Show nothing but a failure.")
 @click.option("--only-chief", is_flag=True, help="Show the chief's lines only.")
 @click.option("--name", help="The run's name. Default: the script's.")
@@ -81,13 +64,6 @@ def command(
     ps: int,
     chief: bool,
     evaluator: bool,
-    hosts: str | None,
-    hostfile: str | None,
-    copy: bool,
-    files: tuple[str, ...],
-    remote_python: str | None,
-    ssh_config: str | None,
-    addresses: tuple[str, ...],
     quiet: bool,
     only_chief: bool,
     name: str | None,
@@ -98,6 +74,7 @@ def command(
     timings: bool,
     no_keras_compat: bool,
     program: tuple[str, ...],
+    **where: Any,
 ) -> int:
     r"""Run a script or a command on several workers, of this machine or of others.
 
@@ -112,15 +89,15 @@ def command(
     tfmuster launch -H node1,node2 --file digits.npz --file layers/ train.py
     tfmuster launch -n 2 -- tfmuster train mnist --optimizer adam --steps-per-epoch 0
     """
-    from ..launch.hosts import named_hosts, only_this_machine, workers_for
-    from ..launch.local import LocalJob, launch_local
+    from ..launch.engines import ThisMachine, engine_for, run_and_report, workers_for
+    from ..launch.local import LocalJob
 
-    machines = named_hosts(hosts, hostfile)
-    if timings and machines and not only_this_machine(machines):
+    engine = engine_for(read_where(**where))
+    if timings and not isinstance(engine, ThisMachine):
         raise click.UsageError("--timings is for workers on this machine.")
     job = LocalJob(
         command=program,
-        workers=workers_for(workers, machines, others=ps + chief + evaluator),
+        workers=workers_for(workers, engine.slots, others=ps + chief + evaluator),
         ps=ps,
         chief=chief,
         evaluator=evaluator,
@@ -136,13 +113,7 @@ def command(
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
-        if not machines or only_this_machine(machines):
-            return launch_local(job, show=show, timings=timings)
-        from ..launch.ssh import launch_ssh
-        from ..launch.ssh_options import SshOptions, parse_addresses
-
-        options = SshOptions(machines, copy, remote_python, ssh_config, parse_addresses(addresses), files)
-        return launch_ssh(job, options, show=show)
+        return run_and_report(engine, job, show=show, timings=timings)
     except KeyboardInterrupt:
         click.echo("tfmuster: interrupted; every worker has been ended.", err=True)
         return EXIT_INTERRUPTED

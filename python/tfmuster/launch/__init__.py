@@ -1,8 +1,8 @@
 """Run a program on several workers: ``launch("train.py", workers=4)`` and ``tfmuster launch -n 4 train.py``.
 
 A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervisor` starts and watches them, and
-everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). The launchers: this machine
-(:mod:`.local`), and others through ssh (:mod:`.ssh`).
+everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). The launchers are the engines
+of :mod:`.engines`: this machine (:mod:`.local`), and others through ssh (:mod:`.ssh`).
 
 What every worker process finds in its environment:
 
@@ -39,6 +39,7 @@ def launch(
     ps: int = 0,
     chief: bool = False,
     evaluator: bool = False,
+    backend: str | None = None,
     hosts: str | None = None,
     copy: bool = False,
     files: Sequence[str | os.PathLike[str]] = (),
@@ -68,6 +69,9 @@ def launch(
         How many workers and parameter servers. Default: 2 workers; with hosts, one per slot.
     chief, evaluator : bool
         Whether there are also a chief and an evaluator. Without a chief, worker 0 is it.
+    backend : str, optional
+        What starts the processes: ``"local"``, ``"ssh"``. Unless given, ssh if there are hosts, else this
+        machine.
     hosts : str, optional
         Other machines and how many tasks each takes, ``"node1:2,node2:2"``, reached through ssh; see
         docs/ssh.md.
@@ -112,14 +116,22 @@ def launch(
     WorkerError
         A worker failed, after the last restart; the fields say which, when and why. Only with ``wait``.
     """
-    from . import local, ssh
-    from .hosts import named_hosts, only_this_machine, workers_for
-    from .ssh_options import SshOptions
+    from . import local
+    from .engines import Where, engine_for, workers_for
 
-    machines = named_hosts(hosts, None)
+    engine = engine_for(
+        Where(
+            backend=backend,
+            hosts=hosts,
+            copy=copy,
+            files=files,
+            remote_python=remote_python,
+            ssh_config=os.environ.get("TFMUSTER_SSH_CONFIG") or None,
+        )
+    )
     job = local.LocalJob(
         command=[os.fspath(script), *map(str, args)],
-        workers=workers_for(workers, machines, others=ps + chief + evaluator),
+        workers=workers_for(workers, engine.slots, others=ps + chief + evaluator),
         ps=ps,
         chief=chief,
         evaluator=evaluator,
@@ -131,19 +143,9 @@ def launch(
         start_timeout=start_timeout,
         gpus_per_worker=gpus_per_worker,
     )
-    where = None
-    if machines and not only_this_machine(machines):
-        where = SshOptions(
-            machines,
-            copy,
-            remote_python,
-            ssh_config=os.environ.get("TFMUSTER_SSH_CONFIG") or None,
-            files=tuple(files),
-        )
     if not wait:
-        return local.start_detached(job, where.as_options() if where else ())
-    show = "nothing" if quiet else "chief" if only_chief else "all"
-    run, failure = ssh.run_ssh(job, where, show=show) if where else local.run_job(job, show=show)
+        return local.start_detached(job, engine.as_options())
+    run, failure = engine.run(job, show="nothing" if quiet else "chief" if only_chief else "all")
     if failure is not None:
         raise failure.to_error()
     return run

@@ -101,13 +101,6 @@ def named_hosts(hosts: str | None, hostfile: str | os.PathLike[str] | None) -> t
     return () if hosts is None else parse_hosts(hosts)
 
 
-def workers_for(workers: int | None, hosts: Sequence[Host], *, others: int) -> int:
-    """The number of workers: as given, else as many as have slots beside the `others`, else 2."""
-    if workers is not None:
-        return workers
-    return max(1, sum(host.slots for host in hosts) - others) if hosts else 2
-
-
 def place_tasks(sizes: dict[str, int], hosts: Sequence[Host]) -> list[tuple[str, int, Host]]:
     """Job, index and host of every task: in the order of the jobs, each host filled before the next.
 

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..cluster import Cluster, Task
-from ..errors import EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED, LaunchError
+from ..errors import LaunchError
 from ..rendezvous import start_timeout
 from ..runs import RUN_DIR_VARIABLE, Run, new_run_path, record_git
 from ..tf_config import tf_config_json
+from .engines import shown_path
 from .failure import Failure
 from .gpus import share_out
 from .interpreter import for_worker, python_executable, rscript_executable, with_package
@@ -112,35 +113,6 @@ def _is_text(text: str) -> bool:
     return "\0" not in text
 
 
-def launch_local(job: LocalJob, *, show: str = "all", timings: bool = False) -> int:
-    """Run a job on this machine and report on stderr; 0, or 1 if a worker failed.
-
-    With ``timings`` it says, too, where the time to the first step went.
-
-    Raises
-    ------
-    LaunchError
-        It could not be started.
-    """
-    begun = time.monotonic()
-    run, failure = run_job(job, show=show, tell=show != "nothing")
-    if timings:
-        from .timings import timings_table
-
-        print(f"\n{timings_table(run)}", file=sys.stderr)
-    return report(run, failure, seconds=None if show == "nothing" else time.monotonic() - begun)
-
-
-def report(run: Run, failure: Failure | None, *, seconds: float | None) -> int:
-    """Say on stderr how a run ended, with its `seconds` if it ended well; the exit code."""
-    if failure is not None:
-        print(f"\n{failure}", file=sys.stderr)
-        return EXIT_NOT_EVERYONE if failure.not_everyone else EXIT_WORKER_FAILED
-    if seconds is not None:
-        print(f"tfmuster: done in {seconds:.1f} s; {_shown(run.path)}", file=sys.stderr)
-    return 0
-
-
 def run_job(job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
     """Run a job to its end; its run directory, and the first failure of its last attempt."""
     command = resolve_command(job.command)
@@ -176,7 +148,7 @@ def _run_once(
         )
         if tell and attempt.number == 0:
             print(
-                f"tfmuster: {_count(sizes)} on this machine; {_shown(run.path)}", file=sys.stderr, flush=True
+                f"tfmuster: {_count(sizes)} on this machine; {shown_path(run)}", file=sys.stderr, flush=True
             )
         placements = [
             Placement(
@@ -338,7 +310,3 @@ def _count(sizes: Mapping[str, int]) -> str:
         for name, size in sizes.items()
         if size
     )
-
-
-def _shown(path: Path) -> str:
-    return f"run directory {os.path.relpath(path)}"

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from .files import SCRIPTS, files_to_send, script_to_send
 from .hosts import Host, place_tasks
 from .inspection import clock_warnings, hosts_error, peer_names
 from .interpreter import python_executable, with_package
-from .local import LocalJob, report
+from .local import LocalJob
 from .processes import JOB_VARIABLE, end_job
 from .restarting import Attempt, with_restarts
 from .ssh_options import SshOptions
@@ -113,21 +114,34 @@ class _Remote:
             view = view[self.process.stdin.write(view) or 0 :]
 
 
-def run_ssh(
-    job: LocalJob, where: SshOptions, *, show: str = "all", tell: bool = False
-) -> tuple[Run, Failure | None]:
-    """Run a job on other machines to its end; its run directory, and the first failure of its last attempt.
+@dataclass(frozen=True)
+class Ssh:
+    """Runs jobs on other machines, through ssh."""
 
-    Raises
-    ------
-    LaunchError
-        A host can't take part; every host's problems at once.
-    """
+    where: SshOptions
 
-    def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-        return _run_once(job, where, attempt, show=show, tell=tell)
+    @property
+    def slots(self) -> int:
+        """How many tasks the hosts take."""
+        return sum(host.slots for host in self.where.hosts)
 
-    return with_restarts(once, job.max_restarts, tell=show != "nothing")
+    def as_options(self) -> list[str]:
+        """The same as options of ``tfmuster launch``."""
+        return self.where.as_options()
+
+    def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+        """Run a job to its end; its run directory, and the first failure of its last attempt.
+
+        Raises
+        ------
+        LaunchError
+            A host can't take part; every host's problems at once.
+        """
+
+        def once(attempt: Attempt) -> tuple[Run, Failure | None]:
+            return _run_once(job, self.where, attempt, show=show, tell=tell)
+
+        return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
 
 def _run_once(
@@ -247,16 +261,3 @@ def _placement(job: LocalJob, attempt: Attempt, task: Task, run: Run, remote: _R
         host=remote.host.name,
         start=partial(remote.start, {"job": there, "note_path": note_path}),
     )
-
-
-def launch_ssh(job: LocalJob, where: SshOptions, *, show: str = "all") -> int:
-    """Run a job on other machines and report on stderr; 0, or 1 if a worker failed.
-
-    Raises
-    ------
-    LaunchError
-        It could not be started.
-    """
-    begun = time.monotonic()
-    run, failure = run_ssh(job, where, show=show, tell=show != "nothing")
-    return report(run, failure, seconds=None if show == "nothing" else time.monotonic() - begun)

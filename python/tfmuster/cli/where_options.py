@@ -1,0 +1,63 @@
+"""The options that say where a job is to run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..launch.engines import Where
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+
+def where_options(command: _Command) -> _Command:
+    """Add ``--backend`` and what the engines need to know."""
+    options = [
+        click.option(
+            "--backend",
+            metavar="NAME",
+            help="What starts the processes: local or ssh. Default: ssh if there are hosts, else local.",
+        ),
+        click.option("-H", "--hosts", metavar="HOST:SLOTS,...", help="Run on these machines, through ssh."),
+        click.option(
+            "--hostfile", type=click.Path(), help="Hosts one a line: HOST slots=N, as for mpirun, or HOST:N."
+        ),
+        click.option(
+            "--copy", is_flag=True, help="Send the script to the hosts; else it is there at the same path."
+        ),
+        click.option(
+            "--file",
+            "files",
+            metavar="PATH",
+            multiple=True,
+            help="A file or folder to send with the script; repeatable.",
+        ),
+        click.option(
+            "--remote-python", help="The hosts' Python with tfmuster. Default: the path of this one."
+        ),
+        click.option(
+            "--ssh-config", envvar="TFMUSTER_SSH_CONFIG", help="ssh's configuration file, not the user's own."
+        ),
+        click.option(
+            "--address",
+            "addresses",
+            metavar="HOST=ADDRESS",
+            multiple=True,
+            help="How the others reach a host.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def read_where(*, addresses: tuple[str, ...], **given: Any) -> Where:
+    """What these options say."""
+    from ..launch.engines import Where
+    from ..launch.ssh_options import parse_addresses
+
+    return Where(addresses=parse_addresses(addresses), **given)
