@@ -71,9 +71,9 @@
 #' }
 launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator = FALSE, backend = NULL,
                    hosts = NULL, copy = FALSE, files = character(), remote_python = NULL, env = character(),
-                   quiet = FALSE, only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
-                   start_timeout = NULL, gpus_per_worker = NULL, wait = TRUE, args = list(),
-                   strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL) {
+                   quiet = FALSE, only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE,
+                   max_restarts = 0, start_timeout = NULL, gpus_per_worker = NULL, wait = TRUE,
+                   args = list(), strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL) {
   share_environment()
   given <- c(list(...), as.list(args))
   is_function <- is.function(script)
