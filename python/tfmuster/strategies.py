@@ -217,8 +217,7 @@ def _multi_worker_mirrored(
         )
     from . import keras_compat as compat
 
-    if gradient_dtype is not None:
-        compat.checked_dtype(gradient_dtype)
+    dtype = compat.wanted_dtype() if gradient_dtype is None else compat.checked_dtype(gradient_dtype)
     tf = import_tensorflow()
     if compat.tensorflow_started():
         raise StrategyError(
@@ -235,7 +234,7 @@ def _multi_worker_mirrored(
     )
     made = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     _made.append(made)
-    compat.set_gradient_dtype(made, gradient_dtype)
+    compat.set_gradient_dtype(made, dtype)
     compat.agree_on_seed(made)
     return made
 
@@ -248,9 +247,9 @@ def _parameter_server(min_shard_bytes: int | None, start_timeout: float | None) 
 
 
 def _task_in_force(name: str) -> Any:
-    from .tf_config import current_task
+    from .resolve import join_engine
 
-    task = current_task()
+    task = join_engine()
     if task is None:
         raise StrategyError(
             f"{name} needs to know its cluster, and TF_CONFIG is not set.",
