@@ -1,0 +1,71 @@
+"""``tfmuster worker``: run a program as the task that MPI, Slurm, Kubernetes or TF_CONFIG says this is."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+
+# Options end at the script's name: what follows is the script's.
+@click.command("worker", context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--base-port",
+    metavar="PORT",
+    type=click.IntRange(1024, 65_535),
+    help="The first task of each machine listens there, the next one on the next port. Default: "
+    "TFMUSTER_BASE_PORT, else chosen by the engine; see its page of the documentation.",
+)
+@click.option(
+    "--start-timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    help="How long to wait for everyone to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
+)
+@click.option("--no-keras-compat", is_flag=True, help="Leave Keras 3 as it is.")
+@click.argument(
+    "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
+)
+def command(
+    *, base_port: int | None, start_timeout: float | None, no_keras_compat: bool, program: tuple[str, ...]
+) -> int:
+    r"""Run a script or a command as one task of a job that another program has started.
+
+    Who starts it says in the environment which task it is: MPI, Slurm, Kubernetes, or whoever sets TF_CONFIG.
+    The program gets TF_CONFIG as under `tfmuster launch`, and needs to know nothing of tfmuster. This process
+    passes signals on to it, and ends as it does.
+
+    \b
+    srun -n 4 tfmuster worker -- train.R
+    mpirun -np 4 tfmuster worker -- train.py --epochs 3
+    """
+    from ..errors import LaunchError
+    from ..launch.child import run_child
+    from ..launch.local import resolve_command
+    from ..launch.stand_in import leave
+    from ..resolve import engine_here, gpus_here, resolve_task
+    from ..tf_config import tf_config_json
+
+    arguments = resolve_command(program)
+    told = "TF_CONFIG" if os.environ.get("TF_CONFIG") else engine_here()
+    task = resolve_task(base_port=base_port)
+    if task is None:
+        raise LaunchError(
+            "A worker must be told which task of the job it is.",
+            found="no TF_CONFIG, and no variables of MPI, Slurm or Kubernetes",
+            fix="Start it by srun, mpirun or a Kubernetes Job; on this machine, `tfmuster launch` does.",
+            reason="no-engine",
+        )
+    environment = {**os.environ, **gpus_here(), "TF_CONFIG": tf_config_json(task)}
+    if start_timeout is not None:
+        environment["TFMUSTER_START_TIMEOUT"] = str(start_timeout)
+    if no_keras_compat:
+        environment["TFMUSTER_KERAS_COMPAT"] = "0"
+    if task.is_chief:
+        others = len(task.cluster) - 1
+        about = f"{task}, by {told}, with {others} other{'' if others == 1 else 's'}"
+        click.echo(f"tfmuster: {about}", err=True)
+    code = run_child(arguments, environment)
+    if code < 0:
+        leave(code)
+    return code
