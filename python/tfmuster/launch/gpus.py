@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from ..errors import LaunchError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-_NONE = "-1"
+NO_GPU = "-1"
 #: How long the driver may take to answer, seconds: without its persistence mode it wakes every GPU first.
 _ASK_SECONDS = 20.0
 #: Tasks that compute; the others are given no GPU.
@@ -41,7 +41,7 @@ def share_out(
         There are too few.
     """
     if per_worker == 0:
-        return [{VISIBLE: _NONE} for _ in kinds]
+        return [{VISIBLE: NO_GPU} for _ in kinds]
     computing = sum(kind in _COMPUTING for kind in kinds)
     gpus = visible_gpus(environ)
     if per_worker is None and (len(gpus) != computing or not gpus):
@@ -59,7 +59,7 @@ def share_out(
         )
     rest = iter(gpus)
     return [
-        {VISIBLE: ",".join(next(rest) for _ in range(each)) if kind in _COMPUTING else _NONE}
+        {VISIBLE: ",".join(next(rest) for _ in range(each)) if kind in _COMPUTING else NO_GPU}
         for kind in kinds
     ]
 
@@ -73,7 +73,7 @@ def visible_gpus(environ: Mapping[str, str] = os.environ) -> list[str]:
     if VISIBLE in environ:
         names = [name.strip() for name in environ[VISIBLE].split(",")]
         # CUDA reads no further than to the first that is not there.
-        end = next((at for at, name in enumerate(names) if name in ("", _NONE)), len(names))
+        end = next((at for at, name in enumerate(names) if name in ("", NO_GPU)), len(names))
         return names[:end]
     try:
         answer = subprocess.run(

@@ -6,7 +6,6 @@ Works on Linux and macOS; TensorFlow for Windows runs under WSL, where it is Lin
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import shutil
 import socket
@@ -26,6 +25,7 @@ from .engines import shown_path
 from .failure import Failure
 from .gpus import share_out
 from .interpreter import for_worker, python_executable, rscript_executable, with_package
+from .naming import check_text, command_name
 from .processes import JOB_VARIABLE
 from .restarting import Attempt, with_restarts
 from .supervisor import Supervisor
@@ -70,14 +70,7 @@ class LocalJob:
             raise LaunchError(
                 "Nothing to run.", fix="Name a script, or a command after `--`.", reason="command"
             )
-        for text in (*self.command, *map(str, self.env.values()), self.name or "", str(self.run_dir or "")):
-            if not _is_text(text):
-                raise LaunchError(
-                    "Names, arguments and variables of a job must be UTF-8 text without null bytes.",
-                    found=ascii(text),
-                    fix="Rename the file, or leave the character out.",
-                    reason="text",
-                )
+        check_text(*self.command, *map(str, self.env.values()), self.name or "", str(self.run_dir or ""))
 
     def sizes(self) -> dict[str, int]:
         """How many tasks of each kind."""
@@ -96,21 +89,8 @@ class LocalJob:
         return variables
 
     def run_name(self) -> str:
-        """The name given, or the script's, or for ``tfmuster train mnist`` its verbs."""
-        if self.name:
-            return self.name
-        program, *arguments = self.command
-        verbs = list(itertools.takewhile(str.isalpha, arguments)) if program == "tfmuster" else []
-        return "-".join(verbs) or Path(program).stem
-
-
-def _is_text(text: str) -> bool:
-    """Whether JSON can carry it, and the kernel takes all of it for an argument."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
+        """The name given, or one made of the command."""
+        return self.name or command_name(self.command)
 
 
 def run_job(job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:

@@ -23,7 +23,7 @@ __all__ = ["BASE_PORT_VARIABLE", "engine_here", "gpus_here", "join_engine", "res
 BASE_PORT_VARIABLE = "TFMUSTER_BASE_PORT"
 #: Modules with ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and ``gpus(environ)``, in the
 #: order in which they are asked: an MPI job may run inside one of the others.
-_ENGINES = ("slurm",)
+_ENGINES = ("slurm", "kubernetes")
 
 
 def resolve_task(environ: Mapping[str, str] | None = None, *, base_port: int | None = None) -> Task | None:

@@ -1,0 +1,109 @@
+"""``tfmuster manifest``: print a Kubernetes manifest, or the commands that rent machines."""
+
+from __future__ import annotations
+
+import click
+
+_COMMAND = "COMMAND [ARGUMENT]..."
+
+
+@click.group("manifest")
+def command() -> None:
+    """Print a Kubernetes manifest, or the commands that rent machines. Nothing is sent anywhere."""
+
+
+# Options end at the script's name: what follows is the script's.
+@command.command("kubernetes", context_settings={"allow_interspersed_args": False})
+@click.option("--image", required=True, help="The container image; has tfmuster and the script.")
+@click.option("-n", "--workers", type=click.IntRange(min=1), required=True, help="Workers, a pod each.")
+@click.option("--ps", type=click.IntRange(min=0), default=0, help="Parameter servers, a pod each.")
+@click.option(
+    "--gpus-per-worker", metavar="K", type=click.IntRange(min=0), default=0, help="GPUs of each worker."
+)
+@click.option(
+    "--kind",
+    type=click.Choice(["job", "tfjob"]),
+    default="job",
+    help="job: an Indexed Job, which needs no operator; tfjob: for Kubeflow's training operator.",
+)
+@click.option("--name", help="The job's name, a DNS label. Default: the script's.")
+@click.option("--namespace", help="Default: where kubectl puts it.")
+@click.option(
+    "--port", type=click.IntRange(1024, 65535), default=2222, show_default=True, help="Each pod's port."
+)
+@click.option(
+    "--env", "env", metavar="NAME=VALUE", multiple=True, help="A variable for every pod; repeatable."
+)
+@click.option(
+    "--volume",
+    "volumes",
+    metavar="CLAIM=/PATH",
+    multiple=True,
+    help="Where a PersistentVolumeClaim is mounted; repeatable.",
+)
+@click.option("--token-secret", metavar="SECRET", help="A Secret whose key `token` is the job's password.")
+@click.option(
+    "--start-timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="How long a pod waits for the others.",
+)
+@click.option(
+    "--network-policy/--no-network-policy",
+    default=True,
+    help="Whether to let in only the job's own pods.",
+)
+@click.argument("program", metavar=_COMMAND, nargs=-1, required=True, type=click.UNPROCESSED)
+def kubernetes(
+    *,
+    image: str,
+    workers: int,
+    ps: int,
+    gpus_per_worker: int,
+    kind: str,
+    name: str | None,
+    namespace: str | None,
+    port: int,
+    env: tuple[str, ...],
+    volumes: tuple[str, ...],
+    token_secret: str | None,
+    start_timeout: float,
+    network_policy: bool,
+    program: tuple[str, ...],
+) -> None:
+    r"""Print a manifest that runs a command of an image on several pods, for `kubectl apply -f -`.
+
+    \b
+    tfmuster manifest kubernetes --image me/digits:1 -n 4 -- train.py --epochs 3
+    tfmuster manifest kubernetes --image me/digits:1 -n 4 --ps 1 --gpus-per-worker 1 -- train.R
+    """
+    from ..launch.kubernetes import PodJob, indexed_job, tf_job, to_yaml
+
+    job = PodJob(
+        command=program,
+        image=image,
+        workers=workers,
+        ps=ps,
+        name=name,
+        namespace=namespace,
+        gpus_per_worker=gpus_per_worker,
+        port=port,
+        env=_pairs("--env", env),
+        volumes=_pairs("--volume", volumes),
+        token_secret=token_secret,
+        start_timeout=start_timeout,
+        network_policy=network_policy,
+    )
+    click.echo(to_yaml(indexed_job(job) if kind == "job" else tf_job(job)), nl=False)
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or name in pairs:
+            raise click.BadParameter(f"{text!r}: a name, = and a value, each name once.", param_hint=option)
+        pairs[name] = value
+    return pairs
