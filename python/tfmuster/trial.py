@@ -27,8 +27,6 @@ def trial_callback() -> list[Any]:
     import keras
 
     class Trial(keras.callbacks.Callback):  # type: ignore[misc]
-        needs_batches = False
-
         def __init__(self) -> None:
             super().__init__()
             self._done = self._measured = 0

@@ -18,12 +18,12 @@ from pathlib import Path
 
 from .errors import LaunchError
 from .keras_compat.gradients import VARIABLE as DTYPE_VARIABLE
+from .keras_compat.pace import VARIABLE as EXECUTION_VARIABLE
 from .launch.local import LocalJob, run_job
 from .runs import read_json
 from .trial import STEPS_VARIABLE
 
 BATCH = "{batch}"
-EXECUTION_VARIABLE = "TFMUSTER_STEPS_PER_EXECUTION"
 _THREADS_VARIABLE = "TF_NUM_INTRAOP_THREADS"
 #: A setting is recommended over a simpler one only for at least so much more speed: trials differ by less.
 _WORTH = 1.05

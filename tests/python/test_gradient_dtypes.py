@@ -18,6 +18,11 @@ ROUNDING = {"bfloat16": 2**-8, "float16": 2**-11}
 REDUCE_FLOAT32 = f"CollectiveReduceV2 {tf.float32.as_datatype_enum}"
 GATHER_16_BITS = f"CollectiveGatherV2 {tf.float16.as_datatype_enum}"
 ALL_TO_ALL_16_BITS = f"CollectiveAllToAllV2 {tf.float16.as_datatype_enum}"
+#: A program's own strategy, as under ``tfmuster launch``.
+HOOKED = (
+    "from tfmuster.keras_compat import install_import_hook; install_import_hook(); "
+    "import tensorflow as tf; tf.distribute.MultiWorkerMirroredStrategy()"
+)
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -71,3 +76,10 @@ def test_an_unknown_type_is_refused() -> None:
     with pytest.raises(StrategyError, match="float32, bfloat16, float16") as error:
         checked_dtype("int8")
     assert error.value.fields["reason"] == "gradient-dtype"
+
+
+@pytest.mark.parametrize("make", ["tfmuster.strategy('multi_worker_mirrored')", HOOKED])
+def test_an_unknown_type_in_the_environment_is_refused_before_anyone_is_waited_for(make: str) -> None:
+    code = f"import tfmuster; {make}"
+    for done in run_job("snippet.py", 2, code, limit=60, env={"TFMUSTER_GRADIENT_DTYPE": "int8"}):
+        assert json.loads(done.stdout)["reason"] == "gradient-dtype", done.stdout + done.stderr

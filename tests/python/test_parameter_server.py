@@ -14,7 +14,7 @@ import pytest
 
 from hosts import Network, why_not
 from jobs import PROGRAMS, free_addresses
-from launching import TFMUSTER, environment, nothing_left, only_run, read_json, tfmuster
+from launching import environment, nothing_left, only_run, read_json, start_tfmuster, tfmuster
 from tfmuster.runs import Run
 
 PROGRAM = PROGRAMS / "parameter_servers.py"
@@ -153,15 +153,7 @@ def test_one_command_for_each_machine(tmp_path: Path, chief: bool) -> None:
     words = ["train", "mnist", "--dataset", "synthetic", "--model", "softmax", "--updates", "sync"]
     words += ["--epochs", "1", "--steps-per-epoch", "5", "--cluster", "c.json"]
     started = {
-        f"{job} {index}": subprocess.Popen(
-            [*TFMUSTER, *words, "--type", job, "--index", str(index)],
-            cwd=tmp_path,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+        f"{job} {index}": start_tfmuster(*words, "--type", job, "--index", index, cwd=tmp_path)
         for job, tasks in jobs.items()
         for index in range(len(tasks))
     }

@@ -25,7 +25,7 @@ import os
 import warnings
 
 from ..errors import TfmusterWarning
-from .gradients import GRADIENT_DTYPES, checked_dtype, gradient_dtype, set_gradient_dtype
+from .gradients import GRADIENT_DTYPES, checked_dtype, gradient_dtype, set_gradient_dtype, wanted_dtype
 from .hook import install_import_hook
 from .workers import agree_on_seed, is_chief, multi_worker, tensorflow_started, worker_of
 
@@ -40,6 +40,7 @@ __all__ = [
     "multi_worker",
     "set_gradient_dtype",
     "tensorflow_started",
+    "wanted_dtype",
     "worker_of",
 ]
 

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import StrategyError
 from ..sharding import Part, part_of, rows_to_read
 from .pace import Pace
+from .packing import pack, unpack
 from .workers import worker_of
 
 _scale = threading.local()
@@ -52,19 +53,6 @@ def moving_statistics(model: Any) -> list[Any]:
     ]
 
 
-def _pack(tensors: list[Any]) -> Any:
-    import tensorflow as tf
-
-    return tf.concat([tf.reshape(tf.cast(t, tf.float32), [-1]) for t in tensors], axis=0)
-
-
-def _unpack(packed: Any, like: list[Any]) -> list[Any]:
-    import tensorflow as tf
-
-    parts = tf.split(packed, [tf.size(t) for t in like])
-    return [tf.cast(tf.reshape(part, tf.shape(t)), t.dtype) for part, t in zip(parts, like, strict=True)]
-
-
 def _all_reduce_mean(tensors: list[Any]) -> list[Any]:
     """The mean over the workers of each tensor, by one collective. To be called in a replica's context."""
     import tensorflow as tf
@@ -72,7 +60,7 @@ def _all_reduce_mean(tensors: list[Any]) -> list[Any]:
     if not tensors:
         return []
     context = tf.distribute.get_replica_context()
-    return _unpack(context.all_reduce(tf.distribute.ReduceOp.MEAN, _pack(tensors)), tensors)
+    return unpack(context.all_reduce(tf.distribute.ReduceOp.MEAN, pack(tensors)), tensors)
 
 
 def _absent_to_none(data: Any) -> Any:

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from ..errors import StrategyError
+from .packing import pack, unpack
 from .workers import multi_worker
 
 GRADIENT_DTYPES = ("float32", "bfloat16", "float16")
@@ -32,18 +33,22 @@ def checked_dtype(dtype: str) -> str:
     return dtype
 
 
-def set_gradient_dtype(strategy: Any, dtype: str | None) -> None:
-    """Let the gradients of all optimizers under ``strategy``, an MWMS, travel as ``dtype``.
+def set_gradient_dtype(strategy: Any, dtype: str) -> None:
+    """Let the gradients of all optimizers under ``strategy``, an MWMS, travel as ``dtype``."""
+    setattr(strategy.extended, _DTYPE, checked_dtype(dtype))
 
-    Without one it is that of the environment variable ``TFMUSTER_GRADIENT_DTYPE``, so that programs that
-    never heard of tfmuster have it, too.
+
+def wanted_dtype() -> str:
+    """What the environment variable ``TFMUSTER_GRADIENT_DTYPE`` says; float32 unless it is set.
+
+    By it programs that never heard of tfmuster have another type, too. Raises StrategyError.
     """
-    setattr(strategy.extended, _DTYPE, None if dtype is None else checked_dtype(dtype))
+    return checked_dtype(os.environ.get(VARIABLE) or "float32")
 
 
 def gradient_dtype(strategy: Any) -> str:
     """As what gradients travel under ``strategy``; float32 stands for as what they are computed."""
-    return getattr(strategy.extended, _DTYPE, None) or checked_dtype(os.environ.get(VARIABLE) or "float32")
+    return getattr(strategy.extended, _DTYPE, None) or wanted_dtype()
 
 
 def patch_gradients(optimizer: Any) -> None:
@@ -60,18 +65,13 @@ def patch_gradients(optimizer: Any) -> None:
             return stock(self, grads_and_vars)
         dtype = gradient_dtype(strategy)
         pairs = list(grads_and_vars)
-        # Keras rounds nothing of what is sparse, and warns of what has no gradient.
         dense = [isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating for gradient, _ in pairs]
-        sums = iter(
-            _sum_compressed([g for (g, _), is_dense in zip(pairs, dense, strict=True) if is_dense], dtype)
-        )
-        others = iter(())
-        if not all(dense):
-            others = iter(
-                stock(self, [pair for pair, is_dense in zip(pairs, dense, strict=True) if not is_dense])
-            )
+        sums = _sum_compressed([g for (g, _), is_dense in zip(pairs, dense, strict=True) if is_dense], dtype)
+        # What is sparse travels as it is. Keras has left out before what has no gradient.
+        sparse = [pair for pair, is_dense in zip(pairs, dense, strict=True) if not is_dense]
+        summed, others = iter(sums), iter(stock(self, sparse))
         return [
-            (next(sums), variable) if is_dense else next(others)
+            (next(summed), variable) if is_dense else next(others)
             for (_, variable), is_dense in zip(pairs, dense, strict=True)
         ]
 
@@ -82,13 +82,7 @@ def _sum_compressed(gradients: list[Any], dtype: str) -> list[Any]:
     """The sums over the workers, in float32, of what has travelled as ``dtype``; equal on all workers."""
     import tensorflow as tf
 
-    flat = tf.concat([tf.reshape(tf.cast(each, tf.float32), [-1]) for each in gradients], axis=0)
-    total = _sum_flat(flat, tf.as_dtype(dtype))
-    parts = tf.split(total, [tf.size(each) for each in gradients])
-    return [
-        tf.cast(tf.reshape(part, tf.shape(each)), each.dtype)
-        for part, each in zip(parts, gradients, strict=True)
-    ]
+    return unpack(_sum_flat(pack(gradients), tf.as_dtype(dtype)), gradients) if gradients else []
 
 
 def _sum_flat(flat: Any, dtype: Any) -> Any:
@@ -101,7 +95,8 @@ def _sum_flat(flat: Any, dtype: Any) -> Any:
     import tensorflow as tf
     from tensorflow.python.ops import gen_collective_ops
 
-    launcher = tf.distribute.get_strategy().extended._cross_device_ops._launchers[0]
+    replica = tf.distribute.get_replica_context()
+    launcher = replica.strategy.extended._cross_device_ops._launchers[replica._replica_id]
     workers, size = launcher._group_size, tf.size(flat)
 
     def packed(values: Any) -> Any:

@@ -69,6 +69,7 @@ def _watch_strategy() -> None:
     from ..joining import join_cluster
     from ..progress import say_phase
     from ..tf_config import current_task
+    from .gradients import wanted_dtype
     from .workers import agree_on_seed, multi_worker
 
     say_phase("starting")
@@ -79,6 +80,8 @@ def _watch_strategy() -> None:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         by_tf_config = not args and kwargs.get("cluster_resolver") is None
         if by_tf_config and (task := current_task()) is not None:
+            # What is wrong in the environment is to be said before the others are waited for.
+            wanted_dtype()
             join_cluster(task)
         stock(self, *args, **kwargs)
         if multi_worker(self):

@@ -19,7 +19,7 @@ from typing import Any
 _SECONDS = 0.2
 _MOST_STEPS = 32
 #: Fixes the number, so that trials of a program can tell what it is worth.
-_VARIABLE = "TFMUSTER_STEPS_PER_EXECUTION"
+VARIABLE = "TFMUSTER_STEPS_PER_EXECUTION"
 
 _BATCH_METHODS = (
     *("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"),
@@ -42,18 +42,20 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self._fixed = int(os.environ.get(_VARIABLE) or 0)
+        self._fixed = int(os.environ.get(VARIABLE) or 0)
         self.steps = self.granted = self._fixed or 1
-        self._reports: list[float] = []
+        self._executions = 0
+        self._seconds_per_step = 0.0
 
     def report(self) -> float:
         """Seconds per step of the execution before this one, on this worker; 0 if that says nothing."""
         # The first builds the graph.
-        return self._reports[-1] if len(self._reports) > 1 else 0.0
+        return self._seconds_per_step if self._executions > 1 else 0.0
 
     def ended(self, seconds: float, mean_report: float) -> None:
         """Note how long an execution took here, and what the workers reported to it on average."""
-        self._reports = [*self._reports[-1:], seconds / self.granted]
+        self._executions += 1
+        self._seconds_per_step = seconds / self.granted
         if mean_report > 0 and not self._fixed:
             self.steps = min(_MOST_STEPS, max(1, int(_SECONDS / mean_report)))
 

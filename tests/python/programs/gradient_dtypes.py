@@ -46,4 +46,12 @@ for dtype in GRADIENT_DTYPES:
     model.fit([x, words], y, batch_size=60, epochs=10, verbose=0)
     counts[dtype] = collectives() - before
     np.savez(folder / f"{dtype}-{worker}.npz", *model.get_weights())
+
+# Nothing but sparse gradients.
+set_gradient_dtype(strategy, "bfloat16")
+with strategy.scope():
+    model = keras.Sequential([keras.Input((3,), dtype="int32"), keras.layers.Embedding(50, 1)])
+    model.compile("sgd", "mse")
+history = model.fit(words, np.repeat(y, 3, axis=1), batch_size=60, epochs=2, verbose=0).history["loss"]
+assert history[1] < history[0], history
 folder.joinpath(f"{worker}.json").write_text(json.dumps(counts))
