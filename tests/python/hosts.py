@@ -237,10 +237,18 @@ class Network:
 
     def _on(self, machine: str, *command: object) -> None:
         """Run a command among the machine's own mounts."""
+        run("nsenter", "-t", self._first_process(machine), "-m", *command)
+
+    def inside(self, machine: str) -> list[str]:
+        """What to put before a command to run it on the machine, in its working directory."""
+        entered = ["nsenter", "-t", str(self._first_process(machine)), "-m", "-n", "-p", "-u"]
+        return [*entered, "sh", "-c", 'cd "$0" && exec "$@"', str(self.work)]
+
+    def _first_process(self, machine: str) -> int:
         server = self.machines[machine].server
         assert server is not None
         (first,) = psutil.Process(server.pid).children()
-        run("nsenter", "-t", first.pid, "-m", *command)
+        return int(first.pid)
 
     def nothing_left(self, seconds: float, but_logins_of: str | None = None) -> None:
         """Within some seconds no machine runs, or keeps, anything of a job.
