@@ -204,11 +204,11 @@ def test_variables_that_contradict_each_other_are_refused(wrong: dict[str, str])
     [
         (0, {"CUDA_VISIBLE_DEVICES": "0,1"}, "0"),
         (1, {"CUDA_VISIBLE_DEVICES": "0,1"}, "1"),
-        (1, {"CUDA_VISIBLE_DEVICES": "0,1,2,3", "SLURM_STEP_GPUS": "4,5,6,7"}, "2,3"),
-        (1, {"CUDA_VISIBLE_DEVICES": "0,1,2", "SLURM_STEP_GPUS": "4,5,6"}, "1"),
+        (1, {"CUDA_VISIBLE_DEVICES": "0,1,2,3", "SLURM_GPUS_ON_NODE": "4"}, "2,3"),
+        (1, {"CUDA_VISIBLE_DEVICES": "0,1,2", "SLURM_GPUS_ON_NODE": "3"}, "1"),
         # Slurm has chosen already, or there are not enough, or none.
         (1, {"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_GPUS_PER_TASK": "2"}, None),
-        (1, {"CUDA_VISIBLE_DEVICES": "2,3", "SLURM_STEP_GPUS": "0,1,2,3"}, None),
+        (1, {"CUDA_VISIBLE_DEVICES": "2,3", "SLURM_GPUS_ON_NODE": "4"}, None),
         (1, {"CUDA_VISIBLE_DEVICES": "0"}, None),
         (1, {}, None),
         (2, {"CUDA_VISIBLE_DEVICES": "0,1"}, None),

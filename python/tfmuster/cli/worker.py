@@ -6,6 +6,8 @@ import os
 
 import click
 
+from ..errors import EXIT_USAGE
+
 
 # Options end at the script's name: what follows is the script's.
 @click.command("worker", context_settings={"allow_interspersed_args": False})
@@ -39,16 +41,31 @@ def command(
     srun -n 4 tfmuster worker -- train.R
     mpirun -np 4 tfmuster worker -- train.py --epochs 3
     """
+    from ..launch.stand_in import leave
+    from ..resolve import leave_engine
+
+    code = EXIT_USAGE
+    try:
+        code = _run(program, base_port, start_timeout, no_keras_compat)
+    finally:
+        leave_engine(code)
+    if code < 0:
+        leave(code)
+    return code
+
+
+def _run(
+    program: tuple[str, ...], base_port: int | None, start_timeout: float | None, no_keras_compat: bool
+) -> int:
     from ..errors import LaunchError
     from ..launch.child import run_child
     from ..launch.local import resolve_command
-    from ..launch.stand_in import leave
     from ..resolve import engine_here, gpus_here, resolve_task
     from ..tf_config import tf_config_json
 
-    arguments = resolve_command(program)
     told = "TF_CONFIG" if os.environ.get("TF_CONFIG") else engine_here()
-    task = resolve_task(base_port=base_port)
+    # First of all: an engine's tasks may wait for each other here.
+    task = resolve_task(base_port=base_port, stay=True)
     if task is None:
         raise LaunchError(
             "A worker must be told which task of the job it is.",
@@ -61,11 +78,9 @@ def command(
         environment["TFMUSTER_START_TIMEOUT"] = str(start_timeout)
     if no_keras_compat:
         environment["TFMUSTER_KERAS_COMPAT"] = "0"
+    arguments = resolve_command(program)
     if task.is_chief:
         others = len(task.cluster) - 1
         about = f"{task}, by {told}, with {others} other{'' if others == 1 else 's'}"
         click.echo(f"tfmuster: {about}", err=True)
-    code = run_child(arguments, environment)
-    if code < 0:
-        leave(code)
-    return code
+    return run_child(arguments, environment)

@@ -27,7 +27,7 @@ from .worker import LEAVING_SECONDS
 _ERROR_FILE = "TFMUSTER_ERROR_FILE"
 #: Signals that end a program unless it does something else.
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_PASSED_ON = (*_ENDING, signal.SIGUSR1, signal.SIGUSR2)
+_PASSED_ON: tuple[int, ...] = (*_ENDING, signal.SIGUSR1, signal.SIGUSR2)
 _LOOK_SECONDS = 0.2
 
 
@@ -79,8 +79,8 @@ class _Child:
                 found=f"{command[0]}: {error.strerror}",
                 reason="command",
             ) from error
-        for number in self._early:
-            self._pass_on(number, None)
+        for early in self._early:
+            self._pass_on(early, None)
 
     def follow(self) -> int:
         """Wait until it has ended, or has failed and does not end; its exit code."""

@@ -10,6 +10,7 @@ of the environment; MPI's processes don't know each other's machines, and are as
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -18,15 +19,17 @@ from ..cluster import Task
 from ..errors import LaunchError
 from ..tf_config import current_task, use_tf_config
 
-__all__ = ["BASE_PORT_VARIABLE", "engine_here", "gpus_here", "join_engine", "resolve_task"]
+__all__ = ["BASE_PORT_VARIABLE", "engine_here", "gpus_here", "join_engine", "leave_engine", "resolve_task"]
 
 BASE_PORT_VARIABLE = "TFMUSTER_BASE_PORT"
 #: Modules with ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and ``gpus(environ)``, in the
 #: order in which they are asked: an MPI job may run inside one of the others.
-_ENGINES = ("slurm", "kubernetes")
+_ENGINES = ("mpi", "slurm", "kubernetes")
 
 
-def resolve_task(environ: Mapping[str, str] | None = None, *, base_port: int | None = None) -> Task | None:
+def resolve_task(
+    environ: Mapping[str, str] | None = None, *, base_port: int | None = None, stay: bool = False
+) -> Task | None:
     """The task of this process, with its cluster; None if nobody says that it is one of several.
 
     Parameters
@@ -36,6 +39,8 @@ def resolve_task(environ: Mapping[str, str] | None = None, *, base_port: int | N
     base_port : int, optional
         The first port of each machine. Default: ``TFMUSTER_BASE_PORT``, else what the engine's module
         chooses.
+    stay : bool
+        Whether this process will tell its engine how it ends, by :func:`leave_engine`.
 
     Raises
     ------
@@ -50,7 +55,16 @@ def resolve_task(environ: Mapping[str, str] | None = None, *, base_port: int | N
     if engine is None:
         return task
     resolved: Task = engine.resolve(environ, _base_port(environ, base_port))
+    if not stay:
+        leave_engine(0)
     return resolved
+
+
+def leave_engine(code: int) -> None:
+    """Tell the engine how this process ends, if it has to be told: then a failure ends all tasks."""
+    exchange = sys.modules.get(f"{__name__}.exchange")
+    if exchange is not None:
+        exchange.leave(code)
 
 
 def join_engine() -> Task | None:

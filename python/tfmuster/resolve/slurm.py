@@ -175,10 +175,9 @@ def _choices(part: str, text: str) -> Iterator[str]:
 
 def _bound(environ: Mapping[str, str], visible: int) -> bool:
     """Whether Slurm itself has chosen among the node's GPUs for this task."""
-    if any(name in environ for name in ("SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK", "SLURM_GPU_BIND")):
+    if any(name in environ for name in ("SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND")):
         return True
-    of_step = [name for name in environ.get("SLURM_STEP_GPUS", "").split(",") if name]
-    return bool(of_step) and visible != len(of_step)
+    return environ.get("SLURM_GPUS_ON_NODE", str(visible)) != str(visible)
 
 
 def _plane(environ: Mapping[str, str]) -> int:

@@ -1,0 +1,130 @@
+"""What is made of MPI's variables, and of the addresses that the ranks tell each other."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfmuster.errors import LaunchError
+from tfmuster.resolve import engine_here, gpus_here
+from tfmuster.resolve.exchange import LONGEST
+from tfmuster.resolve.mpi import Rank, is_here, rank_of
+from tfmuster.resolve.reachable import Peer, choose_hosts, this_peer
+
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "3",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+}
+HYDRA = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2", "PMI_FD": "6"}
+MVAPICH = {
+    "PMI_RANK": "3",
+    "PMI_SIZE": "4",
+    "MV2_COMM_WORLD_LOCAL_RANK": "1",
+    "MV2_COMM_WORLD_LOCAL_SIZE": "2",
+}
+
+
+@pytest.mark.parametrize("environ", [OPEN_MPI, HYDRA, MVAPICH])
+def test_the_variables_of_every_mpi(environ: dict[str, str]) -> None:
+    assert engine_here(environ) == "MPI"
+    assert rank_of(environ) == Rank(3, 4, 1, 2, open_mpi=environ is OPEN_MPI)
+
+
+def test_who_started_the_process() -> None:
+    slurm = {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4"}
+    # srun --mpi=pmi2 starts Slurm's own tasks; mpirun inside a job starts others, with Slurm's variables too.
+    assert engine_here({**slurm, **HYDRA}) == "Slurm"
+    assert engine_here({**slurm, **HYDRA, "PMI_SIZE": "8"}) == "MPI"
+    assert engine_here({**slurm, **OPEN_MPI}) == "MPI"
+    assert not is_here({})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"OMPI_COMM_WORLD_RANK": "4"},
+        {"OMPI_COMM_WORLD_RANK": "-1"},
+        {"OMPI_COMM_WORLD_RANK": "x"},
+        {"OMPI_COMM_WORLD_SIZE": "0"},
+        {"OMPI_COMM_WORLD_LOCAL_RANK": "2"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE": "9"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE": ""},
+        {"OMPI_COMM_WORLD_RANK": "³"},
+    ],
+)
+def test_variables_that_make_no_sense_are_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(LaunchError) as refused:
+        rank_of({**OPEN_MPI, **wrong})
+    assert refused.value.fields["reason"] == "mpi"
+
+
+@pytest.mark.parametrize(("gpus", "seen"), [("0,1", "1"), ("4,5,6,7", "6,7"), ("0", None), ("", None)])
+def test_ranks_of_a_machine_share_its_gpus(gpus: str, seen: str | None) -> None:
+    shared = gpus_here({**OPEN_MPI, "CUDA_VISIBLE_DEVICES": gpus})
+    assert shared == ({} if seen is None else {"CUDA_VISIBLE_DEVICES": seen})
+
+
+def peer(name: str, *addresses: str) -> Peer:
+    return Peer(name, 1, addresses)
+
+
+@pytest.mark.parametrize(
+    ("peers", "hosts"),
+    [
+        # One machine.
+        ([peer("a", "10.0.0.1/24"), peer("a", "10.0.0.1/24")], ["127.0.0.1"] * 2),
+        # One network.
+        ([peer("a", "10.0.0.1/24"), peer("b", "10.0.0.2/24")], ["10.0.0.1", "10.0.0.2"]),
+        # The first that all have, of the first task's.
+        (
+            [
+                peer("a", "192.168.5.1/24", "10.0.0.1/16", "10.1.0.1/16"),
+                peer("b", "10.1.0.2/16", "10.0.7.2/16"),
+                peer("b", "10.1.0.2/16", "10.0.7.2/16"),
+            ],
+            ["10.0.0.1", "10.0.7.2", "10.0.7.2"],
+        ),
+        # A bridge of containers, which is another one on every machine.
+        (
+            [peer("a", "172.17.0.1/16", "10.0.0.1/24"), peer("b", "172.17.0.1/16", "10.0.0.2/24")],
+            ["10.0.0.1", "10.0.0.2"],
+        ),
+        # Networks that a router joins.
+        ([peer("a", "10.0.0.1/24"), peer("b", "10.0.1.2/24")], ["a", "b"]),
+        ([peer("a"), peer("b", "10.0.1.2/24")], ["a", "b"]),
+    ],
+)
+def test_the_hosts_of_the_addresses(peers: list[Peer], hosts: list[str]) -> None:
+    assert choose_hosts(peers) == hosts
+    assert choose_hosts(peers, one_machine=True) == ["127.0.0.1"] * len(peers)
+
+
+machines = st.dictionaries(
+    st.sampled_from("abcd"),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), max_size=3, unique=True),
+    min_size=1,
+)
+
+
+@given(machines, st.lists(st.sampled_from("abcd"), max_size=6))
+def test_each_machine_has_one_host_that_is_no_other_s(
+    machines: dict[str, list[tuple[int, int]]], more: list[str]
+) -> None:
+    names = [*machines, *(name for name in more if name in machines)]
+    peers = [peer(name, *(f"10.0.{net}.{host}/24" for net, host in machines[name])) for name in names]
+    hosts = choose_hosts(peers)
+    pairs = set(zip(names, hosts, strict=True))
+    assert len(pairs) == len(machines)
+    if len(machines) > 1:
+        assert len({host for _, host in pairs}) == len(machines)
+
+
+def test_what_a_machine_tells_of_itself_fits_into_an_exchange() -> None:
+    mine = this_peer(65_535)
+    assert Peer.from_text(mine.to_text()) == mine
+    assert not any(address.startswith("127.") for address in mine.addresses)
+    largest = peer("n" * 64, *["255.255.255.255/32"] * 12)
+    assert len(largest.to_text()) * 4 / 3 + 4 < LONGEST
