@@ -135,6 +135,21 @@ class Hub:
         if line.socket is not None:
             _watch(line.socket)
 
+    def release(self, line: Line) -> socket.socket:
+        """The socket of a line, for others: the hub knows it no more. What is unsent is sent first.
+
+        OSError if the line has ended.
+        """
+        made = line.socket
+        if made is None:
+            raise OSError(line.why)
+        self._selector.unregister(made)
+        line.socket = None
+        self.end(line, "released", tell=False)
+        made.setblocking(True)
+        made.sendall(line.unsent)
+        return made
+
     def end(self, line: Line, why: str, *, tell: bool = True) -> None:
         """Close a line. With `tell`, `poll` reports it as an event without a message."""
         if line not in self._lines:

@@ -64,6 +64,12 @@ class Channel:
         """True once both sides have sent their nonce."""
         return all(self._nonces.values())
 
+    def key(self, purpose: bytes) -> bytes:
+        """A key of this connection alone, for something else that goes over it once it is established."""
+        assert self._key is not None and self.established
+        parts = (b"tfmuster-1 key ", purpose, self._nonces[False], self._nonces[True])
+        return hmac.digest(self._key, b"".join(parts), hashlib.sha256)
+
     def encode(self, message: Message) -> bytes:
         """One frame. The first one of each side carries its nonce."""
         nonce = b""

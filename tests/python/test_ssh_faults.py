@@ -285,5 +285,5 @@ class TestFaults:
         assert text.endswith(
             "\n  tfmuster: node3 was lost: nothing heard for N s\n\n"
             "Its whole output: LOGS/worker-2.log\n"
-            "To do: Check that node3 is up, and that the network lets its ssh connection last.\n"
+            "To do: Check that node3 is up, and that the network lets its connection last.\n"
         )

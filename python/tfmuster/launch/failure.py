@@ -139,7 +139,7 @@ class Failure:
                 "smaller batches."
             )
         if self.error.startswith(LOST):
-            return f"Check that {self.host} is up, and that the network lets its ssh connection last."
+            return f"Check that {self.host} is up, and that the network lets its connection last."
         return None
 
     def __str__(self) -> str:

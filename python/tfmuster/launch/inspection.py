@@ -12,7 +12,7 @@ from ..errors import LaunchError
 #: Clocks that differ by more than this deserve a word, seconds.
 CLOCK_SECONDS = 5.0
 
-_NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "python": "Python"}
+_NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "python": "Python", "r": "R"}
 
 Hellos = Mapping[str, Mapping[str, Any]]
 
@@ -84,7 +84,7 @@ def _findings(hellos: Hellos, names: Mapping[str, list[str]]) -> list[dict[str, 
                 f"install tfmuster {__version__} there",
             )
         for key, name in _NAMES.items():
-            version = hello["versions"].get(key, "none")
+            version = hello["versions"].get(key, usual[key])
             if version != usual[key]:
                 add(
                     host,
@@ -127,7 +127,7 @@ def _remote_fix(problem: Mapping[str, Any]) -> str:
 def _usual(hellos: Hellos, key: str) -> str:
     """The version that most hosts have; the first host's, if as many have another."""
     versions = Counter(
-        hello["versions"].get(key, "none") for hello in hellos.values() if "fault" not in hello
+        hello["versions"][key] for hello in hellos.values() if key in hello.get("versions", {})
     )
     return versions.most_common(1)[0][0] if versions else ""
 

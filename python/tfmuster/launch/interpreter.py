@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +26,16 @@ def rscript_executable() -> str | None:
     """Inside R, which sets R_HOME, the Rscript of the R that runs; else the one on PATH, if there is one."""
     own = Path(os.environ.get("R_HOME", ""), "bin", "Rscript.exe" if os.name == "nt" else "Rscript")
     return str(own) if own.is_absolute() and own.is_file() else shutil.which("Rscript")
+
+
+def r_version() -> str | None:
+    """The version of that R, major.minor: that is what decides whether its packages can be loaded."""
+    if (rscript := rscript_executable()) is None:
+        return None
+    done = subprocess.run([rscript, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    # R before 4.3 says it on its standard error.
+    found = re.search(r"version (\d+\.\d+)", done.stdout + done.stderr)
+    return found and found[1]
 
 
 def package_root() -> str | None:

@@ -1,11 +1,12 @@
 """A worker on another host, as a process of this one: its output, exit code and signal are the worker's.
 
-``python -m tfmuster.launch.stand_in``, so that a launcher treats every worker alike. It runs ssh, speaks
-to :mod:`.agent` at the other end, and ends when the connection does; its input takes two lines of JSON:
+``python -m tfmuster.launch.stand_in``, so that a launcher treats every worker alike. It runs ssh, or is given
+the socket of an agent that has called (:mod:`.placed`), speaks to :mod:`.agent` at the other end, and ends
+when the connection does; its input takes two lines of JSON:
 
-1. ``ssh`` (an argument list), ``host``, ``seconds`` and ``ask``; the answer is one line of JSON, the
-   agent's ``hello`` with ``ahead`` (how far the clock of the host is ahead, seconds), or ``fault`` (see
-   :mod:`.ssh_faults`).
+1. ``ssh`` (an argument list) or ``socket`` (its number) and ``key``, then ``host``, ``seconds`` and ``ask``;
+   the answer is one line of JSON, the agent's ``hello`` with ``ahead`` (how far the clock of the host is
+   ahead, seconds), or ``fault`` (see :mod:`.ssh_faults`).
 2. ``job`` (with the token, which is never on a command line), ``files`` to send along (each its path and its
    name there) and ``note_path``. From then on its output is the worker's.
 
@@ -16,159 +17,39 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import random
 import resource
-import selectors
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from ..runs import write_json
+from .connection import Connection, HomeLink, Link, SshLink, greet
 from .failure import LOST, not_writable
-from .files import Arriving, file_frames
+from .files import Arriving
 from .frames import (
     BEAT_SECONDS,
     FILE,
     JSON,
-    MAGIC,
     OUTPUT,
-    PIECE,
     SILENT_SECONDS,
     FrameError,
-    Frames,
     message,
     read_message,
 )
-from .ssh_faults import fault
 from .worker import remote_path
 
-_LOOK_SECONDS = 0.2
 #: Silence that counts as a lost connection when the job is being ended anyway, seconds: a peer of a host that
 #: is cut off fails earlier than this process can be sure.
 _DOUBTFUL_SECONDS = 3 * BEAT_SECONDS
 _LEAVING_SECONDS = 3.0
 #: The launcher's own.
 _NOT_TO_REPLACE = ("run.json", "status.json", "error.json", "logs")
-
-
-class Connection:
-    """A running ssh and what comes through it.
-
-    Attributes
-    ----------
-    silence : float
-        How long nothing has come while it was waited for, seconds.
-    said : str
-        What ssh, or a program at the other end, has written to its standard error; the end of it.
-    """
-
-    def __init__(self, command: list[str], first: bytes) -> None:
-        # ssh leaves a signal alone that is ignored when it starts: the worker's last words are to come
-        # through.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        self._ssh = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
-        )
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        self._frames = Frames(MAGIC)
-        self._outgoing: queue.Queue[Iterable[bytes]] = queue.Queue()
-        self._over = threading.Event()
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._ssh.stdout, selectors.EVENT_READ, "out")  # type: ignore[arg-type]
-        self._selector.register(self._ssh.stderr, selectors.EVENT_READ, "err")  # type: ignore[arg-type]
-        self.silence = 0.0
-        self.said = ""
-        self.send(first)
-        threading.Thread(target=self._write, daemon=True).start()
-
-    @property
-    def open(self) -> bool:
-        """Whether something may still come."""
-        return bool(self._selector.get_map())
-
-    @property
-    def noise(self) -> str:
-        """What a login shell has printed instead of, or before, an agent."""
-        return self._frames.noise.decode(errors="replace")
-
-    def send(self, *data: bytes) -> None:
-        """Send frames; returns at once."""
-        self._outgoing.put(data)
-
-    def send_file(self, path: str, name: str) -> None:
-        """Send a file, and the name that it is to get; returns at once."""
-        self._outgoing.put(file_frames(Path(path), name))
-
-    def receive(self) -> Iterator[tuple[bytes, bytes]]:
-        """The frames that come within a moment.
-
-        Raises
-        ------
-        FrameError
-            It was something else.
-        """
-        begun = time.monotonic()
-        ready = self._selector.select(_LOOK_SECONDS)
-        self.silence += time.monotonic() - begun
-        for key, _ in ready:
-            data = os.read(key.fd, PIECE)
-            if not data:
-                self._selector.unregister(key.fileobj)
-            elif key.data == "err":
-                self.said = (self.said + data.decode(errors="replace"))[-4000:]
-            else:
-                self.silence = 0.0
-                yield from self._frames.feed(data)
-
-    def end(self) -> None:
-        """Tell the other end, which ends the worker and then itself."""
-        self._over.set()
-        self._outgoing.put(())
-
-    def kill(self) -> int:
-        """End ssh; its exit code."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            if not self.open:
-                return self._ssh.wait(timeout=2)
-        self._ssh.kill()
-        return self._ssh.wait()
-
-    def _write(self) -> None:
-        assert self._ssh.stdin is not None
-        with contextlib.suppress(OSError), self._ssh.stdin as stdin:
-            while not self._over.is_set():
-                try:
-                    frames = self._outgoing.get(timeout=BEAT_SECONDS)
-                except queue.Empty:
-                    frames = (message("beat"),)
-                for data in frames:
-                    view = memoryview(data)
-                    while view and not self._over.is_set():
-                        view = view[stdin.write(view) :]
-
-
-def greet(connection: Connection, host: str, seconds: float) -> dict[str, Any]:
-    """The agent's ``hello``, or ``{"fault": ...}`` if there is none in time."""
-    end = time.monotonic() + seconds
-    try:
-        while connection.open and time.monotonic() < end:
-            for _, payload in connection.receive():
-                hello = read_message(payload)
-                return {**hello, "ahead": hello["time"] - time.time()}
-    except FrameError as error:
-        connection.kill()
-        return {"fault": fault(host, f"{connection.noise}{connection.said}\n{error}", None, seconds)}
-    over = connection.open
-    code = connection.kill()
-    return {"fault": fault(host, f"{connection.noise}{connection.said}", None if over else code, seconds)}
 
 
 class StandIn:
@@ -283,12 +164,18 @@ def connect(given: dict[str, Any]) -> tuple[Connection, dict[str, Any]]:
     """A connection and what `greet` says of it; once more if the ssh server had too many to greet at once."""
     end = time.monotonic() + given["seconds"]
     while True:
-        connection = Connection(given["ssh"], message("ask", **given["ask"]))
+        connection = Connection(_link(given), message("ask", **given["ask"]))
         hello = greet(connection, given["host"], end - time.monotonic())
         pause = random.uniform(0.5, 2)
         if hello.get("fault", {}).get("code") != "busy" or time.monotonic() + pause > end:
             return connection, hello
         time.sleep(pause)
+
+
+def _link(given: dict[str, Any]) -> Link:
+    if "ssh" in given:
+        return SshLink(given["ssh"])
+    return HomeLink(given["socket"], bytes.fromhex(given["key"]))
 
 
 def main() -> None:
