@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import click
 
-_COMMAND = "COMMAND [ARGUMENT]..."
+from .manifest_machines import ec2, gce
 
 
 @click.group("manifest")
 def command() -> None:
     """Print a Kubernetes manifest, or the commands that rent machines. Nothing is sent anywhere."""
+
+
+command.add_command(gce)
+command.add_command(ec2)
 
 
 # Options end at the script's name: what follows is the script's.
@@ -55,7 +59,9 @@ def command() -> None:
     default=True,
     help="Whether to let in only the job's own pods.",
 )
-@click.argument("program", metavar=_COMMAND, nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument(
+    "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
+)
 def kubernetes(
     *,
     image: str,

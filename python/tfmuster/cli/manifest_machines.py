@@ -1,0 +1,80 @@
+"""``tfmuster manifest gce`` and ``ec2``: print the commands that rent machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+
+def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = [
+        click.option("-n", "--workers", type=click.IntRange(1, 1000), required=True, help="Machines."),
+        click.option("--name", default="tfmuster", show_default=True, help="What all is called after."),
+        click.option(
+            "--source",
+            metavar="URL",
+            required=True,
+            help="A .tar.gz archive of tfmuster's repository, which the machines can load.",
+        ),
+        click.option(
+            "--port", type=click.IntRange(1024, 65535), default=2222, show_default=True, help="TensorFlow's."
+        ),
+        click.option(
+            "--disk-gb",
+            type=click.IntRange(10, 16000),
+            default=50,
+            show_default=True,
+            help="Of each machine.",
+        ),
+        click.option("--ssh-from", metavar="CIDR", help="Also allow to log in from there: 203.0.113.7/32."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command("gce")
+@_common
+@click.option("--zone", required=True, help="Such as europe-west2-a.")
+@click.option("--project", help="Default: gcloud's own.")
+@click.option("--network", default="default", show_default=True)
+@click.option("--machine-type", default="e2-standard-4", show_default=True)
+@click.option("--image-family", "image", default="debian-12", show_default=True)
+@click.option("--image-project", default="debian-cloud", show_default=True)
+@click.option("--accelerator", metavar="TYPE", help="GPUs, such as nvidia-tesla-t4; needs an image for them.")
+@click.option(
+    "--accelerators", type=click.IntRange(1, 16), default=1, show_default=True, help="Of a machine."
+)
+def gce(**given: Any) -> None:
+    r"""Print the gcloud commands that make machines for a job. Nothing is sent anywhere.
+
+    \b
+    tfmuster manifest gce -n 4 --zone europe-west2-a --source https://example.org/tfmuster.tar.gz
+    """
+    from ..launch.gce import GceMachines, gce_commands
+
+    click.echo(gce_commands(GceMachines(**given, gpus=given["accelerator"] is not None)), nl=False)
+
+
+@click.command("ec2")
+@_common
+@click.option("--region", help="Default: aws's own.")
+@click.option("--machine-type", default="m6i.xlarge", show_default=True)
+@click.option("--image", help="An AMI. Default: Debian 12, the newest.")
+@click.option("--gpus", is_flag=True, help="The machines have GPUs; needs an image for them.")
+@click.option("--key-name", help="The key pair to log in with.")
+@click.option("--subnet", help="Where the machines are to be.")
+@click.option("--vpc", help="Of the subnet; default: the default VPC.")
+def ec2(**given: Any) -> None:
+    r"""Print the aws commands that make machines for a job. Nothing is sent anywhere.
+
+    \b
+    tfmuster manifest ec2 -n 4 --key-name me --ssh-from 203.0.113.7/32 \
+      --source https://example.org/tfmuster.tar.gz
+    """
+    from ..launch.ec2 import Ec2Machines, ec2_commands
+
+    given = {name: value for name, value in given.items() if name != "image" or value is not None}
+    click.echo(ec2_commands(Ec2Machines(**given)), nl=False)
