@@ -1,9 +1,10 @@
 #' What is installed here, and whether it works
 #'
 #' `tfmuster_doctor()` tells the versions of Python, R and their packages, which Python was chosen and which
-#' others were found, the machine, its devices and ports, the environment variables that matter, and what all
-#' that means for running several workers. Print it, and paste it into an issue. It also works where no Python
-#' can be used, and then says why.
+#' others were found, the machine, its devices and ports, through which engines (ssh, Spark, Slurm, MPI,
+#' Kubernetes) jobs can be started from here and why not through the others, the environment variables that
+#' matter, and what all that means for running several workers. Print it, and paste it into an issue. It also
+#' works where no Python can be used, and then says why.
 #'
 #' `tfmuster_test()` trains for a moment on two workers of this machine, each an R process of its own, and
 #' says "you are ready", or what to mend.
@@ -11,8 +12,8 @@
 #' @param devices Whether to start TensorFlow, in a process of its own, and ask which devices it finds.
 #' @param timeout Seconds that this may take; of the test, its job.
 #' @return `tfmuster_doctor()`: a list of class `tfmuster_doctor` with `tfmuster`, `python`, `packages`, `r`,
-#'   `machine`, `environment`, `devices` (`NULL` unless asked for) and `notes`, sentences. `tfmuster_test()`,
-#'   invisibly: `TRUE` or `FALSE`.
+#'   `machine`, `engines`, `environment`, `devices` (`NULL` unless asked for) and `notes`, sentences.
+#'   `tfmuster_test()`, invisibly: `TRUE` or `FALSE`.
 #' @export
 #' @examplesIf tfmuster_available()
 #' tfmuster_doctor(devices = FALSE)

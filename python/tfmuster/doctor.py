@@ -20,6 +20,7 @@ import orjson
 
 from . import __version__
 from .errors import TfmusterError
+from .launch.availability import engines
 from .launch.interpreter import python_executable, rscript_executable
 
 _PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil", "rich")
@@ -60,8 +61,9 @@ def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
     Returns
     -------
     dict
-        ``tfmuster``, ``python``, ``packages``, ``r``, ``machine``, ``environment``, ``devices`` (None unless
-        asked for) and ``notes``: sentences about what has to be known before running several workers.
+        ``tfmuster``, ``python``, ``packages``, ``r``, ``machine``, ``engines`` (whether jobs can be started
+        through each from here, or why not), ``environment``, ``devices`` (None unless asked for) and
+        ``notes``: sentences about what has to be known before running several workers.
     """
     report: Report = {
         "tfmuster": __version__,
@@ -73,6 +75,7 @@ def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
         "packages": _package_versions(),
         "r": _r_report(),
         "machine": _machine(),
+        "engines": engines(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "devices": _devices(timeout) if devices else None,
     }
