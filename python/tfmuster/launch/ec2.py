@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .machines import Machines, check_words, one_command, rent_script
 
@@ -16,9 +17,11 @@ from .machines import Machines, check_words, one_command, rent_script
 class Ec2Machines(Machines):
     """Machines of Amazon EC2; see ``tfmuster manifest ec2 --help``."""
 
+    #: Debian's own name for the newest: https://wiki.debian.org/Cloud/AmazonEC2Image
+    PLAIN_IMAGE: ClassVar[str] = "resolve:ssm:/aws/service/debian/release/12/latest/amd64"
+
     machine_type: str = "m6i.xlarge"
-    #: Debian's own, as it names the newest: https://wiki.debian.org/Cloud/AmazonEC2Image
-    image: str = "resolve:ssm:/aws/service/debian/release/12/latest/amd64"
+    image: str = PLAIN_IMAGE
     region: str | None = None
     key_name: str | None = None
     subnet: str | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .machines import Machines, check_words, one_command, rent_script
 
@@ -15,9 +16,11 @@ from .machines import Machines, check_words, one_command, rent_script
 class GceMachines(Machines):
     """Machines of Google Compute Engine; see ``tfmuster manifest gce --help``."""
 
+    PLAIN_IMAGE: ClassVar[str] = "debian-12"
+
     zone: str
     machine_type: str = "e2-standard-4"
-    image: str = "debian-12"
+    image: str = PLAIN_IMAGE
     image_project: str = "debian-cloud"
     network: str = "default"
     project: str | None = None

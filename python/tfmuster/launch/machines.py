@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..errors import LaunchError
 from .naming import check_label
@@ -60,6 +61,9 @@ class Machines:
         Addresses from where one may log in, as CIDR; unless given, no rule is made for that.
     """
 
+    #: The provider's Debian 12.
+    PLAIN_IMAGE: ClassVar[str] = ""
+
     name: str
     workers: int
     source: str
@@ -74,7 +78,7 @@ class Machines:
         check_label(self.name, "job's name")
         check_label(f"{self.name}-{self.workers - 1}", "machine's name")
         check_words(self.machine_type, self.image)
-        if self.gpus and self.image == type(self).image:
+        if self.gpus and self.image == self.PLAIN_IMAGE:
             raise LaunchError(
                 "For GPUs the image must have their driver, which Debian's own has not.",
                 found=self.image,
