@@ -15,9 +15,10 @@ debian=(
   chromium                              # the tests look at the HTML page of a run in it
   python3-venv python3-dev libtirpc-dev # the last two are what rpy2 is built with
   iproute2 nftables openssh-client      # the tests between machines, which are network namespaces
+  openmpi-bin mpich                     # the tests of MPI, of which there are two ways to start ranks
 )
-# On a machine with systemd an ssh server would start to listen at once; whether it may is not for us to say.
-[ -d /run/systemd/system ] || debian+=(openssh-server)
+# On a machine with systemd these would start services at once; whether they may is not for us to say.
+[ -d /run/systemd/system ] || debian+=(openssh-server munge slurmctld slurmd slurm-client)
 fedora="R-core-devel pandoc qpdf python3-devel libtirpc-devel"
 macos="r pandoc qpdf python@3.11"
 
@@ -40,6 +41,13 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   elif [ "$(id -u)" -eq 0 ]; then
     echo "System packages to install: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
+    # Without systemd, too, nothing is to be started: the tests start daemons of their own.
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e $policy ]; then
+      trap 'rm -f $policy' EXIT
+      printf '#!/bin/sh\nexit 101\n' >$policy
+      chmod +x $policy
+    fi
     if { apt-get update -q && apt-get install -q -y --no-install-recommends "${missing[@]}"; } </dev/null; then
       touch "$stamp"
     else

@@ -6,8 +6,6 @@ import os
 
 import click
 
-from ..errors import EXIT_USAGE
-
 
 # Options end at the script's name: what follows is the script's.
 @click.command("worker", context_settings={"allow_interspersed_args": False})
@@ -41,26 +39,11 @@ def command(
     srun -n 4 tfmuster worker -- train.R
     mpirun -np 4 tfmuster worker -- train.py --epochs 3
     """
-    from ..launch.stand_in import leave
-    from ..resolve import leave_engine
-
-    code = EXIT_USAGE
-    try:
-        code = _run(program, base_port, start_timeout, no_keras_compat)
-    finally:
-        leave_engine(code)
-    if code < 0:
-        leave(code)
-    return code
-
-
-def _run(
-    program: tuple[str, ...], base_port: int | None, start_timeout: float | None, no_keras_compat: bool
-) -> int:
     from ..errors import LaunchError
     from ..launch.child import run_child
     from ..launch.local import resolve_command
-    from ..resolve import engine_here, gpus_here, resolve_task
+    from ..launch.stand_in import leave
+    from ..resolve import engine_here, gpus_here, leave_engine, resolve_task
     from ..tf_config import tf_config_json
 
     told = "TF_CONFIG" if os.environ.get("TF_CONFIG") else engine_here()
@@ -83,4 +66,9 @@ def _run(
         others = len(task.cluster) - 1
         about = f"{task}, by {told}, with {others} other{'' if others == 1 else 's'}"
         click.echo(f"tfmuster: {about}", err=True)
-    return run_child(arguments, environment)
+    code = run_child(arguments, environment)
+    if code < 0:
+        leave(code)
+    if code == 0:
+        leave_engine()
+    return code

@@ -40,7 +40,8 @@ def resolve_task(
         The first port of each machine. Default: ``TFMUSTER_BASE_PORT``, else what the engine's module
         chooses.
     stay : bool
-        Whether this process will tell its engine how it ends, by :func:`leave_engine`.
+        Whether this process will tell its engine that it ends well, by :func:`leave_engine`. Until then an
+        engine that has to be told takes its end for a failure, and ends all tasks.
 
     Raises
     ------
@@ -56,15 +57,15 @@ def resolve_task(
         return task
     resolved: Task = engine.resolve(environ, _base_port(environ, base_port))
     if not stay:
-        leave_engine(0)
+        leave_engine()
     return resolved
 
 
-def leave_engine(code: int) -> None:
-    """Tell the engine how this process ends, if it has to be told: then a failure ends all tasks."""
+def leave_engine() -> None:
+    """Tell the engine that this process ends well, if it has to be told."""
     exchange = sys.modules.get(f"{__name__}.exchange")
     if exchange is not None:
-        exchange.leave(code)
+        exchange.leave()
 
 
 def join_engine() -> Task | None:

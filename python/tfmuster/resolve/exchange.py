@@ -6,7 +6,8 @@
 - Open MPI's own library.
 
 The last two run in a child, so that neither this process nor the program is one of MPI's afterwards.
-Open MPI ends all ranks when one has ended badly; a process manager that speaks PMI is told so by `leave`.
+Open MPI ends all ranks when one has ended badly. A process manager that speaks PMI does so when one has ended
+without `leave`.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def exchange(rank: Rank, text: str, environ: Mapping[str, str]) -> list[str]:
 class _Pmi:
     """A connection to the process manager, which from now on takes the end of this process for a failure.
 
-    Unless it is told before, by `finalize`. `abort` ends all ranks.
+    And so ends all ranks, unless it is told before that all is well, by ``finalize``.
     """
 
     def __init__(self, number: int, seconds: float) -> None:
@@ -86,35 +87,24 @@ class _Pmi:
 
     def ask(self, command: str, **arguments: object) -> dict[str, str]:
         """The answer to a command."""
-        self.tell(command, **arguments)
+        words = [f"cmd={command}", *(f"{key}={value}" for key, value in arguments.items())]
+        self._connection.sendall((" ".join(words) + "\n").encode())
         line = self._answers.readline().decode()
         answer = dict(word.partition("=")[::2] for word in line.split())
         if answer.get("rc", "0") != "0" or "cmd" not in answer:
             raise OSError(f"PMI answers {line.strip()[:200]!r} to {command}")
         return answer
 
-    def tell(self, command: str, **arguments: object) -> None:
-        """Send a command."""
-        words = [f"cmd={command}", *(f"{key}={value}" for key, value in arguments.items())]
-        self._connection.sendall((" ".join(words) + "\n").encode())
 
-
-#: The connection that has to be told how this process ends.
+#: The connection that is still open.
 _pmi: list[_Pmi] = []
 
 
-def leave(code: int) -> None:
-    """Tell the process manager how this process ends: with an exit code other than 0, all ranks are ended.
-
-    Where it sees that by itself, there is nothing to tell.
-    """
+def leave() -> None:
+    """Tell the process manager that this process ends well, where it does not see that by itself."""
     with contextlib.suppress(OSError):
-        for pmi in _pmi:
-            if code == 0:
-                pmi.ask("finalize")
-            else:
-                pmi.tell("abort", exitcode=code if code > 0 else 128 - code)
-    _pmi.clear()
+        while _pmi:
+            _pmi.pop().ask("finalize")
 
 
 def _by_pmi(rank: Rank, text: str, number: int, seconds: float) -> list[str]:
