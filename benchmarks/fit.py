@@ -12,6 +12,7 @@ loop        a step of a hand-written tf.function loop under MultiWorkerMirroredS
 fit / loop  a step of `fit` (difference of two lengths) over a step of the loop of the same repetition
 start + end what a call of `fit` costs beyond its steps, seconds, beside the first batch of the loop
 evaluate    `evaluate` of the test digits, a whole call, seconds
+predict     `predict` of the test digits, a whole call, seconds; beside it one process alone
 tf-keras    a step of tf-keras's `fit` over one of `fit`; and its start + end, seconds
 efficiency  images/s of `fit`, over the sum of the one-worker loops side by side, with the same input pipeline
 limit       the same, over the sum of their steps on one batch that stays in memory
@@ -34,7 +35,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python")
 LEGACY = "TF_USE_LEGACY_KERAS"
 COLUMNS = (
     *("images per worker", "loop, ms", "fit, ms", "fit / loop", "start + end, s (first batch)"),
-    *("evaluate, s", "tf-keras / fit", "its start + end, s", "fit, images/s", "efficiency", "limit"),
+    *(
+        "evaluate, s",
+        "predict, s (alone)",
+        "tf-keras / fit",
+        "its start + end, s",
+        "fit, images/s",
+        "efficiency",
+        "limit",
+    ),
 )
 
 
@@ -45,7 +54,8 @@ class Measurements:
         import tfmuster
         from tfmuster import datasets
 
-        batch = per_worker * strategy.num_replicas_in_sync
+        self.batch = batch = per_worker * strategy.num_replicas_in_sync
+        self.images = digits.x_test
         self.data = datasets.batches(
             digits.x_train, digits.y_train, batch, seed=0, repeat=True, strategy=strategy
         )
@@ -66,6 +76,8 @@ class Measurements:
             self.model.fit(self.data, steps_per_epoch=steps, epochs=1, verbose=0, shuffle=False)
         elif what == "evaluate":
             self.model.evaluate(self.test, verbose=0)
+        elif what == "predict":
+            self.model.predict(self.images, batch_size=self.batch, verbose=0)
         elif self.loop:
             self.loop.run(steps, fixed=what == "fixed")
         return time.perf_counter() - begin
@@ -189,19 +201,33 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
         group.ask(batch, "fit", 2 * steps)
     together.ask(batch, "evaluate")
     for group in (together, apart):
+        group.ask(batch, "predict")
         group.ask(batch, "loop", 20)
-    names = ("loop", "fit", "ratio", "around", "evaluate", "legacy", "its", "efficiency", "limit")
+    names = (
+        "loop",
+        "fit",
+        "ratio",
+        "around",
+        "evaluate",
+        "predict",
+        "alone",
+        "legacy",
+        "its",
+        "efficiency",
+        "limit",
+    )
     found: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(repeats):
         loop = max(together.ask(batch, "loop", steps)) / steps
         step, around = fitted(together, batch, steps)
         evaluate = max(together.ask(batch, "evaluate"))
+        predict, alone = (max(group.ask(batch, "predict")) for group in (together, apart))
         their_step, their_around = fitted(legacy, batch, steps)
-        alone = sum(steps * batch / seconds for seconds in apart.ask(batch, "loop", steps))
+        separate = sum(steps * batch / seconds for seconds in apart.ask(batch, "loop", steps))
         fixed = sum(steps * batch / seconds for seconds in apart.ask(batch, "fixed", steps))
         rate = batch * workers / step
-        ours = (loop, step, step / loop, around, evaluate)
-        values = (*ours, their_step / step, their_around, rate / alone, rate / fixed)
+        ours = (loop, step, step / loop, around, evaluate, predict, alone)
+        values = (*ours, their_step / step, their_around, rate / separate, rate / fixed)
         for name, value in zip(names, values, strict=True):
             found[name].append(value)
     m = {name: statistics.median(values) for name, values in found.items()}
@@ -210,6 +236,7 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
         *(
             f"{m['around']:.2f} ({first:.2f})",
             f"{m['evaluate']:.2f}",
+            f"{m['predict']:.2f} ({m['alone']:.2f})",
             f"{m['legacy']:.2f}",
             f"{m['its']:.2f}",
         ),

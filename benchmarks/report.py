@@ -30,6 +30,7 @@ PROGRAMS = {
     "fit, gradients as bfloat16": ["--gradient-dtype", "bfloat16", "--batches", "64"],
     "fit, four workers": ["--workers", "4", "--batches", "64,256"],
     "r": [],
+    "spark": [],
     "chaos, two workers": ["--faults", "15"],
     "chaos, four workers": ["--faults", "15", "--workers", "4"],
 }

@@ -33,6 +33,7 @@ SAME_AS_ONE_PROCESS = [
     "two_inputs_two_outputs",
     "subclass_with_its_own_step",
     "evaluate_and_predict",
+    "predict_several_outputs",
     "single_batches",
     "early_stopping",
     "backup_and_restore",

@@ -93,9 +93,11 @@ def apply() -> None:
     from .gradients import patch_gradients
     from .pace import patch_choices
     from .parameter_server import patch_fit
+    from .predicting import patch_predict
     from .trainer import patch_loss, patch_trainer
 
     patch_trainer(trainer)
+    patch_predict(trainer.TensorFlowTrainer)
     patch_choices(trainer.TensorFlowTrainer, Trainer)
     patch_fit(trainer.TensorFlowTrainer)
     patch_gradients(optimizer.TFOptimizer)

@@ -63,7 +63,7 @@ def _all_reduce_mean(tensors: list[Any]) -> list[Any]:
     return unpack(context.all_reduce(tf.distribute.ReduceOp.MEAN, pack(tensors)), tensors)
 
 
-def _absent_to_none(data: Any) -> Any:
+def absent_to_none(data: Any) -> Any:
     """Data as Keras's steps expect them: what a data set has no value for is None."""
     import tensorflow as tf
 
@@ -90,11 +90,11 @@ def make_function(trainer: Any, step: Callable[[Any], Any], pace: Pace | None) -
 
     def replica_step(part: Any) -> Any:
         if not isinstance(part, Part):
-            return step(_absent_to_none(part))
+            return step(absent_to_none(part))
         kept = [*moving_statistics(trainer), *(v for metric in trainer.metrics for v in metric.variables)]
         before = [tf.identity(v.value) for v in kept]
         with _loss_share(tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)):
-            outputs = step(_absent_to_none(part.data))
+            outputs = step(absent_to_none(part.data))
         # A row that was read only to have one must leave no trace.
         for variable, old in zip(kept, before, strict=True):
             variable.assign(tf.where(part.rows > 0, variable.value, old))
@@ -165,7 +165,7 @@ def make_function(trainer: Any, step: Callable[[Any], Any], pace: Pace | None) -
 
     def function(iterator: Any) -> Any:
         if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
-            logs = on_batch(cut(_as_tensors(next(iter(iterator))), *worker_of(strategy)))
+            logs = on_batch(cut(as_tensors(next(iter(iterator))), *worker_of(strategy)))
             return trainer._get_metrics_result_or_logs(logs)
         begin = time.perf_counter()
         steps, report = (pace.granted, pace.report()) if pace else (trainer.steps_per_execution, 0.0)
@@ -180,33 +180,8 @@ def make_function(trainer: Any, step: Callable[[Any], Any], pace: Pace | None) -
     return function
 
 
-def make_predict_function(trainer: Any) -> Callable[[list[Any]], Any]:
-    """What ``predict`` calls: a list of parts or of global batches; every worker gets all predictions."""
-    import tensorflow as tf
-
-    strategy = trainer.distribute_strategy
-
-    def replica_step(part: Part) -> Any:
-        outputs = trainer.predict_step(_absent_to_none(part.data))
-        return tf.nest.map_structure(lambda t: t[: part.rows], outputs)
-
-    @tf.autograph.experimental.do_not_convert
-    def predict(parts: list[Part]) -> Any:
-        outputs = [strategy.run(replica_step, args=(part,)) for part in parts]
-        gathered = [tf.nest.map_structure(lambda t: strategy.gather(t, axis=0), each) for each in outputs]
-        return tf.nest.map_structure(lambda *batches: tf.concat(batches, axis=0), *gathered)
-
-    if not trainer.run_eagerly:
-        predict = tf.function(predict, reduce_retracing=True)
-
-    def function(data: list[Any]) -> Any:
-        worker = worker_of(strategy)
-        return predict([each if isinstance(each, Part) else cut(_as_tensors(each), *worker) for each in data])
-
-    return function
-
-
-def _as_tensors(batch: Any) -> Any:
+def as_tensors(batch: Any) -> Any:
+    """A batch of arrays as tensors; what is absent stays None."""
     import tensorflow as tf
 
     return tf.nest.map_structure(lambda t: t if t is None else tf.convert_to_tensor(t), batch)

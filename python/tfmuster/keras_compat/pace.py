@@ -111,10 +111,30 @@ def _needs_batches(callback: Any) -> bool:
         return bool(callback.save_freq != "epoch")
     if isinstance(callback, known.TensorBoard):
         return bool(callback.update_freq != "epoch" or callback._start_batch)
+    return overrides(callback, _BATCH_METHODS)
+
+
+def overrides(callback: Any, methods: Iterable[str]) -> bool:
+    """Whether a callback has one of these methods of its own."""
+    import keras
+
     return any(
-        getattr(getattr(callback, name, None), "__func__", None) is not getattr(known.Callback, name)
-        for name in _BATCH_METHODS
+        getattr(getattr(callback, name, None), "__func__", None)
+        is not getattr(keras.callbacks.Callback, name)
+        for name in methods
     )
+
+
+def given_callbacks(
+    signature: inspect.Signature, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Any]:
+    """The callbacks among the arguments of a model's method."""
+    try:
+        given = signature.bind(model, *args, **kwargs).arguments.get("callbacks") or ()
+    except TypeError:
+        return []  # Keras says what is wrong with the arguments
+    given = getattr(given, "callbacks", given)
+    return list(given) if isinstance(given, Iterable) else [given]
 
 
 def patch_choices(trainer: Any, base: Any) -> None:
@@ -125,12 +145,7 @@ def patch_choices(trainer: Any, base: Any) -> None:
 
         @functools.wraps(stock)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                given = signature.bind(self, *args, **kwargs).arguments.get("callbacks") or ()
-            except TypeError:
-                given = ()  # Keras says what is wrong with the arguments
-            given = getattr(given, "callbacks", given)
-            _callbacks[self] = list(given) if isinstance(given, Iterable) else [given]
+            _callbacks[self] = given_callbacks(signature, self, args, kwargs)
             return stock(self, *args, **kwargs)
 
         return method

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..sharding import without_autotuning
 from .building import build
-from .execution import current_loss_share, cut, make_function, make_predict_function, moving_statistics
+from .execution import current_loss_share, cut, make_function, moving_statistics
 from .pace import Pace, may_choose
 from .resume import patch_epochs, remember_epochs, set_pace, training_epochs
 from .workers import agree_on_seed, multi_worker, worker_of
@@ -108,30 +108,11 @@ def patch_trainer(module: Any) -> None:
 
         return make
 
-    stock_predict = trainer.make_predict_function
-
-    @functools.wraps(stock_predict)
-    def make_predict(self: Any, force: bool = False) -> Any:
-        if not multi_worker(self._distribute_strategy):
-            return stock_predict(self, force=force)
-        if self.predict_function is None or force:
-            stock_predict(self, force=True)
-            stock, ours = self.predict_function, make_predict_function(self)
-
-            def predict(data: list[Any]) -> Any:
-                values = tf.nest.flatten(data)
-                distributed = any(isinstance(value, tf.distribute.DistributedValues) for value in values)
-                return stock(data) if distributed else ours(data)
-
-            self.predict_function = predict
-        return self.predict_function
-
     patch_epochs(epochs)
     epochs.__init__ = init
     trainer._maybe_symbolic_build = symbolic_build
     trainer.make_train_function = maker(trainer.make_train_function, "train_function", "train_step")
     trainer.make_test_function = maker(trainer.make_test_function, "test_function", "test_step")
-    trainer.make_predict_function = make_predict
 
 
 def patch_loss(module: Any) -> None:

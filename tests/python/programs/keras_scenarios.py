@@ -210,6 +210,37 @@ def subclass_with_its_own_step():
     return result
 
 
+def seen_by_callback(model):
+    """What a callback sees of each batch's predictions; others wait for those of all workers to the end."""
+
+    batches = []
+
+    class Seen(keras.callbacks.Callback):
+        def on_predict_batch_end(self, batch, logs=None):
+            batches.append(logs["outputs"])
+
+    predicted = model.predict(X, batch_size=44, verbose=0, callbacks=[Seen()])
+    np.testing.assert_array_equal(np.concatenate(batches), predicted)
+    return predicted
+
+
+@scenario
+def predict_several_outputs():
+    x = keras.Input(X.shape[1:])
+    flat = keras.layers.Flatten()(x)
+    out = keras.layers.Dense(5, dtype="mixed_bfloat16", name="rounded")(flat)
+    model = keras.Model(x, {"rounded": out, "most": keras.ops.argmax(out, axis=1), "large": out > 0})
+    model.compile(keras.optimizers.SGD(0.1), {"rounded": "mse"})
+    found = model.predict(X, batch_size=13, verbose=0)
+    return {
+        "model": model,
+        "history": {},
+        "rounded": np.asarray(found["rounded"], "float32"),
+        "most": found["most"],
+        "large": found["large"].astype(int),
+    }
+
+
 @scenario
 def evaluate_and_predict():
     model = network()
@@ -218,6 +249,8 @@ def evaluate_and_predict():
         "model": model,
         "history": {"evaluate": model.evaluate(X, Y, batch_size=44, verbose=0)},
         "predictions": model.predict(X, batch_size=44, verbose=0),
+        "seen": seen_by_callback(model),
+        "few_rows": model.predict(X[:3], batch_size=2, verbose=0),
         "in_one_batch": model.predict_on_batch(X[:13]),
     }
 

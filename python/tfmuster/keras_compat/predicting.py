@@ -1,0 +1,131 @@
+"""``predict`` on several workers: each predicts its own rows, and all get all predictions.
+
+To gather a batch's predictions takes longer than to predict them. So they are gathered once, at the end, and
+put into order there; batch by batch only where a callback sees each batch's predictions.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..sharding import Part, part_of
+from .execution import absent_to_none, as_tensors, cut
+from .pace import given_callbacks, overrides
+from .workers import multi_worker, worker_of
+
+_BATCH_METHODS = ("on_predict_batch_begin", "on_predict_batch_end")
+
+
+def patch_predict(trainer: Any) -> None:
+    """Replace what ``predict`` and ``predict_on_batch`` do under several workers."""
+    import tensorflow as tf
+
+    stock_make, stock_predict = trainer.make_predict_function, trainer.predict
+    #: While a model predicts what is gathered at the end: the rows of its global batches.
+    sizes: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
+
+    @functools.wraps(stock_make)
+    def make_predict(self: Any, force: bool = False) -> Any:
+        if not multi_worker(self._distribute_strategy):
+            return stock_make(self, force=force)
+        if self.predict_function is None or force:
+            stock_make(self, force=True)
+            stock = self.predict_function
+            own, of_all = _predict_function(self), _predict_function(self, all=True)
+
+            def predict(data: list[Any]) -> Any:
+                values = tf.nest.flatten(data)
+                if any(isinstance(value, tf.distribute.DistributedValues) for value in values):
+                    return stock(data)
+                seen = sizes.get(self)
+                if seen is None or not all(isinstance(each, Part) for each in data):
+                    return of_all(data)
+                seen.extend(int(part.global_rows) for part in data)
+                return own(data)
+
+            self.predict_function = predict
+        return self.predict_function
+
+    signature = inspect.signature(stock_predict)
+
+    @functools.wraps(stock_predict)
+    def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
+        callbacks = given_callbacks(signature, self, args, kwargs)
+        if not multi_worker(self._distribute_strategy) or any(_sees_batches(each) for each in callbacks):
+            return stock_predict(self, *args, **kwargs)
+        sizes[self] = []
+        try:
+            predicted = stock_predict(self, *args, **kwargs)
+        finally:
+            rows = sizes.pop(self)
+        return _gathered(self._distribute_strategy, predicted, rows) if rows else predicted
+
+    trainer.make_predict_function, trainer.predict = make_predict, predict
+
+
+def _sees_batches(callback: Any) -> bool:
+    import keras
+
+    return not isinstance(callback, keras.callbacks.ProgbarLogger) and overrides(callback, _BATCH_METHODS)
+
+
+def _predict_function(trainer: Any, *, all: bool = False) -> Callable[[list[Any]], Any]:
+    """What ``predict`` calls with a list of parts or of global batches: this worker's predictions, or all."""
+    import tensorflow as tf
+
+    strategy = trainer.distribute_strategy
+
+    def replica_step(part: Part) -> Any:
+        outputs = trainer.predict_step(absent_to_none(part.data))
+        return tf.nest.map_structure(lambda t: t[: part.rows], outputs)
+
+    @tf.autograph.experimental.do_not_convert
+    def predict(parts: list[Part]) -> Any:
+        outputs = [strategy.run(replica_step, args=(part,)) for part in parts]
+        if all:
+            outputs = [tf.nest.map_structure(lambda t: strategy.gather(t, axis=0), each) for each in outputs]
+        return tf.nest.map_structure(lambda *batches: tf.concat(batches, axis=0), *outputs)
+
+    if not trainer.run_eagerly:
+        predict = tf.function(predict, reduce_retracing=True)
+
+    def function(data: list[Any]) -> Any:
+        worker = worker_of(strategy)
+        return predict([each if isinstance(each, Part) else cut(as_tensors(each), *worker) for each in data])
+
+    return function
+
+
+def _gathered(strategy: Any, predicted: Any, sizes: list[int]) -> Any:
+    """All workers' predictions in the order of the rows; ``sizes`` are the rows of each global batch."""
+    import tensorflow as tf
+
+    _, workers = worker_of(strategy)
+    bounds = np.array([[part_of(rows, worker, workers) for rows in sizes] for worker in range(workers)])
+    of_worker = bounds[..., 1] - bounds[..., 0]
+    first = np.concatenate([[0], np.cumsum(of_worker)[:-1]]).reshape(of_worker.shape)
+    order = np.concatenate(
+        [
+            np.arange(first[worker, batch], first[worker, batch] + of_worker[worker, batch])
+            for batch in range(len(sizes))
+            for worker in range(workers)
+        ]
+    )
+    return tf.nest.map_structure(lambda array: _gather(strategy, array)[order], predicted)
+
+
+def _gather(strategy: Any, array: Any) -> Any:
+    """The rows of all workers' arrays, one worker after the other."""
+    import tensorflow as tf
+
+    tensor = tf.convert_to_tensor(array)
+    # TensorFlow gathers no others; these lose nothing on the way.
+    wider = {tf.bfloat16: tf.float32} | dict.fromkeys((tf.bool, tf.int8, tf.uint8, tf.int16), tf.int32)
+    gathered = strategy.gather(tf.cast(tensor, wider.get(tensor.dtype, tensor.dtype)), axis=0)
+    return tf.cast(gathered, tensor.dtype).numpy()
