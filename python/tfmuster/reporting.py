@@ -37,6 +37,15 @@ def say_plan(model: str, digits: Any, plan: Plan, about: str) -> None:
         _say(about)
 
 
+def say_traffic(network: Any, strategy: Any) -> None:
+    """What the workers send each other for the gradients."""
+    from .keras_compat import bytes_per_step, gradient_dtype, multi_worker
+
+    if multi_worker(strategy):
+        megabytes = bytes_per_step(network, strategy) / 1e6
+        _say(f"each worker sends {megabytes:.2f} MB of gradients a step, as {gradient_dtype(strategy)}")
+
+
 def say_shard(strategy: Any, rows: int, plan: Plan) -> None:
     """Which rows this worker reads."""
     from .keras_compat import multi_worker, worker_of

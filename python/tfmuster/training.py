@@ -20,7 +20,7 @@ from .learning_rates import scaled_learning_rate
 from .models import mnist_model, recipe
 from .planning import Plan, make_plan, pipelines
 from .progress import progress_callback, say_state
-from .reporting import reporters, say_plan, say_result, say_shard
+from .reporting import reporters, say_plan, say_result, say_shard, say_traffic
 
 if TYPE_CHECKING:
     from .datasets import Digits
@@ -211,6 +211,8 @@ def train_mnist(
             gradient_accumulation_steps=gradient_accumulation_steps,
             steps_per_execution=steps_per_execution,
         )
+    if verbose and chief and not evaluating:
+        say_traffic(network, made)
     train, validation, test = pipelines(digits, plan, made, shuffle=shuffle, one_hot=defaults.one_hot)
     begin = time.perf_counter()
     if evaluating:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,17 @@ def test_a_step_has_one_collective_for_its_dense_gradients(trained: tuple[int, P
         assert counts[dtype][REDUCE_FLOAT32] == 1
         assert counts[dtype][GATHER_16_BITS] == 1
         assert counts[dtype].get(ALL_TO_ALL_16_BITS, 0) == (workers > 2)
+
+
+@pytest.mark.skipif(not shutil.which("ss"), reason="ss of iproute2 counts the bytes")
+@pytest.mark.parametrize("workers", [2, 3])
+def test_bytes_per_step_are_as_told(workers: int) -> None:
+    for done in succeeded(run_job("bytes_per_step.py", workers)):
+        found = json.loads(done.stdout.splitlines()[-1])
+        for dtype, (told, counted) in found.items():
+            # 204,001 weights.
+            assert told == 204_001 * (4 if dtype == "float32" else 2) * 2 * (workers - 1) / workers
+            assert told < counted < 1.1 * told, found
 
 
 @pytest.mark.slow

@@ -25,7 +25,14 @@ import os
 import warnings
 
 from ..errors import TfmusterWarning
-from .gradients import GRADIENT_DTYPES, checked_dtype, gradient_dtype, set_gradient_dtype, wanted_dtype
+from .gradients import (
+    GRADIENT_DTYPES,
+    bytes_per_step,
+    checked_dtype,
+    gradient_dtype,
+    set_gradient_dtype,
+    wanted_dtype,
+)
 from .hook import install_import_hook
 from .workers import agree_on_seed, is_chief, multi_worker, tensorflow_started, worker_of
 
@@ -33,6 +40,7 @@ __all__ = [
     "GRADIENT_DTYPES",
     "agree_on_seed",
     "apply",
+    "bytes_per_step",
     "checked_dtype",
     "gradient_dtype",
     "install_import_hook",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from typing import Any
 
 from ..errors import StrategyError
 from .packing import pack, unpack
-from .workers import multi_worker
+from .workers import multi_worker, worker_of
 
 GRADIENT_DTYPES = ("float32", "bfloat16", "float16")
 VARIABLE = "TFMUSTER_GRADIENT_DTYPE"
@@ -49,6 +50,23 @@ def wanted_dtype() -> str:
 def gradient_dtype(strategy: Any) -> str:
     """As what gradients travel under ``strategy``; float32 stands for as what they are computed."""
     return getattr(strategy.extended, _DTYPE, None) or wanted_dtype()
+
+
+def bytes_per_step(model: Any, strategy: Any) -> float:
+    """How many bytes each worker sends in a step for the gradients of all of a model's weights.
+
+    Both TensorFlow's ring and the sum in float32 of 16-bit gradients send every value ``2 (n - 1) / n`` times
+    with n workers. Sparse gradients, of embeddings, take more or less.
+    """
+    import tensorflow as tf
+
+    workers = worker_of(strategy)[1]
+    dtype = gradient_dtype(strategy)
+    values = sum(
+        math.prod(variable.shape) * tf.as_dtype(variable.dtype if dtype == "float32" else dtype).size
+        for variable in model.trainable_variables
+    )
+    return float(2 * (workers - 1) / workers * values)
 
 
 def patch_gradients(optimizer: Any) -> None:
