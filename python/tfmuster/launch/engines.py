@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED, LaunchError
 
@@ -29,6 +29,9 @@ class Where:
     remote_python: str | None = None
     ssh_config: str | os.PathLike[str] | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
+    backend_options: Sequence[str] = ()
+    master: str | None = None
+    spark: Any = None
 
 
 class Engine(Protocol):
@@ -126,11 +129,31 @@ def _here_or_ssh(where: Where) -> Engine:
     )
 
 
+def _spark(where: Where) -> Engine:
+    from .spark import Spark
+
+    return Spark.of(
+        where.backend_options,
+        master=where.master,
+        session=where.spark,
+        files=where.files,
+        python=where.remote_python,
+    )
+
+
+def _mpi(where: Where) -> Engine:
+    from .mpi import Mpi
+
+    return Mpi.of(where)
+
+
 #: The names of the engines, and what makes each from what its user says.
 _ENGINES: dict[str | None, Callable[[Where], Engine]] = {
     None: _here_or_ssh,
     "local": _local,
     "ssh": _ssh,
+    "mpi": _mpi,
+    "spark": _spark,
 }
 BACKENDS = tuple(name for name in _ENGINES if name)
 
