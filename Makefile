@@ -78,7 +78,7 @@ clean: ## remove what the other targets made, but for runs/ and models
 	@bash scripts/python.sh && touch $@
 
 .stamps/dev: pyproject.toml scripts/python.sh .stamps/python
-	@bash scripts/python.sh dev,legacy && touch $@
+	@bash scripts/python.sh dev,legacy,spark && touch $@
 
 .stamps/parity: .stamps/dev .stamps/r
 	@if $(HAVE_R); then bash scripts/python.sh parity && touch $@; fi

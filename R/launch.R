@@ -13,7 +13,7 @@
 #' function has an argument of that name. What the function uses from this session, its globals, is found by
 #' the package globals and goes along, as do the names of the packages that it needs. Function, arguments
 #' and globals travel as a file in the run directory that only you can read; so do the values on their way
-#' back. With `hosts`, the file is sent there, and removed afterwards.
+#' back. To other machines the file is sent, and removed there afterwards.
 #'
 #' Python objects, such as a model or a tensor, can't travel: build them inside the function. What a function
 #' returns may be R objects, a Keras history, which becomes a data frame, or a Keras model, which is loaded
@@ -27,8 +27,13 @@
 #' @param ... Arguments of the script, as `commandArgs(TRUE)` gives them to it, or of the function.
 #' @param workers,ps How many workers and parameter servers. Default: 2 workers; with `hosts`, one per slot.
 #' @param chief,evaluator `TRUE` for a chief or an evaluator beside them. Without a chief, worker 0 is it.
-#' @param backend What starts the processes: `"local"` or `"ssh"`. Unless given, ssh if there are `hosts`,
-#'   else this machine.
+#' @param backend What starts the processes: `"local"`, `"ssh"` or `"spark"`. Unless given, ssh if there are
+#'   `hosts`, else this machine.
+#' @param backend_options Settings of the backend's own, of Spark such as `"spark.executor.memory=4g"`.
+#' @param master Spark: the URL of a master, `"spark://node1:7077"` or `"local[4]"`, for a session that is
+#'   made for this job.
+#' @param spark Spark: a session of pyspark that there is already in this session's Python, in the place of
+#'   `master`. See [tf_config_from_barrier()] for sparklyr.
 #' @param hosts Other machines and how many tasks each takes, `c("node1:2", "node2:2")`. They are reached by
 #'   this user's `ssh`, without a password, and need R and a Python with this version of tfmuster.
 #' @param copy `TRUE` sends the script to the hosts; else it is there, at the same path.
@@ -70,10 +75,12 @@
 #' launch("train.R", "--epochs", 3, workers = 4)
 #' }
 launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator = FALSE, backend = NULL,
-                   hosts = NULL, copy = FALSE, files = character(), remote_python = NULL, env = character(),
-                   quiet = FALSE, only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE,
-                   max_restarts = 0, start_timeout = NULL, gpus_per_worker = NULL, wait = TRUE,
-                   args = list(), strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL) {
+                   backend_options = character(), master = NULL, spark = NULL, hosts = NULL, copy = FALSE,
+                   files = character(), remote_python = NULL, env = character(), quiet = FALSE,
+                   only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
+                   start_timeout = NULL, gpus_per_worker = NULL, wait = TRUE, args = list(),
+                   strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL) {
+  check_session(spark)
   share_environment()
   given <- c(list(...), as.list(args))
   is_function <- is.function(script)
@@ -86,7 +93,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     on.exit(remove_unused(run_dir), add = TRUE)
     script <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)
     given <- list()
-    if (!is.null(hosts)) {
+    if (!is.null(hosts) || !(backend %||% "local") %in% "local") {
       # Where they do not share the run directory, this goes there by itself.
       copy <- TRUE
       files <- c(files, call_file(run_dir))
@@ -98,7 +105,8 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
   run <- rlang::inject(run_python(
     "r_bridge.launch_shown", show$say, show$glance, as_path(script), !!!lapply(unlist(given), as.character),
     workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
-    backend = backend, hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy,
+    backend = backend, backend_options = as.list(backend_options), master = master, spark = spark,
+    hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy,
     files = lapply(files, as_path),
     remote_python = remote_python,
     env = worker_variables(env), quiet = quiet,
@@ -115,4 +123,19 @@ worker_variables <- function(env) {
   own <- list(R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep))
   if (nzchar(Sys.getenv("R_TESTS"))) own$R_TESTS <- ""
   utils::modifyList(own, as.list(env))
+}
+
+# A session of sparklyr is R's own connection to Java, of which Python knows nothing.
+check_session <- function(spark, call = rlang::caller_env()) {
+  if (!is.null(spark) && !inherits(spark, "python.builtin.object")) {
+    abort_tfmuster(list(
+      kind = "launch", message = "`spark` must be a session of pyspark in this session's Python.",
+      found = paste("an object of class", class(spark)[1]),
+      fix = paste(
+        "Give the master instead, such as \"spark://node1:7077\". With sparklyr, use",
+        "tf_config_from_barrier() inside spark_apply(..., barrier = TRUE)."
+      ),
+      reason = "spark-session"
+    ), call)
+  }
 }

@@ -12,6 +12,7 @@ debian=(
   r-cran-ggplot2 r-cran-withr r-cran-testthat r-cran-roxygen2 r-cran-knitr r-cran-rmarkdown r-cran-lintr
   r-cran-covr r-cran-pkgdown
   pandoc qpdf
+  openjdk-17-jre-headless               # Spark runs on it
   chromium                              # the tests look at the HTML page of a run in it
   python3-venv python3-dev libtirpc-dev # the last two are what rpy2 is built with
   iproute2 nftables openssh-client      # the tests between machines, which are network namespaces

@@ -2,7 +2,7 @@
 
 A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervisor` starts and watches them, and
 everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). The launchers are the engines
-of :mod:`.engines`: this machine (:mod:`.local`), and others through ssh (:mod:`.ssh`).
+of :mod:`.engines`: this machine (:mod:`.local`), others through ssh (:mod:`.ssh`), and Spark (:mod:`.spark`).
 
 What every worker process finds in its environment:
 
@@ -24,7 +24,7 @@ import os
 import sys
 import types
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..runs import Run
@@ -40,6 +40,9 @@ def launch(
     chief: bool = False,
     evaluator: bool = False,
     backend: str | None = None,
+    backend_options: Sequence[str] = (),
+    master: str | None = None,
+    spark: Any = None,
     hosts: str | None = None,
     copy: bool = False,
     files: Sequence[str | os.PathLike[str]] = (),
@@ -70,8 +73,14 @@ def launch(
     chief, evaluator : bool
         Whether there are also a chief and an evaluator. Without a chief, worker 0 is it.
     backend : str, optional
-        What starts the processes: ``"local"``, ``"ssh"``. Unless given, ssh if there are hosts, else this
-        machine.
+        What starts the processes: ``"local"``, ``"ssh"``, ``"spark"``. Unless given, ssh if there are hosts,
+        else this machine.
+    backend_options : sequence of str
+        Settings of the backend's own: of Spark ``"spark.executor.memory=4g"`` and so on; see docs/spark.md.
+    master : str, optional
+        Spark: the URL of a master, ``"spark://node1:7077"`` or ``"local[4]"``, for a session for this job.
+    spark : SparkSession, optional
+        Spark: a session that is there already.
     hosts : str, optional
         Other machines and how many tasks each takes, ``"node1:2,node2:2"``, reached through ssh; see
         docs/ssh.md.
@@ -122,6 +131,9 @@ def launch(
     engine = engine_for(
         Where(
             backend=backend,
+            backend_options=backend_options,
+            master=master,
+            spark=spark,
             hosts=hosts,
             copy=copy,
             files=files,

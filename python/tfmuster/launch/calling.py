@@ -139,7 +139,11 @@ def main() -> None:
     parser.add_argument("--rank-from", default="", metavar="NAME,...", help="variables that may say it")
     parser.add_argument("--seconds", type=float, required=True, help="for how long to try")
     parser.add_argument("--gpus", metavar="ID,...", help="GPUs that are this agent's alone")
+    parser.add_argument("--host", help="how the engine calls this host")
+    parser.add_argument("--try", action="store_true", dest="only_try", help="end at once: all is installed")
     given = parser.parse_args()
+    if given.only_try:
+        return
     ranks = [os.environ[name] for name in given.rank_from.split(",") if name in os.environ]
     rank = given.rank if given.rank is not None else int(ranks[0]) if ranks else None
     token = os.environ.pop(TOKEN, None)
@@ -149,8 +153,8 @@ def main() -> None:
         os.environ[VISIBLE] = given.gpus
     about = {
         "rank": rank,
-        "host": socket.gethostname(),
-        "names": own_names(),
+        "host": given.host or socket.gethostname(),
+        "names": [*([given.host] if given.host else []), *own_names()],
         "own_gpus": given.gpus is not None,
     }
     try:

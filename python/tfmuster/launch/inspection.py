@@ -28,12 +28,15 @@ def hosts_error(hellos: Hellos, names: Mapping[str, list[str]]) -> LaunchError |
         The names that each host was looked up by, the best first.
     """
     findings = _findings(hellos, names)
-    if not findings:
-        return None
+    return refusal(findings, len(hellos)) if findings else None
+
+
+def refusal(findings: list[dict[str, str]], hosts: int) -> LaunchError:
+    """The error with findings, each with ``host``, ``code``, ``message`` and ``fix``, of so many hosts."""
     bad = len({finding["host"] for finding in findings})
-    who = f"{bad} of the {len(hellos)} hosts" if bad < len(hellos) else f"All {bad} hosts"
+    who = f"{bad} of the {hosts} hosts" if bad < hosts else f"All {bad} hosts"
     return LaunchError(
-        f"{who if len(hellos) > 1 else 'The host'} can't take part.",
+        f"{who if hosts > 1 else 'The host'} can't take part.",
         found=_by_host(findings, "message"),
         fix=_by_host(findings, "fix"),
         reason="hosts",

@@ -121,12 +121,17 @@ class Started(Protocol):
 class Placer(Protocol):
     """An engine that starts agents."""
 
-    #: Whether the script is sent along, instead of being at the same place on every machine.
-    copy: bool
-    #: Files and folders to send along, and the script with them.
-    files: Sequence[str | PathLike[str]]
-    #: By which names or addresses the agents find this machine; if there are none, all that it knows of.
-    homes: Sequence[str]
+    @property
+    def copy(self) -> bool:
+        """Whether a script is sent along, instead of being at the same place on every machine."""
+
+    @property
+    def files(self) -> Sequence[str | PathLike[str]]:
+        """Files and folders to send along, and the script with them."""
+
+    @property
+    def homes(self) -> Sequence[str]:
+        """By which names or addresses the agents find this machine; none: all that it knows of itself."""
 
     def start(self, call: Call) -> Started:
         """Start agents, and return without waiting for them.

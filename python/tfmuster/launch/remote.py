@@ -62,7 +62,7 @@ class Errand:
     attempt : Attempt
         Which of its starts this is.
     copy : bool
-        Whether the script is sent along, instead of being there already.
+        Whether the script, if it is one, is sent along, instead of being there already.
     files : sequence of path
         Files and folders to send along, and the script with them.
     secret : bool
@@ -78,7 +78,7 @@ class Errand:
     def question(self) -> dict[str, Any]:
         """What every agent is asked."""
         script = Path(self.job.command[0])
-        sent = self.copy or (self.files and script.suffix.lower() in SCRIPTS)
+        sent = (self.copy or self.files) and script.suffix.lower() in SCRIPTS
         return {
             "command": list(self.job.command),
             # What is sent goes to a folder of its own.

@@ -8,10 +8,12 @@ One connection per worker asks everything first, then carries the worker (:mod:`
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..rendezvous import start_timeout
 from ..runs import Run
 from .failure import Failure
+from .files import script_to_send
 from .hosts import place_tasks
 from .local import LocalJob
 from .remote import Errand, Place, run_remote
@@ -43,6 +45,9 @@ class Ssh:
             A host can't take part; every host's problems at once.
         """
         where = self.where
+        if where.copy:
+            # What can't be sent is not to be missed there.
+            script_to_send(Path(job.command[0]))
         tasks = place_tasks(job.sizes(), where.hosts)
         seconds = start_timeout(job.start_timeout)
 
