@@ -25,7 +25,8 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("sh", "sleep"):
         (folder / name).symlink_to(str(shutil.which(name)))
     monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    for name in ("JAVA_HOME", "TFMUSTER_MPIRUN"):
+        monkeypatch.delenv(name, raising=False)
     return folder
 
 
@@ -42,7 +43,7 @@ def test_without_anything_only_this_machine_is_left(planted: Path) -> None:
     assert all(text.startswith("no: ") for text in said.values())
     assert said["ssh"] == "no: ssh is not on PATH (apt-get install openssh-client)"
     assert "srun is not on PATH" in said["slurm"]
-    assert "mpiexec is not on PATH" in said["mpi"]
+    assert said["mpi"] == "no: no mpirun on PATH (apt-get install openmpi-bin)"
 
 
 @pytest.mark.parametrize(

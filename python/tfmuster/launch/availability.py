@@ -15,6 +15,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ..errors import LaunchError
+
 #: How long a program may take to tell its version, or whether its server answers, seconds.
 ANSWER_SECONDS = 5.0
 #: What pyspark 4 needs.
@@ -85,8 +87,13 @@ def _slurm(timeout: float) -> str:
 
 
 def _mpi(timeout: float) -> str:
-    name = "mpirun" if shutil.which("mpirun") else "mpiexec"
-    said = _ask([_program(name, "apt-get install openmpi-bin"), "--version"], timeout)
+    from .mpi import mpirun_program
+
+    try:
+        program = mpirun_program()
+    except LaunchError as error:
+        raise _NotHereError(f"{error.found} (apt-get install openmpi-bin)") from error
+    said = _ask([program, "--version"], timeout)
     hydra = re.search(r"Version:\s*(\S+)", said) if "HYDRA" in said else None
     return f"MPICH {hydra[1]}" if hydra else _first_line(said)
 

@@ -109,7 +109,7 @@ class Mpi:
 
     def start(self, call: Call) -> _Ranks:
         """Have agents started."""
-        program = _program()
+        program = mpirun_program()
         agent = call.command(self.remote_python or python_executable(), rank_from=_RANKS)
         own = [word for option in self.options for word in shlex.split(option)]
         command = [program, "-np", str(call.count), *self._placing(program, call), *own, *agent]
@@ -186,7 +186,8 @@ class _Ranks:
         self._said.unlink()
 
 
-def _program() -> str:
+def mpirun_program() -> str:
+    """The path of what starts a job's ranks. Raises LaunchError if there is none."""
     wanted = os.environ.get(_PROGRAM_VARIABLE)
     for name in (wanted,) if wanted else ("mpirun", "mpiexec"):
         if path := shutil.which(name):
