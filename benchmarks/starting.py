@@ -14,6 +14,7 @@ import argparse
 import math
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -86,7 +87,18 @@ def ssh(stack: ExitStack, folder: Path) -> Start | None:
     return start
 
 
-LAUNCHERS: dict[str, Callable[[ExitStack, Path], Start | None]] = {"this machine": this_machine, "ssh": ssh}
+def mpi(stack: ExitStack, folder: Path) -> Start | None:
+    """The ranks of ``mpirun`` on this machine."""
+    if shutil.which("mpirun") is None:
+        return None
+    return lambda workers: launched(folder, "--backend", "mpi", "-H", "localhost:8", "-n", workers)
+
+
+LAUNCHERS: dict[str, Callable[[ExitStack, Path], Start | None]] = {
+    "this machine": this_machine,
+    "ssh": ssh,
+    "mpi": mpi,
+}
 
 
 def seconds(start: Start, workers: int) -> float:
