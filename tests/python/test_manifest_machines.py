@@ -191,7 +191,10 @@ pip.chmod(0o755)
     # Once, though it was started twice: some providers run it at every start.
     assert calls == [
         ["apt-get", "update"],
-        ["apt-get", "install", "-y", "--no-install-recommends", *DEBIAN_PACKAGES],
+        [
+            *("apt-get", "-o", "DPkg::Lock::Timeout=300"),
+            *("install", "-y", "--no-install-recommends", *DEBIAN_PACKAGES),
+        ],
         ["curl", "-fsSL", "--", HOSTILE_URL],
         ["python3", "-m", "venv", "/opt/tfmuster/venv"],
         [

@@ -85,7 +85,7 @@ while read -r address public; do
   echo "  - $address:{m.port}" >>{m.cluster_file}
   echo "$public" >>{m.name}.hosts
 done <<<"$text"
-echo "machines: ${{instances[*]}}"
+echo "machines: ${{instances[*]}}; security group: $group"
 """,
         f"""
 # The machines install for some minutes. This says whether one is ready:
@@ -102,7 +102,7 @@ echo "machines: ${{instances[*]}}"
 #
 # They cost money until they are deleted; the security group goes after them:
 #
-#   {terminate} MACHINE...
-#   {shlex.join(ec2("delete-security-group", f"--group-name={m.name}"))}
+#   {terminate} MACHINES
+#   {shlex.join(ec2("delete-security-group", "--group-id"))} GROUP
 """,
     )

@@ -135,7 +135,7 @@ if [ -e {_HOME}/ready ]; then
 fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
-apt-get install -y --no-install-recommends {packages}
+apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends {packages}
 mkdir -p {_HOME}/source
 curl -fsSL -- {shlex.quote(machines.source)} | tar -xz --strip-components=1 -C {_HOME}/source
 python3 -m venv {_HOME}/venv
