@@ -21,6 +21,7 @@ from tfmuster.errors import LaunchError
 from tfmuster.launch.ec2 import Ec2Machines, ec2_commands
 from tfmuster.launch.gce import GceMachines, gce_commands
 from tfmuster.launch.machines import DEBIAN_PACKAGES, startup_script
+from tfmuster.tf_config import parse_tf_config
 
 ROOT = Path(__file__).parents[2]
 URL = "https://example.org/tfmuster.tar.gz"
@@ -144,6 +145,36 @@ def test_an_address_may_have_any_character(kind: str, tmp_path: Path) -> None:
         machines = Ec2Machines(**{**EC2, "source": HOSTILE_URL})
         run_printed(ec2_commands(machines), tmp_path, aws=AWS)
     assert (tmp_path / "digits-startup.sh").read_text() == startup_script(machines)
+
+
+@pytest.mark.parametrize("kind", ["gce", "ec2"])
+def test_the_last_lines_start_each_machine_as_its_task(kind: str, tmp_path: Path) -> None:
+    gce = kind == "gce"
+    text = gce_commands(GceMachines(**GCE)) if gce else ec2_commands(Ec2Machines(**EC2))
+    run_printed(text, tmp_path, gcloud=GCLOUD, aws=AWS)
+    lines = [line[4:] for line in text.splitlines() if line.startswith("#   ")]
+    loop = lines[
+        lines.index("mapfile -t hosts <digits.hosts") if not gce else 1 : lines.index("done; wait") + 1
+    ]
+    own = f'#!/bin/sh\nexec {sys.executable} -m tfmuster "$@"\n'
+    (tmp_path / "bin" / "tfmuster").write_text(own)
+    (tmp_path / "bin" / "tfmuster").chmod(0o755)
+    calls = run_printed("\n".join(loop), tmp_path, gcloud="", ssh="")
+    assert len(calls) == 3
+    seen = set()
+    for words in calls:
+        command = words[-1].removeprefix("--command=")
+        assert command.endswith("; tfmuster worker -- train.R")
+        bare = command.removesuffix("; tfmuster worker -- train.R")
+        told = subprocess.run(
+            ["bash", "-c", f'{bare}; printf %s "$TF_CONFIG"'], capture_output=True, text=True, check=True
+        )
+        task = parse_tf_config(told.stdout)
+        assert task.cluster == Cluster.from_file(tmp_path / "digits.yaml")
+        place = f"digits-{task.index}" if gce else f"admin@203.0.113.{task.index + 1}"
+        assert words[-2] == place
+        seen.add(task.index)
+    assert seen == {0, 1, 2}
 
 
 @pytest.mark.skipif(
