@@ -219,25 +219,7 @@ def start_detached(job: LocalJob, more: Sequence[str] = ()) -> Run:
         They could not be started; with what the launcher said.
     """
     run = Run(job.run_dir if job.run_dir is not None else new_run_path(job.run_name()))
-    options = [
-        "-n",
-        str(job.workers),
-        "--ps",
-        str(job.ps),
-        "--name",
-        job.run_name(),
-        "--run-dir",
-        str(run.path),
-        "--max-restarts",
-        str(job.max_restarts),
-    ]
-    if job.start_timeout is not None:
-        options += ["--start-timeout", str(job.start_timeout)]
-    if job.gpus_per_worker is not None:
-        options += ["--gpus-per-worker", str(job.gpus_per_worker)]
-    switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}
-    options += [switch for switch, on in switches.items() if on]
-    options += more
+    options = [*launch_options(job, run), *more]
     launcher = subprocess.Popen(
         [python_executable(), "-m", "tfmuster", "launch", "--quiet", *options, "--", *job.command],
         env=with_package({**os.environ, **job.env}),
@@ -267,6 +249,28 @@ def start_detached(job: LocalJob, more: Sequence[str] = ()) -> Run:
         time.sleep(0.05)
     launcher.stderr.close()
     return run
+
+
+def launch_options(job: LocalJob, run: Run) -> list[str]:
+    """The same job, in a run directory, as options of ``tfmuster launch``; without its variables."""
+    options = [
+        "-n",
+        str(job.workers),
+        "--ps",
+        str(job.ps),
+        "--name",
+        job.run_name(),
+        "--run-dir",
+        str(run.path),
+        "--max-restarts",
+        str(job.max_restarts),
+    ]
+    if job.start_timeout is not None:
+        options += ["--start-timeout", str(job.start_timeout)]
+    if job.gpus_per_worker is not None:
+        options += ["--gpus-per-worker", str(job.gpus_per_worker)]
+    switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}
+    return options + [switch for switch, on in switches.items() if on]
 
 
 def _rscript() -> str:

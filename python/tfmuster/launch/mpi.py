@@ -5,17 +5,14 @@ MPI only starts processes. Open MPI, and those whose process manager is Hydra: M
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import LaunchError, TfmusterError
@@ -25,6 +22,7 @@ from .hosts import Host, named_hosts
 from .interpreter import python_executable
 from .local import LocalJob
 from .placed import Call, run_placed
+from .starter import Starter
 
 if TYPE_CHECKING:
     from .engines import Where
@@ -33,10 +31,6 @@ if TYPE_CHECKING:
 _PROGRAM_VARIABLE = "TFMUSTER_MPIRUN"
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _ASK_SECONDS = 20.0
-#: How long agents and mpirun may take to end by themselves when the job is over, and when they are asked to.
-_LEAVING_SECONDS, _ASKED_SECONDS = 4.0, 3.0
-_LAST_SECONDS = 1.0
-_MOST_LINES = 4
 _NO_SLOTS = re.compile(r"not enough slots|more processes? .* than|requested .* slots", re.IGNORECASE)
 
 
@@ -107,13 +101,13 @@ class Mpi:
         """See :class:`.engines.Engine`."""
         return run_placed(job, self, show=show, tell=tell)
 
-    def start(self, call: Call) -> _Ranks:
+    def start(self, call: Call) -> Starter:
         """Have agents started."""
         program = mpirun_program()
         agent = call.command(self.remote_python or python_executable(), rank_from=_RANKS)
         own = [word for option in self.options for word in shlex.split(option)]
         command = [program, "-np", str(call.count), *self._placing(program, call), *own, *agent]
-        return _Ranks(command, {**os.environ, **call.env}, call)
+        return Starter(command, {**os.environ, **call.env}, call, partial(_explain, call.count))
 
     def _placing(self, program: str, call: Call) -> list[str]:
         """The options that differ from one MPI to the other."""
@@ -129,61 +123,22 @@ class Mpi:
         return [*options, "--allow-run-as-root"] if os.geteuid() == 0 else options
 
 
-class _Ranks:
-    """A running ``mpirun`` with its agents."""
-
-    def __init__(self, command: Sequence[str], environ: dict[str, str], call: Call) -> None:
-        self._count = call.count
-        # Hydra waits for ever for a host that ssh can't reach: what it has said is the reason then.
-        self._patience = time.monotonic() + call.seconds - _LAST_SECONDS
-        handle, path = tempfile.mkstemp()
-        self._said = Path(path)
-        try:
-            # Out of reach of the terminal's Ctrl-C: the supervisor ends the workers first.
-            self._process = subprocess.Popen(
-                command,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=handle,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        finally:
-            os.close(handle)
-
-    def trouble(self) -> TfmusterError | None:
-        """What mpirun says, if it has ended, or the time is over."""
-        code = self._process.poll()
-        if code is None and time.monotonic() < self._patience:
-            return None
-        text = self._said.read_text(errors="replace")
-        lines = [line.strip() for line in text.splitlines() if line.strip(" -=|\t")]
-        if code is None and not lines:
-            return None
-        if _NO_SLOTS.search(text):
-            return LaunchError(
-                "mpirun must have a slot for every task.",
-                found=f"{self._count} tasks; it says: {' '.join(lines[:2])}",
-                fix="Give more slots (-H node1:2,node2:2), start fewer workers (-n), or have Open MPI start "
-                "more than there are cores (--backend-option=--oversubscribe).",
-                reason="slots",
-            )
+def _explain(count: int, text: str, lines: str) -> TfmusterError:
+    """Why mpirun has not started all agents."""
+    if _NO_SLOTS.search(text):
         return LaunchError(
-            f"mpirun must start {self._count} processes.",
-            found="\n         ".join(lines[:_MOST_LINES]) or f"exit code {code}, and no word",
-            fix="See that `mpirun hostname` works with the same hosts.",
-            reason="mpi",
+            "mpirun must have a slot for every task.",
+            found=f"{count} tasks; it says: {lines}",
+            fix="Give more slots (-H node1:2,node2:2), start fewer workers (-n), or have Open MPI start "
+            "more than there are cores (--backend-option=--oversubscribe).",
+            reason="slots",
         )
-
-    def end(self) -> None:
-        """Wait for its end, and ask for it if there is none."""
-        for ask, seconds in ((None, _LEAVING_SECONDS), ("terminate", _ASKED_SECONDS), ("kill", None)):
-            if ask:
-                getattr(self._process, ask)()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=seconds)
-                break
-        self._said.unlink()
+    return LaunchError(
+        f"mpirun must start {count} processes.",
+        found=lines,
+        fix="See that `mpirun hostname` works with the same hosts.",
+        reason="mpi",
+    )
 
 
 def mpirun_program() -> str:
