@@ -27,6 +27,7 @@ from xml.etree.ElementTree import Element, indent, tostring
 
 from rendezvous import measure
 
+from tfmuster.launch.availability import engines
 from tfmuster.report.elements import element
 
 HERE = Path(__file__).resolve().parent
@@ -94,10 +95,18 @@ def mpi(stack: ExitStack, folder: Path) -> Start | None:
     return lambda workers: launched(folder, "--backend", "mpi", "-H", "localhost:8", "-n", workers)
 
 
+def spark(stack: ExitStack, folder: Path) -> Start | None:
+    """Tasks of a barrier stage; the start of a Spark of one's own is in it."""
+    if engines()["spark"].startswith("no"):
+        return None
+    return lambda workers: launched(folder, "--backend", "spark", "--master", "local[8]", "-n", workers)
+
+
 LAUNCHERS: dict[str, Callable[[ExitStack, Path], Start | None]] = {
     "this machine": this_machine,
     "ssh": ssh,
     "mpi": mpi,
+    "spark": spark,
 }
 
 
