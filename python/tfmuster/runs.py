@@ -29,13 +29,16 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from . import __version__
 from .errors import LaunchError, TfmusterError
 from .reporting import NO_METRICS, read_metrics
+
+if TYPE_CHECKING:
+    from .launch.function import Values
 
 #: Under ``tfmuster launch``, where every worker finds its run directory.
 RUN_DIR_VARIABLE = "TFMUSTER_RUN_DIR"
@@ -85,10 +88,12 @@ class Run:
         is ``doing`` has that too, in words.
 
         The states of a run are starting, running, restarting, done, failed, interrupted, and lost: the
-        launcher is gone and has left no word. ``restarts`` counts how often all tasks were started again.
+        launcher was on this machine, and has left no word. ``restarts`` counts new starts of all tasks.
         """
         status = {"state": "starting", "restarts": 0, "tasks": {}, **read_json(self.path / "status.json")}
-        if status["state"] in UNFINISHED and _launcher(self.info()) is None:
+        info = self.info()
+        here = info.get("host", socket.gethostname()) == socket.gethostname()
+        if status["state"] in UNFINISHED and here and _launcher(info) is None:
             # It may have ended between the two looks.
             status.update(read_json(self.path / "status.json"))
             if status["state"] in UNFINISHED:
@@ -158,6 +163,20 @@ class Run:
 
         return model_from_bytes(self.model_path.read_bytes())
 
+    def values(self) -> Values:
+        """What each worker of ``launch(function)`` has returned, when the run has ended well.
+
+        Raises
+        ------
+        WorkerError
+            A worker has failed.
+        """
+        from .launch.function import values_of
+
+        self.wait()
+        self.check()
+        return values_of(self)
+
     def wait(self, timeout: float | None = None) -> dict[str, Any]:
         """The status once the run has ended, or after `timeout` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
@@ -189,11 +208,12 @@ class Run:
         """End the run and all its processes, from whichever session of this machine; the status after it."""
         launcher = _launcher(self.info())
         if launcher is None:
-            host = self.info().get("host")
-            if self.status()["state"] == "running" and host != socket.gethostname():
+            info = self.info()
+            if self.status()["state"] in UNFINISHED and info.get("host") != socket.gethostname():
                 raise LaunchError(
                     f"The run {self.name} can be stopped on its own host only.",
-                    found=f"host {host}",
+                    found=f"host {info.get('host')}",
+                    fix=f"scancel {info['slurm_job']}" if "slurm_job" in info else None,
                     run=self.name,
                 )
             return self.status()
@@ -244,6 +264,7 @@ def new_run(
         "pid": os.getpid(),
         "pid_started": psutil.Process().create_time(),
         "versions": versions(),
+        **({"slurm_job": batch} if (batch := os.environ.get("SLURM_JOB_ID")) else {}),
     }
     write_json(path / "run.json", about)
     run.set_status(state="starting", restarts=0, tasks={})

@@ -1,5 +1,7 @@
 """Run a program on several workers: ``launch("train.py", workers=4)`` and ``tfmuster launch -n 4 train.py``.
 
+Python functions run, too: ``launch(train, workers=4)`` (:mod:`.function`).
+
 A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervisor` starts and watches them, and
 everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). The launchers are the engines
 of :mod:`.engines`: this machine (:mod:`.local`), others through ssh (:mod:`.ssh`), and Spark (:mod:`.spark`).
@@ -23,18 +25,15 @@ from __future__ import annotations
 import os
 import sys
 import types
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ..runs import Run
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 __all__ = ["launch"]
 
 
 def launch(
-    script: str | os.PathLike[str],
-    *args: str,
+    script: str | os.PathLike[str] | Callable[..., Any],
+    *args: Any,
     workers: int | None = None,
     ps: int = 0,
     chief: bool = False,
@@ -57,16 +56,22 @@ def launch(
     start_timeout: float | None = None,
     gpus_per_worker: int | None = None,
     wait: bool = True,
-) -> Run:
-    """Run a script on several workers, of this machine or of others.
+    strategy: str = "multi_worker_mirrored",
+) -> Any:
+    """Run a script or a function on several workers, of this machine or of others.
+
+    A function is called by a fresh Python on each worker. What it uses of its module goes along, and of the
+    ``strategy`` it gets one made for it if it has an argument of that name. It may return what pickle takes,
+    a Keras model, which arrives as a model (the chief's; None from the others), and a Keras history, which
+    arrives as its dict; also inside lists and dicts.
 
     Parameters
     ----------
-    script : str or path
+    script : str, path or callable
         A ``.py`` script is run by this Python, an ``.R`` script by ``Rscript`` with this Python for
         reticulate; anything else is a command, looked up on PATH. The script needs to know nothing of
-        tfmuster.
-    *args : str
+        tfmuster. Or a function.
+    *args
         Its arguments.
     workers, ps : int
         How many workers and parameter servers. Default: 2 workers; with hosts, one per slot.
@@ -111,62 +116,83 @@ def launch(
         machine has as many GPUs as workers; else all workers see all.
     wait : bool
         False returns as soon as the workers run; they go on when this session ends.
+    strategy : str
+        Functions only: the name of the strategy that they get, see :func:`tfmuster.strategy`.
 
     Returns
     -------
-    Run
-        The run directory, with ``status()``, ``logs()``, ``history()``, ``model()``, ``wait()`` and
-        ``stop()``.
+    Run or Values
+        Of a script, and with ``wait=False``, the run directory, with ``status()``, ``logs()``, ``history()``,
+        ``model()``, ``values()``, ``wait()`` and ``stop()``. Of a function a dict of each worker's value, by
+        names such as ``"worker 0"``, whose attribute ``run`` is the run.
 
     Raises
     ------
     LaunchError
         The program is not there, a number makes no sense, or a host can't take part.
     WorkerError
-        A worker failed, after the last restart; the fields say which, when and why. Only with ``wait``.
+        A worker failed, after the last restart; the fields say which, when and why. Only with ``wait``. Of a
+        function, its own exception is the cause, if it can be pickled.
     """
-    from . import local
+    from ..runs import new_run_path
+    from . import function, local
     from .engines import Where, engine_for, workers_for
+    from .files import place_of
 
-    engine = engine_for(
-        Where(
-            backend=backend,
-            backend_options=backend_options,
-            master=master,
-            spark=spark,
-            hosts=hosts,
-            copy=copy,
-            files=files,
-            remote_python=remote_python,
-            ssh_config=os.environ.get("TFMUSTER_SSH_CONFIG") or None,
+    is_function = callable(script)
+    if callable(script):
+        name = name or function.name_of(script)
+        run_dir = new_run_path(name) if run_dir is None else run_dir
+        call = function.put_call(run_dir, script, args, strategy)
+        script, args = function.WORKER, ()
+        if hosts is not None or backend not in (None, "local"):
+            # Where they do not share the run directory, this goes there by itself.
+            copy, files, args = True, (*files, call), (place_of(call),)
+    try:
+        engine = engine_for(
+            Where(
+                backend=backend,
+                backend_options=backend_options,
+                master=master,
+                spark=spark,
+                hosts=hosts,
+                copy=copy,
+                files=files,
+                remote_python=remote_python,
+                ssh_config=os.environ.get("TFMUSTER_SSH_CONFIG") or None,
+            )
         )
-    )
-    job = local.LocalJob(
-        command=[os.fspath(script), *map(str, args)],
-        workers=workers_for(workers, engine.slots, others=ps + chief + evaluator),
-        ps=ps,
-        chief=chief,
-        evaluator=evaluator,
-        env=dict(env or {}),
-        name=name,
-        run_dir=run_dir,
-        keras_compat=keras_compat,
-        max_restarts=max_restarts,
-        start_timeout=start_timeout,
-        gpus_per_worker=gpus_per_worker,
-    )
-    if not wait:
-        return local.start_detached(job, engine.as_options())
-    run, failure = engine.run(job, show="nothing" if quiet else "chief" if only_chief else "all")
+        job = local.LocalJob(
+            command=[os.fspath(script), *map(str, args)],
+            workers=workers_for(workers, engine.slots, others=ps + chief + evaluator),
+            ps=ps,
+            chief=chief,
+            evaluator=evaluator,
+            env=dict(env or {}),
+            name=name,
+            run_dir=run_dir,
+            keras_compat=keras_compat,
+            max_restarts=max_restarts,
+            start_timeout=start_timeout,
+            gpus_per_worker=gpus_per_worker,
+        )
+        if not wait:
+            return local.start_detached(job, engine.as_options())
+        run, failure = engine.run(job, show="nothing" if quiet else "chief" if only_chief else "all")
+    finally:
+        if is_function and run_dir is not None:
+            function.remove_unused(run_dir)
     if failure is not None:
-        raise failure.to_error()
-    return run
+        raise failure.to_error() from (function.error_of(run, failure.task) if is_function else None)
+    return run.values() if is_function else run
 
 
 class _CallableModule(types.ModuleType):
     """`tfmuster.launch` names this module once it has been imported, and the function before that."""
 
-    def __call__(self, script: str | os.PathLike[str], *args: str, **options: object) -> Run:
+    def __call__(
+        self, script: str | os.PathLike[str] | Callable[..., Any], *args: Any, **options: object
+    ) -> Any:
         return launch(script, *args, **options)  # type: ignore[arg-type]
 
 

@@ -104,7 +104,7 @@ def script_to_send(path: Path) -> dict[str, str]:
             fix="Put it on the hosts.",
             reason="copy",
         )
-    return {"name": _place(path), "data": base64.b64encode(data).decode()}
+    return {"name": place_of(path), "data": base64.b64encode(data).decode()}
 
 
 def files_to_send(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[str, str]]:
@@ -118,7 +118,7 @@ def files_to_send(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[str, st
     found: dict[str, str] = {}
     for given in map(Path, paths):
         for path in _regular(given):
-            name = str(PurePosixPath(_place(given), path.relative_to(given)))
+            name = str(PurePosixPath(place_of(given), path.relative_to(given)))
             if not os.path.samefile(found.setdefault(name, str(path)), path):
                 raise _not_sent(f"{found[name]} and {path}, both as {name}", "Rename one.")
     return [(path, name) for name, path in found.items()]
@@ -151,7 +151,7 @@ def _regular(given: Path) -> Iterator[Path]:
         yield path
 
 
-def _place(path: Path) -> str:
+def place_of(path: Path) -> str:
     """Where it is, seen from the working directory; what lies outside has its name alone."""
     whole, here = Path(os.path.abspath(path)), Path.cwd()
     return str(PurePosixPath(whole.relative_to(here) if whole.is_relative_to(here) else whole.name))

@@ -1,0 +1,250 @@
+"""A Python function on its way to the workers, and its values on their way back.
+
+``launch(function)`` pickles the function with what it uses (cloudpickle) into the run directory's folder
+``call``, which only this user can read; each worker is a fresh Python that calls it, and leaves its value
+there. To other machines the file is sent along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import pickle
+import site
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ..errors import LaunchError
+from ..runs import RUN_DIR_VARIABLE
+from ..tf_config import current_task
+
+if TYPE_CHECKING:
+    from ..runs import Run
+
+#: What each worker runs.
+WORKER = Path(__file__).with_name("function_worker.py")
+_FOLDER = "call"
+_CALL = "call.pkl"
+
+
+class Values(dict[str, Any]):
+    """Each worker's value, by its task's name such as ``worker 0``; `run` is the run."""
+
+    def __init__(self, values: dict[str, Any], run: Run) -> None:
+        super().__init__(values)
+        self.run = run
+
+
+class _PackedModel:
+    """A Keras model as bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What a run of it is called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    return name if name.isidentifier() else "function"
+
+
+def put_call(
+    run_dir: str | os.PathLike[str], function: Callable[..., Any], args: Sequence[Any], strategy: str
+) -> Path:
+    """Write the file that the workers read; its path.
+
+    A run directory that holds a run already is left for others to refuse.
+
+    Raises
+    ------
+    LaunchError
+        Something of it can't go to another process.
+    """
+    import cloudpickle
+
+    try:
+        with _by_value(inspect.getmodule(function)):
+            work = cloudpickle.dumps((function, tuple(args)))
+    except Exception as error:
+        raise LaunchError(
+            "A function on workers, its arguments and what it uses must be able to go to another process.",
+            found=f"{type(error).__name__}: {error}".splitlines()[0],
+            fix="Make what can't go inside the function, such as a dataset, a lock or a connection.",
+            reason="function",
+        ) from error
+    call = {"work": work, "strategy": strategy, "path": sys.path}
+    folder = Path(run_dir).absolute() / _FOLDER
+    if not (folder.parent / "logs").exists():
+        _private(folder)
+        _write(folder / _CALL, call)
+    return folder / _CALL
+
+
+def remove_unused(run_dir: str | os.PathLike[str]) -> None:
+    """Remove the call if no run has begun there."""
+    folder = Path(run_dir) / _FOLDER
+    if not (folder.parent / "run.json").exists():
+        (folder / _CALL).unlink(missing_ok=True)
+        for empty in (folder, folder.parent):
+            with contextlib.suppress(OSError):
+                empty.rmdir()
+
+
+def values_of(run: Run) -> Values:
+    """What the workers of a run have returned."""
+    names = [path.stem for path in run.log_paths().values()]
+    results = {name.replace("-", " "): _read(run.path / _FOLDER / f"{name}.pkl") for name in names}
+    return Values({task: _unpacked(result["value"]) for task, result in results.items() if result}, run)
+
+
+def error_of(run: Run, task: str) -> BaseException | None:
+    """The exception that a worker's function failed with; None if it did not, or it can't travel."""
+    result = _read(run.path / _FOLDER / f"{task.replace(' ', '-')}.pkl")
+    error = result.get("error")
+    return error if isinstance(error, BaseException) else None
+
+
+def work_on_call(sent: Sequence[str]) -> None:
+    """What a worker does: call the function, and leave its value.
+
+    Parameters
+    ----------
+    sent : sequence of str
+        Where the file is in the working directory, if it was sent along.
+    """
+    own = Path(os.environ[RUN_DIR_VARIABLE]) / _FOLDER
+    places = [own / _CALL, *map(Path, sent)]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise LaunchError(
+            "The function to run must be in the run directory.",
+            found=f"no file {places[0]} on this machine",
+            fix="With hosts, choose a run_dir on a file system that all of them share.",
+            reason="function",
+        )
+    _private(own)
+    task = current_task()
+    assert task is not None
+    result = own / f"{task.name.replace(' ', '-')}.pkl"
+    call = _read(found)
+    # What the function imports is where its user's session would find it, if that is on this machine.
+    sys.path += [entry for entry in call["path"] if entry not in sys.path]
+    function, args = pickle.loads(call["work"])
+    if _wants_strategy(function, args):
+        # First of all: TensorFlow must not be in use when a strategy is made.
+        from ..strategies import strategy
+
+        function = functools.partial(function, strategy=strategy(call["strategy"]))
+    try:
+        value = _packed(function(*args))
+        try:
+            _write(result, {"value": value})
+        except Exception as error:
+            raise LaunchError(
+                "What a function on workers returns must be able to go to another process.",
+                found=f"{type(error).__name__}: {error}".splitlines()[0],
+                fix="Return numbers, arrays or text; Keras models and histories can be returned as they are.",
+                reason="value",
+            ) from error
+    except Exception as error:
+        # An exception of a class that can't be pickled is in the log alone.
+        with contextlib.suppress(Exception):
+            _write(result, {"error": error})
+        raise
+
+
+def _wants_strategy(function: Callable[..., Any], args: Sequence[Any]) -> bool:
+    """Whether the function has an argument `strategy` that is not given."""
+    try:
+        given = inspect.signature(function).bind_partial(*args).arguments
+        return "strategy" in inspect.signature(function).parameters and "strategy" not in given
+    except (TypeError, ValueError):
+        # A wrong call is Python's to explain.
+        return False
+
+
+def _packed(value: Any) -> Any:
+    """A value as it can be pickled: Keras models as bytes, the chief's only, and histories as dicts."""
+    keras = sys.modules.get("keras")
+    if keras is not None and isinstance(value, keras.Model):
+        from ..artifacts import save_model
+
+        # All workers call this alike, and the chief writes: the others' copies are equal, and stay.
+        with tempfile.TemporaryDirectory(prefix="tfmuster-") as scratch:
+            path = save_model(value, Path(scratch, "model.keras"))
+            return None if path is None else _PackedModel(path.read_bytes())
+    if keras is not None and isinstance(value, keras.callbacks.History):
+        return value.history
+    if type(value) is dict:
+        return {key: _packed(part) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_packed, value))
+    return value
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, _PackedModel):
+        from ..artifacts import model_from_bytes
+
+        return model_from_bytes(value.data)
+    if type(value) is dict:
+        return {key: _unpacked(part) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_unpacked, value))
+    return value
+
+
+@contextlib.contextmanager
+def _by_value(module: ModuleType | None) -> Iterator[None]:
+    """While the block lasts, a module of the user's own goes with the function: hosts may not have it."""
+    import cloudpickle
+
+    path = getattr(module, "__file__", None)
+    if module is None or path is None or module.__name__ == "__main__" or _installed(path):
+        yield
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def _installed(path: str) -> bool:
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    folders += [site.getusersitepackages(), str(Path(__file__).parent.parent)]
+    return any(Path(path).is_relative_to(folder) for folder in folders)
+
+
+def _private(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+def _write(path: Path, value: Any) -> None:
+    """Replace a file that only this user can read; if that fails, nothing is there."""
+    import cloudpickle
+
+    data = cloudpickle.dumps(value)
+    part = path.with_name(f".{path.name}")
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+    part.replace(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What `_write` has written; empty if there is nothing."""
+    try:
+        value: dict[str, Any] = pickle.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    return value
