@@ -129,7 +129,8 @@ def launch_shown(
     from tfmuster.launch.display import shown_by
 
     with shown_by(say, glance):
-        return launch(*args, **kwargs)
+        run: Run = launch(*args, **kwargs)
+        return run
 
 
 def _resolve(target: str) -> Any:
