@@ -36,6 +36,7 @@ required_packages <- function(reticulate_version = utils::packageVersion("reticu
     "tensorflow>=2.16",
     "keras>=3.10",
     "click>=8.1",
+    "cloudpickle>=3",
     "orjson>=3.9",
     "PyYAML>=6.0",
     "psutil>=5.9",
