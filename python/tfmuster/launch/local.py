@@ -63,7 +63,7 @@ class LocalJob:
                 raise LaunchError(
                     f"The number of {what} must be a whole number, {least} or more.",
                     found=repr(count),
-                    reason=what,
+                    reason=what.lower().replace(" ", "-"),
                 )
         start_timeout(self.start_timeout)
         if not self.command:
