@@ -139,11 +139,14 @@ def work_on_call(sent: Sequence[str]) -> None:
     # What the function imports is where its user's session would find it, if that is on this machine.
     sys.path += [entry for entry in call["path"] if entry not in sys.path]
     function, args = pickle.loads(call["work"])
-    if _wants_strategy(function, args):
+    if (place := _place_of_strategy(function)) is not None:
         # First of all: TensorFlow must not be in use when a strategy is made.
         from ..strategies import strategy
 
-        function = functools.partial(function, strategy=strategy(call["strategy"]))
+        if place <= len(args):
+            args = (*args[:place], strategy(call["strategy"]), *args[place:])
+        else:
+            function = functools.partial(function, strategy=strategy(call["strategy"]))
     try:
         value = _packed(function(*args))
         try:
@@ -162,14 +165,16 @@ def work_on_call(sent: Sequence[str]) -> None:
         raise
 
 
-def _wants_strategy(function: Callable[..., Any], args: Sequence[Any]) -> bool:
-    """Whether the function has an argument `strategy` that is not given."""
+def _place_of_strategy(function: Callable[..., Any]) -> int | None:
+    """The place of an argument `strategy` among those given by place, behind all of them if it has none."""
     try:
-        given = inspect.signature(function).bind_partial(*args).arguments
-        return "strategy" in inspect.signature(function).parameters and "strategy" not in given
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        # A wrong call is Python's to explain.
-        return False
+        return None
+    wanted = parameters.get("strategy")
+    if wanted is None or (isinstance(function, functools.partial) and "strategy" in function.keywords):
+        return None
+    return list(parameters).index("strategy") if wanted.kind <= wanted.POSITIONAL_OR_KEYWORD else sys.maxsize
 
 
 def _packed(value: Any) -> Any:

@@ -20,7 +20,7 @@ _IMPORT_SECONDS = 60
 
 
 def task_of(
-    command: list[str], python: str | None, env: dict[str, str], troubles: Any
+    command: list[str], python: str | None, env: dict[str, str], troubles: Any, *, local: bool
 ) -> Callable[[Any], Iterator[str]]:
     """The function of each partition.
 
@@ -34,6 +34,8 @@ def task_of(
         What has to be in its environment.
     troubles : Accumulator
         Takes to the driver, once a task has ended, why its agent could not go on.
+    local : bool
+        Whether all executors are on the driver's machine.
 
     Returns
     -------
@@ -44,8 +46,9 @@ def task_of(
     def task(_: Any) -> Iterator[str]:
         context = BarrierTaskContext.get()
         rank = context.partitionId()
-        # As Spark knows it; in local mode that is the driver's own name for itself.
-        host = context.getTaskInfos()[rank].address.rpartition(":")[0] or socket.gethostname()
+        # As Spark calls it, unless that is the driver's own machine.
+        address = context.getTaskInfos()[rank].address.rpartition(":")[0]
+        host = socket.gethostname() if local or not address else address
         interpreter = python or sys.executable
         said = _why_not([interpreter, *command, "--try"])
         # Everyone is here, and everyone is able to, or nobody starts.
