@@ -5,7 +5,8 @@
 From the command's start until the last worker has heard that everyone is present. The workers import no
 TensorFlow, whose own start takes some seconds more and is the same with every launcher.
 Real processes to 8 workers; beyond, the rendezvous alone, with threads for tasks (benchmarks/rendezvous.py).
-The hosts of ssh are network namespaces of this machine, so all workers share its cores.
+The hosts of ssh are network namespaces of this machine, so all workers share its cores. Each figure is the
+least of the repetitions, since whatever else the machine does only adds to it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import math
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -139,10 +139,9 @@ def measure_all(repeat: int, only: Sequence[str]) -> Series:
                 for launcher, start in starts.items():
                     times.setdefault((launcher, workers), []).append(seconds(start, workers))
         for (launcher, workers), each in times.items():
-            series.setdefault(launcher, {})[workers] = statistics.median(each)
+            series.setdefault(launcher, {})[workers] = min(each)
     series[RENDEZVOUS] = {
-        tasks: statistics.median(measure(tasks, "secret")["seconds"] for _ in range(repeat))
-        for tasks in TASKS
+        tasks: min(measure(tasks, "secret")["seconds"] for _ in range(repeat)) for tasks in TASKS
     }
     return series
 
@@ -229,7 +228,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     series = measure_all(given.repeat, given.only)
     show(series)
-    print(f"load before: {load:.1f}; {os.cpu_count()} cores; medians of {given.repeat}")
+    print(f"load before: {load:.1f}; {os.cpu_count()} cores; the least of {given.repeat}")
     if given.figure:
         made = figure(series)
         indent(made)
