@@ -120,8 +120,9 @@ run_list <- function(..., folder = "runs") {
 #' @export
 run_in_rstudio <- function(run = NULL) {
   run <- as_run(run)
+  # RStudio's own name for what jobRunScript() calls.
   offered <- rlang::is_installed("rstudioapi") && rstudioapi::isAvailable() &&
-    rstudioapi::hasFun("jobRunScript")
+    rstudioapi::hasFun("runScriptJob")
   if (!offered) {
     abort_tfmuster(list(
       kind = "launch", message = "This needs RStudio and the package rstudioapi.",

@@ -79,3 +79,34 @@ test_that("a run object of an earlier session is not taken for a run", {
   ))
   expect_match(read$output, "tfmuster_error_error an object without its Python part", all = FALSE)
 })
+
+# RStudio is not in the registries. What rstudioapi asks of it is: a platform by its name, and functions in
+# "tools:rstudio", of which this one runs a script as RStudio does, in an R of its own.
+test_that("in RStudio a run is shown by a background job", {
+  skip_without_python(tensorflow = TRUE)
+  skip_if_not_installed("rstudioapi")
+  shown <- run_r(c(
+    "platform <- .Platform",
+    "platform$GUI <- 'RStudio'",
+    "base <- baseenv()",
+    "unlockBinding('.Platform', base)",
+    "assign('.Platform', platform, envir = base)",
+    "api <- attach(NULL, name = 'tools:rstudio')",
+    "api$.rs.api.versionInfo <- function() list(version = package_version('2024.12.1'), mode = 'desktop')",
+    "api$.rs.api.getVersion <- function() package_version('2024.12.1')",
+    "api$.rs.api.runScriptJob <- function(path, name, encoding, workingDir, importEnv, exportEnv) {",
+    "  setwd(workingDir)",
+    "  output <- system2(file.path(R.home('bin'), 'Rscript'), shQuote(path), stdout = TRUE)",
+    "  cat(name, output, sep = '\\n')",
+    "  'job-1'",
+    "}",
+    "setwd(tempdir())",
+    "place <- 'runs/it is \\\\ mine'",
+    "run <- launch(function() cat('trained\\n'), workers = 2, quiet = TRUE, run_dir = place)",
+    "cat('id', run_in_rstudio(attr(run, 'run')), '\\n')"
+  ), env = c(R_LIBS = paste(.libPaths(), collapse = ":")))
+  expect_equal(shown$status, 0, info = toString(shown$output))
+  for (line in c("^it is . mine$", "^worker 0 \\| trained$", "^worker 1 \\| trained$", "^id job-1")) {
+    expect_match(shown$output, line, all = FALSE)
+  }
+})
