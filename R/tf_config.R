@@ -50,3 +50,27 @@ current_task <- function() {
   share_tf_config()
   run_python("tf_config.current_task")
 }
+
+#' TF_CONFIG inside sparklyr's `spark_apply(..., barrier = TRUE)`
+#'
+#' With `barrier = TRUE` Spark starts all partitions at once, and sparklyr tells each of them the addresses of
+#' all. Every partition becomes a worker. The ports of the addresses are in use: partition 0 gets the port
+#' after `base_port`, partition 1 the next, and so on. These ports must be free on all executors, and open
+#' between them.
+#'
+#' [launch()] with `backend = "spark"` needs no ports to be chosen, and tells more when something fails; this
+#' function is for programs that are written with sparklyr. `vignette("spark")` has one.
+#'
+#' @param barrier The second argument of the function given to `spark_apply()`: a list with `address`, the
+#'   address of each partition's executor, and `partition`, the number of this one, from 0 on.
+#' @param base_port The number before the first port.
+#' @return The text, for the variable `TF_CONFIG`: `Sys.setenv(TF_CONFIG = tf_config_from_barrier(barrier))`
+#'   does where no Python runs yet, as in a fresh executor; `use_tf_config(parse_tf_config(text))` does always.
+#' @section Errors: `tfmuster_error_cluster` if it is no such barrier, or no cluster can be made of it.
+#' @export
+#' @examplesIf tfmuster_available(tensorflow = FALSE)
+#' barrier <- list(address = c("10.0.0.5:41231", "10.0.0.6:40987"), partition = 1L)
+#' tf_config_from_barrier(barrier)
+tf_config_from_barrier <- function(barrier, base_port = 8000) {
+  run_python("resolve.tf_config_from_barrier", barrier, as_whole(base_port))
+}

@@ -19,6 +19,7 @@ _MODULE_OF = {
     "parse_tf_config": "tf_config",
     "use_tf_config": "tf_config",
     "current_task": "tf_config",
+    "tf_config_from_barrier": "resolve",
     "strategy": "strategies",
     "strategy_table": "strategy_table",
     "distributed_step": "custom_loop",

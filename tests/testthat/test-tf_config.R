@@ -68,3 +68,17 @@ test_that("a text that is no TF_CONFIG is an error that shows it literally", {
   text <- '{"cluster":{"worker":["{x}"]},"task":{"type":"worker","index":0}}'
   expect_snapshot(parse_tf_config(text), error = TRUE)
 })
+
+test_that("a barrier of sparklyr gives the document's TF_CONFIG, with one worker, too", {
+  skip_without_python()
+  barrier <- list(address = c("192.0.2.2:59756", "192.0.2.2:38376"), partition = 1L)
+  documented <- jsonlite::toJSON(list(
+    cluster = list(worker = paste(gsub(":[0-9]+$", "", barrier$address), 8000 + 1:2, sep = ":")),
+    task = list(type = "worker", index = barrier$partition)
+  ), auto_unbox = TRUE)
+  expect_identical(tf_config_from_barrier(barrier), as.character(documented))
+  one <- tf_config_from_barrier(list(address = "10.0.0.5:41231", partition = 0L), 9000)
+  expect_identical(jsonlite::fromJSON(one)$cluster$worker, "10.0.0.5:9001")
+  expect_match(one, '["10.0.0.5:9001"]', fixed = TRUE)
+  expect_error(tf_config_from_barrier(list()), class = "tfmuster_error_cluster")
+})

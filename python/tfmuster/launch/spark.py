@@ -133,8 +133,11 @@ class Spark:
         LaunchError
             There are too few slots, or an executor can't take part.
         """
+        if not self.plain:
+            refuse_secrets(self.conf)
         with session_for(self.master, self.session, self.conf, self.python) as context:
-            refuse_secrets(context, self.plain)
+            if not self.plain:
+                refuse_secrets(dict(context.getConf().getAll()))
             check_slots(context, sum(job.sizes().values()))
             placer = _Executors(context, self.files, self.python)
             return run_placed(job, placer, show=show, tell=tell)

@@ -60,19 +60,20 @@ def session_for(
         made.stop()
 
 
-def refuse_secrets(context: Any, allowed: bool) -> None:
-    """Refuse a session that encrypts: what TensorFlow sends is plain, whatever Spark does.
+def refuse_secrets(conf: Mapping[str, str]) -> None:
+    """Refuse a Spark that encrypts: what TensorFlow sends is plain, whatever Spark does.
 
     Raises
     ------
     LaunchError
-        It does, and nobody has allowed it.
+        By its configuration it does.
     """
-    if context.getConf().get("spark.ssl.enabled", "false").lower() == "true" and not allowed:
+    if conf.get("spark.ssl.enabled", "false").lower() == "true":
         raise LaunchError(
-            "TensorFlow's workers talk to each other in plain, which this Spark does not want.",
+            "What TensorFlow's workers send each other is plain, and this Spark wants everything encrypted.",
             found="spark.ssl.enabled is true",
-            fix="If the network between the executors is safe: --backend-option plain=yes.",
+            fix="If the network between the executors is safe: --backend-option plain=yes, "
+            'or backend_options = "plain=yes".',
             reason="plain",
         )
 

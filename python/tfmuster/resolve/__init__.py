@@ -18,8 +18,17 @@ from typing import Any
 from ..cluster import Task
 from ..errors import LaunchError
 from ..tf_config import current_task, use_tf_config
+from .spark import tf_config_from_barrier
 
-__all__ = ["BASE_PORT_VARIABLE", "engine_here", "gpus_here", "join_engine", "leave_engine", "resolve_task"]
+__all__ = [
+    "BASE_PORT_VARIABLE",
+    "engine_here",
+    "gpus_here",
+    "join_engine",
+    "leave_engine",
+    "resolve_task",
+    "tf_config_from_barrier",
+]
 
 BASE_PORT_VARIABLE = "TFMUSTER_BASE_PORT"
 #: Modules with ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and ``gpus(environ)``, in the
