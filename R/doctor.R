@@ -75,7 +75,7 @@ print.tfmuster_doctor <- function(x, ...) {
       for (name in names(value)) show_section(name, value[[name]], paste0(indent, "  "))
     } else {
       shown <- if (length(value)) paste(value, collapse = ", ") else "none"
-      cli::cat_line(indent, format(paste0(label, ":"), width = 15), shown)
+      cli::cat_line(indent, format(paste0(label, ":"), width = 14), " ", shown)
     }
   }
   for (section in setdiff(names(x), "notes")) {

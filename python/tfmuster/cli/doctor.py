@@ -39,4 +39,4 @@ def _print(label: str, value: Any, indent: str = "") -> None:
             _print(name, each, indent + "  ")
     else:
         shown = ", ".join(value) if isinstance(value, list) else value
-        click.echo(f"{indent}{label + ':':<15}{'none' if shown is None else shown}")
+        click.echo(f"{indent}{label + ':':<14} {'none' if shown is None else shown}")
