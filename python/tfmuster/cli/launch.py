@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import EXIT_INTERRUPTED
+from ..errors import EXIT_DONE, EXIT_INTERRUPTED
 from .where_options import read_where, where_options
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 )
 @click.option("--timings", is_flag=True, help="Say at the end where the time to the first step went.")
 @click.option("--no-keras-compat", is_flag=True, help="Leave Keras 3 as it is.")
+@click.option("--dry-run", is_flag=True, help="Slurm: print the batch script, and submit nothing.")
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
 )
@@ -73,6 +74,7 @@ def command(
     gpus_per_worker: int | None,
     timings: bool,
     no_keras_compat: bool,
+    dry_run: bool,
     program: tuple[str, ...],
     **where: Any,
 ) -> int:
@@ -108,6 +110,12 @@ def command(
         start_timeout=start_timeout,
         gpus_per_worker=gpus_per_worker,
     )
+    if dry_run:
+        script = getattr(engine, "script", None)
+        if script is None:
+            raise click.UsageError("--dry-run is for --backend slurm.")
+        click.echo(script(job), nl=False)
+        return EXIT_DONE
     show = "nothing" if quiet else "chief" if only_chief else "all"
     # However the launcher is asked to end, it ends its workers first.
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -20,19 +20,23 @@ def where_options(command: _Command) -> _Command:
         click.option(
             "--backend",
             metavar="NAME",
-            help="What starts the processes: local, ssh, spark. Default: ssh if there are hosts, else local.",
+            help="What starts the processes: local, ssh, spark, mpi, slurm. Default: ssh if there are hosts, "
+            "else local.",
         ),
         click.option(
             "--backend-option",
             "backend_options",
             metavar="TEXT",
             multiple=True,
-            help="A setting of the backend's own, such as spark.executor.memory=4g; repeatable.",
+            help="A setting of the backend's own, such as spark.executor.memory=4g, or an option of mpirun "
+            "or sbatch, such as --partition=gpu; repeatable.",
         ),
         click.option(
             "--master", metavar="URL", help="Spark: the master, such as spark://node1:7077 or local[4]."
         ),
-        click.option("-H", "--hosts", metavar="HOST:SLOTS,...", help="Run on these machines, through ssh."),
+        click.option(
+            "-H", "--hosts", metavar="HOST:SLOTS,...", help="Run on these machines, through ssh or mpirun."
+        ),
         click.option(
             "--hostfile", type=click.Path(), help="Hosts one a line: HOST slots=N, as for mpirun, or HOST:N."
         ),

@@ -4,7 +4,8 @@ Python functions run, too: ``launch(train, workers=4)`` (:mod:`.function`).
 
 A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervisor` starts and watches them, and
 everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). The launchers are the engines
-of :mod:`.engines`: this machine (:mod:`.local`), others through ssh (:mod:`.ssh`), and Spark (:mod:`.spark`).
+of :mod:`.engines`: this machine (:mod:`.local`), others through ssh (:mod:`.ssh`), Spark (:mod:`.spark`), MPI
+(:mod:`.mpi`) and Slurm (:mod:`.slurm`).
 
 What every worker process finds in its environment:
 
@@ -78,10 +79,11 @@ def launch(
     chief, evaluator : bool
         Whether there are also a chief and an evaluator. Without a chief, worker 0 is it.
     backend : str, optional
-        What starts the processes: ``"local"``, ``"ssh"``, ``"spark"``. Unless given, ssh if there are hosts,
-        else this machine.
+        What starts the processes: ``"local"``, ``"ssh"``, ``"spark"``, ``"mpi"``, ``"slurm"``. Unless given,
+        ssh if there are hosts, else this machine.
     backend_options : sequence of str
-        Settings of the backend's own: of Spark ``"spark.executor.memory=4g"`` and so on; see docs/spark.md.
+        Settings of the backend's own: of Spark ``"spark.executor.memory=4g"``, of mpirun ``"--map-by node"``,
+        of sbatch ``"--partition=gpu"``; see docs/spark.md, docs/mpi.md and docs/slurm.md.
     master : str, optional
         Spark: the URL of a master, ``"spark://node1:7077"`` or ``"local[4]"``, for a session for this job.
     spark : SparkSession, optional
@@ -115,7 +117,7 @@ def launch(
         How many of its machine's GPUs each worker sees, and no other worker; 0: none. Unless given, one, if a
         machine has as many GPUs as workers; else all workers see all.
     wait : bool
-        False returns as soon as the workers run; they go on when this session ends.
+        False returns as soon as the workers run, or Slurm has the job; they go on when this session ends.
     strategy : str
         Functions only: the name of the strategy that they get, see :func:`tfmuster.strategy`.
 
@@ -136,7 +138,7 @@ def launch(
     """
     from ..runs import new_run_path
     from . import function, local
-    from .engines import Where, engine_for, workers_for
+    from .engines import Where, engine_for, start_detached, workers_for
     from .files import place_of
 
     is_function = callable(script)
@@ -177,7 +179,7 @@ def launch(
             gpus_per_worker=gpus_per_worker,
         )
         if not wait:
-            return local.start_detached(job, engine.as_options())
+            return start_detached(engine, job)
         run, failure = engine.run(job, show="nothing" if quiet else "chief" if only_chief else "all")
     finally:
         if is_function and run_dir is not None:

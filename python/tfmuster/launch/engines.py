@@ -147,12 +147,19 @@ def _mpi(where: Where) -> Engine:
     return Mpi.of(where)
 
 
+def _slurm(where: Where) -> Engine:
+    from .slurm import Slurm
+
+    return Slurm.of(where)
+
+
 #: The names of the engines, and what makes each from what its user says.
 _ENGINES: dict[str | None, Callable[[Where], Engine]] = {
     None: _here_or_ssh,
     "local": _local,
     "ssh": _ssh,
     "mpi": _mpi,
+    "slurm": _slurm,
     "spark": _spark,
 }
 BACKENDS = tuple(name for name in _ENGINES if name)
@@ -173,6 +180,22 @@ def engine_for(where: Where) -> Engine:
             reason="backend",
         )
     return _ENGINES[where.backend](where)
+
+
+def start_detached(engine: Engine, job: LocalJob) -> Run:
+    """Start a job that goes on when this process ends; its run directory, as soon as it has one, or waits.
+
+    Raises
+    ------
+    LaunchError
+        It could not be started.
+    """
+    from . import local, slurm
+
+    if isinstance(engine, slurm.Slurm) and not slurm.inside_allocation(os.environ):
+        # It may wait for its machines for hours.
+        return engine.submit(job).run
+    return local.start_detached(job, engine.as_options())
 
 
 def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:

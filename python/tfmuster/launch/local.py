@@ -251,20 +251,12 @@ def start_detached(job: LocalJob, more: Sequence[str] = ()) -> Run:
     return run
 
 
-def launch_options(job: LocalJob, run: Run) -> list[str]:
-    """The same job, in a run directory, as options of ``tfmuster launch``; without its variables."""
-    options = [
-        "-n",
-        str(job.workers),
-        "--ps",
-        str(job.ps),
-        "--name",
-        job.run_name(),
-        "--run-dir",
-        str(run.path),
-        "--max-restarts",
-        str(job.max_restarts),
-    ]
+def launch_options(job: LocalJob, run: Run | None) -> list[str]:
+    """The same job as options of ``tfmuster launch``, without its variables."""
+    options = ["-n", str(job.workers), "--ps", str(job.ps), "--name", job.run_name()]
+    options += ["--max-restarts", str(job.max_restarts)]
+    if run is not None:
+        options += ["--run-dir", str(run.path)]
     if job.start_timeout is not None:
         options += ["--start-timeout", str(job.start_timeout)]
     if job.gpus_per_worker is not None:

@@ -66,3 +66,29 @@ def check_text(*texts: str) -> None:
                 fix="Rename the file, or leave the character out.",
                 reason="text",
             )
+
+
+def check_line(text: str, what: str, *, start: str = "", without: str = "") -> None:
+    """Raise LaunchError unless the text is one line that a file of lines can have as its own.
+
+    Parameters
+    ----------
+    text : str
+        What is to be written.
+    what : str
+        What it is, for the error.
+    start : str
+        How it has to begin.
+    without : str
+        Characters that it must not have.
+    """
+    check_text(text)
+    bad = any(ord(character) < 32 or character in without for character in text)
+    if bad or not text.startswith(start):
+        characters = f" or {without}" if without else ""
+        begin = f", and begins with {start}" if start else ""
+        raise LaunchError(
+            f"The {what} is one line without control characters{characters}{begin}.",
+            found=ascii(text),
+            reason="text",
+        )
