@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import Element, indent, tostring
 
 from rendezvous import measure
@@ -46,6 +47,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4
 
 Start = Callable[[int], "tuple[float, str]"]
 Series = dict[str, dict[int, float]]
+_networks: list[Any] = []
 
 
 def launched(folder: Path, *options: object) -> tuple[float, str]:
@@ -68,21 +70,47 @@ def this_machine(stack: ExitStack, folder: Path) -> Start:
     return lambda workers: launched(folder, "-n", workers)
 
 
-def ssh(stack: ExitStack, folder: Path) -> Start | None:
-    """Four machines that are network namespaces, as in the tests."""
+def machines(stack: ExitStack, folder: Path) -> Any:
+    """Four machines that are network namespaces, as in the tests; None where there can be none."""
     sys.path.insert(0, str(HERE.parent / "tests" / "python"))
     import hosts
 
-    if hosts.why_not() is not None:
+    if not _networks and hosts.why_not() is None:
+        _networks.append(stack.enter_context(hosts.built(folder / "machines")))
+        hosts.put(_networks[0], "meet.py", PROGRAM)
+    return _networks[0] if _networks else None
+
+
+def ssh(stack: ExitStack, folder: Path) -> Start | None:
+    """Four machines."""
+    network = machines(stack, folder)
+    if network is None:
         return None
-    network = stack.enter_context(hosts.built(folder / "machines"))
-    hosts.put(network, "meet.py", PROGRAM)
 
     def start(workers: int) -> tuple[float, str]:
         each = math.ceil(workers / 4)
         names = ",".join(f"node{i + 1}:{each}" for i in range(min(workers, 4)))
         begun = time.time()
         done = network.launch("-n", workers, "-H", names, "meet.py", limit=180)
+        return begun, done.stdout + done.stderr
+
+    return start
+
+
+def slurm(stack: ExitStack, folder: Path) -> Start | None:
+    """A Slurm of the same four machines, with nothing else to do: submitting and waiting is in it."""
+    network = machines(stack, folder)
+    import slurm_cluster
+
+    if network is None or slurm_cluster.why_not() is not None:
+        return None
+    cluster = stack.enter_context(slurm_cluster.started(network))
+    (cluster.shared / "meet.py").write_text(PROGRAM)
+
+    def start(workers: int) -> tuple[float, str]:
+        begun = time.time()
+        launch = [sys.executable, "-m", "tfmuster", "launch", "--backend", "slurm"]
+        done = cluster.run(*launch, "-n", workers, "meet.py", limit=180)
         return begun, done.stdout + done.stderr
 
     return start
@@ -105,6 +133,7 @@ def spark(stack: ExitStack, folder: Path) -> Start | None:
 LAUNCHERS: dict[str, Callable[[ExitStack, Path], Start | None]] = {
     "this machine": this_machine,
     "ssh": ssh,
+    "slurm": slurm,
     "mpi": mpi,
     "spark": spark,
 }
