@@ -60,7 +60,8 @@ def test_with_mpi4py_and_without(tmp_path: Path, installed: bool) -> None:
     hidden.mkdir()
     if installed:
         pytest.importorskip("mpi4py")
-        write(hidden, "sitecustomize.py", "import sys", "sys.modules['ctypes.util'] = None")
+        # Open MPI's library alone would not do.
+        write(hidden, "sitecustomize.py", "import ctypes", "ctypes.create_string_buffer = None")
     else:
         write(hidden, "mpi4py.py", "raise ImportError")
     done = mpirun(
@@ -119,15 +120,6 @@ def test_a_rank_that_does_not_come_to_the_rendezvous_is_named(tmp_path: Path, fl
     assert "RendezvousError" in done.stderr
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_training(tmp_path: Path, flavour: str) -> None:
-    train = ("tfmuster", "train", "mnist", "--dataset", "synthetic", "--epochs", 1, "--save", "model.keras")
-    done = mpirun(flavour, "-np", 2, *WORKER, "--", *train, cwd=tmp_path, limit=150)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "model.keras").stat().st_size > 100_000
-    assert "global batch 128" in done.stdout, done.stdout
-
-
 @needs_open_mpi
 @pytest.mark.skipif(not shutil.which("Rscript"), reason="needs R")
 def test_training_by_an_r_script(tmp_path: Path) -> None:
@@ -140,17 +132,17 @@ def test_training_by_an_r_script(tmp_path: Path) -> None:
     assert len(set(weights)) == 1
 
 
-@needs_open_mpi
-@pytest.mark.skipif(not shutil.which("Rscript"), reason="needs R")
-def test_strategy_alone_under_mpirun(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flavour", FLAVOURS[1:])
+def test_strategy_alone_under_mpirun(tmp_path: Path, flavour: str) -> None:
     lines = (
         "import tfmuster",
         "strategy = tfmuster.strategy('multi_worker_mirrored')",
         "print('replicas', strategy.num_replicas_in_sync)",
     )
     write(tmp_path, "train.py", *lines)
-    done = mpirun("mpirun.openmpi", "-np", 2, sys.executable, "train.py", cwd=tmp_path, limit=100)
-    assert done.stdout.count("replicas 2") == 2, done.stderr
+    done = mpirun(flavour, "-np", 2, sys.executable, "train.py", cwd=tmp_path, limit=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("replicas 2") == 2
 
 
 @NEEDS_HOSTS
