@@ -2,7 +2,7 @@
 skip_if_not_installed("keras3")
 skip_without_python(tensorflow = TRUE)
 
-training <- c(
+building <- c(
   "model <- NULL",
   "with(made$scope(), {",
   "  model <- keras_model_sequential(input_shape = c(28, 28, 1)) |>",
@@ -16,7 +16,10 @@ training <- c(
   "digits <- synthetic(1, 320, 32)",
   "x <- reticulate::py_to_r(digits$x_train); dim(x) <- c(dim(x), 1)",
   "y <- as.integer(reticulate::py_to_r(digits$y_train))",
-  "callback <- callback_lambda(on_epoch_end = function(epoch, logs) cat('R callback\\n'))",
+  "callback <- callback_lambda(on_epoch_end = function(epoch, logs) cat('R callback\\n'))"
+)
+training <- c(
+  building,
   "history <- model |> fit(x, y, epochs = 2, batch_size = 64, verbose = 0, callbacks = list(callback))",
   "scores <- model |> evaluate(x, y, verbose = 0)",
   "used <- getS3method('fit', 'keras.src.models.model.Model')",
@@ -44,6 +47,30 @@ test_that("every strategy of one process takes a keras3 model", {
     run <- run_r(c("library(keras3)", sprintf("made <- strategy('%s')", name), training))
     expect_match(run$output, "scores accuracy loss 5 10", all = FALSE, info = name)
   }
+})
+
+test_that("a keras3 model trains with parameter servers, by ps_fit()", {
+  script <- withr::local_tempfile(fileext = ".R", lines = c(
+    "library(keras3)", "library(tfmuster)", "made <- strategy('parameter_server')", building,
+    "refused <- tryCatch(model |> fit(x, y, epochs = 1, verbose = 0), error = conditionMessage)",
+    "cat('refused', grepl('ps_fit', refused), '\\n')",
+    "tf <- reticulate::import('tensorflow')",
+    "batches <- function(context) {",
+    "  rows <- reticulate::tuple(tf$constant(x), tf$constant(y))",
+    "  data <- tf$data$Dataset$from_tensor_slices(rows)",
+    "  data$shard(context$num_input_pipelines, context$input_pipeline_id)$batch(32L)",
+    "}",
+    "trained <- ps_fit(model, batches, 2, steps_per_epoch = 5, callbacks = list(callback), verbose = 0)",
+    "cat('metrics', names(trained$history)[1:2], '\\n')",
+    "cat('scores', names(model |> evaluate(x, y, verbose = 0)), '\\n')"
+  ))
+  shown <- capture.output(
+    launch(script, workers = 2, ps = 1, run_dir = file.path(withr::local_tempdir(), "run"))
+  )
+  expect_true("worker 0 | refused TRUE" %in% shown)
+  expect_equal(sum(shown == "worker 0 | R callback"), 2)
+  expect_true("worker 0 | metrics accuracy loss" %in% shown)
+  expect_true("worker 0 | scores accuracy loss" %in% shown)
 })
 
 test_that("tfruns lists a run directory", {
