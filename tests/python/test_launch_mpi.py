@@ -130,16 +130,19 @@ def test_nothing_is_left_of_a_job_that_is_killed(tmp_path: Path, whom: str) -> N
 @NEEDS_HOSTS
 @needs_open_mpi
 def test_workers_on_several_machines_train(network: Network) -> None:
-    put(network, "unaware.py", (PROGRAMS / "unaware.py").read_text())
+    # The program of docs/horovod.md.
+    put(network, "from_horovod.py", (PROGRAMS / "from_horovod.py").read_text())
     options = ("--backend", "mpi", "-H", "node1:2,node2:1", "-np", 3)
     # TensorFlow imports what it has written to the temporary folder, which is to be left empty.
-    program = ("env", "PYTHONDONTWRITEBYTECODE=1", sys.executable, "unaware.py")
+    program = ("env", "PYTHONDONTWRITEBYTECODE=1", sys.executable, "from_horovod.py", network.folder)
     done = network.launch(*options, "--", *program, limit=120)
     assert done.returncode == 0, done.stderr
     assert "3 tasks on node1, node2" in done.stderr
     weights = {line for index in range(3) for line in lines_of(done, f"worker {index}") if "weights" in line}
     (weight,) = weights
-    assert weight.startswith("replicas 3")
+    assert weight.startswith("size 3")
+    # Only the chief writes.
+    assert len(list(network.folder.glob("checkpoint-*.keras"))) == 2
 
 
 @NEEDS_HOSTS
