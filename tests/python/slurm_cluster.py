@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from tfmuster.ports import free_ports
 #: The nodes' names, and the machines that they are.
 NODES = {"vn1": "node1", "vn2": "node2", "vn9": "node3", "vn10": "node4"}
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "squeue")
-#: Each node has a device file for each of its two GPUs that are none.
+#: Each node has a device for each of its two GPUs that are none.
 GPUS = 2
 
 _CONFIGURATION = """
@@ -167,7 +168,11 @@ class Slurm:
         )
         (self.folder / "slurm.conf").write_text(text)
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
-        (self.folder / "gres.conf").write_text("AutoDetect=off\nName=gpu File=/dev/tty[0-1]\n")
+        for number in range(GPUS):
+            os.mknod(self.folder / f"gpu{number}", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+        (self.folder / "gres.conf").write_text(
+            f"AutoDetect=off\nName=gpu File={self.folder}/gpu[0-{GPUS - 1}]\n"
+        )
 
     def _daemon(self, *command: object, machine: str | None = None) -> None:
         enter: Sequence[str] = ["ip", "netns", "exec", self.network.here]
