@@ -205,17 +205,16 @@ class Run:
             raise TfmusterError(f"The run {self.name} did not come to its end.", found=state, run=self.name)
 
     def stop(self, timeout: float = 10.0) -> dict[str, Any]:
-        """End the run and all its processes, from whichever session of this machine; the status after it."""
+        """End the run and all its processes, from any session of its machine or of Slurm; the status then."""
         launcher = _launcher(self.info())
         if launcher is None:
-            info = self.info()
-            if self.status()["state"] in UNFINISHED and info.get("host") != socket.gethostname():
-                raise LaunchError(
-                    f"The run {self.name} can be stopped on its own host only.",
-                    found=f"host {info.get('host')}",
-                    fix=f"scancel {info['slurm_job']}" if "slurm_job" in info else None,
-                    run=self.name,
-                )
+            host = self.info().get("host")
+            if self.status()["state"] in UNFINISHED and host != socket.gethostname():
+                from .launch.batch import stop_batch
+
+                if not stop_batch(self):
+                    message = f"The run {self.name} can be stopped on its own host only."
+                    raise LaunchError(message, found=f"host {host}", run=self.name)
             return self.status()
         with contextlib.suppress(Exception):
             launcher.terminate()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -21,7 +22,18 @@ from tfmuster.errors import WorkerError
 from tfmuster.runs import Run
 
 WHY_NOT = no_hosts() or no_slurm()
-pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.timeout(200),
+    pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)),
+]
+R_HAS_TFMUSTER = (
+    shutil.which("Rscript") is not None
+    and subprocess.run(
+        ["Rscript", "-e", 'stopifnot(requireNamespace("tfmuster"))'], capture_output=True, check=False
+    ).returncode
+    == 0
+)
 NEEDS_R = pytest.mark.skipif(not shutil.which("Rscript"), reason="needs R")
 
 WORKER = (*TFMUSTER, "worker")
@@ -289,6 +301,41 @@ def test_without_waiting_a_run_is_there_while_slurm_has_no_room(slurm: Slurm) ->
     run = Run(path)
     assert run.wait(timeout=30)["state"] == "done"
     assert run.logs() == {"worker 0": "trained\n", "worker 1": "trained\n"}
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_a_run_is_stopped_from_another_machine_than_its_own(slurm: Slurm, room: bool) -> None:
+    write(slurm.shared, "train.py", "import time", "print('begun', flush=True)", "time.sleep(99)")
+    options = "workers=2, backend='slurm', wait=False, backend_options=['--nodes=2']"
+    lines = ("import tfmuster", f"run = tfmuster.launch('train.py', {options})", "print(run.path)")
+    write(slurm.shared, "session.py", *lines)
+    full = None
+    if not room:
+        full = slurm.popen("srun", "--exclusive", "-N", 4, "sleep", 99)
+        wait_until(lambda: slurm.jobs() == ["sleep RUNNING"])
+    run = Run(slurm.run(sys.executable, "session.py").stdout.strip())
+    if room:
+        wait_until(lambda: "begun\n" in run.logs().values())
+    stopped = slurm.run(*TFMUSTER, "runs", "stop")
+    assert stopped.stdout == f"{run.name}: interrupted\n", stopped.stderr
+    assert slurm.jobs() == ([] if room else ["sleep RUNNING"])
+    if full is not None:
+        full.terminate()
+        full.communicate(timeout=20)
+
+
+@pytest.mark.skipif(not R_HAS_TFMUSTER, reason="no R with tfmuster")
+def test_an_r_function_runs_in_slurm_and_its_values_come_back(slurm: Slurm) -> None:
+    code = (
+        "library(tfmuster); offset <- 40; "
+        "f <- function(x) list(unname(Sys.info()['nodename']), offset + x); "
+        "options <- list(workers = 2, backend = 'slurm', backend_options = '--nodes=2', quiet = TRUE); "
+        "cat('got', unlist(do.call(launch, c(list(f, 2), options))), ''); "
+        "e <- tryCatch(do.call(launch, c(list(function() stop('no luck')), options)), error = identity); "
+        "cat('caught', conditionMessage(e$parent))"
+    )
+    done = slurm.run("Rscript", "-e", code, limit=90)
+    assert done.stdout.endswith("got node1 42 node2 42 caught no luck"), done.stderr
 
 
 def test_without_waiting_a_job_that_can_not_start_says_so(slurm: Slurm) -> None:

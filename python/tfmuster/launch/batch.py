@@ -28,6 +28,8 @@ _ANSWER_SECONDS, _SHARED_SECONDS = 30.0, 5.0
 _CANCEL_SECONDS = 60.0
 _PENDING = ("PENDING", "CONFIGURING")
 _LAST_LINES = 20
+#: Slurm's number of the job, in the run directory.
+_NUMBER = "slurm.json"
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,21 @@ def submit(script: str, run: Run, command: Sequence[str], env: Mapping[str, str]
             fix="See `sinfo` for what there is; --dry-run shows the script, --backend-option adds to it.",
             reason="slurm",
         )
+    # Not into run.json, which the launcher may be writing now.
+    write_json(run.path / _NUMBER, {"job": number})
     return Submitted(number, run)
+
+
+def stop_batch(run: Run) -> bool:
+    """Cancel the batch job of a run, and wait for its end; whether it has one."""
+    number = read_json(run.path / _NUMBER).get("job") or run.info().get("slurm_job")
+    if number is None:
+        return False
+    Submitted(str(number), run).cancel()
+    _wait_for_files(run)
+    if _written_state(run) in UNFINISHED:
+        run.set_status(state="interrupted")
+    return True
 
 
 def note_failed_start(run: Run, error: TfmusterError) -> None:
@@ -155,7 +171,7 @@ def _watch(job: Submitted, shown: Plain, show: str, *, tell: bool) -> None:
         if tail is None and _started(job.run):
             tail = Tail(job.run, None)
         if not state:
-            _wait_for_files(job)
+            _wait_for_files(job.run)
         if tail is not None and show != "nothing":
             for line in tail.new_lines(last=not state):
                 if show == "all" or line.split(" | ")[0].strip() == _chief(job.run):
@@ -164,10 +180,10 @@ def _watch(job: Submitted, shown: Plain, show: str, *, tell: bool) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def _wait_for_files(job: Submitted) -> None:
+def _wait_for_files(run: Run) -> None:
     """Give a shared file system the time to show how the run has ended."""
     end = time.monotonic() + _SHARED_SECONDS
-    while _started(job.run) and _written_state(job.run) in UNFINISHED and time.monotonic() < end:
+    while _started(run) and _written_state(run) in UNFINISHED and time.monotonic() < end:
         time.sleep(_LOOK_SECONDS)
 
 
@@ -229,7 +245,7 @@ def _started(run: Run) -> bool:
 
 def _forget(run: Run) -> None:
     """Remove what a job has left that never started."""
-    for name in ("run.json", "status.json", "error.json"):
+    for name in ("run.json", "status.json", "error.json", _NUMBER):
         (run.path / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         run.path.rmdir()
