@@ -82,6 +82,11 @@ class Control:
         """True while there is a line to the chief."""
         return self._line is not None and not self._ended.is_set()
 
+    @property
+    def joined(self) -> bool:
+        """True once there has been a line to the chief, which may be gone: then `wait_done` knows more."""
+        return self._line is not None
+
     def start(self, hub: Hub, line: Line, chief: Chief | None, chief_process: dict[str, Any]) -> None:
         """Take over the connection that the rendezvous made. Not for users."""
         self._hub, self._line, self._chief, self._chief_process = hub, line, chief, chief_process

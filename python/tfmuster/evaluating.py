@@ -91,7 +91,8 @@ def evaluate_checkpoints(
 
 
 def _over(control: Control) -> bool:
-    if control.active:
+    # The job may have come to its end, and its line with it, while a checkpoint was tested.
+    if control.joined:
         return control.wait_done(_LOOK_SECONDS)
     # Without a rendezvous nobody says when the job is over.
     time.sleep(_LOOK_SECONDS)

@@ -32,6 +32,14 @@ def test_done_of_the_chief_ends_parameter_servers_and_evaluators(job: Job):
         assert (result.code, result.last["event"]) == (0, "end")
 
 
+def test_who_was_busy_when_the_job_ended_learns_of_it(job: Job):
+    cluster = local_cluster(1, evaluator=1)
+    then = "time.sleep(2); assert control.joined and not control.active and control.wait_done(0)"
+    evaluator = job.start(cluster, "evaluator", 0, then=then)
+    job.start(cluster, "worker", 0)
+    assert evaluator.result().code == 0
+
+
 def test_without_a_chief_the_job_ends_when_all_workers_are_done(job: Job):
     cluster = local_cluster(2, ps=1)
     server = job.start(cluster, "ps", 0, then=WAIT)

@@ -88,7 +88,7 @@ def serve(task: Task, control: Control) -> None:
     """
     server = _server(task)
     say_state("serving", serves=True)
-    if not control.active:
+    if not control.joined:
         server.join()
     if task.type == "worker":
         # It may be lost: the coordinator goes on without it. A parameter server holds what is trained.
