@@ -26,6 +26,7 @@ PROGRAMS = {
     "config": [],
     "rendezvous": [],
     "launch": [],
+    "starting": ["--repeat", "1"],
     "fit": [],
     "fit, gradients as bfloat16": ["--gradient-dtype", "bfloat16", "--batches", "64"],
     "fit, four workers": ["--workers", "4", "--batches", "64,256"],

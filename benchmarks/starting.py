@@ -177,10 +177,14 @@ def measure_all(repeat: int, only: Sequence[str]) -> Series:
 
 def show(series: Series) -> None:
     counts = sorted({workers for points in series.values() for workers in points})
-    print("| seconds | " + " | ".join(f"{count:,}" for count in counts) + " |")
-    print("|---|" + "---|" * len(counts))
+    most, here = max(WORKERS), series.get("this machine", {})
+    print(
+        "| seconds | " + " | ".join(f"{count:,}" for count in counts) + f" | {most}: ratio to this machine |"
+    )
+    print("|---|" + "---|" * (len(counts) + 1))
     for name, points in series.items():
         cells = [f"{points[count]:.2f}" if count in points else "" for count in counts]
+        cells.append(f"{points[most] / here[most]:.1f}" if most in points and here else "")
         print(f"| {name} | " + " | ".join(cells) + " |")
 
 
