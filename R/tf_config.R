@@ -65,7 +65,7 @@ current_task <- function() {
 #'   address of each partition's executor, and `partition`, the number of this one, from 0 on.
 #' @param base_port The number before the first port.
 #' @return The text, for the variable `TF_CONFIG`: `Sys.setenv(TF_CONFIG = tf_config_from_barrier(barrier))`
-#'   does where no Python runs yet, as in a fresh executor; `use_tf_config(parse_tf_config(text))` does always.
+#'   does where no Python runs yet, as in a fresh executor; `use_tf_config(parse_tf_config(text))` always.
 #' @section Errors: `tfmuster_error_cluster` if it is no such barrier, or no cluster can be made of it.
 #' @export
 #' @examplesIf tfmuster_available(tensorflow = FALSE)

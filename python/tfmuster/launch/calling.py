@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--rank-from", default="", metavar="NAME,...", help="variables that may say it")
     parser.add_argument("--seconds", type=float, required=True, help="for how long to try")
     parser.add_argument("--gpus", metavar="ID,...", help="GPUs that are this agent's alone")
-    parser.add_argument("--host", help="how the engine calls this host")
+    parser.add_argument("--address", action="append", default=[], help="by which the engine knows this host")
     parser.add_argument("--try", action="store_true", dest="only_try", help="end at once: all is installed")
     given = parser.parse_args()
     if given.only_try:
@@ -153,8 +153,8 @@ def main() -> None:
         os.environ[VISIBLE] = given.gpus
     about = {
         "rank": rank,
-        "host": given.host or socket.gethostname(),
-        "names": [*([given.host] if given.host else []), *own_names()],
+        "host": socket.gethostname(),
+        "names": [*given.address, *own_names()],
         "own_gpus": given.gpus is not None,
     }
     try:

@@ -177,8 +177,7 @@ class _Stage:
         self._error: Exception | None = None
         self._troubles = context.accumulator([], spark_task.Collected())
         command = call.command("python")[1:]
-        local = context.master.startswith("local")
-        self._task = spark_task.task_of(command, python, call.env, self._troubles, local=local)
+        self._task = spark_task.task_of(command, python, call.env, self._troubles)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

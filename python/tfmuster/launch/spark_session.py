@@ -205,8 +205,12 @@ def _made(master: str | None, conf: Mapping[str, str], python: str | None) -> An
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception of Spark says, without the stack of Java."""
+    """What an exception of Spark says, without the stack of Java; what Python has said, if it was that."""
     text = str(error)
+    if python := re.search(
+        r"Error from python worker:.*?\n *(\w+(?:Error|Exception): [^\n]*)", text, re.DOTALL
+    ):
+        return python[1][:300]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("at ", "An error occurred while calling"))]
     return re.sub(r"^: *", "", lines[0])[:300] if lines else type(error).__name__

@@ -20,7 +20,7 @@ _IMPORT_SECONDS = 60
 
 
 def task_of(
-    command: list[str], python: str | None, env: dict[str, str], troubles: Any, *, local: bool
+    command: list[str], python: str | None, env: dict[str, str], troubles: Any
 ) -> Callable[[Any], Iterator[str]]:
     """The function of each partition.
 
@@ -34,8 +34,6 @@ def task_of(
         What has to be in its environment.
     troubles : Accumulator
         Takes to the driver, once a task has ended, why its agent could not go on.
-    local : bool
-        Whether all executors are on the driver's machine.
 
     Returns
     -------
@@ -46,9 +44,8 @@ def task_of(
     def task(_: Any) -> Iterator[str]:
         context = BarrierTaskContext.get()
         rank = context.partitionId()
-        # As Spark calls it, unless that is the driver's own machine.
+        host = socket.gethostname()
         address = context.getTaskInfos()[rank].address.rpartition(":")[0]
-        host = socket.gethostname() if local or not address else address
         interpreter = python or sys.executable
         said = _why_not([interpreter, *command, "--try"])
         # Everyone is here, and everyone is able to, or nobody starts.
@@ -56,7 +53,7 @@ def task_of(
         if any(one["said"] for one in everyone):
             yield json.dumps({"host": host, "said": said})
             return
-        words = [interpreter, *command, "--rank", str(rank), "--host", host]
+        words = [interpreter, *command, "--rank", str(rank), *(["--address", address] if address else [])]
         resources = context.resources()
         if "gpu" in resources:
             words.append(f"--gpus={','.join(resources['gpu'].addresses)}")
