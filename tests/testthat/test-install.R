@@ -1,0 +1,35 @@
+# A real environment from the package index that pip is configured for, with what needs no TensorFlow.
+test_that("install_tfmuster() makes an environment that later sessions find by themselves", {
+  skip_on_cran()
+  # R's LD_LIBRARY_PATH gives another Python of the same version the system's library.
+  python <- if (file.exists("/usr/bin/python3")) "/usr/bin/python3" else Sys.which("python3")
+  skip_if(python == "", "no python3 to make an environment with")
+  home <- withr::local_tempdir()
+  withr::local_envvar(WORKON_HOME = home)
+  withr::local_dir(withr::local_tempdir())
+  said <- character()
+  name <- withCallingHandlers(
+    install_tfmuster(python = python, packages = c("click>=8.1", "orjson>=3.9", "PyYAML>=6.0")),
+    message = function(m) said <<- c(said, conditionMessage(m))
+  )
+  expect_equal(name, "r-tfmuster")
+  expect_match(said, "Restart R", all = FALSE)
+  expect_true(dir.exists(file.path(home, name)))
+  # It may be called again, and installs only what is missing.
+  expect_equal(suppressMessages(install_tfmuster(packages = "click>=8.1")), name)
+
+  later <- run_r(
+    c(
+      "cat('there', tfmuster_available(tensorflow = FALSE), '\\n')",
+      "cat(reticulate::py_config()$python, '\\n')"
+    ),
+    env = c(RETICULATE_PYTHON = NA, PYTHONPATH = NA, WORKON_HOME = home)
+  )
+  expect_match(later$output, "there TRUE", all = FALSE)
+  expect_match(later$output, "r-tfmuster", fixed = TRUE, all = FALSE)
+})
+
+test_that("numpy 1 is asked for only where reticulate needs it", {
+  expect_true("numpy>=1.26,<2" %in% required_packages(package_version("1.28")))
+  expect_false(any(grepl("numpy", required_packages(package_version("1.38")))))
+})
