@@ -54,8 +54,8 @@ types: .stamps/dev ## mypy --strict on the Python core
 check: .stamps/r .stamps/dev ## R CMD check
 	bash scripts/r-check.sh
 
-coverage: .stamps/r .stamps/dev ## how much of R/ the R tests run, workers included; needs r-cran-covr
-	NOT_CRAN=true Rscript scripts/r-coverage.R
+coverage: .stamps/r .stamps/dev .stamps/parity ## how much of python/ and R/ the tests run, workers included; an hour or two
+	bash scripts/coverage.sh
 
 bench: .stamps/dev ## every benchmark, into results.json and results.md; each figure is a ratio of one run
 	$(BIN)/python benchmarks/report.py

@@ -153,6 +153,7 @@ class Network:
                 "  IdentitiesOnly yes",
                 f"  UserKnownHostsFile {self.folder}/known_hosts",
                 "  GlobalKnownHostsFile /dev/null",
+                "  SendEnv COVERAGE_*",  # `make coverage` counts what runs there, too
                 "",
             ]
         )
