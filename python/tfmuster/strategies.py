@@ -24,7 +24,10 @@ STRATEGIES = (
 )
 
 _COMMUNICATION = ("auto", "ring", "nccl")
-_LAUNCH = "start the program with `tfmuster launch -n 2 SCRIPT`, or call use_tf_config(task) first"
+_LAUNCH = (
+    "start the program with `tfmuster launch -n 2 SCRIPT`, in a job of Slurm with srun, or call "
+    "use_tf_config(task) first"
+)
 
 # TensorFlow allows one multi-worker strategy in the life of a process.
 _made: list[Any] = []

@@ -22,7 +22,8 @@ TELL = (
     "told = json.loads(os.environ['TF_CONFIG'])",
     "names = ('OMPI_COMM_WORLD_RANK', 'PMI_RANK')",
     "rank = next(int(os.environ[name]) for name in names if name in os.environ)",
-    "sys.stdout.write(json.dumps([rank, told['task']['index'], told['cluster']['worker']]) + '\\n')",
+    "line = [rank, told['task']['index'], told['cluster']['worker'], os.environ['TFMUSTER_TOKEN']]",
+    "sys.stdout.write(json.dumps(line) + '\\n')",
 )
 NEEDS_HOSTS = pytest.mark.skipif(no_hosts() is not None, reason=str(no_hosts()))
 
@@ -40,6 +41,8 @@ def test_every_rank_learns_of_all(tmp_path: Path, flavour: str) -> None:
     assert [place[:2] for place in places] == [[0, 0], [1, 1], [2, 2]]
     (addresses,) = {tuple(place[2]) for place in places}  # type: ignore[arg-type]
     assert len(set(addresses)) == 3
+    (secret,) = {place[3] for place in places}
+    assert len(secret) == 32  # type: ignore[arg-type]
     assert all(address.startswith("127.0.0.1:") for address in addresses)
     assert "worker 0 at 127.0.0.1:" in done.stderr
     assert "by MPI, with 2 others" in done.stderr

@@ -2,11 +2,13 @@
 
 Open MPI (and its derivatives), and all that start their processes by PMI: MPICH, Intel MPI, MVAPICH. The
 variables say which rank this is, but not where the others are: each tells the others its addresses and a port
-(:mod:`.exchange`), and all choose from that alike (:mod:`.reachable`).
+(:mod:`.exchange`), and all choose from that alike (:mod:`.reachable`). Rank 0 tells the job's secret, too.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -98,8 +100,11 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
 
     rank = rank_of(environ)
     port = _free_port() if base_port is None else base_port + rank.local_rank
-    mine = this_peer(port)
-    peers = [Peer.from_text(text) for text in exchange(rank, mine.to_text(), environ)]
+    texts = exchange(rank, f"{this_peer(port).to_text()} {secrets.token_hex(16)}", environ)
+    peers = [Peer.from_text(text.rpartition(" ")[0]) for text in texts]
+    if environ is os.environ:
+        # For this process and for those that it starts; a secret that its user has given to all counts.
+        os.environ.setdefault("TFMUSTER_TOKEN", texts[0].rpartition(" ")[2])
     hosts = choose_hosts(peers, one_machine=rank.local_size == rank.size)
     addresses = [f"{host}:{peer.port}" for host, peer in zip(hosts, peers, strict=True)]
     _found.append(Cluster(worker=addresses).task("worker", rank.rank))
