@@ -155,8 +155,8 @@ class TestRefusals:
                 "org.a.Bad: no room",
             ),
             (
-                ": org.a.SparkException: Job aborted: a stage failed.\norg.a.SparkException: \nError from python "
-                "worker:\n  Traceback (most recent call last):\n  AttributeError: no major\nPYTHONPATH was:\n",
+                ": org.a.SparkException: a stage failed.\norg.a.SparkException: \nError from python worker:\n"
+                "  Traceback (most recent call last):\n  AttributeError: no major\nPYTHONPATH was:\n",
                 "AttributeError: no major",
             ),
         ],
