@@ -235,6 +235,16 @@ class TestAnswers:
             "  to do: c: say how the others reach it: --address c=ADDRESS"
         )
 
+    def test_versions_of_r_where_one_is_used(self) -> None:
+        def with_r(version: str | None) -> dict[str, Any]:
+            return hello(versions={**hello()["versions"], **({"r": version} if version else {})})
+
+        error = hosts_error({"a": with_r("4.2"), "b": with_r("4.2"), "c": with_r("3.1")}, NAMES)
+        assert error is not None
+        assert error.found == "c: R 3.1, the others R 4.2"
+        # Where there is none, that has been said as a problem of the command.
+        assert hosts_error({"a": with_r("4.2"), "b": with_r("4.2"), "c": with_r(None)}, NAMES) is None
+
     def test_clocks(self) -> None:
         assert clock_warnings({"a": hello(ahead=7.0), "b": hello(ahead=-7300.0), "c": hello(ahead=4.0)}) == [
             "the clock of a is 7 s ahead; the times in its log are by that clock.",
