@@ -189,7 +189,7 @@ values <- launch(train, Sys.getenv("TFMUSTER_MNIST"), workers = 3, quiet = TRUE,
 accuracy <- vapply(values, function(value) value$accuracy, numeric(1))
 cat("accuracies", format(accuracy, digits = 15), "\\n")
 scores <- predict(values[["worker 0"]]$model, digits$x_test)
-right <- mean(max.col(as.matrix(scores), ties.method = "first") - 1 == as.integer(digits$y_test))
+right <- mean(max.col(as.matrix(scores), ties.method = "first") - 1 == reticulate::py_to_r(digits$y_test))
 cat("scored", format(right, digits = 15), is.null(values[["worker 1"]]$model), "\\n")
 """
 

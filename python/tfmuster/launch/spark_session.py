@@ -34,6 +34,8 @@ _MASTER_SECONDS = 5.0
 #: How long the first executor may take to come to a new session, and after one the next, seconds.
 _FIRST_EXECUTOR_SECONDS = 30.0
 _MORE_EXECUTORS_SECONDS = 10.0
+#: A session of this age has the executors that it will have, seconds.
+_OLD_SECONDS = 60.0
 
 
 @contextlib.contextmanager
@@ -97,10 +99,11 @@ def check_slots(context: Any, count: int) -> None:
         # Executors of a session that has just begun come one after the other.
         age = time.time() - context.startTime / 1000
         patient = now - grown < _MORE_EXECUTORS_SECONDS if had else now - begun < _FIRST_EXECUTOR_SECONDS
-        if context.master.startswith("local[") or age > _FIRST_EXECUTOR_SECONDS or not patient:
+        if _all_have_come(context) or age > _OLD_SECONDS or not patient:
+            where = "this machine" if _one_process(context) else f"{_executors(context)} executors"
             raise LaunchError(
                 "Spark must have a slot for every task, as all of them run at once.",
-                found=f"{count} tasks, {slots} slots on {_executors(context)}",
+                found=f"{count} tasks, {slots} slots on {where} of {context.master}",
                 fix="Start fewer workers, or give the session more: executors, cores (spark.executor.cores, "
                 "spark.cores.max), GPUs, fewer for each task (spark.task.cpus), or a larger local[N].",
                 reason="slots",
@@ -109,21 +112,28 @@ def check_slots(context: Any, count: int) -> None:
         time.sleep(0.2)
 
 
+def _all_have_come(context: Any) -> bool:
+    """Whether it is known that there will be no more executors."""
+    local = re.fullmatch(r"local-cluster\[ *(\d+) *,.*\]", context.master)
+    return _executors(context) >= int(local[1]) if local else _one_process(context)
+
+
+def _one_process(context: Any) -> bool:
+    """Whether driver and executor are the same."""
+    return re.match(r"local(\[|$)", context.master) is not None
+
+
+def _executors(context: Any) -> int:
+    """How many there are; one of those that Spark tells of is the driver."""
+    return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
+
+
 def homes_of(context: Any) -> tuple[str, ...]:
     """By which address the executors find this machine."""
     if context.master.startswith("local"):
         return ("127.0.0.1",)
     host = context.getConf().get("spark.driver.host")
     return (f"[{host}]" if ":" in host and not host.startswith("[") else host,)
-
-
-def _executors(context: Any) -> str:
-    infos = context._jsc.sc().statusTracker().getExecutorInfos()
-    hosts = [str(info.host()) for info in infos]
-    if context.master.startswith("local["):
-        return f"this machine ({context.master})"
-    # The first is the driver's.
-    return f"{len(hosts) - 1} executors of {context.master}"
 
 
 def _context_of(session: Any) -> Any:
