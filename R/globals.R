@@ -8,8 +8,10 @@ large_bytes <- 500e6
 pack_function <- function(fn, globals = TRUE, call = rlang::caller_env()) {
   home <- environment(fn) %||% globalenv()
   found <- if (isFALSE(globals)) list() else globals::globalsOf(fn, envir = home, mustExist = FALSE)
-  where <- attr(found, "where")
-  found <- rlang::set_names(lapply(seq_along(found), function(i) found[[i]]), names(found))
+  # What does not exist is left for the worker to say: NULL in its place would be another program.
+  exists <- !vapply(attr(found, "where"), is.null, logical(1))
+  where <- attr(found, "where")[exists]
+  found <- rlang::set_names(lapply(which(exists), function(i) found[[i]]), names(found)[exists])
   is_package <- vapply(where, is_package_environment, logical(1))
   packages <- unique(unlist(lapply(where[is_package], attached_package)))
   found <- found[!is_package]

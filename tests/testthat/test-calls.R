@@ -111,6 +111,13 @@ test_that("a strategy is made for the function, and its model and history come b
   expect_equal(run_history(values)$value, values[[1]]$history$value)
 })
 
+test_that("a name that nothing has is an error of the worker, not NULL", {
+  expect_false("no_such_object" %in% names(pack_function(function() no_such_object + 1)$values))
+  skip_without_python(tensorflow = TRUE)
+  error <- expect_kind(in_run(function() no_such_object + 1, quiet = TRUE), "worker")
+  expect_match(conditionMessage(error$parent), "no_such_object")
+})
+
 test_that("what can't travel is named before anything starts", {
   skip_without_python(tensorflow = TRUE)
   folder <- withr::local_tempdir()
