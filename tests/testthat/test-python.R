@@ -22,7 +22,7 @@ test_that("R functions and their Python twins take the same arguments with the s
     python <- python_arguments(twins[[twin]], twin)
     r <- formals(get(if (twin == "doctor") "tfmuster_doctor" else twin))
     # What only functions of R need.
-    of_r <- if (twin == "launch") c("args", "strategy", "globals", "packages") else character()
+    of_r <- if (twin == "launch") c("args", "globals", "packages") else character()
     expect_setequal(setdiff(!!names(r), of_r), !!names(python))
     plain <- Filter(function(default) is.atomic(default) && length(default) == 1, python)
     expect_equal(lapply(r[names(plain)], eval), plain, info = twin)
