@@ -126,7 +126,8 @@ def test_strategy_alone_under_srun(slurm: Slurm) -> None:
     lines = (
         "import tfmuster",
         "strategy = tfmuster.strategy('multi_worker_mirrored')",
-        "print('replicas', strategy.num_replicas_in_sync)",
+        "import sys",
+        "sys.stdout.write(f'replicas {strategy.num_replicas_in_sync}\\n')",
     )
     write(slurm.shared, "train.py", *lines)
     done = slurm.run("srun", "-n", 2, "-N", 2, sys.executable, "train.py", limit=100)

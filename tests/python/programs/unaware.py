@@ -12,4 +12,4 @@ with strategy.scope():
     model.compile(optimizer="sgd", loss="mse")
 x = np.random.default_rng(1).normal(size=(64, 4))
 model.fit(x, x.sum(axis=1), batch_size=16, epochs=2, verbose=1 if "bar" in sys.argv else 2)
-print("replicas", strategy.num_replicas_in_sync, "weights", model.get_weights()[0].sum())
+print(f"replicas {strategy.num_replicas_in_sync} weights {model.get_weights()[0].sum()}")
