@@ -5,8 +5,12 @@
 set -euo pipefail
 
 extras=${1:+[$1]}
+packages=()
 # Debian's reticulate (1.28) reads numpy 1 only; reticulate 1.38 and later read numpy 2 too.
-packages=("numpy>=1.26,<2")
+reads_numpy_2='cat(requireNamespace("reticulate", quietly = TRUE) && packageVersion("reticulate") >= "1.38")'
+if [ "$(Rscript -e "$reads_numpy_2" 2>/dev/null)" != TRUE ]; then
+  packages+=("numpy>=1.26,<2")
+fi
 # Later releases ask R for a function that only R 4.5 has.
 if [ "${1:-}" = parity ] && [ "$(Rscript -e 'cat(getRversion() < "4.5")')" = TRUE ]; then
   packages+=("rpy2-rinterface<=3.6.5")
@@ -24,4 +28,4 @@ if [ ! -x "$VENV/bin/python" ]; then
   fi
 fi
 echo "Installing the Python package$extras into .venv; TensorFlow makes the first time take a few minutes."
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e ".$extras" "${packages[@]}"
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e ".$extras" ${packages[@]+"${packages[@]}"}
