@@ -40,7 +40,7 @@ with_r = pytest.mark.skipif(
     or subprocess.run(_HAVE_R, capture_output=True, check=False).returncode != 0,
     reason="no R with tfmuster",
 )
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(300)]
 #: What keeps the JVMs of the tests small, and on this machine.
 SMALL = ["spark.executor.memory=512m", "spark.driver.memory=512m", "spark.driver.host=127.0.0.1"]
 LOCAL_CLUSTER = "local-cluster[3,1,512]"
@@ -211,7 +211,7 @@ def test_as_the_document_ends(request: pytest.FixtureRequest, tmp_path: Path, ma
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
         capture_output=True,
         text=True,
-        timeout=220,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]

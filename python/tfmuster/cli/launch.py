@@ -89,6 +89,7 @@ def command(
     tfmuster launch -n 4 train.R
     tfmuster launch -H node1:2,node2:2 train.R
     tfmuster launch -H node1,node2 --file digits.npz --file layers/ train.py
+    tfmuster launch --backend spark --master spark://node1:7077 -n 3 train.R
     tfmuster launch -n 2 -- tfmuster train mnist --optimizer adam --steps-per-epoch 0
     """
     from ..launch.engines import ThisMachine, engine_for, run_and_report, workers_for
