@@ -16,6 +16,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -258,6 +259,8 @@ def main() -> None:
     parser.add_argument("--figure", type=Path)
     parser.add_argument("--only", nargs="*", default=(), choices=list(LAUNCHERS))
     given = parser.parse_args()
+    # However it is asked to end, the machines go with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     load = os.getloadavg()[0]
     series = measure_all(given.repeat, given.only)
     show(series)
