@@ -239,6 +239,21 @@ def test_a_submitted_job_trains_and_a_failure_is_named(slurm: Slurm) -> None:
     assert "worker 1 on node1 failed with exit code 1: ValueError: no such column" in failed.stderr
 
 
+def test_a_submitted_job_starts_again_and_gets_the_files_that_are_sent(slurm: Slurm) -> None:
+    write(slurm.shared, "data.txt", "data")
+    lines = (
+        "again = os.environ['TFMUSTER_RESTART'] == '1'",
+        "print('restart', again, open('data.txt').read().strip(), flush=True)",
+        "sys.exit(9 if rank == 1 and not again else 0)",
+    )
+    write(slurm.shared, "train.py", *TELL, *lines)
+    options = ("-n", 2, "--max-restarts", 1, "--file", "data.txt", "--backend-option=--nodes=2")
+    done = slurm.run(*LAUNCH, *options, "train.py")
+    assert done.returncode == 0, done.stderr
+    said = [line for line in lines_of(done, "worker 1") if line.startswith("restart")]
+    assert said == ["restart False data", "restart True data"]
+
+
 @pytest.mark.parametrize(
     ("options", "found"),
     [
