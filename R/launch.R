@@ -27,8 +27,8 @@
 #' @param ... Arguments of the script, as `commandArgs(TRUE)` gives them to it, or of the function.
 #' @param workers,ps How many workers and parameter servers. Default: 2 workers; with `hosts`, one per slot.
 #' @param chief,evaluator `TRUE` for a chief or an evaluator beside them. Without a chief, worker 0 is it.
-#' @param backend What starts the processes: `"local"`, `"ssh"`, `"spark"`, `"mpi"` or `"slurm"`. Unless given,
-#'   ssh if there are `hosts`, else this machine.
+#' @param backend What starts the processes: `"local"`, `"ssh"`, `"spark"`, `"mpi"` or `"slurm"`. Unless
+#'   given, ssh if there are `hosts`, else this machine.
 #' @param backend_options Settings of the backend's own: of Spark `"spark.executor.memory=4g"`, of mpirun
 #'   `"--map-by node"`, of sbatch `"--partition=gpu"`.
 #' @param master Spark: the URL of a master, `"spark://node1:7077"` or `"local[4]"`, for a session that is
