@@ -46,8 +46,6 @@ class SparkCluster:
                     *before,
                     str(shutil.which("java")),
                     JVM,
-                    "-XX:+UseSerialGC",
-                    "-XX:TieredStopAtLevel=1",
                     "-XX:+IgnoreUnrecognizedVMOptions",
                     "--add-opens=java.base/java.nio=ALL-UNNAMED",
                     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",

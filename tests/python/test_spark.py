@@ -165,6 +165,14 @@ class TestRefusals:
         assert first_line(RuntimeError(text)) == line
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick_java() -> Iterator[None]:
+    """JVMs that live for seconds spend most of them on compiling for hours."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        yield
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     folder = tmp_path_factory.mktemp("spark")
@@ -360,20 +368,28 @@ class TestOneSession:
 @pytest.mark.cluster
 @pytest.mark.skipif(not may_rename_machines(), reason="needs root on Linux, for machine names")
 class TestAnExecutorsHost:
-    """Three workers as they should be, and one on a machine called node9 where something is missing."""
+    """Three workers as they should be, and others on machines of other names where something is missing."""
 
     @pytest.mark.parametrize(
-        ("script", "programs", "found"),
+        ("script", "lacking", "found"),
         [
-            ("t.py", None, '127.0.0.9: there is no such Python (Cannot run program "tfm-python"'),
-            ("t.py", {"tfm-python": OTHER}, "127.0.0.9: Python 3.9, the driver "),
-            ("t.R", {}, "node9: no Rscript"),
-            ("t.R", {"Rscript": "echo 'Rscript (R) version 3.1.4'"}, "node9: R 3.1, the others R "),
+            ("t.py", [None], ['127.0.0.9: there is no such Python (Cannot run program "tfm-python"']),
+            ("t.py", [{"tfm-python": OTHER}], ["127.0.0.9: Python 3.9, the driver "]),
+            (
+                "t.R",
+                [{}, {"Rscript": "echo 'Rscript (R) version 3.1.4'"}],
+                ["node9: no Rscript", "node8: R 3.1, the others R "],
+            ),
         ],
-        ids=["no Python", "another Python", "no R", "another R"],
+        ids=["no Python", "another Python", "no R, and another R"],
     )
     def test_what_it_lacks_is_said_with_its_name(
-        self, cluster: SparkCluster, tmp_path: Path, script: str, programs: dict[str, str] | None, found: str
+        self,
+        cluster: SparkCluster,
+        tmp_path: Path,
+        script: str,
+        lacking: list[dict[str, str] | None],
+        found: list[str],
     ) -> None:
         if script == "t.R" and shutil.which("Rscript") is None:
             pytest.skip("no R")
@@ -385,25 +401,28 @@ class TestAnExecutorsHost:
             "kind = collections.namedtuple('version_info', 'major minor micro releaselevel serial')",
             "sys.version_info = kind(3, 9, 0, 'final', 0)",
         )
-        path = tmp_path / "none"
-        if programs is not None:
-            path = few_programs(tmp_path / "few", programs, FOLDER=tmp_path)
-        bad = cluster.start_worker(
-            f"bad{os.urandom(3).hex()}", "127.0.0.9", "node9", PATH=str(path), JAVA_HOME=java_home()
-        )
+        bad = []
         try:
+            for number, programs in enumerate(lacking):
+                path = tmp_path / f"programs{number}"
+                if programs is not None:
+                    few_programs(path, programs, FOLDER=tmp_path)
+                name, host, node = f"bad{os.urandom(3).hex()}", f"127.0.0.{9 - number}", f"node{9 - number}"
+                bad.append(cluster.start_worker(name, host, node, PATH=str(path), JAVA_HOME=java_home()))
+            count = 3 + len(bad)
             done = tfmuster(
-                *("launch", "--backend", "spark", "--master", cluster.url, "-n", 4, *options(), script),
+                *("launch", "--backend", "spark", "--master", cluster.url, "-n", count, *options(), script),
                 cwd=tmp_path,
                 limit=150,
                 PATH=f"{cluster.folder / 'programs'}:{os.environ['PATH']}",
                 PYSPARK_PYTHON="tfm-python",
             )
         finally:
-            cluster.stop(bad)
+            for worker in bad:
+                cluster.stop(worker)
         assert done.returncode == 2, done.stderr
-        assert found in done.stderr
-        assert "Error: 1 of the " in done.stderr
+        assert all(text in done.stderr for text in found), done.stderr
+        assert f"Error: {len(bad)} of the " in done.stderr
 
 
 @on_spark
