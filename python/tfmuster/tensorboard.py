@@ -92,9 +92,10 @@ def start_tensorboard(run: Run, *, port: int = 0) -> dict[str, Any]:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
-    command = [python_executable(), "-m", "tensorboard.main", "--logdir", str(folder)]
+    place = ["--host", "127.0.0.1", "--port", str(port)]
+    command = [python_executable(), "-m", "tensorboard.main", "--logdir", str(folder), *place]
     server = subprocess.Popen(
-        [*command, "--host", "127.0.0.1", "--port", str(port)],
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
