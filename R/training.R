@@ -7,8 +7,9 @@
 #' @param model The model's name, see [mnist_model()].
 #' @param dataset `NULL` or `"mnist"`: see [mnist()]; `"synthetic"`: see [synthetic()]; the path of an
 #'   `.npz` file or of a folder of IDX files; or digits.
-#' @param strategy A strategy or its name, see [strategy()]. `NULL`: where TF_CONFIG names a cluster,
-#'   `"parameter_server"` if that has any, else `"multi_worker_mirrored"`; else none.
+#' @param strategy A strategy or its name, see [strategy()]. `NULL`: where TF_CONFIG, MPI, Slurm or
+#'   Kubernetes name a cluster, `"parameter_server"` if that has any, else `"multi_worker_mirrored"`; else
+#'   none.
 #' @param batch_size Images per replica and step. The global batch is this times the number of replicas.
 #' @param epochs,steps_per_epoch How long to train; 0 steps are the whole training set in each epoch.
 #' @param validation_split Share of the training set, from its end, that is kept for validation.

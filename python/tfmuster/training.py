@@ -104,8 +104,9 @@ def train_mnist(
         ``"mnist"`` or nothing: MNIST, from ``TFMUSTER_MNIST``, Keras's cache or a download;
         ``"synthetic"``: generated digits; else the path of an ``.npz`` file or a folder of IDX files.
     strategy : str or tf.distribute.Strategy, optional
-        A name for :func:`tfmuster.strategy`, or a strategy. Without it: where TF_CONFIG names a cluster,
-        ``parameter_server`` if that has any, else ``multi_worker_mirrored``; else none.
+        A name for :func:`tfmuster.strategy`, or a strategy. Without it: where TF_CONFIG, MPI, Slurm or
+        Kubernetes name a cluster, ``parameter_server`` if that has any, else ``multi_worker_mirrored``; else
+        none.
     batch_size : int, optional
         Images per replica and step. The global batch is this times the number of replicas.
     epochs : int, optional
@@ -314,11 +315,11 @@ def _checkpoints(every: int | str | None) -> list[Any]:
 
 def _chosen(strategy: Any) -> Any:
     """A strategy, or the name of one."""
-    from .tf_config import current_task
+    from .resolve import join_engine
 
     if strategy is not None:
         return strategy
-    task = current_task()
+    task = join_engine()
     if task is None:
         return "default"
     return "parameter_server" if task.cluster.jobs.get("ps") else "multi_worker_mirrored"

@@ -14,7 +14,7 @@ import pytest
 from hosts import Network, put
 from hosts import why_not as no_hosts
 from jobs import PROGRAMS
-from launching import write
+from launching import TFMUSTER, write
 from mpi import FLAVOURS, WORKER, mpirun, needs_open_mpi
 
 TELL = (
@@ -134,6 +134,14 @@ def test_training_by_an_r_script(tmp_path: Path) -> None:
     weights = [re.findall("replicas 2 weights (.*)", text) for text in outputs]
     assert len(weights) == 2
     assert weights[0] == weights[1] != []
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS[1:])
+def test_train_by_itself_is_one_of_the_ranks(tmp_path: Path, flavour: str) -> None:
+    numbers = ("--dataset", "synthetic", "--model", "softmax", "--epochs", 1, "--steps-per-epoch", 5)
+    done = mpirun(flavour, "-np", 2, *TFMUSTER, "train", "mnist", *numbers, cwd=tmp_path, limit=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("100 images per replica x 2 = global batch 200") == 1, done.stdout
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS[1:])
