@@ -10,11 +10,11 @@ import pytest
 import tfmuster
 from tfmuster.errors import ClusterError
 
-#: Of local[3], of local-cluster[3,1,1024], and of a standalone cluster on three hosts.
+#: Of local[3] and local-cluster[3,1,1024]; the last is made up in their form, for three machines.
 RECORDED: dict[str, list[str]] = {
     "local": ["192.0.2.2:33309"] * 3,
     "local-cluster": ["192.0.2.2:59756", "192.0.2.2:38376", "192.0.2.2:59748"],
-    "standalone": ["10.78.0.1:41231", "10.78.0.2:40987", "10.78.0.3:33333"],
+    "three machines": ["10.78.0.1:41231", "10.78.0.2:40987", "10.78.0.3:33333"],
 }
 
 
