@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -52,6 +53,11 @@ def start_tfmuster(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
         text=True,
         stdin=subprocess.DEVNULL,
     )
+
+
+def beside_python(name: str) -> str | None:
+    """A program that pip has installed for this Python, or that is on PATH; None if there is none."""
+    return shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 
 
 def write(folder: Path, name: str, *lines: str) -> Path:

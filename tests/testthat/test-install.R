@@ -23,7 +23,8 @@ test_that("install_tfmuster() makes an environment that later sessions find by t
       "cat('there', tfmuster_available(tensorflow = FALSE), '\\n')",
       "cat(reticulate::py_config()$python, '\\n')"
     ),
-    env = c(RETICULATE_PYTHON = NA, PYTHONPATH = NA, WORKON_HOME = home)
+    # The Python of this session has left VIRTUAL_ENV here.
+    env = c(RETICULATE_PYTHON = NA, PYTHONPATH = NA, VIRTUAL_ENV = NA, WORKON_HOME = home)
   )
   expect_match(later$output, "there TRUE", all = FALSE)
   expect_match(later$output, "r-tfmuster", fixed = TRUE, all = FALSE)
