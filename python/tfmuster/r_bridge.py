@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tfmuster import __version__
 from tfmuster.errors import DependencyError, TfmusterError, TfmusterWarning
 from tfmuster.launch.interpreter import python_executable
-from tfmuster.r_session import guard_r_functions, postponed_load_hooks
+from tfmuster.r_session import guard_r_functions, postponed_load_hooks, uninterrupted
 
 if TYPE_CHECKING:
     from tfmuster.runs import Run
@@ -128,7 +128,7 @@ def launch_shown(
     from tfmuster.launch import launch
     from tfmuster.launch.display import shown_by
 
-    with shown_by(say, glance):
+    with shown_by(uninterrupted(say), uninterrupted(glance)):
         run: Run = launch(*args, **kwargs)
         return run
 

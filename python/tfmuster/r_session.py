@@ -5,6 +5,10 @@
 function is R's, reticulate 1.28 aborts the session and 1.46 hangs. It is an error here. Only reticulate's own
 way from Python to R is touched, and only for other threads.
 
+**Interrupts.** R leaves what it is doing when it takes one, also the part of reticulate between Python and R,
+and Python's frames below that are broken then: the session crashes a moment later. Where R is called again and
+again, as while a job is shown, it has to leave interrupts to Python.
+
 **Load hooks.** When Keras is imported, R's keras3 makes a tensor, and TensorFlow can't join a cluster any
 more. Importing TensorFlow imports Keras. So these hooks have to wait until a strategy is made.
 """
@@ -12,11 +16,12 @@ more. Importing TensorFlow imports Keras. So these hooks have to wait until a st
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import queue
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .errors import DataError
@@ -55,6 +60,31 @@ def guard_r_functions() -> bool:
         if "prefetch" not in generator.__init__.__code__.co_varnames:
             generator.next = generator.__next__ = _next_in_time(generator.next)
     return True
+
+
+def uninterrupted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same R function, during which R takes no interrupt; Python takes it afterwards, in its place."""
+    try:
+        r = ctypes.CDLL(None)
+        suspended = ctypes.c_int.in_dll(r, "R_interrupts_suspended")
+        pending = ctypes.c_int.in_dll(r, "R_interrupts_pending")
+    except (OSError, TypeError, ValueError):
+        return function  # on Windows R has other names for them
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        before = suspended.value
+        try:
+            suspended.value = 1
+            result = function(*args)
+        finally:
+            suspended.value = before
+        if pending.value:
+            pending.value = 0
+            raise KeyboardInterrupt
+        return result
+
+    return call
 
 
 def _is_r_thread() -> bool:

@@ -29,3 +29,24 @@ test_that("a console that can draw gets a bar of the epoch, and lines above it a
   expect_match(shown, "worker 0 | two  spaces {x}", fixed = TRUE)
   expect_match(shown, "epoch 1  loss 1.2", fixed = TRUE)
 })
+
+test_that("interrupts while a job is shown never reach R in the middle of Python", {
+  skip_without_python()
+  skip_on_os("windows")
+  code <- c(
+    "invisible(tfmuster_available())",
+    "session <- reticulate::import('tfmuster.r_session', convert = FALSE)",
+    "reticulate::py_run_string('def flood(say):\n  while True: say(\"x\")')",
+    "flood <- reticulate::import_main(convert = FALSE)$flood",
+    "say <- session$uninterrupted(function(line) suspendInterrupts(for (i in 1:20) paste(line, i)))",
+    "for (i in 1:20) {",
+    "  delay <- sprintf('(sleep 0.0%d; kill -INT %d) >/dev/null 2>&1 &', sample(10:99, 1), Sys.getpid())",
+    "  system(delay)",
+    "  cat(tryCatch(flood(say), interrupt = function(i) 'interrupted'), '\\n')",
+    "  reticulate::py_run_string('import json; json.dumps([1])')",
+    "}"
+  )
+  done <- run_r(code, timeout = 60)
+  expect_equal(done$status, 0L)
+  expect_equal(sum(grepl("^interrupted", done$output)), 20)
+})
