@@ -6,8 +6,8 @@ function is R's, reticulate 1.28 aborts the session and 1.46 hangs. It is an err
 way from Python to R is touched, and only for other threads.
 
 **Interrupts.** R leaves what it is doing when it takes one, also the part of reticulate between Python and R,
-and Python's frames below that are broken then: the session crashes a moment later. Where R is called again and
-again, as while a job is shown, it has to leave interrupts to Python.
+and Python's frames below that are broken then: the session crashes a moment later. Where R is called again
+and again, as while a job is shown, it has to leave interrupts to Python.
 
 **Load hooks.** When Keras is imported, R's keras3 makes a tensor, and TensorFlow can't join a cluster any
 more. Importing TensorFlow imports Keras. So these hooks have to wait until a strategy is made.
