@@ -196,7 +196,7 @@ def _look_up(host: str, port: int, flags: int) -> list[SocketAddress]:
 
 def connect_problem(error: OSError | None) -> str:
     """Why a connection could not be made, in words; None means that nothing answered in time."""
-    if error is None or error.errno == errno.ETIMEDOUT:
+    if error is None or isinstance(error, TimeoutError):
         return "no answer (a firewall, or the machine is down)"
     if error.errno == errno.ECONNREFUSED:
         return "connection refused (nothing listens there)"

@@ -7,6 +7,7 @@ made here. The launcher runs on a fifth, ``here``. Each has a working directory 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import shutil
@@ -89,12 +90,16 @@ class Machine:
         return found
 
 
+_NUMBERS = itertools.count()
+
+
 class Network:
     """The machines, their cables and what may be done to them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        tag = f"tfm{os.getpid()}"
+        # Several modules of one test run may have theirs at the same time.
+        tag = f"tfm{os.getpid()}{chr(ord('a') + next(_NUMBERS))}"
         self.here = f"{tag}here"
         self.machines = {
             f"node{i}": Machine(f"node{i}", f"{tag}n{i}", f"{NETWORK}.{i}", f"p{i}", folder / f"node{i}")

@@ -258,7 +258,10 @@ class TestSite:
         assert self.python(code, tmp_path, TFMUSTER_KERAS_COMPAT="0") == "before\nrepaired False\nafter\n"
 
     def test_tfmuster_is_found_from_a_python_that_has_it_not(self) -> None:
-        code = "import sitecustomize as s; s._tfmuster(); import tfmuster; print(tfmuster.__version__)"
+        # By its path: it makes way for the system's sitecustomize, which Debian's Python has.
+        find = f"u.spec_from_file_location('site', {str(SITE / 'sitecustomize.py')!r})"
+        load = f"import importlib.util as u; s = {find}; m = u.module_from_spec(s); s.loader.exec_module(m)"
+        code = f"{load}; m._tfmuster(); import tfmuster; print(tfmuster.__version__)"
         assert self.python(code, options=("-S",)) == f"{__version__}\n"
 
 

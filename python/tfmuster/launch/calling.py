@@ -34,6 +34,8 @@ TOKEN = "TFMUSTER_TOKEN"
 KEY_PURPOSE = b"agent"
 _CONNECT_SECONDS = 3.0
 _PAUSE_SECONDS = 0.3
+#: How much longer than the launcher itself an agent waits for the launcher's word, seconds.
+_GIVING_UP_SECONDS = 10.0
 
 
 def call_home(homes: Sequence[str], token: str, about: Mapping[str, Any], seconds: float) -> Way:
@@ -98,8 +100,9 @@ def _introduce(made: socket.socket, token: str, about: Mapping[str, Any], end: f
     own = made.getsockname()[0].removeprefix("::ffff:")
     address = f"[{own}]" if ":" in own else own
     made.sendall(channel.encode({"type": "here", "address": address, **about}))
-    # The launcher hangs up when it gives up; this is for a machine that is gone without a word.
-    made.settimeout(max(1.0, end - time.monotonic()))
+    # The launcher hangs up when it gives up, which is to be before this; it is for a machine that is gone
+    # without a word.
+    made.settimeout(max(0.0, end - time.monotonic()) + _GIVING_UP_SECONDS)
     if _hear(made, channel)["type"] != "welcome":
         raise WireError("hung-up")
     made.settimeout(None)
