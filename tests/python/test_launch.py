@@ -259,9 +259,12 @@ class TestSite:
 
     def test_tfmuster_is_found_from_a_python_that_has_it_not(self) -> None:
         # By its path: it makes way for the system's sitecustomize, which Debian's Python has.
-        find = f"u.spec_from_file_location('site', {str(SITE / 'sitecustomize.py')!r})"
-        load = f"import importlib.util as u; s = {find}; m = u.module_from_spec(s); s.loader.exec_module(m)"
-        code = f"{load}; m._tfmuster(); import tfmuster; print(tfmuster.__version__)"
+        name = "sitecustomize"
+        find = f"u.spec_from_file_location({name!r}, {str(SITE / name)!r} + '.py')"
+        load = (
+            f"import sys, importlib.util as u; s = {find}; sys.modules[{name!r}] = m = u.module_from_spec(s)"
+        )
+        code = f"{load}; s.loader.exec_module(m); m._tfmuster(); import tfmuster; print(tfmuster.__version__)"
         assert self.python(code, options=("-S",)) == f"{__version__}\n"
 
 
