@@ -16,8 +16,9 @@ from .cluster import Task
 from .control import disappeared, this_process
 from .errors import RendezvousError
 from .hub import PENDING_SECONDS, Hub, Line
-from .ports import Resolver, room_for_strangers
+from .ports import room_for_strangers
 from .roll import Arrival, Roll, check_targets, cluster_differences, printable
+from .summons import Summons
 from .verdict import MAX_LISTED
 from .wire import Message
 
@@ -70,8 +71,7 @@ class Chief(threading.Thread):
         self.hub.listen(listener, greeting)
         self._stage = "gather"
         self._members: dict[str, Line] = {}
-        self._calls: dict[str, Line] = {}
-        self._resolver = Resolver()
+        self._summons = Summons(self.hub, self._roll)
         self._answers: set[str] = set()
         self._round = 0
         now = time.monotonic()
@@ -162,7 +162,7 @@ class Chief(threading.Thread):
             self._notify(now)
             if now > self._next_call:
                 self._next_call = now + _CALL_EVERY
-                self._call_missing()
+                self._summons.call_missing()
 
     def _notify(self, now: float) -> None:
         # Changes are told at most once a second, a long wait is repeated every ten seconds.
@@ -185,18 +185,10 @@ class Chief(threading.Thread):
                 }
             )
 
-    def _call_missing(self) -> None:
-        """Call those who have not reported: one that answers runs, and can be told what the matter is."""
-        for name in self._roll.missing():
-            if name not in self._calls:
-                targets = self._resolver.addresses(self._roll.addresses[name])
-                if isinstance(targets, list):
-                    self._calls[name] = line = self.hub.call(targets)
-                    line.owner = name
-
     def _handle(self, line: Line, message: Message | None) -> None:
         if isinstance(line.owner, str):
-            self._handle_called(line, line.owner, message)
+            if trouble := self._summons.handle(line, line.owner, message, self._deadline):
+                self._shorten(trouble)
         elif message is None:
             self._handle_end(line)
         elif isinstance(line.owner, Arrival):
@@ -229,23 +221,6 @@ class Chief(threading.Thread):
         ends = time.monotonic() + max(2.0, float(message["left"]))
         if ends < self._deadline - 1:
             self._deadline, self._limit = ends, float(message["limit"])
-
-    def _handle_called(self, line: Line, name: str, message: Message | None) -> None:
-        if message is None:
-            self._calls.pop(name, None)
-            self._roll.cut_off.pop(name, None)
-        elif message["type"] == "challenge":
-            if message["task"] == name and message["job"] == self._roll.digest:
-                self.hub.keep(line)
-                left = max(0.0, self._deadline - time.monotonic())
-                line.send({"type": "called", "left": left})
-            else:
-                if message["job"] == self._roll.digest and message["task"] in self._roll.addresses:
-                    self._roll.answered_by[name] = message["task"]
-                self.hub.end(line, "not the one called")
-        elif message["type"] == "trouble" and name in self._roll.missing():
-            self._roll.cut_off[name] = printable(message["reason"])
-            self._shorten(message)
 
     def _handle_end(self, line: Line) -> None:
         if line.why in _TOKEN_REASONS and len(self._roll.strangers) < MAX_LISTED:
@@ -302,8 +277,7 @@ class Chief(threading.Thread):
             return
         self._next_stage("close", PENDING_SECONDS + 3)
         self.hub.stop_listening()
-        for line in self._calls.values():
-            self.hub.end(line, "closed", tell=False)
+        self._summons.end()
         self._send_all({"type": "close"})
 
     def _everyone_answered(self, id: str) -> bool:
@@ -330,9 +304,7 @@ class Chief(threading.Thread):
         """Tell everyone, those too who could not reach the chief but whom the chief reaches."""
         self._failure = {"type": "verdict", "error": error.to_dict()}
         self._send_all(self._failure)
-        for line in self._calls.values():
-            if line.channel.established:
-                line.send(self._failure)
+        self._summons.tell(self._failure)
         self._next_stage("over", LINGER_SECONDS)
 
     def _fail(self, arrival: Arrival, report: Message) -> None:
