@@ -33,7 +33,7 @@ def test_what_its_user_says() -> None:
     assert engine == Mpi(parse_hosts("a:2,b"), True, ("x y",), options=("--map-by node",))
     assert engine.slots == 3
     assert engine.as_options() == [
-        *("--backend=mpi", "--copy", "--hosts=a:2,b:1", "--file=x y", "--backend-option=--map-by node"),
+        *("--backend=mpi", "--hosts=a:2,b:1", "--copy", "--file=x y", "--backend-option=--map-by node"),
     ]
     assert engine_for(Where(backend="mpi")).slots is None
     for wrong in ({"hosts": "me@a:2"}, {"hosts": "a", "addresses": {"a": "b"}}, {"hosts": "a:x"}):

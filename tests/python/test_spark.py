@@ -67,7 +67,7 @@ class TestRefusals:
         assert engine.as_options() == [
             *("--backend", "spark", "--master", "spark://a:7077"),
             *("--backend-option", "spark.executor.cores=2", "--backend-option", "plain=yes"),
-            *("--file=data", "--remote-python", "/opt/python"),
+            *("--file=data", "--remote-python=/opt/python"),
         ]
 
     @pytest.mark.parametrize("option", ["executor.cores=2", "spark.executor.cores", "plain=perhaps", ""])

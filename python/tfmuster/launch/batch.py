@@ -27,6 +27,8 @@ _ANSWER_SECONDS, _SHARED_SECONDS = 30.0, 5.0
 #: How long Slurm may take to end a job's processes that it has asked to end.
 _CANCEL_SECONDS = 60.0
 _PENDING = ("PENDING", "CONFIGURING")
+#: No state of Slurm's: its controller does not answer.
+_UNKNOWN = "UNKNOWN"
 _LAST_LINES = 20
 #: Slurm's number of the job, in the run directory.
 _NUMBER = "slurm.json"
@@ -56,7 +58,7 @@ class Submitted:
         """Its state in Slurm's word, and why it waits; "" when it is over."""
         said = _ask("squeue", "--noheader", "--jobs", self.number, "--format=%T|%r")
         if said is None:
-            return "UNKNOWN", ""
+            return _UNKNOWN, ""
         state, _, why = said.strip().partition("|")
         return state, why
 
@@ -164,6 +166,9 @@ def _watch(job: Submitted, shown: Plain, show: str, *, tell: bool) -> None:
         if time.monotonic() >= next_question:
             next_question = time.monotonic() + _ASK_SECONDS
             state, why = job.state()
+            if state == _UNKNOWN and _started(job.run) and _written_state(job.run) not in UNFINISHED:
+                # Its launcher has said how it ended, which need not wait for a controller that is away.
+                state = ""
             waiting = "waits" + ("" if why == "None" else f": {why}") if state in _PENDING else ""
             if tell and waiting not in ("", told):
                 _say(f"job {job.number} {waiting}")

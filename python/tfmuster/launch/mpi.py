@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ..errors import LaunchError, TfmusterError
 from ..runs import Run
 from .failure import Failure
+from .files import sent_options
 from .hosts import Host, named_hosts
 from .interpreter import python_executable
 from .local import LocalJob
@@ -91,10 +92,12 @@ class Mpi:
     def as_options(self) -> list[str]:
         """See :class:`.engines.Engine`."""
         hosts = ",".join(f"{host.name}:{host.slots}" for host in self.hosts)
-        given = {"hosts": hosts, "remote-python": self.remote_python, "ssh-config": self.ssh_config}
-        options = ["--backend=mpi", *(["--copy"] if self.copy else [])]
-        options += [f"--{name}={os.fspath(value)}" for name, value in given.items() if value]
-        options += [f"--file={os.fspath(path)}" for path in self.files]
+        given = {"hosts": hosts, "ssh-config": self.ssh_config}
+        options = [
+            "--backend=mpi",
+            *(f"--{name}={os.fspath(value)}" for name, value in given.items() if value),
+        ]
+        options += sent_options(self.files, copy=self.copy, remote_python=self.remote_python)
         return options + [f"--backend-option={option}" for option in self.options]
 
     def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:

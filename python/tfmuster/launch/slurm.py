@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ..errors import LaunchError, TfmusterError
 from ..runs import Run, new_run_path
 from .failure import Failure
+from .files import sent_options
 from .interpreter import package_root, python_executable
 from .local import LocalJob, launch_options
 from .naming import check_line
@@ -85,10 +86,8 @@ class Slurm:
 
     def as_options(self) -> list[str]:
         """See :class:`.engines.Engine`."""
-        options = ["--backend=slurm", *(["--copy"] if self.copy else [])]
-        options += [f"--file={os.fspath(path)}" for path in self.files]
-        options += [f"--remote-python={self.remote_python}"] if self.remote_python else []
-        return options + [f"--backend-option={option}" for option in self.options]
+        sent = sent_options(self.files, copy=self.copy, remote_python=self.remote_python)
+        return ["--backend=slurm", *sent] + [f"--backend-option={option}" for option in self.options]
 
     def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.engines.Engine`."""

@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import LaunchError, TfmusterError
 from ..runs import Run
 from .failure import Failure
+from .files import sent_options
 from .inspection import refusal
 from .local import LocalJob
 from .placed import Call, run_placed
@@ -122,8 +123,7 @@ class Spark:
         settings = {**self.conf, **({_PLAIN: "yes"} if self.plain else {})}
         for key, value in settings.items():
             options += ["--backend-option", f"{key}={value}"]
-        options += [f"--file={os.fspath(path)}" for path in self.files]
-        return [*options, *(["--remote-python", self.python] if self.python else [])]
+        return options + sent_options(self.files, remote_python=self.python)
 
     def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """Run a job to its end; its run directory, and the first failure of its last attempt.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ..addresses import address_problems
 from ..errors import LaunchError
+from .files import sent_options
 from .hosts import Host
 from .interpreter import package_root, python_executable
 
@@ -94,10 +95,9 @@ class SshOptions:
             f"{host.user}@{host.name}:{host.slots}" if host.user else f"{host.name}:{host.slots}"
             for host in self.hosts
         )
-        options = ["--hosts", hosts, "--remote-python", self.python, *(["--copy"] if self.copy else [])]
+        options = ["--hosts", hosts, *sent_options(self.files, copy=self.copy, remote_python=self.python)]
         if self.ssh_config is not None:
             options += ["--ssh-config", str(self.ssh_config)]
-        options += [f"--file={os.fspath(path)}" for path in self.files]
         return options + [f"--address={host}={address}" for host, address in self.addresses.items()]
 
     def ssh(self, *arguments: str) -> list[str]:
