@@ -4,7 +4,7 @@ abort_tfmuster <- function(error, call = rlang::caller_env(), parent = NULL) {
   the$raised <- error[c("kind", "message", "found")]
   fields <- error[setdiff(names(error), c("message", "call", "trace", "parent", "body", "footer"))]
   rlang::inject(cli::cli_abort(
-    c(bullet(error$message), bullet(error$found, "x"), bullet(error$fix, "i")),
+    c(bullet(in_r(error$message)), bullet(error$found, "x"), bullet(in_r(error$fix), "i")),
     class = c(paste0("tfmuster_error_", error$kind), "tfmuster_error"),
     call = call,
     parent = parent,
@@ -24,4 +24,44 @@ bullet <- function(text, symbol = "") {
   lines <- strsplit(text, "\n", fixed = TRUE)[[1]]
   lines <- gsub("}", "}}", gsub("{", "{{", lines, fixed = TRUE), fixed = TRUE)
   rlang::set_names(lines, c(symbol, rep(" ", length(lines)))[seq_along(lines)])
+}
+
+# What the core says of options of the command line, said of the arguments of launch().
+in_r <- function(text) {
+  if (is.null(text)) {
+    return(NULL)
+  }
+  # A word is an option's value only where it looks like one: "leave --copy out" is a sentence.
+  value <- "(?:[= ](?=[^ `]*[0-9/:=])([^ ,;`)]+(?:,[^ ,;`)]+)*(?<![.])))?"
+  option <- paste0("(?:--(", paste(names(option_arguments()), collapse = "|"), ")|-([nH]))(?![a-z-])", value)
+  commands <- gregexpr(paste0("tfmuster launch(?: ", option, ")*(?: \\.\\.\\.)?"), text, perl = TRUE)
+  regmatches(text, commands) <- lapply(regmatches(text, commands), as_call, option = option)
+  options <- gregexpr(paste0("(?<![^ (`\"])", option), text, perl = TRUE)
+  regmatches(text, options) <- lapply(regmatches(text, options), as_argument, option = option)
+  gsub("\\b=(True|False)\\b", " = \\U\\1", text, perl = TRUE)
+}
+
+as_call <- function(commands, option) {
+  vapply(commands, function(command) {
+    options <- regmatches(command, gregexpr(option, command, perl = TRUE))[[1]]
+    arguments <- c(if (grepl("...", command, fixed = TRUE)) "...", as_argument(options, option, "..."))
+    sprintf("launch(%s)", paste(arguments, collapse = ", "))
+  }, "")
+}
+
+as_argument <- function(options, option, without = "") {
+  vapply(regmatches(options, regexec(option, options, perl = TRUE)), function(found) {
+    name <- if (nzchar(found[2])) option_arguments()[[found[2]]] else c(n = "workers", H = "hosts")[[found[3]]]
+    value <- if (grepl("^[0-9]+$", found[4])) found[4] else dQuote(found[4], FALSE)
+    if (is.logical(formals(launch)[[name]])) value <- "TRUE" else if (!nzchar(found[4])) value <- without
+    if (nzchar(value)) paste(name, "=", value) else name
+  }, "")
+}
+
+# The arguments of launch() by the options that are the same; those that can be repeated have one value each.
+option_arguments <- function() {
+  arguments <- setdiff(names(formals(launch)), c("script", "...", "wait", "args", "strategy", "globals"))
+  repeated <- c(file = "files", "backend-option" = "backend_options")
+  options <- rlang::set_names(arguments, gsub("_", "-", arguments, fixed = TRUE))
+  c(options[!arguments %in% repeated], repeated)
 }

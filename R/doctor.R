@@ -70,7 +70,7 @@ searched_pythons <- function() {
 #' @export
 print.tfmuster_doctor <- function(x, ...) {
   show_section <- function(label, value, indent) {
-    if (is.list(value)) {
+    if (is.list(value) && length(value)) {
       cli::cat_line(indent, label, ":")
       for (name in names(value)) show_section(name, value[[name]], paste0(indent, "  "))
     } else {

@@ -15,6 +15,7 @@ evaluate    `evaluate` of the test digits, a whole call, seconds
 predict     `predict` of the test digits, a whole call, seconds; beside it one process alone
 tf-keras    a step of tf-keras's `fit` over one of `fit`; and its start + end, seconds
 efficiency  images/s of `fit`, over the sum of the one-worker loops side by side, with the same input pipeline
+per element the same, over the sum of loops whose tf.data batches shuffled elements, as in tutorials
 limit       the same, over the sum of their steps on one batch that stays in memory
 """
 
@@ -42,6 +43,7 @@ COLUMNS = (
         "its start + end, s",
         "fit, images/s",
         "efficiency",
+        "per element",
         "limit",
     ),
 )
@@ -62,8 +64,10 @@ class Measurements:
         self.test = datasets.batches(
             digits.x_test, digits.y_test, batch, seed=0, shuffle=False, strategy=strategy
         )
-        # The loop has an optimizer of Keras 3.
-        self.loop = None if LEGACY in os.environ else Loop(strategy, self.data, batch)
+        # The loops have an optimizer of Keras 3.
+        self.loop = None if LEGACY in os.environ else Loop(strategy, own_rows(self.data, strategy), batch)
+        alone = "TF_CONFIG" not in os.environ
+        self.plain = Loop(strategy, batched_elements(digits, batch), batch) if alone and self.loop else None
         with strategy.scope():
             self.model = tfmuster.mnist_model("cnn", seed=0)
 
@@ -78,9 +82,27 @@ class Measurements:
             self.model.evaluate(self.test, verbose=0)
         elif what == "predict":
             self.model.predict(self.images, batch_size=self.batch, verbose=0)
+        elif what == "plain":
+            self.plain.run(steps)
         elif self.loop:
             self.loop.run(steps, fixed=what == "fixed")
         return time.perf_counter() - begin
+
+
+def own_rows(data: Any, strategy: Any) -> Any:
+    """The local part of each global batch, as fit reads it, so that the loops differ in nothing else."""
+    from tfmuster.keras_compat import multi_worker, worker_of
+
+    parts = data.tfmuster_parts(*(worker_of(strategy) if multi_worker(strategy) else (0, 1)))
+    return parts.map(lambda data, rows, of: data)
+
+
+def batched_elements(digits: Any, batch: int) -> Any:
+    """Batches of single digits that went through a shuffle buffer of all."""
+    import tensorflow as tf
+
+    elements = tf.data.Dataset.from_tensor_slices((digits.x_train, digits.y_train))
+    return elements.shuffle(len(digits.x_train)).repeat().batch(batch).prefetch(tf.data.AUTOTUNE)
 
 
 class Loop:
@@ -91,15 +113,12 @@ class Loop:
         import tensorflow as tf
 
         import tfmuster
-        from tfmuster.keras_compat import multi_worker, worker_of
 
         with strategy.scope():
             model = tfmuster.mnist_model("cnn", seed=0)
             optimizer = keras.optimizers.SGD(0.001)
             optimizer.build(model.trainable_variables)
-        # The local part of each global batch, as fit reads it, so that the loops differ in nothing else.
-        parts = data.tfmuster_parts(*(worker_of(strategy) if multi_worker(strategy) else (0, 1)))
-        self.iterator = iter(parts)
+        self.iterator = iter(data)
 
         def step(images: Any, labels: Any) -> Any:
             with tf.GradientTape() as tape:
@@ -121,11 +140,11 @@ class Loop:
 
     def run(self, steps: int, *, fixed: bool = False) -> None:
         """Train for so many steps, on one batch or on new ones."""
-        data = next(self.iterator).data
+        data = next(self.iterator)
         for _ in range(steps):
             loss = self.train_step(*data)
             if not fixed:
-                data = next(self.iterator).data
+                data = next(self.iterator)
         float(loss)
 
 
@@ -203,6 +222,7 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
     for group in (together, apart):
         group.ask(batch, "predict")
         group.ask(batch, "loop", 20)
+    apart.ask(batch, "plain", 20)
     names = (
         "loop",
         "fit",
@@ -214,6 +234,7 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
         "legacy",
         "its",
         "efficiency",
+        "plain",
         "limit",
     )
     found: dict[str, list[float]] = {name: [] for name in names}
@@ -223,11 +244,13 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
         evaluate = max(together.ask(batch, "evaluate"))
         predict, alone = (max(group.ask(batch, "predict")) for group in (together, apart))
         their_step, their_around = fitted(legacy, batch, steps)
-        separate = sum(steps * batch / seconds for seconds in apart.ask(batch, "loop", steps))
-        fixed = sum(steps * batch / seconds for seconds in apart.ask(batch, "fixed", steps))
+        apart_rates = [
+            sum(steps * batch / seconds for seconds in apart.ask(batch, what, steps))
+            for what in ("loop", "plain", "fixed")
+        ]
         rate = batch * workers / step
         ours = (loop, step, step / loop, around, evaluate, predict, alone)
-        values = (*ours, their_step / step, their_around, rate / separate, rate / fixed)
+        values = (*ours, their_step / step, their_around, *(rate / each for each in apart_rates))
         for name, value in zip(names, values, strict=True):
             found[name].append(value)
     m = {name: statistics.median(values) for name, values in found.items()}
@@ -240,7 +263,7 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
             f"{m['legacy']:.2f}",
             f"{m['its']:.2f}",
         ),
-        *(f"{batch * workers / m['fit']:,.0f}", f"{m['efficiency']:.2f}", f"{m['limit']:.2f}"),
+        *(f"{batch * workers / m['fit']:,.0f}", *(f"{m[name]:.2f}" for name in names[-3:])),
     ]
 
 

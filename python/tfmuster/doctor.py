@@ -6,6 +6,7 @@ Nothing slow is imported in this process; devices are asked for in a child proce
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.metadata
 import os
 import platform
@@ -24,6 +25,7 @@ from .launch.availability import engines
 from .launch.interpreter import python_executable, rscript_executable
 
 _PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil", "rich")
+_MODULES = ("bz2", "ctypes", "lzma", "sqlite3", "ssl")
 _R_PACKAGES = ("tfmuster", "reticulate", "tensorflow", "keras3", "keras", "sparklyr")
 _VARIABLES = (
     "TF_CONFIG",
@@ -71,6 +73,7 @@ def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
             "version": platform.python_version(),
             "executable": python_executable(),
             "prefix": sys.prefix,
+            "lacks": _missing_modules(),
         },
         "packages": _package_versions(),
         "r": _r_report(),
@@ -81,6 +84,17 @@ def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
     }
     report["notes"] = notes(report)
     return report
+
+
+def _missing_modules() -> dict[str, str]:
+    """Modules of Python's own library that programs need and this one can't import, and why."""
+    missing = {}
+    for name in _MODULES:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            missing[name] = str(error)
+    return missing
 
 
 def _package_versions() -> dict[str, str | None]:
@@ -182,6 +196,11 @@ def notes(report: Report) -> list[str]:
         "TF_CONFIG names, and takes work from anybody who connects. Run workers on a network you trust, or "
         "behind a firewall."
     ]
+    for name, why in report["python"]["lacks"].items():
+        told.append(
+            f"This Python can't import {name} ({why}). Either it was built without it, or, from R, which "
+            "puts the system's libraries first, it has found those of another Python: use the system's."
+        )
     if packages["tensorflow"] is None:
         told.append("TensorFlow is not installed for this Python: pip install tensorflow.")
     if r is None:

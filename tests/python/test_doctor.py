@@ -46,6 +46,7 @@ def test_devices_are_asked_for_in_another_process() -> None:
 )
 def test_versions_that_do_not_go_together_are_told(reticulate: str | None, numpy: str, told: bool) -> None:
     report = {
+        "python": {"lacks": {}},
         "packages": {"tensorflow": "2.21.0", "numpy": numpy},
         "r": {"packages": {"reticulate": reticulate}},
         "environment": {},
@@ -53,6 +54,14 @@ def test_versions_that_do_not_go_together_are_told(reticulate: str | None, numpy
     }
     notes = doctor.notes(report)
     assert any("reticulate" in note and "Python 3.11" not in note for note in notes) == told
+
+
+def test_a_python_that_lacks_modules_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "ssl", raising=False)
+    monkeypatch.setitem(sys.modules, "_ssl", None)
+    report = doctor.doctor(devices=False)
+    assert list(report["python"]["lacks"]) == ["ssl"]
+    assert any("can't import ssl (" in note for note in doctor.notes(report))
 
 
 def test_a_tf_config_that_is_in_the_way_is_told(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ class TestFaults:
         python.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'tfmuster'\" >&2; exit 1\n")
         python.chmod(0o755)
         assert self.refused(network, "-H", "node1,node2", "--remote-python", python, "t.py") == (
-            "Error: All 2 hosts can't take part.\n"
+            "Error: None of the 2 hosts can take part.\n"
             "  found: node1, node2: tfmuster is not installed in that Python "
             "(ModuleNotFoundError: No module named 'tfmuster')\n"
             f"  to do: node1, node2: install tfmuster {tfmuster.__version__} there, "

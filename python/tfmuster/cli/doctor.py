@@ -33,10 +33,10 @@ def command(*, as_json: bool, devices: bool) -> None:
 
 
 def _print(label: str, value: Any, indent: str = "") -> None:
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value:
         click.echo(f"{indent}{label}:")
         for name, each in value.items():
             _print(name, each, indent + "  ")
     else:
         shown = ", ".join(value) if isinstance(value, list) else value
-        click.echo(f"{indent}{label + ':':<14} {'none' if shown is None else shown}")
+        click.echo(f"{indent}{label + ':':<14} {'none' if shown in (None, {}) else shown}")

@@ -34,9 +34,9 @@ def hosts_error(hellos: Hellos, names: Mapping[str, list[str]]) -> LaunchError |
 def refusal(findings: list[dict[str, str]], hosts: int) -> LaunchError:
     """The error with findings, each with ``host``, ``code``, ``message`` and ``fix``, of so many hosts."""
     bad = len({finding["host"] for finding in findings})
-    who = f"{bad} of the {hosts} hosts" if bad < hosts else f"All {bad} hosts"
+    who = f"None of the {hosts} hosts can" if bad == hosts else f"{bad} of the {hosts} hosts can't"
     return LaunchError(
-        f"{who if hosts > 1 else 'The host'} can't take part.",
+        f"{who} take part." if hosts > 1 else "The host can't take part.",
         found=_by_host(findings, "message"),
         fix=_by_host(findings, "fix"),
         reason="hosts",

@@ -1,0 +1,22 @@
+test_that("what the core says of options is said of the arguments of launch()", {
+  said <- c(
+    "Name them: -H node1:2,node2:2, or ask." = 'Name them: hosts = "node1:2,node2:2", or ask.',
+    "Leave --copy out." = "Leave copy = TRUE out.",
+    "Choose another place with --run-dir." = "Choose another place with run_dir.",
+    "--backend-option=--nodelist=node1,node2 asks." = 'backend_options = "--nodelist=node1,node2" asks.',
+    "under `tfmuster launch --ps 1 --workers 2`" = "under `launch(ps = 1, workers = 2)`",
+    "tfmuster launch --max-restarts 3 ..., or" = "launch(..., max_restarts = 3), or",
+    "`tfmuster launch --max-restarts` starts all" = "`launch(max_restarts = ...)` starts all",
+    "tfmuster launch --evaluator ...; elsewhere" = "launch(..., evaluator = TRUE); elsewhere",
+    "fewer workers (-n 2), without wait=False" = "fewer workers (workers = 2), without wait = FALSE"
+  )
+  for (text in names(said)) expect_equal(in_r(text), said[[text]])
+  # Options of other programs stay.
+  expect_equal(in_r("srun --distribution=block --nodelist=a"), "srun --distribution=block --nodelist=a")
+})
+
+test_that("an error of the core speaks R", {
+  skip_without_python()
+  error <- expect_kind(launch("train.R", hosts = "here", remote_python = "-python", quiet = TRUE), "launch")
+  expect_match(conditionMessage(error), "Give it with remote_python, such as", fixed = TRUE)
+})
