@@ -143,6 +143,16 @@ class Slurm:
         for path in self.shared.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
+    @contextlib.contextmanager
+    def without_controller(self) -> Iterator[None]:
+        """Within, the controller answers nobody."""
+        controller = next(daemon for daemon in self._daemons if "/usr/sbin/slurmctld" in daemon.args)  # type: ignore[operator]
+        controller.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            controller.send_signal(signal.SIGCONT)
+
     def nothing_left(self, seconds: float = 5) -> None:
         """Within some seconds no job is there, and nothing of one runs on a node."""
         self._wait_for(lambda: not self.jobs() and not self._left(), seconds)

@@ -239,6 +239,20 @@ def test_a_submitted_job_trains_and_a_failure_is_named(slurm: Slurm) -> None:
     assert "worker 1 on node1 failed with exit code 1: ValueError: no such column" in failed.stderr
 
 
+def test_the_end_of_a_submitted_job_is_known_without_the_controller(slurm: Slurm) -> None:
+    lines = ("import pathlib, time", "print('runs', flush=True)", "while not pathlib.Path('go').exists():")
+    write(slurm.shared, "train.py", *lines, "    time.sleep(0.1)")
+    launched = slurm.popen(*LAUNCH, "-n", 1, "train.py")
+    assert launched.stdout is not None
+    assert "runs" in launched.stdout.readline()
+    with slurm.without_controller():
+        write(slurm.shared, "go", "")
+        _, said = launched.communicate(timeout=100)
+    assert launched.returncode == 0, said
+    # The nodes tell their controller again only after a while.
+    slurm.nothing_left(90)
+
+
 def test_a_submitted_job_starts_again_and_gets_the_files_that_are_sent(slurm: Slurm) -> None:
     write(slurm.shared, "data.txt", "data")
     lines = (
