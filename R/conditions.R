@@ -34,7 +34,8 @@ in_r <- function(text) {
   # A word is an option's value only where it looks like one: "leave --copy out" is a sentence.
   value <- "(?:[= ](?=[^ `]*[0-9/:=])([^ ,;`)]+(?:,[^ ,;`)]+)*(?<![.])))?"
   option <- paste0("(?:--(", paste(names(option_arguments()), collapse = "|"), ")|-([nH]))(?![a-z-])", value)
-  commands <- gregexpr(paste0("tfmuster launch(?: ", option, ")*(?: \\.\\.\\.)?"), text, perl = TRUE)
+  commands <- paste0("tfmuster launch(?: ", option, ")*(?: (?:\\.\\.\\.|SCRIPT))?")
+  commands <- gregexpr(commands, text, perl = TRUE)
   regmatches(text, commands) <- lapply(regmatches(text, commands), as_call, option = option)
   options <- gregexpr(paste0("(?<![^ (`\"])", option), text, perl = TRUE)
   regmatches(text, options) <- lapply(regmatches(text, options), as_argument, option = option)
@@ -44,14 +45,15 @@ in_r <- function(text) {
 as_call <- function(commands, option) {
   vapply(commands, function(command) {
     options <- regmatches(command, gregexpr(option, command, perl = TRUE))[[1]]
-    arguments <- c(if (grepl("...", command, fixed = TRUE)) "...", as_argument(options, option, "..."))
+    script <- regmatches(command, regexpr("\\.\\.\\.|script", command, ignore.case = TRUE))
+    arguments <- c(tolower(script), as_argument(options, option, "..."))
     sprintf("launch(%s)", paste(arguments, collapse = ", "))
   }, "")
 }
 
 as_argument <- function(options, option, without = "") {
   vapply(regmatches(options, regexec(option, options, perl = TRUE)), function(found) {
-    name <- if (nzchar(found[2])) option_arguments()[[found[2]]] else c(n = "workers", H = "hosts")[[found[3]]]
+    name <- option_arguments()[[paste0(found[2], found[3])]]
     value <- if (grepl("^[0-9]+$", found[4])) found[4] else dQuote(found[4], FALSE)
     if (is.logical(formals(launch)[[name]])) value <- "TRUE" else if (!nzchar(found[4])) value <- without
     if (nzchar(value)) paste(name, "=", value) else name
@@ -63,5 +65,5 @@ option_arguments <- function() {
   arguments <- setdiff(names(formals(launch)), c("script", "...", "wait", "args", "strategy", "globals"))
   repeated <- c(file = "files", "backend-option" = "backend_options")
   options <- rlang::set_names(arguments, gsub("_", "-", arguments, fixed = TRUE))
-  c(options[!arguments %in% repeated], repeated)
+  c(options[!arguments %in% repeated], repeated, n = "workers", H = "hosts")
 }

@@ -94,7 +94,7 @@ def own_rows(data: Any, strategy: Any) -> Any:
     from tfmuster.keras_compat import multi_worker, worker_of
 
     parts = data.tfmuster_parts(*(worker_of(strategy) if multi_worker(strategy) else (0, 1)))
-    return parts.map(lambda data, rows, of: data)
+    return parts.map(lambda part: part.data)
 
 
 def batched_elements(digits: Any, batch: int) -> Any:

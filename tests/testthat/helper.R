@@ -59,3 +59,19 @@ a_run <- function(folder, name, loss) {
   writeLines(gsub("NaN", "null", lines), file.path(path, "metrics.jsonl"))
   path
 }
+
+# What an R user builds with reticulate under the strategy `made`, and digits that stay in Python.
+own_model <- c(
+  "keras <- reticulate::import('keras')",
+  "with(made$scope(), {",
+  "  model <- keras$Sequential(list(",
+  "    keras$Input(shape = reticulate::tuple(28L, 28L)), keras$layers$Rescaling(1 / 255),",
+  "    keras$layers$Flatten(), keras$layers$Dense(10L)",
+  "  ))",
+  "  model$compile(",
+  "    loss = keras$losses$SparseCategoricalCrossentropy(from_logits = TRUE),",
+  "    optimizer = keras$optimizers$SGD(0.1), metrics = list('accuracy')",
+  "  )",
+  "})",
+  "digits <- synthetic(1, 256, 64)"
+)

@@ -6,6 +6,7 @@ test_that("what the core says of options is said of the arguments of launch()", 
     "--backend-option=--nodelist=node1,node2 asks." = 'backend_options = "--nodelist=node1,node2" asks.',
     "under `tfmuster launch --ps 1 --workers 2`" = "under `launch(ps = 1, workers = 2)`",
     "tfmuster launch --max-restarts 3 ..., or" = "launch(..., max_restarts = 3), or",
+    "by `tfmuster launch -n 2 SCRIPT`, or" = "by `launch(script, workers = 2)`, or",
     "`tfmuster launch --max-restarts` starts all" = "`launch(max_restarts = ...)` starts all",
     "tfmuster launch --evaluator ...; elsewhere" = "launch(..., evaluator = TRUE); elsewhere",
     "fewer workers (-n 2), without wait=False" = "fewer workers (workers = 2), without wait = FALSE"

@@ -30,20 +30,8 @@ test_that("with() enters the scope of a strategy, and leaves it", {
   expect_false(tf$distribute$has_strategy())
 })
 
-# What an R user builds with reticulate, on digits that stay in Python.
-own_model <- c(
-  "keras <- reticulate::import('keras')",
-  "with(made$scope(), {",
-  "  model <- keras$Sequential(list(",
-  "    keras$Input(shape = reticulate::tuple(28L, 28L)), keras$layers$Rescaling(1 / 255),",
-  "    keras$layers$Flatten(), keras$layers$Dense(10L)",
-  "  ))",
-  "  model$compile(",
-  "    loss = keras$losses$SparseCategoricalCrossentropy(from_logits = TRUE),",
-  "    optimizer = keras$optimizers$SGD(0.1), metrics = list('accuracy')",
-  "  )",
-  "})",
-  "digits <- synthetic(1, 256, 64)",
+trained_model <- c(
+  own_model,
   "history <- model$fit(digits$x_train, digits$y_train, batch_size = 64L, epochs = 2L, verbose = 0L)",
   "data <- as.data.frame(history)",
   "stopifnot(nrow(data) == 4, all(is.finite(data$value)))",
@@ -53,7 +41,7 @@ own_model <- c(
 
 test_that("a model built from R trains under mirrored with two logical CPUs", {
   skip_without_python(tensorflow = TRUE)
-  run <- run_r(c("made <- strategy('mirrored', replicas = 2)", own_model))
+  run <- run_r(c("made <- strategy('mirrored', replicas = 2)", trained_model))
   expect_equal(run$status, 0, info = run$output)
   expect_match(run$output, "replicas 2", all = FALSE)
 })
@@ -63,7 +51,7 @@ test_that("a model built from R trains under multi_worker_mirrored with one work
   spec <- sprintf("cluster_spec(worker = '127.0.0.1:%d')", free_ports(1))
   run <- run_r(c(
     sprintf("use_tf_config(cluster_task(%s, 'worker', 0))", spec),
-    "made <- strategy('multi_worker_mirrored')", own_model,
+    "made <- strategy('multi_worker_mirrored')", trained_model,
     "second <- tryCatch(strategy('multi_worker_mirrored'), tfmuster_error_strategy = identity)",
     "cat(second$reason)"
   ))
