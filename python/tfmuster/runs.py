@@ -8,6 +8,7 @@
 ``states/``        what each task is doing, in words, ``worker-0.json``
 ``metrics.jsonl``  one line per epoch, from the chief
 ``model.keras``    the model, if the program saved it there
+``stop``           there while somebody asks a launcher to end the run that no signal may end
 ``error.json``     the first failure, after restarts of the last attempt: when, host, task, exit code or
                    signal, traceback
 
@@ -22,6 +23,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -205,20 +207,41 @@ class Run:
             raise TfmusterError(f"The run {self.name} did not come to its end.", found=state, run=self.name)
 
     def stop(self, timeout: float = 10.0) -> dict[str, Any]:
-        """End the run and all its processes, from any session of its machine or of Slurm; the status then."""
-        launcher = _launcher(self.info())
+        """End the run and all its processes, from any session of its machine or of Slurm; the status then.
+
+        A run that has ended stays as it is. The session that waits for the run goes on, with an error.
+        """
+        if self.status()["state"] not in UNFINISHED:
+            return self.status()
+        info = self.info()
+        launcher = _launcher(info)
         if launcher is None:
-            host = self.info().get("host")
-            if self.status()["state"] in UNFINISHED and host != socket.gethostname():
+            host = info.get("host")
+            if host != socket.gethostname():
                 from .launch.batch import stop_batch
 
                 if not stop_batch(self):
                     message = f"The run {self.name} can be stopped on its own host only."
                     raise LaunchError(message, found=f"host {host}", run=self.name)
             return self.status()
-        with contextlib.suppress(Exception):
-            launcher.terminate()
+        if info.get("ends_on_sigterm"):
+            with contextlib.suppress(Exception):
+                launcher.terminate()
+        else:
+            self._stop_path.touch()
         return self.wait(timeout)
+
+    @property
+    def _stop_path(self) -> Path:
+        return self.path / "stop"
+
+    def check_stopped(self) -> None:
+        """Raise TfmusterError if somebody has asked to end this run. Only its launcher does."""
+        if self._stop_path.exists():
+            self._stop_path.unlink(missing_ok=True)
+            raise TfmusterError(
+                f"The run {self.name} was stopped.", found="asked for by another session", run=self.name
+            )
 
     def set_status(self, **changes: Any) -> None:
         """Change entries of ``status.json``. Only the run's launcher does."""
@@ -262,6 +285,8 @@ def new_run(
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "pid_started": psutil.Process().create_time(),
+        # The command's own process ends its workers then; a session of R or Python would just be gone.
+        "ends_on_sigterm": signal.getsignal(signal.SIGTERM) is signal.default_int_handler,
         "versions": versions(),
         **({"slurm_job": batch} if (batch := os.environ.get("SLURM_JOB_ID")) else {}),
     }

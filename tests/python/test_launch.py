@@ -189,6 +189,29 @@ def test_a_detached_run_goes_on_and_can_be_stopped_from_elsewhere(tmp_path: Path
     assert run.stop()["state"] == "interrupted"
 
 
+def test_a_session_that_waits_for_a_run_outlives_its_end(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "import time", "print('begun', flush=True)", "time.sleep(99)")
+    code = (
+        "import tfmuster",
+        "try: tfmuster.launch('train.py', workers=2, name='waits')",
+        "except tfmuster.TfmusterError as error: print('the session:', error)",
+        "print(tfmuster.launch('done.py', workers=1).stop()['state'])",
+    )
+    write(tmp_path, "done.py", "")
+    session = subprocess.Popen(
+        [sys.executable, "-c", "\n".join(code)], stdout=subprocess.PIPE, text=True, env=environment()
+    )
+    wait_until(lambda: len(list((tmp_path / "runs").glob("*-waits/logs/*.log"))) == 2)
+    run = runs_in(tmp_path / "runs")[0]
+    wait_until(lambda: run.logs() == {"worker 0": "begun\n", "worker 1": "begun\n"})
+    assert tfmuster("runs", "stop", "waits", cwd=tmp_path).stdout == f"{run.name}: interrupted\n"
+    said, _ = session.communicate(timeout=60)
+    assert session.returncode == 0
+    assert f"the session: The run {run.name} was stopped." in said
+    # A run that is done ends nothing any more, not the session that has started it.
+    assert said.endswith("done\n")
+
+
 def test_a_detached_run_that_can_not_start_says_why(tmp_path: Path) -> None:
     with pytest.raises(LaunchError) as failed:
         launch("nope.py", wait=False)

@@ -136,6 +136,7 @@ class Supervisor:
                     return
             self._pump(_LOOK_SECONDS)
             self._collect()
+            self._run.check_stopped()
             if time.monotonic() > next_look:
                 begun = time.monotonic()
                 self._look()
