@@ -10,6 +10,7 @@ say_how_it_ends <- function() {
   if (!interactive() && is.null(getOption("error"))) {
     options(error = function() {
       try(run_python("joining.leave", trimws(geterrmessage())), silent = TRUE)
+      try(run_python("r_bridge.leave_r_note", cli::ansi_strip(geterrmessage())), silent = TRUE)
       quit(save = "no", status = exit_status())
     })
   }

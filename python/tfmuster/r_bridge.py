@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfmuster import __version__
 from tfmuster.errors import DependencyError, TfmusterError, TfmusterWarning
+from tfmuster.launch.failure import leave_r_note
 from tfmuster.launch.interpreter import python_executable
 from tfmuster.r_session import guard_r_functions, postponed_load_hooks, uninterrupted
 
@@ -29,6 +30,7 @@ __all__ = [
     "adopt_environment",
     "keep_temporary_files_in",
     "launch_shown",
+    "leave_r_note",
     "missing_modules",
     "outcome",
 ]

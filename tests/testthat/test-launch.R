@@ -38,6 +38,17 @@ test_that("train.R trains on two workers, with a model built in R", {
   )
 })
 
+test_that("the error of a worker that has joined the others is in the headline", {
+  skip_without_python(tensorflow = TRUE)
+  script <- withr::local_tempfile(fileext = ".R", lines = c(
+    "library(tfmuster)", "made <- strategy('multi_worker_mirrored')", "read <- function() stop('no data')",
+    "if (current_task()$index == 1) read() else Sys.sleep(60)"
+  ))
+  run_dir <- file.path(withr::local_tempdir(), "run")
+  error <- expect_kind(launch(script, workers = 2, quiet = TRUE, run_dir = run_dir), "worker")
+  expect_match(error$message, "worker 1 on .* failed with exit code 1: Error in read\\(\\) : no data")
+})
+
 test_that("a worker that fails is an error with its name", {
   skip_without_python(tensorflow = TRUE)
   script <- withr::local_tempfile(fileext = ".R", lines = "quit(status = 3)")

@@ -195,12 +195,15 @@ def _without(traceback: str, lines: Sequence[str]) -> list[str]:
 
 def _r_error(lines: Sequence[str]) -> str:
     """The error with which Rscript has ended, by its last lines; "" if it has not."""
-    if not lines or lines[-1] != "Execution halted":
-        return ""
+    return _last_r_error(lines[:-1]) if lines and lines[-1] == "Execution halted" else ""
+
+
+def _last_r_error(lines: Sequence[str]) -> str:
+    """The last error among lines that R has written, in one line."""
     begin = max((at for at, line in enumerate(lines) if _R_ERROR.match(line)), default=None)
     if begin is None:
         return ""
-    first, then = lines[begin], lines[begin + 1]
+    first, then = lines[begin].rstrip(), "".join(lines[begin + 1 : begin + 2])
     # A message that is long or has parts begins on a line of its own.
     return f"{first} {then.lstrip(' !')}" if first.endswith(":") else first
 
@@ -217,15 +220,21 @@ def not_writable(run_path: Path, error: OSError) -> LaunchError:
 
 def leave_note(error: BaseException) -> None:
     """Note a worker's error that is shown without a traceback, as `sitecustomize` notes those with one."""
+    _leave(
+        "".join(traceback.format_exception_only(error)).strip(), "".join(traceback.format_exception(error))
+    )
+
+
+def leave_r_note(message: str) -> None:
+    """Note the error that ends a worker's R program, as R's ``geterrmessage()`` has it."""
+    _leave(_last_r_error(message.splitlines()), "")
+
+
+def _leave(error: str, trace: str) -> None:
     path = os.environ.get("TFMUSTER_ERROR_FILE")
     if path is None:
         return
-    note = {
-        "time": time.time(),
-        "pid": os.getpid(),
-        "error": "".join(traceback.format_exception_only(error)).strip(),
-        "traceback": "".join(traceback.format_exception(error)),
-    }
+    note = {"time": time.time(), "pid": os.getpid(), "error": error, "traceback": trace}
     # The error itself has to be shown, whatever goes wrong here.
     with contextlib.suppress(OSError):
         Path(path + ".part").write_text(json.dumps(note), encoding="utf-8", errors="replace")
