@@ -5,7 +5,8 @@
 #'
 #' Data are R arrays or matrices, Python arrays, tensors and datasets, or lists of them. A vector becomes an
 #' array of one dimension; a data frame of numbers a matrix; a factor as labels its codes from 0, so that the
-#' first level is 0. What can't be meant, such as text as labels, is an error.
+#' first level is 0; a matrix of one column as labels the vector that it holds. What can't be meant, such as
+#' text as labels, is an error, and so are `NA` and `NaN` in R's data; Python's arrays are taken as they are.
 #'
 #' @param object A Keras model, such as [mnist_model()] makes.
 #' @param optimizer,loss,metrics As Keras takes them: names, or Python objects. Several metrics are a list or
@@ -15,15 +16,16 @@
 #' @param batch_size Rows per step and process; under several workers of the global batch.
 #' @param epochs How often all of `x` is used.
 #' @param verbose `FALSE`, or `TRUE` for a line per epoch: Keras's own progress bar needs a terminal.
-#' @param callbacks A list of callbacks: Python objects, or those of [r_callback()].
+#' @param callbacks A callback or a list of them: Python objects, or those of [r_callback()].
 #' @param validation_split Share of `x`, from its end, that is kept for validation.
-#' @param validation_data A list of data and labels.
+#' @param validation_data A list of data and labels, and weights if there are any; or a dataset.
 #' @param ... More arguments of the model's method of this name in Python; whole numbers are sent as such.
 #' @return `compile()` the model, invisibly. `fit()` a data frame of class `tfmuster_history`, invisibly: see
 #'   [train_mnist()]; `plot()` draws it. `evaluate()` a list of loss and metrics by name. `predict()` an R
 #'   array whose first dimension is that of `newdata`. `summary()` prints Keras's own, and returns the model
 #'   invisibly.
-#' @section Errors: `tfmuster_error_data` with the field `reason`: data of a kind that no model can take.
+#' @section Errors: `tfmuster_error_data` with the field `reason`: data of a kind that no model can take, with
+#'   missing values, or with another number of rows than there are labels.
 #' @name keras-methods
 #' @examplesIf tfmuster_available()
 #' model <- mnist_model("softmax", seed = 1)
@@ -64,15 +66,12 @@ compile.keras.src.trainers.trainer.Trainer <- function(object, optimizer = "rmsp
 fit.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_size = NULL, epochs = 1, # nolint
                                                    verbose = TRUE, callbacks = list(), validation_split = 0,
                                                    validation_data = NULL, ...) {
-  if (!is.null(validation_data)) {
-    parts <- list(as_data(validation_data[[1]]), as_labels(validation_data[[2]]))
-    validation_data <- rlang::inject(reticulate::tuple(!!!parts))
-  }
+  given <- as_examples(object, x, y)
   history <- keras_method(
     object, "fit",
-    x = as_data(x), y = as_labels(y), batch_size = batch_size, epochs = epochs,
-    verbose = as_verbose(verbose), callbacks = as.list(callbacks), validation_split = validation_split,
-    validation_data = validation_data, ...
+    x = given$x, y = given$y, batch_size = batch_size, epochs = epochs,
+    verbose = as_verbose(verbose), callbacks = as_callbacks(callbacks), validation_split = validation_split,
+    validation_data = as_validation(object, validation_data), ...
   )
   invisible(as_history(history$history))
 }
@@ -81,9 +80,10 @@ fit.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_si
 #' @exportS3Method evaluate keras.src.trainers.trainer.Trainer
 evaluate.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_size = NULL, # nolint
                                                         verbose = FALSE, ...) {
+  given <- as_examples(object, x, y)
   keras_method(
     object, "evaluate",
-    x = as_data(x), y = as_labels(y), batch_size = batch_size, verbose = as_verbose(verbose),
+    x = given$x, y = given$y, batch_size = batch_size, verbose = as_verbose(verbose),
     return_dict = TRUE, ...
   )
 }
@@ -125,12 +125,16 @@ r_callback <- function(...) {
   functions <- list(...)
   events <- paste0("on_", c("epoch_begin", "epoch_end", "train_batch_begin", "train_batch_end"))
   events <- c(events, "on_train_begin", "on_train_end")
-  wrong <- names(functions) %||% rep("", length(functions))
-  wrong <- wrong[!wrong %in% events | !vapply(functions, is.function, logical(1))]
+  names <- names(functions) %||% rep("", length(functions))
+  wrong <- ifelse(
+    nzchar(names), ifelse(names %in% events, paste0("`", names, "` is no function"), paste0("`", names, "`")),
+    paste("argument", seq_along(names), "has no name")
+  )
+  wrong <- wrong[!names %in% events | !vapply(functions, is.function, logical(1))]
   if (length(wrong)) {
     abort_data(
       "The arguments of r_callback() must be functions by the names of Keras's events.",
-      paste0("`", wrong, "`", collapse = ", "), paste("Name them", paste(events, collapse = ", ")), "callback"
+      paste(wrong, collapse = ", "), paste("Name them", paste(events, collapse = ", ")), "callback"
     )
   }
   named <- Map(function(fn, event) {
@@ -165,6 +169,83 @@ abort_data <- function(message, found, fix, reason, call = rlang::caller_env()) 
   ), call)
 }
 
+is_python <- function(x) inherits(x, "python.builtin.object")
+
+# One callback is a list of one.
+as_callbacks <- function(callbacks, call = rlang::caller_env()) {
+  if (is_python(callbacks) || is.function(callbacks)) callbacks <- list(callbacks)
+  callbacks <- as.list(callbacks)
+  wrong <- !vapply(callbacks, is_python, logical(1))
+  if (any(wrong)) {
+    abort_data(
+      "`callbacks` must be Keras callbacks.",
+      paste("an object of class", class(callbacks[[which(wrong)[1]]])[1]),
+      "Make one of R functions: r_callback(on_epoch_end = function(epoch, logs) ...).", "callback", call
+    )
+  }
+  callbacks
+}
+
+# Data and labels that belong together.
+as_examples <- function(model, x, y, what = "", call = rlang::caller_env()) {
+  x <- as_data(x, call)
+  if (is.null(y) && !is_python(x) && needs_labels(model)) {
+    abort_data(
+      paste0("This model's loss needs labels", what, ", the argument `y`."),
+      paste("no `y` beside", in_words(x)),
+      "Give one label for each row of `x`; only a dataset brings its own.", "no-labels", call
+    )
+  }
+  y <- as_labels(y, call)
+  rows <- c(rows_of(x), rows_of(y))
+  if (length(unique(rows)) > 1) {
+    abort_data(
+      paste0("There must be one label for each row of the data", what, "."),
+      paste0(in_words(x), " as data, ", in_words(y), " as labels"),
+      "Look at dim() and length() of both. A bare vector as data has one column: matrix() gives it more.",
+      "lengths-differ", call
+    )
+  }
+  list(x = x, y = y)
+}
+
+as_validation <- function(model, data, call = rlang::caller_env()) {
+  if (is.null(data) || is_python(data)) {
+    return(data)
+  }
+  if (!is.list(data) || is.data.frame(data) || !length(data) %in% 2:3) {
+    abort_data(
+      "`validation_data` must be a list of data and labels, or a dataset.",
+      if (is.list(data)) paste("a list of", length(data)) else paste("an object of class", class(data)[1]),
+      "Write validation_data = list(x, y).", "validation-data", call
+    )
+  }
+  given <- as_examples(model, data[[1]], data[[2]], " of validation", call)
+  rlang::inject(reticulate::tuple(!!!unname(c(given, lapply(data[-(1:2)], as_dimensions)))))
+}
+
+# A model of a class of one's own may have a step of training that wants none.
+needs_labels <- function(model) {
+  plain <- c("keras.src.models.functional.Functional", "keras.src.models.sequential.Sequential")
+  class(model)[1] %in% plain && !is.null(model$loss)
+}
+
+# The numbers of rows of R's arrays; of what is in Python Keras says it.
+rows_of <- function(x) {
+  if (is.list(x)) unlist(lapply(x, rows_of)) else if (is.atomic(x) && !is.null(x)) dim(x)[1]
+}
+
+in_words <- function(x) {
+  if (is.list(x)) {
+    return(paste0("(", paste(vapply(x, in_words, ""), collapse = ", "), ")"))
+  }
+  if (is.null(x) || is_python(x)) {
+    return(if (is.null(x)) "none" else paste("an object of class", class(x)[1]))
+  }
+  dims <- dim(x)
+  if (length(dims) == 1) paste("a vector of", dims) else paste(paste(dims, collapse = " x "), "values")
+}
+
 # What a model can take as its input.
 as_data <- function(x, call = rlang::caller_env()) {
   if (is.function(x) || inherits(x, "rpytools.generator.RGenerator")) {
@@ -181,9 +262,14 @@ as_data <- function(x, call = rlang::caller_env()) {
     )
   }
   if (is.data.frame(x)) {
-    return(as_matrix(x, call))
+    x <- as_matrix(x, call)
   }
-  if (is.list(x)) lapply(x, as_data, call = call) else as_dimensions(x)
+  if (is.list(x)) {
+    return(lapply(x, as_data, call = call))
+  }
+  x <- as_dimensions(x)
+  check_missing(x, "A model's input", call)
+  x
 }
 
 # What a model can take as labels.
@@ -195,17 +281,30 @@ as_labels <- function(y, call = rlang::caller_env()) {
       "Use factor(y): its first level becomes 0.", "not-numbers", call
     )
   }
-  if (is.factor(y)) {
-    if (anyNA(y)) {
-      abort_data(
-        "Labels must not be missing.", paste(sum(is.na(y)), "of", length(y), "are NA"),
-        "Leave these rows out.", "missing", call
-      )
-    }
-    # R counts from 1, Keras from 0.
-    y <- as.integer(y) - 1L
+  if (is.list(y)) {
+    return(lapply(y, as_labels, call = call))
   }
-  if (is.list(y)) lapply(y, as_labels, call = call) else as_dimensions(y)
+  # R counts from 1, Keras from 0.
+  if (is.factor(y)) y <- as.integer(y) - 1L
+  # A model that has seen labels of one shape takes no others.
+  if (length(dim(y)) == 2 && is.atomic(y) && ncol(y) == 1) y <- as.vector(y)
+  y <- as_dimensions(y)
+  check_missing(y, "Labels", call)
+  y
+}
+
+# As whole numbers NA would be -2147483648, and as others it makes every weight NaN.
+check_missing <- function(x, what, call) {
+  if (!is.atomic(x) || !anyNA(x)) {
+    return(invisible())
+  }
+  missing <- which(is.na(x))
+  row <- (missing[1] - 1) %% dim(x)[1] + 1
+  abort_data(
+    paste(what, "must not be missing."),
+    paste0(length(missing), " of ", length(x), " are NA or NaN, the first in row ", row),
+    "Leave these rows out of data and labels, or put a value there.", "missing", call
+  )
 }
 
 # A bare vector would become a Python list.

@@ -43,6 +43,10 @@ test_that("factors, data frames and bare vectors are the same as matrices of num
   expect_equal(weights(data$x, factor(labels)), plain)
   expect_equal(weights(as.data.frame(data$x), data.frame(labels = factor(labels))), plain)
   expect_equal(weights(data$x, data$y == 1), plain)
+  expect_equal(weights(data$x, matrix(data$y)), plain)
+  model <- a_model()
+  fit(model, data$x, data$y, verbose = FALSE)
+  expect_s3_class(fit(model, data$x, matrix(data$y), verbose = FALSE), "tfmuster_history")
   one <- a_model(columns = 1L)
   expect_equal(dim(predict(one, c(1, 2, 3))), c(3, 2))
 })
@@ -59,6 +63,58 @@ test_that("what no model can take is refused by name", {
   expect_equal(reason(predict(model, letters)), "not-numbers")
   expect_equal(reason(fit(model, function() list(x, 1:4))), "foreign-thread")
   expect_equal(reason(fit(model, reticulate::py_iterator(function() list(x, 1:4)))), "foreign-thread")
+})
+
+test_that("missing values are refused, with their number and the first row", {
+  skip_without_python(tensorflow = TRUE)
+  model <- a_model()
+  x <- matrix(1, 4, 2)
+  y <- c(0, 1, 0, 1)
+  missing <- function(expr, found) {
+    error <- expect_kind(expr, "data")
+    expect_equal(error[c("reason", "found")], list(reason = "missing", found = found))
+  }
+  missing(fit(model, x, c(0L, NA, 0L, NA)), "2 of 4 are NA or NaN, the first in row 2")
+  missing(fit(model, x, factor(c("a", "b", "b", NA))), "1 of 4 are NA or NaN, the first in row 4")
+  hole <- replace(x, 7, NaN)
+  missing(fit(model, hole, y), "1 of 8 are NA or NaN, the first in row 3")
+  missing(fit(model, as.data.frame(hole), y), "1 of 8 are NA or NaN, the first in row 3")
+  missing(fit(model, x, y, validation_data = list(hole, y)), "1 of 8 are NA or NaN, the first in row 3")
+  missing(evaluate(model, hole, y), "1 of 8 are NA or NaN, the first in row 3")
+  missing(predict(model, hole), "1 of 8 are NA or NaN, the first in row 3")
+})
+
+test_that("data and labels that do not belong together are told in R's own terms", {
+  skip_without_python(tensorflow = TRUE)
+  model <- a_model()
+  x <- matrix(1, 4, 2)
+  y <- c(0, 1, 0, 1)
+  told <- function(expr, reason, found) {
+    error <- expect_kind(expr, "data")
+    expect_equal(error[c("reason", "found")], list(reason = reason, found = found))
+  }
+  told(fit(model, x, y[1:3]), "lengths-differ", "4 x 2 values as data, a vector of 3 as labels")
+  told(fit(model, as.vector(x), y), "lengths-differ", "a vector of 8 as data, a vector of 4 as labels")
+  told(evaluate(model, list(x, x[1:3, ]), y), "lengths-differ", paste(
+    "(4 x 2 values, 3 x 2 values) as data, a vector of 4 as labels"
+  ))
+  told(fit(model, x), "no-labels", "no `y` beside 4 x 2 values")
+  told(evaluate(model, x), "no-labels", "no `y` beside 4 x 2 values")
+  expect_equal(in_words(NULL), "none")
+  told(fit(model, x, y, validation_data = list(x)), "validation-data", "a list of 1")
+  told(fit(model, x, y, validation_data = x), "validation-data", "an object of class matrix")
+  told(fit(model, x, y, validation_data = list(x, y[1:2])), "lengths-differ", paste(
+    "4 x 2 values as data, a vector of 2 as labels"
+  ))
+  slices <- reticulate::import("tensorflow")$data$Dataset$from_tensor_slices
+  dataset <- slices(reticulate::tuple(x, y))$batch(2L)
+  history <- fit(model, dataset, validation_data = dataset, verbose = FALSE)
+  expect_setequal(history$data, c("training", "validation"))
+  weighted <- fit(model, x, y, validation_data = list(x, y, c(1, 1, 0, 0)), verbose = FALSE)
+  expect_setequal(weighted$data, c("training", "validation"))
+  # No loss of Keras's compares anything here.
+  unlabelled <- reticulate::import("keras")$Sequential(list())
+  expect_false(needs_labels(unlabelled))
 })
 
 test_that("callbacks written in R are called with epochs and metrics, and their errors have their names", {
@@ -80,7 +136,19 @@ test_that("callbacks written in R are called with epochs and metrics, and their 
     fixed = TRUE
   )
   expect_equal(expect_kind(r_callback(on_epoch = print), "data")$reason, "callback")
-  expect_kind(r_callback(on_epoch_end = 1), "data")
+  expect_equal(expect_kind(r_callback(function() 1), "data")$found, "argument 1 has no name")
+  expect_equal(expect_kind(r_callback(on_epoch_end = 1), "data")$found, "`on_epoch_end` is no function")
+})
+
+test_that("one callback needs no list", {
+  skip_without_python(tensorflow = TRUE)
+  data <- withr::with_seed(3, two_classes())
+  epochs <- NULL
+  one <- r_callback(on_epoch_end = function(epoch, logs) epochs <<- c(epochs, epoch))
+  fit(a_model(), data$x, data$y, epochs = 2, callbacks = one, verbose = FALSE)
+  expect_equal(epochs, 0:1)
+  error <- expect_kind(fit(a_model(), data$x, data$y, callbacks = function(...) 1), "data")
+  expect_equal(error[c("reason", "found")], list(reason = "callback", found = "an object of class function"))
 })
 
 test_that("an R function in a foreign thread is an error, and R lives on", {
