@@ -22,13 +22,27 @@
 #' same <- model_from_bytes(bytes)
 #' file <- save_model_file(bytes, tempfile(fileext = ".keras"))
 save_model <- function(model, path, strategy = NULL) {
+  check_model(model)
   invisible(run_python("artifacts.save_model", model, as_path(path), strategy = strategy))
 }
 
 #' @rdname save_model
 #' @export
 model_to_bytes <- function(model, format = ".keras") {
+  check_model(model)
   as.raw(run_python("artifacts.model_to_bytes", model, format))
+}
+
+# Keras 2 and 3 have their models in different classes: both can be saved.
+check_model <- function(model, call = rlang::caller_env()) {
+  if (is_python(model) && !reticulate::py_is_null_xptr(model) && reticulate::py_has_attr(model, "save")) {
+    return(invisible())
+  }
+  abort_tfmuster(list(
+    kind = "model", message = "What is saved must be a Keras model.",
+    found = paste("an object of class", class(model)[1]),
+    fix = "A model of a session that has ended can't be used any more: save it there.", reason = "not-a-model"
+  ), call)
 }
 
 #' @rdname save_model

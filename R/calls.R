@@ -50,7 +50,17 @@ condition_of <- function(run_dir, task) if (!is.null(run_dir)) read_result(run_d
 
 values_of <- function(run, call = rlang::caller_env()) {
   path <- format(run$path)
-  tasks <- sub("-", " ", tools::file_path_sans_ext(basename(run_files(path))))
+  left <- tasks_left(path)
+  if (!length(left)) {
+    abort_tfmuster(list(
+      kind = "launch", message = "A function on workers must return, and this one has ended R instead.",
+      found = paste("no value of any worker in the run", run$name),
+      fix = "Leave q() and quit() out of it: a worker's R ends by itself.", reason = "ended"
+    ), call)
+  }
+  started <- names(run_status(run)$tasks)
+  # With parameter servers only the coordinator returns: the others serve it until it ends.
+  tasks <- in_order(if (any(startsWith(started, "ps "))) left else union(left, started))
   results <- lapply(rlang::set_names(tasks), function(task) read_result(path, task))
   chief <- if ("chief 0" %in% tasks) "chief 0" else "worker 0"
   for (warning in results[[chief]]$warnings) {
@@ -65,12 +75,14 @@ values_of <- function(run, call = rlang::caller_env()) {
   )
 }
 
-# Of 11 workers, worker 10 comes after worker 9.
-run_files <- function(run_dir) {
-  files <- setdiff(list.files(call_folder(run_dir), "-[0-9]+[.]rds$", full.names = TRUE), character())
-  stems <- tools::file_path_sans_ext(basename(files))
-  files[order(sub("-.*", "", stems), as.integer(sub(".*-", "", stems)))]
+# The tasks that have left a value or an error.
+tasks_left <- function(run_dir) {
+  files <- list.files(call_folder(run_dir), "-[0-9]+[.]rds$")
+  sub("-", " ", tools::file_path_sans_ext(files), fixed = TRUE)
 }
+
+# Of 11 workers, worker 10 comes after worker 9.
+in_order <- function(tasks) tasks[order(sub(" .*", "", tasks), as.integer(sub(".* ", "", tasks)))]
 
 #' @export
 print.tfmuster_values <- function(x, ...) {

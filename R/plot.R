@@ -5,7 +5,8 @@
 #' installed, base graphics otherwise.
 #'
 #' @param x A history: the result of [train_mnist()], its field `history`, or what a Keras model's `fit()`
-#'   returned in Python; a run, from [launch()] or [run_open()]; or runs, from [run_list()].
+#'   returned in Python; a run, from [launch()] or [run_open()], or the values of a function's run; or runs,
+#'   from [run_list()].
 #' @param engine `"ggplot2"` or `"base"`; `NULL` takes ggplot2 when it is installed.
 #' @param ... Not used.
 #' @return A ggplot, or `x` invisibly from base graphics.
@@ -36,7 +37,13 @@ plot.keras.src.callbacks.history.History <- function(x, engine = NULL, ...) { # 
 #' @rdname plot.tfmuster_history
 #' @exportS3Method plot tfmuster.runs.Run
 plot.tfmuster.runs.Run <- function(x, engine = NULL, ...) { # nolint: object_name_linter.
-  draw_curves(run_history(x), x, "data", curve_colours, engine)
+  draw_curves(run_history(x), x, "data", curve_colours, engine, without_epochs(run_status(x)$state))
+}
+
+#' @rdname plot.tfmuster_history
+#' @export
+plot.tfmuster_values <- function(x, engine = NULL, ...) {
+  plot(as_run(x), engine = engine, ...)
 }
 
 #' @rdname plot.tfmuster_history
@@ -50,7 +57,23 @@ plot.tfmuster_runs <- function(x, engine = NULL, ...) {
   runs <- unique(rows$run)
   # The first is black, which says nothing of its own.
   colours <- grDevices::palette.colors(length(runs) + 1, "Okabe-Ito", recycle = TRUE)[-1]
-  draw_curves(rows, x, "run", rlang::set_names(colours, runs), engine)
+  states <- vapply(x, function(run) run_status(run)$state, character(1))
+  draw_curves(rows, x, "run", rlang::set_names(colours, runs), engine, without_epochs(states))
+}
+
+# Why there is nothing to draw: what was found, and what to do.
+without_epochs <- function(states) {
+  if (!length(states)) {
+    return(c("there are no runs", "run_list(folder = ...) takes them from another folder than `runs`."))
+  }
+  goes_on <- any(states %in% unfinished_states)
+  found <- if (length(states) > 1) {
+    paste(length(states), "runs, none with an epoch that has ended")
+  } else {
+    paste0("this run is ", states, if (goes_on) ", and no epoch has ended" else ", and trained nothing")
+  }
+  fix <- "What is drawn are the epochs of fit() and train_mnist()."
+  c(found, if (goes_on) "Wait until the first epoch of fit() has ended." else fix)
 }
 
 # Okabe and Ito's colours, told apart with every kind of colour vision; shapes and lines do it without colour.
@@ -59,13 +82,15 @@ curve_shapes <- c(training = 16, validation = 17)
 curve_lines <- c(training = "solid", validation = "dashed")
 
 # Rows of a history, with a colour for each value of the column `by`. Returns a ggplot, or `whole` invisibly.
-draw_curves <- function(rows, whole, by, colours, engine, call = rlang::caller_env()) {
+draw_curves <- function(rows, whole, by, colours, engine,
+                        nothing = c("a history without an epoch", "Train for one epoch at least."),
+                        call = rlang::caller_env()) {
   engine <- engine %||% if (rlang::is_installed("ggplot2")) "ggplot2" else "base"
   engine <- rlang::arg_match(engine, c("ggplot2", "base"), error_call = call)
   if (!length(rows$epoch)) {
     abort_tfmuster(list(
-      kind = "data", message = "There is nothing to plot yet.", found = "a history without an epoch",
-      fix = "Wait until the first epoch of fit() has ended.", reason = "empty"
+      kind = "data", message = "There is nothing to plot.", found = nothing[1], fix = nothing[2],
+      reason = "empty"
     ), call)
   }
   if (engine == "base") {
@@ -87,8 +112,13 @@ order_metrics <- function(metrics) {
 
 gg_curves <- function(rows, by, colours) {
   metrics <- order_metrics(rows$metric)
+  # ggplot2 prints a message about each line of a single point.
+  points <- stats::ave(as.numeric(is.finite(rows$value)), rows$metric, rows[[by]], rows$data, FUN = sum)
   ggplot2::ggplot(rows, ggplot2::aes(.data$epoch, .data$value, colour = .data[[by]], linetype = .data$data)) +
-    ggplot2::geom_line(ggplot2::aes(group = interaction(.data[[by]], .data$data)), na.rm = TRUE) +
+    ggplot2::geom_line(
+      ggplot2::aes(group = interaction(.data[[by]], .data$data)),
+      data = rows[points > 1, ], na.rm = TRUE
+    ) +
     ggplot2::geom_point(ggplot2::aes(shape = .data$data), na.rm = TRUE) +
     ggplot2::facet_wrap(
       ggplot2::vars(factor(.data$metric, metrics)),

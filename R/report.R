@@ -1,14 +1,14 @@
 #' A page about a run
 #'
 #' Writes one HTML page with summary, cluster, training curves, what each worker did when, the end of the
-#' output, the environment and the first failure, and shows it in the viewer of RStudio or in the browser. The
-#' page needs no network and runs no script.
+#' output, the environment and the first failure, and shows it in the viewer of RStudio or in the browser,
+#' whose user is told its path. The page needs no network and runs no script.
 #'
 #' @inheritParams run_open
 #' @param path Where to write it; `NULL`: where the viewer can show it, in the session's temporary folder.
 #' @param open Whether to show it.
 #' @return The page's path, invisibly.
-#' @section Errors: `tfmuster_error_error`: no such run.
+#' @section Errors: `tfmuster_error_error`: no such run, no folder for the page.
 #' @export
 #' @examplesIf tfmuster_available()
 #' script <- tempfile(fileext = ".R")
@@ -19,12 +19,29 @@
 view_run <- function(run = NULL, path = NULL, open = interactive()) {
   run <- as_run(run)
   path <- as_path(path) %||% tempfile("run-", fileext = ".html")
+  if (!is_text(path) || !dir.exists(dirname(path)) || dir.exists(path)) {
+    abort_argument(
+      "`path` must be that of a file in a folder that there is.", path, "dir.create() makes the folder."
+    )
+  }
   path <- run_python("report.write_report", run, path)
   if (open) {
-    viewer <- getOption("viewer", utils::browseURL)
-    viewer(path)
+    viewer <- getOption("viewer")
+    if (is.function(viewer)) viewer(path) else open_browser(path, "The page is")
   }
   invisible(path)
+}
+
+# Where there is no browser, as on a machine that one is logged in to, what would open it has nothing to say
+# that helps, and the address does.
+open_browser <- function(address, what) {
+  cli::cli_inform(bullet(paste(what, address)))
+  browser <- getOption("browser")
+  if (!is.character(browser)) {
+    utils::browseURL(address, browser)
+  } else if (nzchar(browser)) {
+    system(paste(browser, shQuote(address)), ignore.stdout = TRUE, ignore.stderr = TRUE, wait = FALSE)
+  }
 }
 
 #' TensorBoard of a run
@@ -56,7 +73,7 @@ view_run <- function(run = NULL, path = NULL, open = interactive()) {
 #' }
 tfmuster_tensorboard <- function(run = NULL, port = 0, open = interactive()) {
   board <- run_python("tensorboard.start_tensorboard", as_run(run), port = as_whole(port))
-  if (open) utils::browseURL(board$url)
+  if (open) open_browser(board$url, "TensorBoard is at")
   invisible(board)
 }
 

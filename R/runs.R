@@ -10,7 +10,7 @@
 #'   has, or the path of a run directory. `NULL`: the newest in the folder `runs`.
 #' @param worker The index of one worker, from 0 as in TF_CONFIG, or a task's name such as `"chief 0"`;
 #'   `NULL`: all.
-#' @param lines Only so many last lines of each worker; `NULL`: all.
+#' @param lines Only so many last lines of each worker, at least 1; `NULL`: all.
 #' @param follow `TRUE` shows lines as they come until the run has ended. An interrupt ends this, and leaves
 #'   the run as it is.
 #' @param timeout How long to wait, in seconds; `NULL`: without limit.
@@ -21,11 +21,13 @@
 #'   `run_logs()`, invisibly with `follow`: lines of class `tfmuster_lines`, which print as they are.
 #'   `run_history()` a data frame as the `history` of [train_mnist()], from whichever program: one row for
 #'   each epoch and metric. `run_model()` the Keras model saved as `model.keras` in the run directory.
-#'   `run_wait()` and `run_stop()` the run, invisibly, when it has ended. `run_values()` waits, and returns
-#'   the values of a function as [launch()] does. `run_list()` a list of runs, which prints as a table;
-#'   `as.data.frame()` gives the table. `run_in_rstudio()`, invisibly, RStudio's name of the job.
-#' @section Errors: `tfmuster_error_error`: no such run, no such task, no model. `run_values()`: those of
-#'   [launch()].
+#'   `run_wait()` and `run_stop()` the run, invisibly, when it has ended or time is up: `run_status()` tells.
+#'   `run_values()` waits, and returns the values of a function as [launch()] does. `run_list()` a list of
+#'   runs, which prints as a table; `as.data.frame()` gives the table. `run_in_rstudio()`, invisibly,
+#'   RStudio's name of the job.
+#' @section Errors: `tfmuster_error_error`: no such run, no such task, no model, no function of which there
+#'   could be values, or an argument that can't be meant. `run_values()`: those of [launch()] too.
+#'   `run_wait()` warns when time is up, by `tfmuster_warning`.
 #' @seealso [plot.tfmuster.runs.Run()] and [view_run()]
 #' @export
 #' @examplesIf tfmuster_available()
@@ -37,7 +39,8 @@
 #' run_logs(run, worker = 0)
 #' run_list(folder = folder)
 run_open <- function(name = NULL, folder = "runs") {
-  run_python("run_list.find_run", as_path(name), as_path(folder))
+  if (!is.null(name) && !is_text(name)) abort_no_run(name)
+  run_python("run_list.find_run", as_path(name), as_folder(folder))
 }
 
 #' @rdname run_open
@@ -48,6 +51,7 @@ run_status <- function(run = NULL) run_python("runs.Run.status", as_run(run))
 #' @export
 run_logs <- function(run = NULL, worker = NULL, lines = NULL, follow = FALSE) {
   run <- as_run(run)
+  check_part(worker, lines)
   task <- if (is.numeric(worker)) paste("worker", as_whole(worker)) else worker
   if (!follow) {
     shown <- run_python("run_list.log_lines", run, task, lines = as_whole(lines))
@@ -74,20 +78,52 @@ run_history <- function(run = NULL) as_history(run_python("runs.Run.history", as
 
 #' @rdname run_open
 #' @export
-run_model <- function(run = NULL) run_python("runs.Run.model", as_run(run))
+run_model <- function(run = NULL) {
+  run <- as_run(run)
+  file <- format(run$model_path)
+  if (!file.exists(file)) {
+    save <- "save_model(model, file.path(Sys.getenv(\"TFMUSTER_RUN_DIR\"), \"model.keras\"))"
+    abort_tfmuster(list(
+      kind = "error", message = paste("The run", run$name, "has no model."),
+      found = sprintf("no %s; the run is %s", file, run_status(run)$state),
+      fix = if (is_function_run(run)) {
+        paste0(
+          "A model that the function has returned is in its values: values <- run_values(run); ",
+          "values[[\"worker 0\"]]. Else save it on every worker: ", save
+        )
+      } else {
+        paste("Save it in the program, on every worker:", save)
+      },
+      run = run$name
+    ))
+  }
+  run_python("runs.Run.model", run)
+}
 
 #' @rdname run_open
 #' @export
 run_wait <- function(run = NULL, timeout = NULL) {
   run <- as_run(run)
-  run_python("runs.Run.wait", run, timeout)
+  check_timeout(timeout)
+  state <- run_python("runs.Run.wait", run, timeout)$state
+  if (state %in% unfinished_states) {
+    warn_tfmuster(sprintf("The run %s is still %s after %g seconds.", run$name, state, timeout))
+  }
   invisible(run)
 }
 
 #' @rdname run_open
 #' @export
 run_values <- function(run = NULL) {
-  run <- run_wait(run)
+  run <- as_run(run)
+  if (!is_function_run(run)) {
+    abort_tfmuster(list(
+      kind = "error", message = "Only a run of an R function has values.",
+      found = paste0("the run ", run$name, " of `", paste(unlist(run$info()$command), collapse = " "), "`"),
+      fix = "run_history(), run_logs() and run_model() read what a script leaves.", run = run$name
+    ))
+  }
+  run_wait(run)
   run_python("runs.Run.check", run, parent = function(error) condition_of(format(run$path), error$task))
   values_of(run)
 }
@@ -96,6 +132,7 @@ run_values <- function(run = NULL) {
 #' @export
 run_stop <- function(run = NULL, timeout = 10) {
   run <- as_run(run)
+  check_timeout(timeout)
   run_python("runs.Run.stop", run, timeout)
   invisible(run)
 }
@@ -104,7 +141,7 @@ run_stop <- function(run = NULL, timeout = 10) {
 #' @export
 run_list <- function(..., folder = "runs") {
   wanted <- c(...)
-  rows <- run_python("run_list.table", as_path(folder))
+  rows <- run_python("run_list.table", as_folder(folder))
   paths <- vapply(rows, function(row) row$path, character(1))
   if (length(wanted)) {
     fits <- lapply(wanted, function(part) grepl(part, basename(paths), fixed = TRUE))
@@ -136,6 +173,18 @@ run_in_rstudio <- function(run = NULL) {
   invisible(rstudioapi::jobRunScript(script, name = basename(path), workingDir = getwd()))
 }
 
+# Which part of the output is wanted.
+check_part <- function(worker, lines, call = rlang::caller_env()) {
+  if (!is.null(worker) && !is_text(worker) && !is_number(worker)) {
+    message <- "`worker` must be one worker's index or one task's name."
+    abort_argument(message, worker, "NULL shows all of them.", call)
+  }
+  if (!is.null(lines) && !(is_number(lines) && lines == trunc(lines) && lines >= 1)) {
+    message <- "`lines` must be a whole number of at least 1."
+    abort_argument(message, lines, "NULL shows all of them.", call)
+  }
+}
+
 # A run by itself, by its name, or by what launch() returned.
 as_run <- function(run, call = rlang::caller_env()) {
   if (inherits(run, "tfmuster_values")) run <- attr(run, "run")
@@ -146,7 +195,52 @@ as_run <- function(run, call = rlang::caller_env()) {
       fix = "Open it again: run_list(), or run_open() with its name."
     ), call)
   }
-  if (is.null(run) || is.character(run)) run_python("run_list.find_run", as_path(run), call = call) else run
+  if (inherits(run, "tfmuster.runs.Run")) {
+    return(run)
+  }
+  if (!is.null(run) && !is_text(run)) abort_no_run(run, call)
+  run_python("run_list.find_run", as_path(run), call = call)
+}
+
+# UNFINISHED of the core.
+unfinished_states <- c("starting", "running", "restarting")
+
+# Only those of R functions have a call that R can read.
+is_function_run <- function(run) file.exists(call_file(format(run$path)))
+
+is_text <- function(x) is.character(x) && length(x) == 1 && !is.na(x)
+
+is_number <- function(x) is.numeric(x) && length(x) == 1 && !is.na(x)
+
+check_timeout <- function(timeout, call = rlang::caller_env()) {
+  if (!is.null(timeout) && !(is_number(timeout) && timeout >= 0)) {
+    abort_argument("`timeout` must be a number of seconds.", timeout, "NULL waits without limit.", call)
+  }
+}
+
+as_folder <- function(folder, call = rlang::caller_env()) {
+  if (!is_text(folder)) abort_argument("`folder` must be the path of one folder.", folder, NULL, call)
+  as_path(folder)
+}
+
+abort_no_run <- function(run, call = rlang::caller_env()) {
+  if (inherits(run, "tfmuster_runs")) {
+    fix <- "Give one of them: runs[[1]]. run_list() without arguments has all."
+  } else {
+    fix <- "run_list() shows their names."
+  }
+  abort_argument("A run must be what launch() returned, or one run's name or path.", run, fix, call)
+}
+
+abort_argument <- function(message, value, fix, call = rlang::caller_env()) {
+  if (inherits(value, "tfmuster_runs")) {
+    found <- sprintf("a list of %d runs", length(value))
+  } else if (is.atomic(value) && length(value) <= 3) {
+    found <- deparse1(value)
+  } else {
+    found <- sprintf("an object of class %s and length %d", class(value)[1], length(value))
+  }
+  abort_tfmuster(list(kind = "error", message = message, found = found, fix = fix), call)
 }
 
 #' @exportS3Method print tfmuster.runs.Run
@@ -158,6 +252,11 @@ print.tfmuster.runs.Run <- function(x, ...) { # nolint: object_name_linter.
     lost = cli::col_red,
     cli::col_cyan
   )
+  if (is_function_run(x)) {
+    # What runs is a file of this package, which says nothing.
+    facts$command <- x$info()$name
+    names(facts)[names(facts) == "command"] <- "function"
+  }
   cli::cat_line(cli::style_bold("Run "), basename(facts$run), " ", colour(facts$state))
   for (label in setdiff(names(facts), "state")) {
     cli::cat_line("  ", cli::col_grey(format(label, width = 14)), facts[[label]])
@@ -198,4 +297,11 @@ print.tfmuster_runs <- function(x, ...) {
 }
 
 #' @export
-`[.tfmuster_runs` <- function(x, i) structure(NextMethod(), class = "tfmuster_runs")
+`[.tfmuster_runs` <- function(x, i) {
+  chosen <- structure(NextMethod(), class = "tfmuster_runs")
+  if (anyNA(names(chosen))) {
+    there <- if (length(x)) paste(names(x), collapse = ", ") else "none"
+    abort_argument("What is chosen must be in the list of runs.", i, paste("There are:", there))
+  }
+  chosen
+}

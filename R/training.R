@@ -109,15 +109,32 @@ as.data.frame.tfmuster_history <- function(x, ...) {
   structure(x, class = "data.frame")
 }
 
+# What a part of a history must have to be one.
+history_columns <- c("epoch", "metric", "value", "data")
+
+#' @export
+`[.tfmuster_history` <- function(x, ...) {
+  part <- NextMethod()
+  if (is.data.frame(part) && !all(history_columns %in% names(part))) class(part) <- "data.frame"
+  part
+}
+
 #' @export
 print.tfmuster_history <- function(x, digits = 4, ...) {
+  # Columns can be removed one by one, and rows of several histories bound together.
+  if (!all(history_columns %in% names(x)) || anyDuplicated(as.data.frame(x)[c("epoch", "metric", "data")])) {
+    print(as.data.frame(x), digits = digits, ...)
+    return(invisible(x))
+  }
   epochs <- unique(x$epoch)
   column <- ifelse(x$data == "validation", paste0("val_", x$metric), x$metric)
   by_column <- split(x, factor(column, unique(column)))
   wide <- lapply(by_column, function(rows) rows$value[match(epochs, rows$epoch)])
   plural <- if (length(epochs) != 1) "s"
   cli::cat_line(cli::style_bold("Training history"), ", ", length(epochs), " epoch", plural)
-  print(as.data.frame(c(list(epoch = epochs), wide)), digits = digits, row.names = FALSE)
+  if (length(epochs)) {
+    print(as.data.frame(c(list(epoch = epochs), wide)), digits = digits, row.names = FALSE)
+  }
   invisible(x)
 }
 

@@ -31,4 +31,9 @@ test_that("what is no model is refused", {
   expect_snapshot(model_from_bytes("no base64!"), error = TRUE)
   expect_equal(expect_kind(save_model(mnist_model("softmax"), "model.txt"), "model")$reason, "format")
   expect_equal(expect_kind(model_to_bytes(mnist_model("softmax"), ".onnx"), "model")$reason, "format")
+  error <- expect_kind(save_model(5, "model.keras"), "model")
+  expect_equal(error[c("reason", "found")], list(
+    reason = "not-a-model", found = "an object of class numeric"
+  ))
+  expect_equal(expect_kind(model_to_bytes(NULL), "model")$found, "an object of class NULL")
 })

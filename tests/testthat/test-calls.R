@@ -170,7 +170,16 @@ test_that("a run that is there already is not touched", {
 test_that("worker 10 comes after worker 9", {
   folder <- withr::local_tempdir()
   dir.create(call_folder(folder))
-  tasks <- c("chief-0", paste0("worker-", 0:10))
-  for (task in c("call", tasks)) saveRDS(list(), file.path(call_folder(folder), paste0(task, ".rds")))
-  expect_equal(tools::file_path_sans_ext(basename(run_files(folder))), tasks)
+  tasks <- c("chief 0", paste("worker", 0:10))
+  for (task in list(NULL, tasks[1], tasks[12], tasks[3])) saveRDS(list(), call_file(folder, task))
+  expect_setequal(tasks_left(folder), tasks[c(1, 12, 3)])
+  expect_equal(in_order(rev(tasks)), tasks)
+})
+
+test_that("a function that ends R has NULL as value, and is an error where no worker returns", {
+  skip_without_python(tensorflow = TRUE)
+  values <- in_run(function() if (tfmuster::current_task()$index == 1) q("no") else "here", quiet = TRUE)
+  expect_equal(unclass(values)[1:2], list("worker 0" = "here", "worker 1" = NULL))
+  error <- expect_kind(in_run(function() q("no"), quiet = TRUE), "launch")
+  expect_equal(error$reason, "ended")
 })

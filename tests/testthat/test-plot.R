@@ -59,10 +59,43 @@ test_that("a run is plotted, and several are compared by colour", {
   expect_gt(file.size(pdf), 1000)
 })
 
-test_that("a run without an epoch says so", {
+test_that("where there is nothing to draw, the reason is said", {
   skip_without_python(tensorflow = TRUE)
   folder <- withr::local_tempdir()
-  a_run(folder, "empty", numeric())
-  expect_equal(expect_kind(plot(run_open("empty", folder)), "data")$reason, "empty")
-  expect_kind(plot(run_list(folder = folder)), "data")
+  nothing <- function(expr, found) {
+    error <- expect_kind(expr, "data")
+    expect_equal(error[c("reason", "found")], list(reason = "empty", found = found))
+    error$fix
+  }
+  nothing(plot(run_list(folder = folder)), "there are no runs")
+  run <- run_open(a_run(folder, "empty", numeric()))
+  fix <- nothing(plot(run), "this run is done, and trained nothing")
+  expect_no_match(fix, "Wait")
+  expect_equal(nothing(plot(run_list(folder = folder)), "this run is done, and trained nothing"), fix)
+  a_run(folder, "other", numeric())
+  nothing(plot(run_list(folder = folder)), "2 runs, none with an epoch that has ended")
+  writeLines('{"state": "running", "tasks": {}}', file.path(folder, "empty", "status.json"))
+  fix <- nothing(plot(run), "this run is running, and no epoch has ended")
+  expect_match(fix, "Wait until the first epoch")
+  nothing(plot(as_history(list())), "a history without an epoch")
+})
+
+test_that("a single epoch is drawn as points, without a word of ggplot2", {
+  skip_if_not_installed("ggplot2")
+  one <- as_history(list(loss = 2, accuracy = 0.1, val_loss = 3, val_accuracy = 0.2))
+  file <- withr::local_tempfile(fileext = ".png")
+  expect_no_message(ggplot2::ggsave(file, plot(one), width = 5, height = 3.6, dpi = 50))
+  built <- ggplot2::ggplot_build(plot(one))
+  expect_equal(nrow(built$data[[2]]), 4)
+  mixed <- rbind(a_history(), data.frame(epoch = 1, metric = "lr", value = 0.1, data = "training"))
+  expect_no_message(ggplot2::ggsave(file, plot(mixed), width = 5, height = 3.6, dpi = 50))
+  expect_equal(nrow(ggplot2::ggplot_build(plot(mixed))$data[[1]]), 12)
+})
+
+test_that("the values of a function's run are plotted as its history", {
+  skip_without_python(tensorflow = TRUE)
+  skip_if_not_installed("ggplot2")
+  run <- run_open(a_run(withr::local_tempdir(), "mine", c(3, 2, 1)))
+  values <- structure(list("worker 0" = 1), run = run, class = "tfmuster_values")
+  expect_equal(plot(values)$data, plot(run)$data)
 })

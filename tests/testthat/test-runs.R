@@ -11,6 +11,8 @@ test_that("a run in the background is looked at, followed and stopped, from anot
   run <- launch(slow, workers = 2, wait = FALSE)
   expect_lt(as.numeric(Sys.time() - begun, units = "secs"), 10)
   expect_equal(run_status(run)$state, "running")
+  warning <- expect_warning(expect_identical(run_wait(run, timeout = 0.1), run), class = "tfmuster_warning")
+  expect_match(conditionMessage(warning), "is still running after 0.1 seconds", fixed = TRUE)
   expect_match(capture.output(print(run)), "worker 1 +running, process [0-9]+", all = FALSE)
   for (i in 1:100) if (!length(run_logs(run, worker = 1))) Sys.sleep(0.1)
   name <- basename(format(run$path))
@@ -25,6 +27,8 @@ test_that("a run in the background is looked at, followed and stopped, from anot
   expect_match(unclass(run_logs(run, worker = 1, lines = 1)), "^worker 1 \\| tick [0-9]+$")
   error <- expect_kind(run_values(run), "error")
   expect_equal(error$found, "interrupted")
+  expect_match(capture.output(print(run)), "^ +function +slow$", all = FALSE)
+  expect_no_match(capture.output(print(run)), "worker.R", fixed = TRUE)
   expect_output(print(run_list()), paste0(name, " +interrupted"))
   expect_length(run_list("no such"), 0)
   expect_output(print(run_list("no such")), "No runs")
@@ -58,7 +62,53 @@ test_that("logs are followed to the end", {
   expect_equal(unclass(run_logs(run)), paste0("worker ", rep(0:1, each = 5), " | line ", 1:5))
   expect_output(print(run_logs(run)[10]), "worker 1 | line 5", fixed = TRUE)
   expect_match(expect_kind(run_logs(run, worker = 7), "error")$found, "worker 0, worker 1")
-  expect_match(expect_kind(run_model(run), "error")$found, "no .*model.keras; the run is done")
+  error <- expect_kind(run_model(run), "error")
+  expect_match(error$found, "no .*model.keras; the run is done")
+  expect_match(error$fix, "values <- run_values(run); values[[\"worker 0\"]]", fixed = TRUE)
+  expect_match(conditionMessage(error), "values[[\"worker 0\"]]", fixed = TRUE)
+  expect_no_warning(run_wait(run, timeout = 0))
+})
+
+test_that("a script's run has no values, and its model is where the script saves it", {
+  skip_without_python(tensorflow = TRUE)
+  folder <- withr::local_tempdir()
+  run <- run_open(a_run(folder, "mine", 1))
+  expect_equal(expect_kind(run_values(run), "error")$found, "the run mine of `train.R`")
+  save <- "save_model(model, file.path(Sys.getenv(\"TFMUSTER_RUN_DIR\"), \"model.keras\"))"
+  expect_match(expect_kind(run_model(run), "error")$fix, save, fixed = TRUE)
+  expect_output(print(run), "command +train.R")
+})
+
+test_that("arguments that can't be meant are errors of R's own", {
+  skip_without_python(tensorflow = TRUE)
+  expect_setequal(
+    unfinished_states, reticulate::py_eval("__import__('tfmuster.runs').runs.UNFINISHED")
+  )
+  folder <- withr::local_tempdir()
+  run <- run_open(a_run(folder, "mine", 1))
+  runs <- run_list(folder = folder)
+  found <- function(expr) expect_kind(expr, "error")$found
+  expect_equal(found(run_open(5)), "5")
+  expect_equal(found(run_open(c("a", "b"))), "c(\"a\", \"b\")")
+  expect_equal(found(run_open(NA_character_)), "NA_character_")
+  expect_equal(found(run_open("mine", folder = 1)), "1")
+  expect_equal(found(run_list(folder = NULL)), "NULL")
+  expect_equal(found(run_logs(list())), "an object of class list and length 0")
+  expect_equal(found(run_status(mean)), "an object of class function and length 1")
+  expect_equal(found(run_values(runs["mine"])), "a list of 1 runs")
+  expect_match(expect_kind(run_values(runs), "error")$fix, "runs[[1]]", fixed = TRUE)
+  expect_equal(found(run_values(run_list("nope", folder = folder))), "a list of 0 runs")
+  expect_equal(found(runs["x"]), "\"x\"")
+  expect_equal(found(runs[2]), "2")
+  expect_length(runs[0], 0)
+  for (wrong in list("a", -1, c(1, 2), NA)) {
+    expect_equal(found(run_wait(run, timeout = wrong)), deparse(wrong))
+    expect_equal(found(run_stop(run, timeout = wrong)), deparse(wrong))
+  }
+  for (wrong in list(-1, 0, 1.5, "a", NA, 1:2)) {
+    expect_equal(found(run_logs(run, lines = wrong)), deparse(wrong))
+  }
+  expect_equal(found(run_logs(run, worker = 0:1)), "0:1")
 })
 
 test_that("a run that does not exist, or can't be shown, is an error", {

@@ -63,6 +63,22 @@ test_that("histories and results print", {
   expect_snapshot(print(as_history(list(loss = 0.5))))
 })
 
+test_that("what is no whole history any more prints as the data frame that it is", {
+  history <- a_history()
+  expect_s3_class(history[history$metric == "loss", ], "tfmuster_history")
+  expect_s3_class(utils::head(history, 2), "tfmuster_history")
+  expect_equal(class(history["value"]), "data.frame")
+  expect_equal(class(history[, c("epoch", "value")]), "data.frame")
+  expect_equal(history[, "value"], history$value)
+  expect_equal(history[["value"]], history$value)
+  expect_output(print(history["value"]), "^ +value")
+  twice <- rbind(history, history)
+  expect_length(capture.output(print(twice)), 1 + 2 * nrow(history))
+  history$metric <- NULL
+  expect_output(print(history), "epoch +value +data")
+  expect_equal(cli::ansi_strip(capture.output(print(as_history(list())))), "Training history, 0 epochs")
+})
+
 test_that("Python's validation metrics become rows of the same metric", {
   history <- as_history(list(loss = c(2, 1), val_loss = c(3, 2)))
   expect_equal(history$metric, rep("loss", 4))
