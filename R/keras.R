@@ -189,7 +189,7 @@ as_callbacks <- function(callbacks, call = rlang::caller_env()) {
 # Data and labels that belong together.
 as_examples <- function(model, x, y, what = "", call = rlang::caller_env()) {
   x <- as_data(x, call)
-  if (is.null(y) && !is_python(x) && needs_labels(model)) {
+  if (is.null(y) && !is.null(rows_of(x)) && needs_labels(model)) {
     abort_data(
       paste0("This model's loss needs labels", what, ", the argument `y`."),
       paste("no `y` beside", in_words(x)),
@@ -230,19 +230,24 @@ needs_labels <- function(model) {
   class(model)[1] %in% plain && !is.null(model$loss)
 }
 
-# The numbers of rows of R's arrays; of what is in Python Keras says it.
-rows_of <- function(x) {
-  if (is.list(x)) unlist(lapply(x, rows_of)) else if (is.atomic(x) && !is.null(x)) dim(x)[1]
+rows_of <- function(x) if (is.list(x)) unlist(lapply(x, rows_of)) else shape_of(x)[1]
+
+# Of arrays of R and of NumPy; NULL of what else there is in Python, such as datasets.
+shape_of <- function(x) {
+  if (!is_python(x)) {
+    return(dim(x))
+  }
+  if (inherits(x, "numpy.ndarray")) unlist(reticulate::py_to_r(reticulate::py_get_attr(x, "shape")))
 }
 
 in_words <- function(x) {
   if (is.list(x)) {
     return(paste0("(", paste(vapply(x, in_words, ""), collapse = ", "), ")"))
   }
-  if (is.null(x) || is_python(x)) {
+  dims <- shape_of(x)
+  if (is.null(dims)) {
     return(if (is.null(x)) "none" else paste("an object of class", class(x)[1]))
   }
-  dims <- dim(x)
   if (length(dims) == 1) paste("a vector of", dims) else paste(paste(dims, collapse = " x "), "values")
 }
 

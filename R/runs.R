@@ -88,11 +88,11 @@ run_model <- function(run = NULL) {
       found = sprintf("no %s; the run is %s", file, run_status(run)$state),
       fix = if (is_function_run(run)) {
         paste0(
-          "A model that the function has returned is in its values: values <- run_values(run); ",
-          "values[[\"worker 0\"]]. Else save it on every worker: ", save
+          "A model that the function has returned is in its values:\nrun_values(run)[[\"worker 0\"]]\n",
+          "Else save it on every worker:\n", save
         )
       } else {
-        paste("Save it in the program, on every worker:", save)
+        paste0("Save it in the program, on every worker:\n", save)
       },
       run = run$name
     ))

@@ -106,6 +106,9 @@ test_that("data and labels that do not belong together are told in R's own terms
   told(fit(model, x, y, validation_data = list(x, y[1:2])), "lengths-differ", paste(
     "4 x 2 values as data, a vector of 2 as labels"
   ))
+  array <- reticulate::np_array(x)
+  told(fit(model, array, y[1:3]), "lengths-differ", "4 x 2 values as data, a vector of 3 as labels")
+  told(fit(model, array), "no-labels", "no `y` beside 4 x 2 values")
   slices <- reticulate::import("tensorflow")$data$Dataset$from_tensor_slices
   dataset <- slices(reticulate::tuple(x, y))$batch(2L)
   history <- fit(model, dataset, validation_data = dataset, verbose = FALSE)

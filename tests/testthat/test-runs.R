@@ -64,8 +64,7 @@ test_that("logs are followed to the end", {
   expect_match(expect_kind(run_logs(run, worker = 7), "error")$found, "worker 0, worker 1")
   error <- expect_kind(run_model(run), "error")
   expect_match(error$found, "no .*model.keras; the run is done")
-  expect_match(error$fix, "values <- run_values(run); values[[\"worker 0\"]]", fixed = TRUE)
-  expect_match(conditionMessage(error), "values[[\"worker 0\"]]", fixed = TRUE)
+  expect_match(conditionMessage(error), "\n  run_values(run)[[\"worker 0\"]]\n", fixed = TRUE)
   expect_no_warning(run_wait(run, timeout = 0))
 })
 
