@@ -183,3 +183,18 @@ test_that("a function that ends R has NULL as value, and is an error where no wo
   error <- expect_kind(in_run(function() q("no"), quiet = TRUE), "launch")
   expect_equal(error$reason, "ended")
 })
+
+test_that("with parameter servers the coordinator alone has a value, without them each worker has a place", {
+  skip_without_python(tensorflow = TRUE)
+  path <- a_run(withr::local_tempdir(), "mine", 1)
+  dir.create(call_folder(path))
+  saveRDS(list(value = 1), call_file(path, "chief 0"))
+  run <- run_open(path)
+  of_tasks <- function(...) {
+    tasks <- paste(sprintf('"%s": {"state": "done"}', c(...)), collapse = ", ")
+    writeLines(sprintf('{"state": "done", "tasks": {%s}}', tasks), file.path(path, "status.json"))
+    names(values_of(run))
+  }
+  expect_equal(of_tasks("chief 0", "ps 0", "worker 0", "worker 1"), "chief 0")
+  expect_equal(of_tasks("worker 10", "worker 2", "chief 0"), c("chief 0", "worker 2", "worker 10"))
+})
