@@ -52,6 +52,7 @@ cluster_from_tf_config <- function(text) {
 #' cluster <- cluster_spec(worker = c("10.0.0.1:2222", "10.0.0.2:2222"))
 #' cluster_task(cluster, "worker", 1)
 cluster_task <- function(cluster, type, index) {
+  check_class(cluster, "Cluster", "cluster", "cluster_spec()")
   run_python("cluster.Cluster.task", cluster, type, as_whole(index))
 }
 

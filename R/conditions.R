@@ -2,9 +2,11 @@
 
 abort_tfmuster <- function(error, call = rlang::caller_env(), parent = NULL) {
   the$raised <- error[c("kind", "message", "found")]
+  # Of a program that has failed it is what that program has written.
+  found <- if (identical(error$kind, "worker")) error$found else in_r(error$found)
   fields <- error[setdiff(names(error), c("message", "call", "trace", "parent", "body", "footer"))]
   rlang::inject(cli::cli_abort(
-    c(bullet(in_r(error$message)), bullet(error$found, "x"), bullet(in_r(error$fix), "i")),
+    c(bullet(in_r(error$message)), bullet(found, "x"), bullet(in_r(error$fix), "i")),
     class = c(paste0("tfmuster_error_", error$kind), "tfmuster_error"),
     call = call,
     parent = parent,
@@ -26,7 +28,7 @@ bullet <- function(text, symbol = "") {
   rlang::set_names(lines, c(symbol, rep(" ", length(lines)))[seq_along(lines)])
 }
 
-# What the core says of options of the command line, said of the arguments of launch().
+# What the core says of the command line, said of the functions of this package and the arguments of launch().
 in_r <- function(text) {
   if (is.null(text)) {
     return(NULL)
@@ -39,8 +41,17 @@ in_r <- function(text) {
   regmatches(text, commands) <- lapply(regmatches(text, commands), as_call, option = option)
   options <- gregexpr(paste0("(?<![^ (`\"])", option), text, perl = TRUE)
   regmatches(text, options) <- lapply(regmatches(text, options), as_argument, option = option)
-  gsub("\\b=(True|False)\\b", " = \\U\\1", text, perl = TRUE)
+  for (pattern in names(words_in_r)) text <- gsub(pattern, words_in_r[[pattern]], text, perl = TRUE)
+  text
 }
+
+words_in_r <- c(
+  ",? or(?: one a line in)? --hostfile" = "",
+  "\\btfmuster runs list\\b" = "run_list()",
+  "\\btfmuster doctor\\b" = "tfmuster_doctor()",
+  "\\b=(?=True\\b|False\\b)" = " = ",
+  "\\b(True|False)\\b" = "\\U\\1"
+)
 
 as_call <- function(commands, option) {
   vapply(commands, function(command) {

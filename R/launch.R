@@ -83,8 +83,9 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
                    start_timeout = NULL, gpus_per_worker = NULL, wait = TRUE, args = list(),
                    strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL) {
   check_session(spark)
-  share_environment()
   given <- c(list(...), as.list(args))
+  check_launch(script, given, mget(names(launch_arguments)), strategy = strategy, globals = globals)
+  share_environment()
   is_function <- is.function(script)
   if (is_function) {
     called <- substitute(script)
@@ -105,7 +106,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
   show <- session_display()
   on.exit(show$end(), add = TRUE)
   run <- rlang::inject(run_python(
-    "r_bridge.launch_shown", show$say, show$glance, as_path(script), !!!lapply(unlist(given), as.character),
+    "r_bridge.launch_shown", show$say, show$glance, as_path(script), !!!script_arguments(given),
     workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
     backend = backend, backend_options = as.list(backend_options), master = master, spark = spark,
     hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy,

@@ -37,6 +37,10 @@
 strategy <- function(name = "default", devices = NULL, replicas = NULL, communication = "auto",
                      keras_compat = TRUE, start_timeout = NULL, tpu = NULL, min_shard_bytes = NULL,
                      gradient_dtype = NULL) {
+  check_arguments(
+    list(name = name %||% NA, start_timeout = start_timeout), c(name = "name", start_timeout = "seconds"),
+    kind = "strategy"
+  )
   share_tf_config()
   say_how_it_ends()
   run_python(

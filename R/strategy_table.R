@@ -12,7 +12,9 @@ strategy_table <- function() {
   share_tf_config()
   rows <- run_python("strategy_table.strategy_table")
   columns <- c("strategy", "fit", "custom_loop", "here", "why")
-  do.call(rbind, lapply(rows, function(row) as.data.frame(row)[columns]))
+  table <- do.call(rbind, lapply(rows, function(row) as.data.frame(row)[columns]))
+  table$why <- vapply(table$why, in_r, "", USE.NAMES = FALSE)
+  table
 }
 
 #' A step of a training loop of one's own

@@ -27,12 +27,14 @@
 #' current_task()
 #' Sys.unsetenv("TF_CONFIG")
 tf_config_json <- function(task, pretty = FALSE) {
+  check_class(task, "Task", "task", "cluster_task()")
   run_python("tf_config.tf_config_json", task, pretty = pretty)
 }
 
 #' @rdname tf_config_json
 #' @export
 use_tf_config <- function(task) {
+  check_class(task, "Task", "task", "cluster_task()")
   text <- run_python("tf_config.use_tf_config", task)
   Sys.setenv(TF_CONFIG = text)
   invisible(text)

@@ -78,7 +78,7 @@ def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
     if not run:
         raise CheckpointError(
             "Outside of a job, checkpoints need a folder.",
-            fix='name one, such as "checkpoints", or run the script by `tfmuster launch`',
+            fix='give checkpoint_callback("checkpoints"), or run the script by `tfmuster launch`',
             path=None,
             reason="no-folder",
         )

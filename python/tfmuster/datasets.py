@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tfmuster import mnist_files
 from tfmuster.drawing import draw_digits
+from tfmuster.errors import DataError
 from tfmuster.sharding import batches, shard_description
 
 if TYPE_CHECKING:
@@ -94,7 +95,20 @@ def synthetic(seed: int = 0, train: int = 10_000, test: int = 2_000) -> Digits:
     -------
     Digits
         With the name ``"synthetic"``: figures reached on it say nothing about MNIST.
+
+    Raises
+    ------
+    DataError
+        A number is no whole number of at least 1.
     """
+    for what, count in (("train", train), ("test", test)):
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise DataError(
+                f"`{what}` must be a whole number of digits, at least 1.",
+                found=repr(count),
+                path=None,
+                reason="empty",
+            )
     x, y = draw_digits(train + test, seed)
     return Digits(
         x[:train],

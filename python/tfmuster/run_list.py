@@ -42,7 +42,7 @@ def find_run(name: str | os.PathLike[str] | None = None, folder: str | os.PathLi
         raise TfmusterError(
             "A run must be named by its name, a part of it that no other has, or its path.",
             found=f"{len(found)} runs in {folder} fit {named!r}" if named else f"no runs in {folder}",
-            fix="`tfmuster runs list` and run_list() in R show them.",
+            fix="`tfmuster runs list` shows them.",
         )
     return found[-1]
 

@@ -33,6 +33,17 @@ _LAUNCH = (
 _made: list[Any] = []
 
 
+def check_name(name: str) -> None:
+    """Raise StrategyError unless this is the name of a strategy."""
+    if name not in STRATEGIES:
+        raise StrategyError(
+            f"There is no strategy {name!r}.",
+            fix="choose one of " + ", ".join(STRATEGIES),
+            strategy=str(name),
+            reason="unknown-strategy",
+        )
+
+
 def strategy(
     name: str = "default",
     *,
@@ -96,13 +107,7 @@ def strategy(
     >>> with strategy.scope():  # doctest: +SKIP
     ...     model = tfmuster.mnist_model("cnn")
     """
-    if name not in STRATEGIES:
-        raise StrategyError(
-            f"There is no strategy {name!r}.",
-            fix="choose one of " + ", ".join(STRATEGIES),
-            strategy=str(name),
-            reason="unknown-strategy",
-        )
+    check_name(name)
     _refuse_unused(
         name,
         devices=devices,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from .cluster import Cluster, Task, raise_or_warn
+from .errors import ClusterError
 from .findings import Findings
 from .rules import examine_document
 
@@ -107,7 +108,15 @@ def current_task(environ: Mapping[str, str] | None = None) -> Task | None:
         If TF_CONFIG can't be used.
     """
     text = (os.environ if environ is None else environ).get("TF_CONFIG", "").strip()
-    return None if text in ("", "{}") else parse_tf_config(text)
+    try:
+        return None if text in ("", "{}") else parse_tf_config(text)
+    except ClusterError as error:
+        # Who did not write it has to learn where it stands.
+        error.message = error.message.replace(
+            "The cluster description", "The environment variable TF_CONFIG", 1
+        )
+        error.fix = f"{error.fix}; or unset TF_CONFIG" if error.fix else "or unset TF_CONFIG, to be alone"
+        raise
 
 
 def note_if_too_long(text: str, found: Findings) -> None:

@@ -14,8 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 TFMUSTER = [sys.executable, "-m", "tfmuster"]
+#: Of a test that fills the disk, which is full then for what `make coverage` writes, too.
+DISK_IS_FULL = pytest.mark.skipif(
+    "COVERAGE_PROCESS_CONFIG" in os.environ, reason="coverage writes to the disk, too"
+)
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ import pytest
 
 from hosts import ALL, ECHO, NETWORK, Network, lines_of, put, summary, why_not
 from jobs import PROGRAMS
-from launching import TFMUSTER, only_run, read_json, wait_until
+from launching import DISK_IS_FULL, TFMUSTER, only_run, read_json, wait_until
 from tfmuster.runs import Run
 
 REASON = why_not()
@@ -132,8 +132,7 @@ class TestFourHosts:
             "Its whole output: LOGS/worker-1.log\n"
         )
 
-    # Where `make coverage` writes is full as well.
-    @pytest.mark.skipif("COVERAGE_PROCESS_CONFIG" in os.environ, reason="coverage writes to the disk, too")
+    @DISK_IS_FULL
     def test_a_full_disk_here(self, network: Network) -> None:
         # To write past a size limit fails as it does on a full disk.
         text = "import os, time; open(os.environ['TFMUSTER_RUN_DIR'] + '/model', 'wb').write(bytes(50_000))\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from launching import (
+    DISK_IS_FULL,
     TFMUSTER,
     environment,
     nothing_left,
@@ -321,6 +322,7 @@ def test_a_reader_that_has_seen_enough_ends_the_job(tmp_path: Path) -> None:
     launcher.wait(timeout=10)
 
 
+@DISK_IS_FULL
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     # To write past a size limit fails as it does on a full disk.
     write(tmp_path, "train.py", "import time", "print('x' * 100_000, flush=True)", "time.sleep(99)")

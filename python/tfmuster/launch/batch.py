@@ -105,7 +105,7 @@ def submit(script: str, run: Run, command: Sequence[str], env: Mapping[str, str]
         raise LaunchError(
             "Slurm must take the job.",
             found=done.stderr.strip() or f"sbatch ended with exit code {done.returncode}",
-            fix="See `sinfo` for what there is; --dry-run shows the script, --backend-option adds to it.",
+            fix="`tfmuster doctor` says whether Slurm answers, `sinfo` what there is to ask for.",
             reason="slurm",
         )
     # Not into run.json, which the launcher may be writing now.

@@ -179,7 +179,21 @@ def engine_for(where: Where) -> Engine:
             fix=f"Choose one of {', '.join(BACKENDS)}.",
             reason="backend",
         )
+    if where.backend in (None, "local", "ssh", "mpi", "slurm") and (where.master or where.spark is not None):
+        raise _unread("A master or session of Spark", where)
+    if where.backend in (None, "local", "ssh") and where.backend_options:
+        raise _unread("An option of a backend's own", where)
     return _ENGINES[where.backend](where)
+
+
+def _unread(what: str, where: Where) -> LaunchError:
+    """What nothing would read: the job would run elsewhere, or otherwise, than its user means."""
+    return LaunchError(
+        f"{what} needs a backend that reads it.",
+        found="no backend" if where.backend is None else f"the backend {where.backend}",
+        fix="Name the backend, or leave it out.",
+        reason="backend",
+    )
 
 
 def start_detached(engine: Engine, job: LocalJob) -> Run:

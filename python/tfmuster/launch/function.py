@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import LaunchError
 from ..runs import RUN_DIR_VARIABLE
+from ..strategies import check_name
 from ..tf_config import current_task
 
 if TYPE_CHECKING:
@@ -68,8 +69,12 @@ def put_call(
     ------
     LaunchError
         Something of it can't go to another process.
+    StrategyError
+        There is no strategy of this name.
     """
     import cloudpickle
+
+    check_name(strategy)
 
     try:
         with _by_value(inspect.getmodule(function)):

@@ -1,0 +1,121 @@
+# What R can say of wrong arguments better than Python, which sees them converted.
+
+# `kinds`: for each argument by name what it must be, one of the names of argument_kinds.
+check_arguments <- function(values, kinds, kind = "launch", call = rlang::caller_env()) {
+  for (name in names(kinds)) {
+    value <- values[[name]]
+    what <- argument_kinds[[kinds[[name]]]]
+    if (!what$is(value)) refuse_argument(name, what$says, value, kind, call)
+  }
+}
+
+refuse_argument <- function(name, must, value, kind, call, fix = NULL) {
+  abort_tfmuster(list(
+    kind = kind, message = sprintf("`%s` must be %s.", name, must), found = brief(value), fix = fix,
+    reason = "argument"
+  ), call)
+}
+
+brief <- function(value) {
+  text <- tryCatch(rlang::as_label(value), error = function(e) class(value)[1])
+  if (is.atomic(value)) text <- paste(deparse(value, nlines = 1), collapse = "")
+  if (nchar(text) > 60) paste0(substr(text, 1, 57), "...") else text
+}
+
+is_one <- function(x) length(x) == 1 && !is.na(x)
+is_whole <- function(x, from) is.numeric(x) && is_one(x) && x == trunc(x) && x >= from
+is_flag <- function(x) is.logical(x) && is_one(x)
+is_name <- function(x) is.null(x) || (is.character(x) && is_one(x))
+is_strings <- function(x) is.null(x) || (is.character(x) && !anyNA(x))
+is_seconds <- function(x) is.null(x) || (is.numeric(x) && is_one(x) && x > 0)
+is_variables <- function(x) {
+  single <- vapply(as.list(x), function(each) is.atomic(each) && is_one(each), TRUE)
+  !length(x) || (rlang::is_named(x) && all(single))
+}
+
+argument_kinds <- list(
+  flag = list(says = "TRUE or FALSE", is = is_flag),
+  name = list(says = "one string", is = is_name),
+  strings = list(says = "strings", is = is_strings),
+  count = list(says = "a whole number of at least 1", is = function(x) is.null(x) || is_whole(x, 1)),
+  number = list(says = "a whole number of at least 0", is = function(x) is.null(x) || is_whole(x, 0)),
+  seconds = list(says = "a positive number of seconds", is = is_seconds),
+  variables = list(says = "strings with names, such as c(OMP_NUM_THREADS = \"1\")", is = is_variables)
+)
+
+launch_arguments <- c(
+  workers = "count", ps = "number", chief = "flag", evaluator = "flag", backend = "name",
+  backend_options = "strings", master = "name", hosts = "strings", copy = "flag", files = "strings",
+  remote_python = "name", env = "variables", quiet = "flag", only_chief = "flag", name = "name",
+  run_dir = "name", keras_compat = "flag", max_restarts = "number", start_timeout = "seconds",
+  gpus_per_worker = "number", wait = "flag", packages = "strings"
+)
+
+# `given`: what goes to the program, `settings`: all other arguments of launch(), by name.
+check_launch <- function(script, given, settings, strategy, globals, call = rlang::caller_env()) {
+  if (!is.function(script) && !(is.character(script) && is_one(script))) {
+    refuse_argument("script", "the path of one script, a command, or a function", script, "launch", call)
+  }
+  check_arguments(settings, launch_arguments, call = call)
+  if (is.function(script)) {
+    check_function(script, given, strategy, globals, call)
+  } else {
+    check_unnamed(given, call)
+  }
+}
+
+check_function <- function(fn, given, strategy, globals, call) {
+  expected <- names(formals(args(fn)))
+  unknown <- setdiff(names(given), c(expected, ""))
+  if (length(unknown) && !"..." %in% expected) {
+    abort_tfmuster(list(
+      kind = "launch", message = "The function must have the arguments that it is given.",
+      found = sprintf("no argument `%s`", unknown[1]), fix = meant(unknown[1]), reason = "argument"
+    ), call)
+  }
+  if (!is.logical(globals) && !is.character(globals) && !is.list(globals)) {
+    refuse_argument("globals", "TRUE, FALSE, names of objects, or a named list", globals, "launch", call)
+  }
+  check_arguments(list(strategy = strategy), c(strategy = "name"), call = call)
+  run_python("strategies.check_name", strategy, call = call)
+}
+
+check_unnamed <- function(given, call) {
+  named <- names(unlist(given))
+  named <- named[nzchar(named)]
+  if (length(named)) {
+    abort_tfmuster(list(
+      kind = "launch", message = "The arguments of a script have no names.",
+      found = sprintf("`%s = %s`", named[1], brief(unlist(given)[[named[1]]])),
+      fix = meant(named[1]) %||% sprintf("Write \"--%s\", %s.", named[1], brief(unlist(given)[[named[1]]])),
+      reason = "argument"
+    ), call)
+  }
+}
+
+# Which argument of launch() somebody meant who has misspelled it; NULL if none is near.
+meant <- function(name) {
+  known <- setdiff(names(formals(launch)), c("script", "..."))
+  near <- known[utils::adist(name, known) <= 2]
+  if (length(near)) sprintf("Did you mean `%s`?", near[1])
+}
+
+# Arguments as a script gets them, each as R users would write it: 100000, not 1e+05, and TRUE beside 3.
+script_arguments <- function(given) {
+  unlist(lapply(given, function(each) {
+    if (is.list(each)) {
+      script_arguments(each)
+    } else if (is.numeric(each) && !is.object(each)) {
+      vapply(each, format, "", scientific = FALSE, digits = 15, trim = TRUE)
+    } else {
+      as.character(each)
+    }
+  }))
+}
+
+# `from`: the function that makes what was expected.
+check_class <- function(value, class, name, from, call = rlang::caller_env()) {
+  if (!inherits(value, paste0("tfmuster.cluster.", class))) {
+    refuse_argument(name, paste("what", from, "makes"), value, "cluster", call)
+  }
+}

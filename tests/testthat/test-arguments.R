@@ -1,0 +1,61 @@
+refused <- function(object, ..., kind = "launch") {
+  error <- expect_kind(object, kind)
+  for (text in c(...)) expect_match(conditionMessage(error), text, fixed = TRUE)
+}
+
+test_that("launch() refuses wrong arguments in R's words, before anything starts", {
+  skip_without_python()
+  withr::local_dir(withr::local_tempdir())
+  refused(launch(5), "`script` must be the path of one script", "5")
+  refused(launch(c("a.R", "b.R")), "`script` must be")
+  refused(launch(~ .x + 1), "`script` must be", "~.x + 1")
+  refused(launch("a.R", workers = NA), "`workers` must be a whole number of at least 1.", "NA")
+  refused(launch("a.R", workers = c(1, 2)), "`workers` must be", "c(1, 2)")
+  refused(launch("a.R", workers = 0), "`workers` must be")
+  refused(launch("a.R", ps = "x"), "`ps` must be a whole number of at least 0.")
+  refused(launch("a.R", chief = "yes"), "`chief` must be TRUE or FALSE.")
+  refused(launch("a.R", quiet = NA), "`quiet` must be")
+  refused(launch("a.R", wait = "yes"), "`wait` must be")
+  refused(launch("a.R", name = 5), "`name` must be one string.")
+  refused(launch("a.R", backend = c("local", "ssh")), "`backend` must be one string.")
+  refused(launch("a.R", env = "FOO"), "`env` must be strings with names")
+  refused(launch("a.R", env = list(FOO = NULL)), "`env` must be")
+  refused(launch("a.R", start_timeout = "a"), "`start_timeout` must be a positive number of seconds.")
+  refused(launch("a.R", master = "local[2]"), "A master or session of Spark", "Name the backend")
+  refused(launch("a.R", backend_options = "--x=1"), "An option of a backend's own")
+  refused(launch(function() 1, globals = 5), "`globals` must be")
+  refused(launch(function() 1, hosts = "no such host"), "hosts, entry 1")
+  expect_length(list.files("runs"), 0)
+})
+
+test_that("arguments that nothing takes are refused with the one that was meant", {
+  skip_without_python()
+  withr::local_dir(withr::local_tempdir())
+  refused(launch("a.R", epochs = 3), "have no names", "`epochs = 3`", "Write \"--epochs\", 3.")
+  refused(launch("a.R", args = list(epochs = 3)), "have no names")
+  refused(launch("a.R", worker = 1), "Did you mean `workers`?")
+  refused(launch(function(n) n, 1, worker = 2), "no argument `worker`", "Did you mean `workers`?")
+  refused(launch(function(strategy) 1, strategy = "morrored"), "There is no strategy", kind = "strategy")
+  expect_length(list.files(), 0)
+})
+
+test_that("a script gets its arguments as R users write them", {
+  given <- list("--steps", 100000, 3, TRUE, 1e-4, 0.1, factor("b"), as.Date("2026-01-01"), list("x", 1:2))
+  expect_equal(script_arguments(given), c(
+    "--steps", "100000", "3", "TRUE", "0.0001", "0.1", "b", "2026-01-01", "x", "1", "2"
+  ))
+  expect_null(script_arguments(list()))
+})
+
+test_that("what is no cluster, task or strategy is refused by name", {
+  skip_without_python()
+  refused(tf_config_json(two_workers()), "`task` must be what cluster_task() makes.", kind = "cluster")
+  refused(use_tf_config("a"), "`task` must be", kind = "cluster")
+  refused(cluster_task("a", "worker", 0), "`cluster` must be what cluster_spec() makes.", kind = "cluster")
+  refused(strategy(5), "`name` must be one string.", kind = "strategy")
+  refused(strategy(NULL), "`name` must be", kind = "strategy")
+  withr::local_envvar(TF_CONFIG = "{bad")
+  refused(current_task(), "The environment variable TF_CONFIG", "or unset TF_CONFIG", kind = "cluster")
+  refused(synthetic(train = -1), "`train` must be a whole number of digits", kind = "data")
+  refused(synthetic(train = "a"), "`train` must be", kind = "data")
+})
