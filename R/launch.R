@@ -62,7 +62,8 @@
 #' @param packages Functions only: packages to attach besides those that are found.
 #' @return Of a script, invisibly the run, a Python object for [run_status()] and its relatives. Of a
 #'   function, a list with each worker's value, named `"worker 0"`, `"worker 1"` and so on, whose attribute
-#'   `run` is the run; a model comes from the chief alone, the others have `NULL`. With `wait = FALSE` the run, from which [run_values()] gets the values.
+#'   `run` is the run; a model comes from the chief alone, the
+#'   others have `NULL`. With `wait = FALSE` the run, from which [run_values()] gets the values.
 #' @section Errors: `tfmuster_error_worker` with the first failure's `task` and `exit_code`, after restarts
 #'   that of the last attempt; if a function failed in R, the original condition is its parent.
 #'   `tfmuster_error_launch` with `reason` when nothing could be started, and with `findings` when hosts can't
