@@ -1,6 +1,7 @@
 # What R can say of wrong arguments better than Python, which sees them converted.
 
-# `kinds`: for each argument by name what it must be, one of the names of argument_kinds.
+# `values`: a list by name. `kinds`: for each argument by name what it must be, one of the names of
+# argument_kinds.
 check_arguments <- function(values, kinds, kind = "launch", call = rlang::caller_env()) {
   for (name in names(kinds)) {
     value <- values[[name]]
@@ -9,25 +10,29 @@ check_arguments <- function(values, kinds, kind = "launch", call = rlang::caller
   }
 }
 
-refuse_argument <- function(name, must, value, kind, call, fix = NULL) {
-  abort_tfmuster(list(
-    kind = kind, message = sprintf("`%s` must be %s.", name, must), found = brief(value), fix = fix,
-    reason = "argument"
-  ), call)
+refuse_argument <- function(name, must, value, kind, call) {
+  abort_argument(sprintf("`%s` must be %s.", name, must), value, call = call, kind = kind)
 }
 
-brief <- function(value) {
-  text <- tryCatch(rlang::as_label(value), error = function(e) class(value)[1])
-  if (is.atomic(value)) text <- paste(deparse(value, nlines = 1), collapse = "")
-  if (nchar(text) > 60) paste0(substr(text, 1, 57), "...") else text
+abort_argument <- function(message, value, fix = NULL, call = rlang::caller_env(), kind = "error") {
+  if (inherits(value, "tfmuster_runs")) {
+    found <- sprintf("a list of %d runs", length(value))
+  } else if (rlang::is_formula(value) || (is.atomic(value) && length(value) <= 3)) {
+    found <- deparse1(value)
+  } else {
+    found <- sprintf("an object of class %s and length %d", class(value)[1], length(value))
+  }
+  abort_tfmuster(list(kind = kind, message = message, found = found, fix = fix, reason = "argument"), call)
 }
 
 is_one <- function(x) length(x) == 1 && !is.na(x)
-is_whole <- function(x, from) is.numeric(x) && is_one(x) && x == trunc(x) && x >= from
+is_whole <- function(x, from) is_number(x) && x == trunc(x) && x >= from
+is_text <- function(x) is.character(x) && is_one(x)
+is_number <- function(x) is.numeric(x) && is_one(x)
 is_flag <- function(x) is.logical(x) && is_one(x)
-is_name <- function(x) is.null(x) || (is.character(x) && is_one(x))
+is_name <- function(x) is.null(x) || is_text(x)
 is_strings <- function(x) is.null(x) || (is.character(x) && !anyNA(x))
-is_seconds <- function(x) is.null(x) || (is.numeric(x) && is_one(x) && x > 0)
+is_seconds <- function(x) is.null(x) || (is_number(x) && x > 0)
 is_variables <- function(x) {
   single <- vapply(as.list(x), function(each) is.atomic(each) && is_one(each), TRUE)
   !length(x) || (rlang::is_named(x) && all(single))
@@ -53,7 +58,7 @@ launch_arguments <- c(
 
 # `given`: what goes to the program, `settings`: all other arguments of launch(), by name.
 check_launch <- function(script, given, settings, strategy, globals, call = rlang::caller_env()) {
-  if (!is.function(script) && !(is.character(script) && is_one(script))) {
+  if (!is.function(script) && !is_text(script)) {
     refuse_argument("script", "the path of one script, a command, or a function", script, "launch", call)
   }
   check_arguments(settings, launch_arguments, call = call)
@@ -84,10 +89,11 @@ check_unnamed <- function(given, call) {
   named <- names(unlist(given))
   named <- named[nzchar(named)]
   if (length(named)) {
+    value <- deparse1(unlist(given)[[named[1]]])
     abort_tfmuster(list(
       kind = "launch", message = "The arguments of a script have no names.",
-      found = sprintf("`%s = %s`", named[1], brief(unlist(given)[[named[1]]])),
-      fix = meant(named[1]) %||% sprintf("Write \"--%s\", %s.", named[1], brief(unlist(given)[[named[1]]])),
+      found = sprintf("`%s = %s`", named[1], value),
+      fix = meant(named[1]) %||% sprintf("Write \"--%s\", %s.", named[1], value),
       reason = "argument"
     ), call)
   }

@@ -208,10 +208,6 @@ unfinished_states <- c("starting", "running", "restarting")
 # Only those of R functions have a call that R can read.
 is_function_run <- function(run) file.exists(call_file(format(run$path)))
 
-is_text <- function(x) is.character(x) && length(x) == 1 && !is.na(x)
-
-is_number <- function(x) is.numeric(x) && length(x) == 1 && !is.na(x)
-
 check_timeout <- function(timeout, call = rlang::caller_env()) {
   if (!is.null(timeout) && !(is_number(timeout) && timeout >= 0)) {
     abort_argument("`timeout` must be a number of seconds.", timeout, "NULL waits without limit.", call)
@@ -230,17 +226,6 @@ abort_no_run <- function(run, call = rlang::caller_env()) {
     fix <- "run_list() shows their names."
   }
   abort_argument("A run must be what launch() returned, or one run's name or path.", run, fix, call)
-}
-
-abort_argument <- function(message, value, fix, call = rlang::caller_env()) {
-  if (inherits(value, "tfmuster_runs")) {
-    found <- sprintf("a list of %d runs", length(value))
-  } else if (is.atomic(value) && length(value) <= 3) {
-    found <- deparse1(value)
-  } else {
-    found <- sprintf("an object of class %s and length %d", class(value)[1], length(value))
-  }
-  abort_tfmuster(list(kind = "error", message = message, found = found, fix = fix), call)
 }
 
 #' @exportS3Method print tfmuster.runs.Run

@@ -52,6 +52,11 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
                         gradient_accumulation_steps = NULL, steps_per_execution = NULL, seed = 0, save = NULL,
                         history = NULL, checkpoint_every = NULL, updates = NULL, replicas_to_aggregate = NULL,
                         min_shard_bytes = NULL, callbacks = list(), verbose = TRUE) {
+  check_arguments(mget(names(training_arguments)), training_arguments, kind = "error")
+  if (!is.null(dataset) && !is_text(dataset) && !inherits(dataset, "tfmuster.datasets.Digits")) {
+    must <- "a file, a folder, \"synthetic\", or what mnist() gives"
+    refuse_argument("dataset", must, dataset, "data", environment())
+  }
   share_tf_config()
   say_how_it_ends()
   as_training(run_python(
@@ -65,9 +70,11 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
     steps_per_execution = as_whole(steps_per_execution), seed = as_whole(seed), save = as_path(save),
     history = as_path(history), checkpoint_every = as_steps(checkpoint_every), updates = updates,
     replicas_to_aggregate = as_whole(replicas_to_aggregate), min_shard_bytes = as_whole(min_shard_bytes),
-    callbacks = callbacks, verbose = verbose
+    callbacks = as_callbacks(callbacks), verbose = verbose
   ))
 }
+
+training_arguments <- c(scale_lr = "flag", save = "name", history = "name")
 
 as_training <- function(result) {
   fields <- c(

@@ -17,6 +17,8 @@ tf-keras    a step of tf-keras's `fit` over one of `fit`; and its start + end, s
 efficiency  images/s of `fit`, over the sum of the one-worker loops side by side, with the same input pipeline
 per element the same, over the sum of loops whose tf.data batches shuffled elements, as in tutorials
 limit       the same, over the sum of their steps on one batch that stays in memory
+in step     the efficiency that workers could have at most who send nothing and only wait in each step for the
+            slowest: from the times of the one-worker loops' single steps
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ COLUMNS = (
         "efficiency",
         "per element",
         "limit",
+        "in step",
     ),
 )
 
@@ -71,10 +74,12 @@ class Measurements:
         with strategy.scope():
             self.model = tfmuster.mnist_model("cnn", seed=0)
 
-    def measure(self, what: str, steps: int) -> float:
-        """Seconds of so many steps; of a whole call for ``fit``; of the first batch for ``first``."""
+    def measure(self, what: str, steps: int) -> float | list[float]:
+        """Seconds of so many steps, of each for ``each``; of a whole call for ``fit``; of the first batch."""
         if what == "first":
             return self.loop.first if self.loop else 0.0
+        if what == "each":
+            return [self.loop.run(1) for _ in range(steps)]
         begin = time.perf_counter()
         if what == "fit":
             self.model.fit(self.data, steps_per_epoch=steps, epochs=1, verbose=0, shuffle=False)
@@ -134,18 +139,18 @@ class Loop:
             return strategy.run(step, args=(images, labels))
 
         self.train_step = train_step
-        begin = time.perf_counter()
-        self.run(1)
-        self.first = time.perf_counter() - begin
+        self.first = self.run(1)
 
-    def run(self, steps: int, *, fixed: bool = False) -> None:
-        """Train for so many steps, on one batch or on new ones."""
+    def run(self, steps: int, *, fixed: bool = False) -> float:
+        """Train for so many steps, on one batch or on new ones; the seconds."""
+        begin = time.perf_counter()
         data = next(self.iterator)
         for _ in range(steps):
             loss = self.train_step(*data)
             if not fixed:
                 data = next(self.iterator)
         float(loss)
+        return time.perf_counter() - begin
 
 
 def process(arguments: argparse.Namespace) -> None:
@@ -164,7 +169,7 @@ def process(arguments: argparse.Namespace) -> None:
         if batch not in made:
             made.clear()
             made[batch] = Measurements(strategy, digits, batch)
-        print("MEASURED", made[batch].measure(what, steps), flush=True)
+        print("MEASURED", json.dumps(made[batch].measure(what, steps)), flush=True)
 
 
 class Group:
@@ -183,7 +188,7 @@ class Group:
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
             self.processes.append(subprocess.Popen(command, env=environment, **pipes))
 
-    def ask(self, batch: int, what: str, steps: int = 0) -> list[float]:
+    def ask(self, batch: int, what: str, steps: int = 0) -> list[Any]:
         """The seconds of each process."""
         for each in self.processes:
             each.stdin.write(json.dumps([batch, what, steps]) + "\n")
@@ -198,10 +203,10 @@ class Group:
             each.wait(timeout=60)
 
     @staticmethod
-    def _answer(process: subprocess.Popen[str]) -> float:
+    def _answer(process: subprocess.Popen[str]) -> Any:
         for line in process.stdout:
             if line.startswith("MEASURED "):
-                return float(line.split()[1])
+                return json.loads(line.removeprefix("MEASURED "))
         raise SystemExit("a process ended without measuring")
 
 
@@ -210,6 +215,12 @@ def fitted(group: Group, batch: int, steps: int) -> tuple[float, float]:
     short, long = (max(group.ask(batch, "fit", n * steps)) for n in (1, 3))
     step = (long - short) / (2 * steps)
     return step, short - steps * step
+
+
+def in_step(times: list[list[float]]) -> float:
+    """What part of their speed workers keep of whom each waits for the slowest in every step."""
+    mean = statistics.fmean
+    return len(times) / mean(map(max, zip(*times, strict=True))) / sum(1 / mean(each) for each in times)
 
 
 def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *, repeats: int) -> list[str]:
@@ -236,6 +247,7 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
         "efficiency",
         "plain",
         "limit",
+        "in step",
     )
     found: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(repeats):
@@ -250,7 +262,8 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
         ]
         rate = batch * workers / step
         ours = (loop, step, step / loop, around, evaluate, predict, alone)
-        values = (*ours, their_step / step, their_around, *(rate / each for each in apart_rates))
+        bound = in_step(apart.ask(batch, "each", steps))
+        values = (*ours, their_step / step, their_around, *(rate / each for each in apart_rates), bound)
         for name, value in zip(names, values, strict=True):
             found[name].append(value)
     m = {name: statistics.median(values) for name, values in found.items()}
@@ -263,7 +276,7 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
             f"{m['legacy']:.2f}",
             f"{m['its']:.2f}",
         ),
-        *(f"{batch * workers / m['fit']:,.0f}", *(f"{m[name]:.2f}" for name in names[-3:])),
+        *(f"{batch * workers / m['fit']:,.0f}", *(f"{m[name]:.2f}" for name in names[-4:])),
     ]
 
 

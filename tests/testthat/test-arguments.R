@@ -59,3 +59,10 @@ test_that("what is no cluster, task or strategy is refused by name", {
   refused(synthetic(train = -1), "`train` must be a whole number of digits", kind = "data")
   refused(synthetic(train = "a"), "`train` must be", kind = "data")
 })
+
+test_that("train_mnist() refuses what it can't train on or call", {
+  skip_without_python()
+  refused(train_mnist("softmax", iris), "`dataset` must be a file", "class data.frame", kind = "data")
+  refused(train_mnist("softmax", "synthetic", scale_lr = "a"), "`scale_lr` must be TRUE", kind = "error")
+  refused(train_mnist("softmax", "synthetic", callbacks = identity), "must be Keras callbacks", kind = "data")
+})
