@@ -140,6 +140,10 @@ class TestEngines:
                 "hosts a, b",
                 "Leave the hosts out, or choose the backend ssh.",
             ),
+            # The job would run elsewhere, or otherwise, than is meant.
+            ({"master": "local[2]"}, "no backend", "Name the backend, or leave it out."),
+            ({"backend": "slurm", "spark": object()}, "the backend slurm", "Name the backend"),
+            ({"hosts": "a,b", "backend_options": ["-x"]}, "no backend", "Name the backend"),
         ],
     )
     def test_refused(self, where: dict[str, Any], found: str | None, fix: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hosts import Network, why_not
 from launching import environment, write
 from tfmuster import launch
-from tfmuster.errors import LaunchError, WorkerError
+from tfmuster.errors import LaunchError, StrategyError, WorkerError
 from tfmuster.launch.function import name_of, put_call, remove_unused
 
 pytestmark = [pytest.mark.timeout(120)]
@@ -76,6 +76,11 @@ class TestPure:
             launch(lambda: lock.locked(), run_dir=tmp_path / "run")
         assert caught.value.found == "TypeError: cannot pickle '_thread.lock' object"
         assert caught.value.fields["reason"] == "function"
+        assert not (tmp_path / "run").exists()
+
+    def test_a_strategy_that_there_is_none_of(self, tmp_path: Path) -> None:
+        with pytest.raises(StrategyError, match="There is no strategy 'morrored'"):
+            launch(placed, 1, strategy="morrored", run_dir=tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
     def test_a_directory_with_a_run_is_left_as_it_is(self, tmp_path: Path) -> None:

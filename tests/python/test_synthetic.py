@@ -54,6 +54,12 @@ def test_ink_on_paper():
     assert (x[:, :2, :2] > 90).mean() < 0.01
 
 
+@pytest.mark.parametrize("sizes", [{"train": 0}, {"test": -1}, {"train": 1.5}, {"test": True}])
+def test_numbers_that_are_none(sizes):
+    with pytest.raises(DataError, match="must be a whole number of digits, at least 1"):
+        synthetic(**sizes)
+
+
 def test_default_set_is_drawn_in_seconds():
     start = time.perf_counter()
     synthetic()
