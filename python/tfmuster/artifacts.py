@@ -18,6 +18,7 @@ from typing import Any
 
 from tfmuster.errors import ModelError
 from tfmuster.keras_compat.files import saved_everywhere
+from tfmuster.quiet import import_tensorflow
 
 _H5 = (".h5", ".hdf5")
 _FIX_SUFFIX = "end the path in .keras or .h5, or in neither for a SavedModel folder"
@@ -124,8 +125,7 @@ def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
     ModelError
         Not base64, not a model, damaged, or unsafe (field ``reason``).
     """
-    import tensorflow as tf
-
+    tf = import_tensorflow()
     raw = _raw(data)
     suffix = _suffix_of(raw)
     with tempfile.TemporaryDirectory(prefix="tfmuster-") as scratch:

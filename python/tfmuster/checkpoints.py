@@ -20,6 +20,7 @@ import numpy as np
 import orjson
 
 from .errors import CheckpointError, TfmusterWarning
+from .quiet import import_tensorflow
 
 SUFFIX = ".checkpoint"
 
@@ -59,6 +60,7 @@ def checkpoint_callback(
             path=str(where),
             reason="every",
         )
+    import_tensorflow()
     from .keras_compat.checkpointing import make_callback
 
     return make_callback(where, every, max(2, keep))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tfmuster.errors import DataError
+from tfmuster.quiet import import_tensorflow
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -142,9 +143,8 @@ def batches(
         Lengths differ, no rows, or a global batch that is not positive, is too large for
         ``drop_remainder``, or does not divide over the replicas.
     """
-    import tensorflow as tf
-
     _check(x, y, global_batch, strategy, drop_remainder)
+    tf = import_tensorflow()
     rows = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
 
     def pipeline(

@@ -14,6 +14,7 @@ from typing import Any
 
 from .errors import DependencyError, TfmusterError
 from .launch.interpreter import python_executable
+from .quiet import import_tensorflow
 from .runs import RUN_DIR_VARIABLE, Run
 
 #: The folder of its logs in the run directory.
@@ -51,6 +52,7 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None) -> Any:
                 fix="Give `folder`, or launch the program.",
             )
         folder = Path(os.environ[RUN_DIR_VARIABLE], LOGS)
+    import_tensorflow()
     import keras
 
     from .progress import is_chief

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +118,12 @@ def test_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TFMUSTER_RUN_DIR", raising=False)
     with pytest.raises(CheckpointError, match="Outside of a job, checkpoints need a folder"):
         checkpoints.checkpoint_callback()
+
+
+def test_the_import_that_it_needs_is_quiet(tmp_path: Path) -> None:
+    code = f"import tfmuster; tfmuster.checkpoint_callback({str(tmp_path)!r})"
+    environ = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=environ
+    )
+    assert done.stdout == done.stderr == ""
