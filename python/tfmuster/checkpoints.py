@@ -52,14 +52,14 @@ def checkpoint_callback(
     CheckpointError
         No folder and no job; later, from ``fit``: the disk is full, or the checkpoint is of another model.
     """
-    where = folder_of_job(folder)
     if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         raise CheckpointError(
             'every is "epoch", or a whole number of steps of at least 1.',
             found=repr(every),
-            path=str(where),
+            path=None if folder is None else str(folder),
             reason="every",
         )
+    where = folder_of_job(folder)
     import_tensorflow()
     from .keras_compat.checkpointing import make_callback
 
