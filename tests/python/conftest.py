@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from hosts import Network, built
 from rendezvous_job import job  # noqa: F401
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and all that they start would, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
