@@ -10,7 +10,7 @@ check_arguments <- function(values, kinds, kind = "launch", call = rlang::caller
   }
 }
 
-refuse_argument <- function(name, must, value, kind, call) {
+refuse_argument <- function(name, must, value, kind, call = rlang::caller_env()) {
   abort_argument(sprintf("`%s` must be %s.", name, must), value, call = call, kind = kind)
 }
 
@@ -43,7 +43,8 @@ argument_kinds <- list(
   name = list(says = "one string", is = is_name),
   strings = list(says = "strings", is = is_strings),
   count = list(says = "a whole number of at least 1", is = function(x) is.null(x) || is_whole(x, 1)),
-  number = list(says = "a whole number of at least 0", is = function(x) is.null(x) || is_whole(x, 0)),
+  number = list(says = "a whole number of at least 0", is = function(x) is_whole(x, 0)),
+  share = list(says = "a whole number of at least 0", is = function(x) is.null(x) || is_whole(x, 0)),
   seconds = list(says = "a positive number of seconds", is = is_seconds),
   variables = list(says = "strings with names, such as c(OMP_NUM_THREADS = \"1\")", is = is_variables)
 )
@@ -53,7 +54,7 @@ launch_arguments <- c(
   backend_options = "strings", master = "name", hosts = "strings", copy = "flag", files = "strings",
   remote_python = "name", env = "variables", quiet = "flag", only_chief = "flag", name = "name",
   run_dir = "name", keras_compat = "flag", max_restarts = "number", start_timeout = "seconds",
-  gpus_per_worker = "number", wait = "flag", packages = "strings"
+  gpus_per_worker = "share", wait = "flag", packages = "strings"
 )
 
 # `given`: what goes to the program, `settings`: all other arguments of launch(), by name.

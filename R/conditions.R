@@ -2,11 +2,14 @@
 
 abort_tfmuster <- function(error, call = rlang::caller_env(), parent = NULL) {
   the$raised <- error[c("kind", "message", "found")]
-  # Of a program that has failed it is what that program has written.
-  found <- if (identical(error$kind, "worker")) error$found else in_r(error$found)
+  # What a failed program has written, or somebody in a description of a cluster, stays as it is.
+  said <- if (error$kind %in% c("worker", "cluster")) function(text, ...) text else in_r
   fields <- error[setdiff(names(error), c("message", "call", "trace", "parent", "body", "footer"))]
   rlang::inject(cli::cli_abort(
-    c(bullet(in_r(error$message)), bullet(found, "x"), bullet(in_r(error$fix), "i")),
+    c(
+      bullet(said(error$message)), bullet(said(error$found, words = FALSE), "x"),
+      bullet(said(error$fix), "i")
+    ),
     class = c(paste0("tfmuster_error_", error$kind), "tfmuster_error"),
     call = call,
     parent = parent,
@@ -29,7 +32,8 @@ bullet <- function(text, symbol = "") {
 }
 
 # What the core says of the command line, said of the functions of this package and the arguments of launch().
-in_r <- function(text) {
+# `words`: also what is no option; not where a path or a value is quoted that may hold it.
+in_r <- function(text, words = TRUE) {
   if (is.null(text)) {
     return(NULL)
   }
@@ -41,7 +45,7 @@ in_r <- function(text) {
   regmatches(text, commands) <- lapply(regmatches(text, commands), as_call, option = option)
   options <- gregexpr(paste0("(?<![^ (`\"])", option), text, perl = TRUE)
   regmatches(text, options) <- lapply(regmatches(text, options), as_argument, option = option)
-  for (pattern in names(words_in_r)) text <- gsub(pattern, words_in_r[[pattern]], text, perl = TRUE)
+  for (pattern in names(words_in_r)[words]) text <- gsub(pattern, words_in_r[[pattern]], text, perl = TRUE)
   text
 }
 

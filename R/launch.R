@@ -92,7 +92,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     called <- substitute(script)
     called <- if (is.symbol(called)) as.character(called) else "fn"
     name <- name %||% called
-    run_dir <- as_path(run_dir) %||% run_python("runs.new_run_path", name)
+    run_dir <- as_path(run_dir) %||% run_python("run_start.new_run_path", name)
     put_call(run_dir, script, given, called, strategy = strategy, globals = globals, packages = packages)
     on.exit(remove_unused(run_dir), add = TRUE)
     script <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)

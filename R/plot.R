@@ -37,7 +37,7 @@ plot.keras.src.callbacks.history.History <- function(x, engine = NULL, ...) { # 
 #' @rdname plot.tfmuster_history
 #' @exportS3Method plot tfmuster.runs.Run
 plot.tfmuster.runs.Run <- function(x, engine = NULL, ...) { # nolint: object_name_linter.
-  draw_curves(run_history(x), x, "data", curve_colours, engine, without_epochs(run_status(x)$state))
+  draw_curves(run_history(x), x, "data", curve_colours, engine, without_epochs(list(x)))
 }
 
 #' @rdname plot.tfmuster_history
@@ -57,20 +57,20 @@ plot.tfmuster_runs <- function(x, engine = NULL, ...) {
   runs <- unique(rows$run)
   # The first is black, which says nothing of its own.
   colours <- grDevices::palette.colors(length(runs) + 1, "Okabe-Ito", recycle = TRUE)[-1]
-  states <- vapply(x, function(run) run_status(run)$state, character(1))
-  draw_curves(rows, x, "run", rlang::set_names(colours, runs), engine, without_epochs(states))
+  draw_curves(rows, x, "run", rlang::set_names(colours, runs), engine, without_epochs(x))
 }
 
 # Why there is nothing to draw: what was found, and what to do.
-without_epochs <- function(states) {
-  if (!length(states)) {
+without_epochs <- function(runs) {
+  if (!length(runs)) {
     return(c("there are no runs", "run_list(folder = ...) takes them from another folder than `runs`."))
   }
-  goes_on <- any(states %in% unfinished_states)
-  found <- if (length(states) > 1) {
-    paste(length(states), "runs, none with an epoch that has ended")
+  goes_on <- any(vapply(runs, function(run) run$goes_on, logical(1)))
+  found <- if (length(runs) > 1) {
+    paste(length(runs), "runs, none with an epoch that has ended")
   } else {
-    paste0("this run is ", states, if (goes_on) ", and no epoch has ended" else ", and trained nothing")
+    then <- if (goes_on) ", and no epoch has ended" else ", and trained nothing"
+    paste0("this run is ", run_status(runs[[1]])$state, then)
   }
   fix <- "What is drawn are the epochs of fit() and train_mnist()."
   c(found, if (goes_on) "Wait until the first epoch of fit() has ended." else fix)

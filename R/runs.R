@@ -106,7 +106,7 @@ run_wait <- function(run = NULL, timeout = NULL) {
   run <- as_run(run)
   check_timeout(timeout)
   state <- run_python("runs.Run.wait", run, timeout)$state
-  if (state %in% unfinished_states) {
+  if (run$goes_on) {
     warn_tfmuster(sprintf("The run %s is still %s after %g seconds.", run$name, state, timeout))
   }
   invisible(run)
@@ -202,9 +202,6 @@ as_run <- function(run, call = rlang::caller_env()) {
   run_python("run_list.find_run", as_path(run), call = call)
 }
 
-# UNFINISHED of the core.
-unfinished_states <- c("starting", "running", "restarting")
-
 # Only those of R functions have a call that R can read.
 is_function_run <- function(run) file.exists(call_file(format(run$path)))
 
@@ -237,11 +234,6 @@ print.tfmuster.runs.Run <- function(x, ...) { # nolint: object_name_linter.
     lost = cli::col_red,
     cli::col_cyan
   )
-  if (is_function_run(x)) {
-    # What runs is a file of this package, which says nothing.
-    facts$command <- x$info()$name
-    names(facts)[names(facts) == "command"] <- "function"
-  }
   cli::cat_line(cli::style_bold("Run "), basename(facts$run), " ", colour(facts$state))
   for (label in setdiff(names(facts), "state")) {
     cli::cat_line("  ", cli::col_grey(format(label, width = 14)), facts[[label]])

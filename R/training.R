@@ -54,8 +54,7 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
                         min_shard_bytes = NULL, callbacks = list(), verbose = TRUE) {
   check_arguments(mget(names(training_arguments)), training_arguments, kind = "error")
   if (!is.null(dataset) && !is_text(dataset) && !inherits(dataset, "tfmuster.datasets.Digits")) {
-    must <- "a file, a folder, \"synthetic\", or what mnist() gives"
-    refuse_argument("dataset", must, dataset, "data", environment())
+    refuse_argument("dataset", "a file, a folder, \"synthetic\", or what mnist() gives", dataset, "data")
   }
   share_tf_config()
   say_how_it_ends()

@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from tfmuster.runs import versions
+from tfmuster.run_start import versions
 
 #: By name, with arguments. `accuracy.py` has a target of its own: it takes an hour.
 PROGRAMS = {

@@ -9,7 +9,7 @@ from typing import Any
 from .errors import TfmusterError
 from .launch.output import Lines
 from .reporting import epoch_line, read_metrics
-from .runs import RUNS, UNFINISHED, Run
+from .runs import CALL, RUNS, UNFINISHED, Run
 
 
 def runs_in(folder: str | os.PathLike[str] = RUNS) -> list[Run]:
@@ -55,17 +55,14 @@ def last_epoch(run: Run) -> str:
 
 def facts(run: Run) -> dict[str, Any]:
     """What is known of a run now, by its label: what was started, how far each task is, the first failure."""
-    from .launch.function import WORKER
-
     info, status, error = run.info(), run.status(), run.error()
-    command = info.get("command", [])
-    # Of a function, what runs is a file of this package, which says nothing.
-    is_function = command[:1] == [os.fspath(WORKER)]
+    command = " ".join(info.get("command", []))
     known: dict[str, Any] = {
         "run": str(run.path),
         "state": status["state"] + (f", {status['restarts']} restarts" if status["restarts"] else ""),
         "started": info.get("started"),
-        **({"function": info.get("name")} if is_function else {"command": " ".join(command)}),
+        # Of a function, what runs is a file of this package, which says nothing.
+        **({"function": info.get("name")} if (run.path / CALL).is_dir() else {"command": command}),
         "host": info.get("host"),
         **{task: _task_line(entry, info.get("host")) for task, entry in status["tasks"].items()},
         "last epoch": last_epoch(run),

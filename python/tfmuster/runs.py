@@ -8,6 +8,7 @@
 ``states/``        what each task is doing, in words, ``worker-0.json``
 ``metrics.jsonl``  one line per epoch, from the chief
 ``model.keras``    the model, if the program saved it there
+``call/``          of a function: what is called, and what each worker has returned
 ``stop``           there while somebody asks a launcher to end the run that no signal may end
 ``error.json``     the first failure, after restarts of the last attempt: when, host, task, exit code or
                    signal, traceback
@@ -19,23 +20,16 @@ looked at from another.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import os
-import platform
-import re
-import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from . import __version__
 from .errors import LaunchError, TfmusterError
 from .reporting import NO_METRICS, read_metrics
 
@@ -46,6 +40,8 @@ if TYPE_CHECKING:
 RUN_DIR_VARIABLE = "TFMUSTER_RUN_DIR"
 #: Where runs are kept, relative to the working directory.
 RUNS = "runs"
+#: Of a function on workers, what is called and what each has returned, in the run directory.
+CALL = "call"
 #: Where each task notes what it is doing, in the run directory.
 STATES = "states"
 #: Between a failure and the next start of all tasks.
@@ -211,7 +207,7 @@ class Run:
 
         A run that has ended stays as it is. The session that waits for the run goes on, with an error.
         """
-        if self.status()["state"] not in UNFINISHED:
+        if not self.goes_on:
             return self.status()
         info = self.info()
         launcher = _launcher(info)
@@ -243,91 +239,15 @@ class Run:
                 f"The run {self.name} was stopped.", found="asked for by another session", run=self.name
             )
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.status()["state"] in UNFINISHED
+
     def set_status(self, **changes: Any) -> None:
         """Change entries of ``status.json``. Only the run's launcher does."""
         status = {**read_json(self.path / "status.json"), **changes, "updated": utc_now()}
         write_json(self.path / "status.json", status)
-
-
-def new_run(
-    name: str, *, run_dir: str | os.PathLike[str] | None, command: Sequence[str], cluster: Mapping[str, Any]
-) -> Run:
-    """Make a run directory; ``runs/<UTC time>-<name>`` unless `run_dir` says otherwise.
-
-    Raises
-    ------
-    LaunchError
-        The directory holds another run, or can't be made.
-    """
-    path = Path(run_dir) if run_dir is not None else new_run_path(name)
-    try:
-        (path / "logs").mkdir(parents=True)
-    except FileExistsError:
-        raise LaunchError(
-            "The run directory must be a new one.",
-            found=f"{path} holds a run already",
-            fix="Choose another, or remove it.",
-            reason="run-dir",
-        ) from None
-    except OSError as error:
-        raise LaunchError(
-            f"The run directory {path} can't be made.", found=error.strerror, reason="run-dir"
-        ) from error
-    run = Run(path)
-    import psutil
-
-    about = {
-        "name": name,
-        "command": list(command),
-        "cluster": dict(cluster),
-        "started": utc_now(),
-        "directory": os.getcwd(),
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "pid_started": psutil.Process().create_time(),
-        # The command's own process ends its workers then; a session of R or Python would just be gone.
-        "ends_on_sigterm": signal.getsignal(signal.SIGTERM) is signal.default_int_handler,
-        "versions": versions(),
-        **({"slurm_job": batch} if (batch := os.environ.get("SLURM_JOB_ID")) else {}),
-    }
-    write_json(path / "run.json", about)
-    run.set_status(state="starting", restarts=0, tasks={})
-    return run
-
-
-def new_run_path(name: str) -> Path:
-    """A path under ``runs`` that no other run has, even when several start in one second."""
-    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-    stem = f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-.') or 'run'}"
-    taken = 1
-    path = Path(RUNS, stem)
-    while path.exists():
-        taken += 1
-        path = Path(RUNS, f"{stem}-{taken}")
-    return path
-
-
-def record_git(run: Run) -> None:
-    """Add the commit of the working directory to ``run.json``, if it is one of git's."""
-
-    def git(*args: str) -> str:
-        done = subprocess.run(["git", *args], capture_output=True, text=True, timeout=5, check=True)
-        return done.stdout.strip()
-
-    try:
-        state = {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain", "-uno"))}
-    except (OSError, subprocess.SubprocessError):
-        return
-    write_json(run.path / "run.json", {**run.info(), "git": state})
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python, tfmuster and what it stands on, without importing any of it."""
-    found = {"tfmuster": __version__, "python": platform.python_version(), "platform": sys.platform}
-    for package in ("tensorflow", "keras", "numpy"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
 
 
 def utc_now() -> str:

@@ -13,6 +13,7 @@ test_that("launch() refuses wrong arguments in R's words, before anything starts
   refused(launch("a.R", workers = c(1, 2)), "`workers` must be", "c(1, 2)")
   refused(launch("a.R", workers = 0), "`workers` must be")
   refused(launch("a.R", ps = "x"), "`ps` must be a whole number of at least 0.")
+  refused(launch("a.R", ps = NULL), "`ps` must be", "NULL")
   refused(launch("a.R", chief = "yes"), "`chief` must be TRUE or FALSE.")
   refused(launch("a.R", quiet = NA), "`quiet` must be")
   refused(launch("a.R", wait = "yes"), "`wait` must be")

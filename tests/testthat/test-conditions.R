@@ -21,3 +21,14 @@ test_that("an error of the core speaks R", {
   error <- expect_kind(launch("train.R", hosts = "here", remote_python = "-python", quiet = TRUE), "launch")
   expect_match(conditionMessage(error), "Give it with remote_python, such as", fixed = TRUE)
 })
+
+test_that("what somebody has written is quoted as it is", {
+  text <- "ValueError: True needs --copy; {\"a\": True}"
+  for (kind in c("worker", "cluster")) {
+    error <- expect_kind(abort_tfmuster(list(kind = kind, message = text, found = text)), kind)
+    expect_equal(substring(strsplit(conditionMessage(error), "\n")[[1]], c(1, 3)), c(text, text))
+  }
+  error <- list(kind = "data", message = "True", found = "/data/True.npz")
+  error <- expect_kind(abort_tfmuster(error), "data")
+  expect_match(conditionMessage(error), "TRUE\n. /data/True.npz")
+})

@@ -136,7 +136,7 @@ def launch(
         A worker failed, after the last restart; the fields say which, when and why. Only with ``wait``. Of a
         function, its own exception is the cause, if it can be pickled.
     """
-    from ..runs import new_run_path
+    from ..run_start import new_run_path
     from . import function, local
     from .engines import Where, engine_for, start_detached, workers_for
     from .files import place_of

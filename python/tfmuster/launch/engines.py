@@ -179,7 +179,7 @@ def engine_for(where: Where) -> Engine:
             fix=f"Choose one of {', '.join(BACKENDS)}.",
             reason="backend",
         )
-    if where.backend in (None, "local", "ssh", "mpi", "slurm") and (where.master or where.spark is not None):
+    if where.backend != "spark" and (where.master or where.spark is not None):
         raise _unread("A master or session of Spark", where)
     if where.backend in (None, "local", "ssh") and where.backend_options:
         raise _unread("An option of a backend's own", where)

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import LaunchError
-from ..runs import RUN_DIR_VARIABLE
+from ..runs import CALL, RUN_DIR_VARIABLE
 from ..strategies import check_name
 from ..tf_config import current_task
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 #: What each worker runs.
 WORKER = Path(__file__).with_name("function_worker.py")
-_FOLDER = "call"
 _CALL = "call.pkl"
 
 
@@ -87,7 +86,7 @@ def put_call(
             reason="function",
         ) from error
     call = {"work": work, "strategy": strategy, "path": sys.path}
-    folder = Path(run_dir).absolute() / _FOLDER
+    folder = Path(run_dir).absolute() / CALL
     if not (folder.parent / "logs").exists():
         _private(folder)
         _write(folder / _CALL, call)
@@ -96,7 +95,7 @@ def put_call(
 
 def remove_unused(run_dir: str | os.PathLike[str]) -> None:
     """Remove the call if no run has begun there."""
-    folder = Path(run_dir) / _FOLDER
+    folder = Path(run_dir) / CALL
     if not (folder.parent / "run.json").exists():
         (folder / _CALL).unlink(missing_ok=True)
         for empty in (folder, folder.parent):
@@ -107,13 +106,13 @@ def remove_unused(run_dir: str | os.PathLike[str]) -> None:
 def values_of(run: Run) -> Values:
     """What the workers of a run have returned."""
     names = [path.stem for path in run.log_paths().values()]
-    results = {name.replace("-", " "): _read(run.path / _FOLDER / f"{name}.pkl") for name in names}
+    results = {name.replace("-", " "): _read(run.path / CALL / f"{name}.pkl") for name in names}
     return Values({task: _unpacked(result["value"]) for task, result in results.items() if result}, run)
 
 
 def error_of(run: Run, task: str) -> BaseException | None:
     """The exception that a worker's function failed with; None if it did not, or it can't travel."""
-    result = _read(run.path / _FOLDER / f"{task.replace(' ', '-')}.pkl")
+    result = _read(run.path / CALL / f"{task.replace(' ', '-')}.pkl")
     error = result.get("error")
     return error if isinstance(error, BaseException) else None
 
@@ -126,7 +125,7 @@ def work_on_call(sent: Sequence[str]) -> None:
     sent : sequence of str
         Where the file is in the working directory, if it was sent along.
     """
-    own = Path(os.environ[RUN_DIR_VARIABLE]) / _FOLDER
+    own = Path(os.environ[RUN_DIR_VARIABLE]) / CALL
     places = [own / _CALL, *map(Path, sent)]
     found = next((place for place in places if place.is_file()), None)
     if found is None:

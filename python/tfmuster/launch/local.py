@@ -19,7 +19,8 @@ from pathlib import Path
 from ..cluster import Cluster, Task
 from ..errors import LaunchError
 from ..rendezvous import start_timeout
-from ..runs import RUN_DIR_VARIABLE, Run, new_run_path, record_git
+from ..run_start import new_run_path, record_git
+from ..runs import RUN_DIR_VARIABLE, Run
 from ..tf_config import tf_config_json
 from .engines import shown_path
 from .failure import Failure

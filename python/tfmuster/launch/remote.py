@@ -23,7 +23,8 @@ import orjson
 
 from ..cluster import Cluster, Task
 from ..rendezvous import start_timeout
-from ..runs import Run, record_git
+from ..run_start import record_git
+from ..runs import Run
 from ..tf_config import tf_config_json
 from .failure import Failure
 from .files import SCRIPTS, files_to_send, script_to_send

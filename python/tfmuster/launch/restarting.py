@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..runs import RESTARTING, Run, new_run, utc_now, write_json
+from ..run_start import new_run
+from ..runs import RESTARTING, Run, utc_now, write_json
 from ..tfruns import write_tfruns
 from .failure import Failure
 

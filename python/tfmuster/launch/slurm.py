@@ -16,7 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import LaunchError, TfmusterError
-from ..runs import Run, new_run_path
+from ..run_start import new_run_path
+from ..runs import Run
 from .failure import Failure
 from .files import sent_options
 from .interpreter import package_root, python_executable
