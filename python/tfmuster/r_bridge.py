@@ -20,7 +20,7 @@ from tfmuster import __version__
 from tfmuster.errors import DependencyError, TfmusterError, TfmusterWarning
 from tfmuster.launch.failure import leave_r_note
 from tfmuster.launch.interpreter import python_executable
-from tfmuster.r_session import guard_r_functions, postponed_load_hooks, uninterrupted
+from tfmuster.r_session import guard_r_functions, postponed_load_hooks
 
 if TYPE_CHECKING:
     from tfmuster.runs import Run
@@ -130,7 +130,7 @@ def launch_shown(
     from tfmuster.launch import launch
     from tfmuster.launch.display import shown_by
 
-    with shown_by(uninterrupted(say), uninterrupted(glance)):
+    with shown_by(say, glance):
         run: Run = launch(*args, **kwargs)
         return run
 

@@ -6,8 +6,9 @@ function is R's, reticulate 1.28 aborts the session and 1.46 hangs. It is an err
 way from Python to R is touched, and only for other threads.
 
 **Interrupts.** R leaves what it is doing when it takes one, also the part of reticulate between Python and R,
-and Python's frames below that are broken then: the session crashes a moment later. Where R is called again
-and again, as while a job is shown, it has to leave interrupts to Python.
+and Python's frames below that are broken then: the session crashes a moment later. Before 1.37, reticulate
+even asks a function of R whether there is an interrupt, with the interrupt pending: in 1.28 one Ctrl-C in
+seventy ends in a crash. There, no function of R that Python calls is interrupted; Python is, right after it.
 
 **Load hooks.** When Keras is imported, R's keras3 makes a tensor, and TensorFlow can't join a cluster any
 more. Importing TensorFlow imports Keras. So these hooks have to wait until a strategy is made.
@@ -21,7 +22,7 @@ import functools
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from .errors import DataError
@@ -52,6 +53,8 @@ def guard_r_functions() -> bool:
     import rpytools.generator
 
     if not hasattr(rpycall.call_r_function, "guarded"):
+        if "rpytools.signals" in sys.modules:  # before 1.37
+            rpycall.call_r_function = _uninterrupted(rpycall.call_r_function)
         rpycall.call_r_function = _in_r_thread(rpycall.call_r_function)
         # Newer reticulates have a name of their own for it.
         if hasattr(rpytools.call, "call_r_function"):
@@ -60,31 +63,6 @@ def guard_r_functions() -> bool:
         if "prefetch" not in generator.__init__.__code__.co_varnames:
             generator.next = generator.__next__ = _next_in_time(generator.next)
     return True
-
-
-def uninterrupted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same R function, during which R takes no interrupt; Python takes it afterwards, in its place."""
-    try:
-        r = ctypes.CDLL(None)
-        suspended = ctypes.c_int.in_dll(r, "R_interrupts_suspended")
-        pending = ctypes.c_int.in_dll(r, "R_interrupts_pending")
-    except (OSError, TypeError, ValueError):
-        return function  # on Windows R has other names for them
-
-    @functools.wraps(function)
-    def call(*args: Any) -> Any:
-        before = suspended.value
-        try:
-            suspended.value = 1
-            result = function(*args)
-        finally:
-            suspended.value = before
-        if pending.value:
-            pending.value = 0
-            raise KeyboardInterrupt
-        return result
-
-    return call
 
 
 def _is_r_thread() -> bool:
@@ -99,6 +77,31 @@ def _in_r_thread(call_r_function: Any) -> Any:
         return call_r_function(*args, **kwargs)
 
     call.guarded = True  # type: ignore[attr-defined]
+    return call
+
+
+def _uninterrupted(call_r_function: Any) -> Any:
+    """While it lasts, R takes no interrupt; the outermost call raises KeyboardInterrupt afterwards."""
+    try:
+        r = ctypes.CDLL(None)
+        suspended = ctypes.c_int.in_dll(r, "R_interrupts_suspended")
+        pending = ctypes.c_int.in_dll(r, "R_interrupts_pending")
+    except (OSError, TypeError, ValueError):
+        return call_r_function  # on Windows R has other names for them
+
+    @functools.wraps(call_r_function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        before = suspended.value
+        try:
+            suspended.value = 1
+            result = call_r_function(*args, **kwargs)
+        finally:
+            suspended.value = before
+        if pending.value and not before:
+            pending.value = 0
+            raise KeyboardInterrupt
+        return result
+
     return call
 
 

@@ -12,25 +12,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from .runs import Run, write_json
+from .runs import Run, utc_now, write_json
 
 
-def write_tfruns(run: Run) -> None:
-    """Write ``tfruns.d`` for a run that has ended. What can't be written is left: it is a courtesy."""
+def write_tfruns(run: Run, state: str) -> None:
+    """Write ``tfruns.d`` for a run that ends now, in a state. What can't be written is left: a courtesy."""
     with contextlib.suppress(OSError):
-        _write(run, run.path / "tfruns.d")
+        _write(run, state, run.path / "tfruns.d")
 
 
-def _write(run: Run, folder: Path) -> None:
-    info, status, history = run.info(), run.status(), run.history()
+def _write(run: Run, state: str, folder: Path) -> None:
+    info, history = run.info(), run.history()
     (folder / "properties").mkdir(parents=True, exist_ok=True)
     properties: dict[str, Any] = {
         "type": "training",
         "context": "local",
         "script": shlex.join(map(str, info.get("command", []))),
         "start": _seconds(info.get("started")),
-        "end": _seconds(status.get("updated")),
-        "completed": str(status["state"] == "done").upper(),
+        "end": _seconds(utc_now()),
+        "completed": str(state == "done").upper(),
         "epochs": max(map(len, history.values()), default=0),
     }
     for name, value in properties.items():

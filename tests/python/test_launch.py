@@ -189,6 +189,15 @@ def test_a_detached_run_goes_on_and_can_be_stopped_from_elsewhere(tmp_path: Path
     assert run.stop()["state"] == "interrupted"
 
 
+@pytest.mark.parametrize(("code", "restarts"), [(0, 0), (3, 0), (3, 1)])
+def test_nothing_is_written_to_a_run_after_its_last_state(tmp_path: Path, code: int, restarts: int) -> None:
+    write(tmp_path, "train.py", f"raise SystemExit({code})")
+    tfmuster("launch", "-n", 2, "--max-restarts", restarts, "train.py", cwd=tmp_path)
+    written = sorted(only_run(tmp_path).rglob("*"), key=lambda path: path.stat().st_mtime_ns)
+    assert "tfruns.d" in [path.name for path in written]
+    assert written[-1].name == "status.json"
+
+
 def test_a_session_that_waits_for_a_run_outlives_its_end(tmp_path: Path) -> None:
     write(tmp_path, "train.py", "import time", "print('begun', flush=True)", "time.sleep(99)")
     code = (

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import LaunchError, TfmusterError
+from ..run_end import end_run
 from ..run_list import Tail
 from ..runs import UNFINISHED, Run, read_json, utc_now, write_json
 from .display import Plain, Row, display
@@ -121,7 +122,7 @@ def stop_batch(run: Run) -> bool:
     Submitted(str(number), run).cancel()
     _wait_for_files(run)
     if _written_state(run) in UNFINISHED:
-        run.set_status(state="interrupted")
+        end_run(run, "interrupted")
     return True
 
 
@@ -130,8 +131,7 @@ def note_failed_start(run: Run, error: TfmusterError) -> None:
     if run.status()["state"] == "starting":
         lines = tuple(str(error).splitlines())
         failure = _failure(run, "the launcher", f"could not start the workers: {lines[0]}", lines)
-        write_json(run.path / "error.json", failure.to_dict())
-        run.set_status(state="failed")
+        end_run(run, "failed", failure.to_dict())
 
 
 def follow(job: Submitted, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
@@ -224,8 +224,7 @@ def _outcome(job: Submitted) -> tuple[Run, Failure | None]:
     failure = _failure(run, f"job {job.number}", f"was ended by Slurm: {_ending(job)}", lines)
     if state in UNFINISHED:
         # Its launcher was killed, and could not write it.
-        write_json(run.path / "error.json", failure.to_dict())
-        run.set_status(state="failed")
+        end_run(run, "failed", failure.to_dict())
     return run, failure
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..run_end import end_run
 from ..run_start import new_run
 from ..runs import RESTARTING, Run, utc_now, write_json
-from ..tfruns import write_tfruns
 from .failure import Failure
 
 
@@ -85,10 +85,9 @@ def with_restarts(
         except BaseException as error:
             if run.status()["state"] == RESTARTING:
                 # It did not come to the next attempt, so this one was the last.
-                write_json(run.path / "error.json", survived.to_dict())
-                run.set_status(state="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+                state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+                end_run(run, state, survived.to_dict())
             raise
-    write_tfruns(run)
     return run, failure
 
 

@@ -18,7 +18,8 @@ from typing import Any
 
 from ..events import note_phase
 from ..progress import forget_states, read_serving, read_states
-from ..runs import RESTARTING, Run, write_json
+from ..run_end import end_run
+from ..runs import RESTARTING, Run
 from .display import Row, display
 from .failure import Failure, not_writable
 from .guard import dismiss_guard, start_guard
@@ -95,9 +96,11 @@ class Supervisor:
                     state = RESTARTING
             # On a full disk nothing can be noted, but the reason is on its way already.
             with contextlib.suppress(OSError):
-                if failure is not None and state != RESTARTING:
-                    write_json(self._run.path / "error.json", failure.to_dict())
-                self._run.set_status(state=state, tasks=self._tasks())
+                if state == RESTARTING:
+                    self._run.set_status(state=state, tasks=self._tasks())
+                else:
+                    error = failure.to_dict() if failure else None
+                    end_run(self._run, state, error, tasks=self._tasks())
             dismiss_guard(guard)
         return failure
 
