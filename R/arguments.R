@@ -40,6 +40,7 @@ is_variables <- function(x) {
 
 argument_kinds <- list(
   flag = list(says = "TRUE or FALSE", is = is_flag),
+  verbosity = list(says = "TRUE, FALSE or 2", is = function(x) is_flag(x) || is_whole(x, 0)),
   name = list(says = "one string", is = is_name),
   strings = list(says = "strings", is = is_strings),
   count = list(says = "a whole number of at least 1", is = function(x) is.null(x) || is_whole(x, 1)),

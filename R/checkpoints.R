@@ -19,6 +19,7 @@
 #' result <- train_mnist("softmax", dataset = digits, epochs = 2, callbacks = list(callback))
 #' list.files(folder)
 checkpoint_callback <- function(folder = NULL, every = "epoch", keep = 2) {
+  check_arguments(list(folder = folder), c(folder = "name"), kind = "checkpoint")
   run_python(
     "checkpoints.checkpoint_callback", as_path(folder),
     every = as_steps(every), keep = as_whole(keep)

@@ -12,6 +12,8 @@ abort_tfmuster <- function(error, call = rlang::caller_env(), parent = NULL) {
     ),
     class = c(paste0("tfmuster_error_", error$kind), "tfmuster_error"),
     call = call,
+    # It ends with the function that was called, and not in here.
+    trace = rlang::trace_back(bottom = call),
     parent = parent,
     !!!fields
   ))

@@ -25,12 +25,14 @@
 #' pixels <- reticulate::py_to_r(digits$x_test)[1, , ]
 #' image(t(pixels[28:1, ]), col = grey.colors(256, 1, 0), axes = FALSE, asp = 1)
 mnist <- function(path = NULL) {
+  check_arguments(list(path = path), c(path = "name"), kind = "data")
   run_python("datasets.mnist", as_path(path))
 }
 
 #' @rdname mnist
 #' @export
 synthetic <- function(seed = 0, train = 10000, test = 2000) {
+  check_arguments(list(seed = seed), c(seed = "number"), kind = "data")
   run_python("datasets.synthetic", seed = as_whole(seed), train = as_whole(train), test = as_whole(test))
 }
 

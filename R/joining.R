@@ -9,20 +9,38 @@ say_how_it_ends <- function() {
   # Called for errors that nothing catches; with this option set, R does not end by itself any more.
   if (!interactive() && is.null(getOption("error"))) {
     options(error = function() {
-      try(run_python("joining.leave", trimws(geterrmessage())), silent = TRUE)
-      try(run_python("r_bridge.leave_r_note", cli::ansi_strip(geterrmessage())), silent = TRUE)
-      quit(save = "no", status = exit_status())
+      said <- last_words()
+      try(run_python("joining.leave", said), silent = TRUE)
+      try(run_python("r_bridge.leave_r_note", said), silent = TRUE)
+      quit(save = "no", status = exit_status(said))
     })
   }
 }
 
-# The exit code of an R program that the latest error has ended: 3 if not everyone arrived, as from Python.
-exit_status <- function() {
-  plain <- function(text) gsub("[[:space:]]+", " ", cli::ansi_strip(text))
-  # Of a condition with a body R's error message has that alone, wrapped to the width of a console.
-  ours <- vapply(
-    strsplit(as.character(unlist(the$raised[c("message", "found")])), "\n", fixed = TRUE),
-    function(lines) grepl(plain(lines[[1]]), plain(geterrmessage()), fixed = TRUE), logical(1)
-  )
-  if (identical(the$raised$kind, "rendezvous") && any(ours)) 3L else 1L
+# What R says of the error that ends it. Of rlang's conditions R itself leaves the first line out, which is
+# the error. `last`: the latest of them; one that was caught, and is not this, has another body.
+last_words <- function(said = geterrmessage(), last = last_rlang_error()) {
+  said <- trimws(sub("\nCalls: [^\n]*\n*$", "", cli::ansi_strip(said)))
+  begin <- sub("\n.*", "", said)
+  if (is.null(last) || !grepl(":\\s*$", begin)) {
+    return(said)
+  }
+  # In one line, although it may be written for a narrow console.
+  error <- trimws(plain_text(rlang::cnd_header(last)))
+  body <- trimws(substring(plain_text(conditionMessage(last)), nchar(error) + 1))
+  if (!grepl(body, plain_text(said), fixed = TRUE)) {
+    return(said)
+  }
+  paste0(trimws(begin), " ", error, substring(said, nchar(begin) + 1))
+}
+
+last_rlang_error <- function() tryCatch(rlang::last_error(), error = function(e) NULL)
+
+plain_text <- function(text) gsub("[[:space:]]+", " ", cli::ansi_strip(text))
+
+# The exit code of an R program that an error has ended: 3 if not everyone arrived, as from Python.
+exit_status <- function(said) {
+  ours <- identical(the$raised$kind, "rendezvous") &&
+    grepl(plain_text(the$raised$message), plain_text(said), fixed = TRUE)
+  if (ours) 3L else 1L
 }

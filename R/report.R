@@ -80,5 +80,6 @@ tfmuster_tensorboard <- function(run = NULL, port = 0, open = interactive()) {
 #' @rdname tfmuster_tensorboard
 #' @export
 tensorboard_callback <- function(folder = NULL) {
+  check_arguments(list(folder = folder), c(folder = "name"), kind = "error")
   run_python("tensorboard.tensorboard_callback", as_path(folder))
 }

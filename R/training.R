@@ -73,7 +73,9 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
   ))
 }
 
-training_arguments <- c(scale_lr = "flag", save = "name", history = "name")
+training_arguments <- c(
+  scale_lr = "flag", seed = "number", save = "name", history = "name", verbose = "verbosity"
+)
 
 as_training <- function(result) {
   fields <- c(

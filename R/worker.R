@@ -42,6 +42,8 @@ do_call <- function(work) {
   names <- names(args) %||% rep("", length(args))
   symbols <- ifelse(nzchar(names), names, paste0("argument_", seq_along(args)))
   frame <- list2env(rlang::set_names(args, symbols), parent = globalenv())
+  # Backtraces begin with the function.
+  rlang::local_options(rlang_trace_top_env = frame)
   assign(work$name, work$fn, envir = frame)
   eval(as.call(c(as.name(work$name), rlang::set_names(lapply(symbols, as.name), names))), frame)
 }

@@ -8,7 +8,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+#: Whether there is a driver of NVIDIA's. Without, TensorFlow calls it an error that CUDA can't be started.
+HAVE_GPU = Path("/dev/nvidiactl").exists()
 
 
 def import_tensorflow() -> Any:
@@ -53,7 +57,11 @@ def _import_turned_away() -> None:
             return
         os.dup2(said.fileno(), 2)
         try:
-            import tensorflow  # noqa: F401
+            import tensorflow
+
+            if not HAVE_GPU:
+                # It would say so as soon as anybody asks for devices.
+                tensorflow.config.list_physical_devices("GPU")
         except BaseException:
             os.dup2(kept, 2)
             said.seek(0)

@@ -16,6 +16,22 @@ test_that("what the core says of options is said of the arguments of launch()", 
   expect_equal(in_r("srun --distribution=block --nodelist=a"), "srun --distribution=block --nodelist=a")
 })
 
+test_that("the last words of R have the error, however it was raised", {
+  last <- function(...) tryCatch(cli::cli_abort(...), error = identity)
+  long <- strrep("long ", 30)
+  of_parts <- last(c("No {.val data}.", i = long, x = "None."))
+  said <- paste0("Error in f(2) : \n", sub("^[^\n]*\n", "", conditionMessage(of_parts)), "\nCalls: f\n")
+  expect_match(last_words(said, of_parts), "^Error in f[(]2[)] : No \"data\".\n. long.*\n. None.$")
+  # R says nothing of this one.
+  expect_equal(last_words("Error: \n", last("Nothing.")), "Error: Nothing.")
+  # A header that is written for a narrow console.
+  expect_equal(last_words("Error: \n", last(long)), paste("Error:", trimws(long)))
+  # An earlier one, and none.
+  expect_equal(last_words("Error in g() : \n  too bad\n", of_parts), "Error in g() : \n  too bad")
+  expect_equal(last_words("Error: too bad\n", of_parts), "Error: too bad")
+  expect_equal(last_words("Error in g() : \n  too bad\n", NULL), "Error in g() : \n  too bad")
+})
+
 test_that("an error of the core speaks R", {
   skip_without_python()
   error <- expect_kind(launch("train.R", hosts = "here", remote_python = "-python", quiet = TRUE), "launch")

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..events import note_phase
 from ..progress import forget_states, read_serving, read_states
+from ..quiet import HAVE_GPU
 from ..run_end import end_run
 from ..runs import RESTARTING, Run
 from .display import Row, display
@@ -30,7 +31,6 @@ from .worker import Placement, Worker
 _LOOK_SECONDS = 0.1
 #: How long tasks that serve others and end by themselves may take for that, seconds.
 _SERVED_SECONDS = 20.0
-_HAVE_GPU = Path("/dev/nvidiactl").exists()
 
 
 class Supervisor:
@@ -226,7 +226,7 @@ class Supervisor:
 
     def _tell(self, worker: Worker, lines: list[str]) -> None:
         if "TF_CPP_MIN_LOG_LEVEL" not in worker.placement.env:
-            lines = [line for line in lines if not is_chatter(line, gpu=_HAVE_GPU)]
+            lines = [line for line in lines if not is_chatter(line, gpu=HAVE_GPU)]
         worker.last_lines.extend(lines)
         if self._show == "all" or (self._show == "chief" and worker.placement.is_chief):
             for line in lines:
