@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-#: Whether there is a driver of NVIDIA's. Without, TensorFlow calls it an error that CUDA can't be started.
-HAVE_GPU = Path("/dev/nvidiactl").exists()
+#: Whether there is a driver of NVIDIA's, under Linux or in Windows. Without one, TensorFlow calls it an error
+#: that CUDA can't be started.
+HAVE_GPU = any(Path("/dev", name).exists() for name in ("nvidiactl", "dxg"))
 
 
 def import_tensorflow() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -352,10 +353,17 @@ def test_connect_finds_unknown_names_and_silent_machines(monkeypatch: pytest.Mon
 
 
 def test_connect_is_bounded_when_a_name_server_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "create_connection", lambda *_: time.sleep(30))
+    over = threading.Event()
+
+    def connect(*_: object) -> None:
+        over.wait(30)
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
     start = time.perf_counter()
     report = check_cluster(worker=["a:1", "b:1"], connect=True, timeout=0.1)
     assert time.perf_counter() - start < 4
+    over.set()
     assert [f.code for f in report.findings] == ["not-reachable"] * 2
 
 

@@ -131,7 +131,9 @@ def note_failed_start(run: Run, error: TfmusterError) -> None:
     if run.status()["state"] == "starting":
         lines = tuple(str(error).splitlines())
         failure = _failure(run, "the launcher", f"could not start the workers: {lines[0]}", lines)
-        end_run(run, "failed", failure.to_dict())
+        # Not by end_run: what never began is removed again, if the launcher waits.
+        write_json(run.path / "error.json", failure.to_dict())
+        run.set_status(state="failed")
 
 
 def follow(job: Submitted, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
