@@ -25,6 +25,8 @@ from .trial import STEPS_VARIABLE
 
 BATCH = "{batch}"
 _THREADS_VARIABLE = "TF_NUM_INTRAOP_THREADS"
+#: Of the output of a trial that fails, how many lines are shown.
+_MOST_LINES = 4
 #: A setting is recommended over a simpler one only for at least so much more speed: trials differ by less.
 _WORTH = 1.05
 #: A smaller batch is recommended unless a larger one is faster by more than this: it learns more per image.
@@ -51,6 +53,15 @@ class Setting:
     gradient_dtype: str = "float32"
     steps_per_execution: int | None = None
     threads: int | None = None
+
+    def __str__(self) -> str:
+        words = [f"{self.batch} images per worker"] if self.batch else []
+        words.append(f"gradients as {self.gradient_dtype}")
+        if self.steps_per_execution:
+            words.append(f"steps_per_execution={self.steps_per_execution}")
+        if self.threads:
+            words.append(f"{_THREADS_VARIABLE}={self.threads}")
+        return ", ".join(words)
 
     def environment(self) -> dict[str, str]:
         """The variables that put it in force."""
@@ -183,7 +194,9 @@ def _measure(command: Sequence[str], workers: int, setting: Setting, steps: int)
         )
         _, failure = run_job(job, show="nothing")
         if failure is not None:
-            raise LaunchError(f"A trial failed: {failure.headline()}", found=str(setting), reason="trial")
+            said = (f"with {setting}", *failure.last_lines[-_MOST_LINES:])
+            message = f"A trial failed: {failure.headline()}"
+            raise LaunchError(message, found="\n         ".join(said), reason="trial")
         notes = [read_json(path) for path in run_dir.glob("trial-*.json")]
         with contextlib.suppress(ValueError):
             return max(float(note["seconds_per_step"]) for note in notes)

@@ -203,6 +203,23 @@ def test_every_listed_verb_can_be_loaded_and_has_its_help(capsys: pytest.Capture
         assert verb in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("verb", "example"),
+    [
+        (["launch"], "  tfmuster launch -n 2 train.py --epochs 3\n  tfmuster launch -n 4 train.R\n"),
+        (["tune"], "  tfmuster tune mnist -n 2\n"),
+        (["manifest", "ec2"], "--ssh-from 203.0.113.7/32 \\\n    --source https"),
+    ],
+)
+def test_examples_in_help_can_be_copied(
+    verb: list[str], example: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*verb, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert example in said
+    assert "\\b" not in said
+
+
 def test_help_imports_no_verb() -> None:
     code = (
         "import sys; from tfmuster.cli import main; main(['--help']);"

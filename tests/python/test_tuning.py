@@ -50,6 +50,12 @@ def test_a_script_is_tried_with_every_setting(tmp_path: Path) -> None:
         (["train.py", "{batch}"], "There is no batch size to try."),
         (["--batch", "10,x", "train.py", "{batch}"], "whole numbers of at least 1"),
         (["missing.py"], "missing.py"),
+        # The options of tfmuster behind what is to be tried.
+        (["mnist", "-n", 2, "--batch", "10,x"], "whole numbers of at least 1"),
+        (["mnist", "-n", 1], "'-n' / '-np' / '--workers'"),
+        (["train.py", "-n", 1], "'-n' / '-np' / '--workers'"),
+        (["train.py", "--workers=1", "--steps", 3], "'-n' / '-np' / '--workers'"),
+        (["train.py", "-n", 2, "--batch", "10,x"], "with gradients as float32"),
     ],
 )
 def test_what_can_not_be_tried_is_said_at_once(tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -64,6 +70,7 @@ def test_what_can_not_be_tried_is_said_at_once(tmp_path: Path, arguments: list[s
     ("line", "said"),
     [
         ("raise ValueError('no such layer')", "no such layer"),
+        ("raise SystemExit('no such file')", "with gradients as float32\n         no such file"),
         ("print('ready')", "before a trial could be measured"),
     ],
 )

@@ -27,7 +27,7 @@ def command(
     as_json: bool,
     **addresses: Any,
 ) -> int:
-    r"""Check a cluster description; exits with 2 if there is an error in it.
+    """Check a cluster description; exits with 2 if there is an error in it.
 
     \b
     tfmuster check --cluster cluster.json

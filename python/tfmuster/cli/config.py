@@ -47,7 +47,7 @@ _FORMATS: dict[str, Callable[[str], str]] = {"json": str, "shell": _shell, "r": 
 )
 @click.option("--pretty", is_flag=True, help="Indented JSON.")
 def command(*, all_tasks: bool, form: str, pretty: bool, **cluster_arguments: Any) -> None:
-    r"""Print the TF_CONFIG of one task, or of all.
+    """Print the TF_CONFIG of one task, or of all.
 
     \b
     tfmuster config --worker a:2222 --worker b:2222 --type worker --index 1

@@ -78,7 +78,7 @@ def command(
     program: tuple[str, ...],
     **where: Any,
 ) -> int:
-    r"""Run a script or a command on several workers, of this machine or of others.
+    """Run a script or a command on several workers, of this machine or of others.
 
     Each worker gets TF_CONFIG and free ports; a .py or .R script needs to know nothing of tfmuster. Output is
     shown line by line with the worker's name, and kept whole in the run directory. The first failure ends the

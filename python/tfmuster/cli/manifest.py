@@ -79,7 +79,7 @@ def kubernetes(
     network_policy: bool,
     program: tuple[str, ...],
 ) -> None:
-    r"""Print a manifest that runs a command of an image on several pods, for `kubectl apply -f -`.
+    """Print a manifest that runs a command of an image on several pods, for `kubectl apply -f -`.
 
     \b
     tfmuster manifest kubernetes --image me/digits:1 -n 4 -- train.py --epochs 3

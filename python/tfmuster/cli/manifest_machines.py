@@ -48,7 +48,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     "--accelerators", type=click.IntRange(1, 16), default=1, show_default=True, help="Of a machine."
 )
 def gce(**given: Any) -> None:
-    r"""Print the gcloud commands that make machines for a job. Nothing is sent anywhere.
+    """Print the gcloud commands that make machines for a job. Nothing is sent anywhere.
 
     \b
     tfmuster manifest gce -n 4 --zone europe-west2-a --source https://example.org/tfmuster.tar.gz
@@ -68,10 +68,10 @@ def gce(**given: Any) -> None:
 @click.option("--subnet", help="Where the machines are to be.")
 @click.option("--vpc", help="Of the subnet; default: the default VPC.")
 def ec2(**given: Any) -> None:
-    r"""Print the aws commands that make machines for a job. Nothing is sent anywhere.
+    """Print the aws commands that make machines for a job. Nothing is sent anywhere.
 
     \b
-    tfmuster manifest ec2 -n 4 --key-name me --ssh-from 203.0.113.7/32 \
+    tfmuster manifest ec2 -n 4 --key-name me --ssh-from 203.0.113.7/32 \\
       --source https://example.org/tfmuster.tar.gz
     """
     from ..launch.ec2 import Ec2Machines, ec2_commands

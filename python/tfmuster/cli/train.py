@@ -93,7 +93,7 @@ def mnist(
     task_index: str | None,
     **options: Any,
 ) -> None:
-    r"""Train on MNIST. What is left out has the value of the model's source document.
+    """Train on MNIST. What is left out has the value of the model's source document.
 
     \b
     tfmuster train mnist --model mlp

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +25,23 @@ def _numbers(_: click.Context, __: click.Parameter, text: str | None) -> list[in
     return numbers
 
 
-@click.command("tune", context_settings={"allow_interspersed_args": False})
+class _Tune(click.Command):
+    """Options behind ``mnist``, which has none of its own, are meant too, and the workers behind a script."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] == ["mnist"]:
+            args = [*args[1:], "mnist"]
+        elif len(args) > 1 and not args[0].startswith("-"):
+            taken = 2 if args[1] in _WORKERS else 1 if _WORKERS_AND_NUMBER.match(args[1]) else 0
+            args = [*args[1 : taken + 1], args[0], *args[taken + 1 :]]
+        return super().parse_args(ctx, args)
+
+
+_WORKERS = ("-n", "-np", "--workers")
+_WORKERS_AND_NUMBER = re.compile(r"-np?\d+$|--workers=")
+
+
+@click.command("tune", cls=_Tune, context_settings={"allow_interspersed_args": False})
 @click.option("-n", "-np", "--workers", type=click.IntRange(min=2), default=2, show_default=True)
 @click.option("--batch", "batches", callback=_numbers, metavar="N,N,...", help="Images per worker to try.")
 @click.option(
@@ -46,13 +63,13 @@ def command(
     dataset: str,
     program: tuple[str, ...],
 ) -> None:
-    r"""Find settings that make a training fast on the workers of this machine, by short trials of it.
+    """Find settings that make a training fast on the workers of this machine, by short trials of it.
 
     {batch} among a script's arguments stands for the images per worker. A trial ends after its steps; what
-    the script does after its training is left out.
+    the script does after its training is left out. What follows a script is the script's, but for -n N.
 
     \b
-    tfmuster tune -n 2 mnist
+    tfmuster tune mnist -n 2
     tfmuster tune -n 2 --batch 32,128,512 train.py --batch-size {batch}
     """
     from ..tuning import BATCH, recommend, tune
@@ -87,14 +104,7 @@ def command(
 def advice(trials: list[Trial], best: Trial) -> str:
     """The recommendation in plain sentences."""
     setting = best.setting
-    words = [f"gradients as {setting.gradient_dtype}"]
-    if setting.batch:
-        words.insert(0, f"{setting.batch} images per worker")
-    if setting.steps_per_execution:
-        words.append(f"steps_per_execution={setting.steps_per_execution}")
-    if setting.threads:
-        words.append(f"TF_NUM_INTRAOP_THREADS={setting.threads}")
-    lines = [f"Use {', '.join(words)}."]
+    lines = [f"Use {setting}."]
     if setting.gradient_dtype != "float32":
         lines.append(f"Gradients: strategy(..., gradient_dtype={setting.gradient_dtype!r}).")
     gain = best.workers * best.efficiency

@@ -29,7 +29,7 @@ import click
 def command(
     *, base_port: int | None, start_timeout: float | None, no_keras_compat: bool, program: tuple[str, ...]
 ) -> int:
-    r"""Run a script or a command as one task of a job that another program has started.
+    """Run a script or a command as one task of a job that another program has started.
 
     Who starts it says in the environment which task it is: MPI, Slurm, Kubernetes, or whoever sets TF_CONFIG.
     The program gets TF_CONFIG as under `tfmuster launch`, and needs to know nothing of tfmuster. This process
