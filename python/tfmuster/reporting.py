@@ -140,13 +140,15 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     epochs: dict[int, dict[str, Any]] = {}
     with contextlib.suppress(FileNotFoundError):
         for line in (folder / METRICS).read_bytes().splitlines():
-            # The last line may be half written.
-            with contextlib.suppress(orjson.JSONDecodeError):
+            # The last line may be half written, and a program may write lines of its own: a ValueError, too.
+            with contextlib.suppress(ValueError):
+                said = orjson.loads(line)
+                if not isinstance(said, dict):
+                    continue
                 # JSON has no NaN, which a loss becomes that has diverged.
-                values = {
-                    name: _NAN if value is None else value for name, value in orjson.loads(line).items()
-                }
-                epochs[int(values.setdefault("epoch", len(epochs) + 1))] = values
+                values = numbers({name: _NAN if value is None else value for name, value in said.items()})
+                values["epoch"] = epoch = int(values.get("epoch", len(epochs) + 1))
+                epochs[epoch] = values
     return [values for _, values in sorted(epochs.items())]
 
 
