@@ -84,7 +84,7 @@ check_function <- function(fn, given, strategy, globals, call) {
     refuse_argument("globals", "TRUE, FALSE, names of objects, or a named list", globals, "launch", call)
   }
   check_arguments(list(strategy = strategy), c(strategy = "name"), call = call)
-  run_python("strategies.check_name", strategy, call = call)
+  run_python("check_name", strategy, call = call)
 }
 
 check_unnamed <- function(given, call) {
@@ -123,7 +123,7 @@ script_arguments <- function(given) {
 
 # `from`: the function that makes what was expected.
 check_class <- function(value, class, name, from, call = rlang::caller_env()) {
-  if (!inherits(value, paste0("tfmuster.cluster.", class))) {
+  if (!inherits(value, paste0("tfmuster.", class))) {
     refuse_argument(name, paste("what", from, "makes"), value, "cluster", call)
   }
 }

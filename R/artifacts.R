@@ -23,14 +23,14 @@
 #' file <- save_model_file(bytes, tempfile(fileext = ".keras"))
 save_model <- function(model, path, strategy = NULL) {
   check_model(model)
-  invisible(run_python("artifacts.save_model", model, as_path(path), strategy = strategy))
+  invisible(run_python("save_model", model, as_path(path), strategy = strategy))
 }
 
 #' @rdname save_model
 #' @export
 model_to_bytes <- function(model, format = ".keras") {
   check_model(model)
-  as.raw(run_python("artifacts.model_to_bytes", model, format))
+  as.raw(run_python("model_to_bytes", model, format))
 }
 
 # Keras 2 and 3 have their models in different classes: both can be saved.
@@ -48,11 +48,11 @@ check_model <- function(model, call = rlang::caller_env()) {
 #' @rdname save_model
 #' @export
 model_from_bytes <- function(data) {
-  run_python("artifacts.model_from_bytes", data)
+  run_python("model_from_bytes", data)
 }
 
 #' @rdname save_model
 #' @export
 save_model_file <- function(data, path) {
-  invisible(run_python("artifacts.save_model_file", data, as_path(path)))
+  invisible(run_python("save_model_file", data, as_path(path)))
 }

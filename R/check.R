@@ -10,7 +10,7 @@
 #' @param type,index The task that this process is to be, to be checked with the cluster.
 #' @param connect `TRUE` also tries whether every other task can be reached.
 #' @param timeout Seconds to wait for each address.
-#' @return A Python object of class `tfmuster.check.Report` with the fields `ok`, `errors`, `warnings`,
+#' @return A Python object of class `tfmuster.Report` with the fields `ok`, `errors`, `warnings`,
 #'   `findings`, `task` and `cluster`; `as.data.frame()` gives the findings, a row for each. Bad input is
 #'   no R error here.
 #' @export
@@ -24,23 +24,23 @@ check_cluster <- function(source = NULL, worker = character(), ps = character(),
                           timeout = 3) {
   share_tf_config()
   run_python(
-    "check.check_cluster", source,
+    "check_cluster", source,
     worker = as_addresses(worker), ps = as_addresses(ps), chief = as_addresses(chief),
     evaluator = as_addresses(evaluator), type = type, index = as_whole(index), connect = connect,
     timeout = timeout
   )
 }
 
-#' @exportS3Method as.data.frame tfmuster.check.Report
-as.data.frame.tfmuster.check.Report <- function(x, ...) { # nolint: object_name_linter.
+#' @exportS3Method as.data.frame tfmuster.Report
+as.data.frame.tfmuster.Report <- function(x, ...) { # nolint: object_name_linter.
   columns <- c("severity", "code", "where", "value", "message", "fix")
   findings <- x$to_dict()$findings
   column <- function(name) vapply(findings, function(f) as.character(f[[name]] %||% ""), character(1))
   as.data.frame(lapply(rlang::set_names(columns), column))
 }
 
-#' @exportS3Method print tfmuster.check.Report
-print.tfmuster.check.Report <- function(x, ...) { # nolint: object_name_linter.
+#' @exportS3Method print tfmuster.Report
+print.tfmuster.Report <- function(x, ...) { # nolint: object_name_linter.
   findings <- as.data.frame(x)
   for (i in seq_len(nrow(findings))) {
     finding <- findings[i, ]

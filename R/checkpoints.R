@@ -21,7 +21,7 @@
 checkpoint_callback <- function(folder = NULL, every = "epoch", keep = 2) {
   check_arguments(list(folder = folder), c(folder = "name"), kind = "checkpoint")
   run_python(
-    "checkpoints.checkpoint_callback", as_path(folder),
+    "checkpoint_callback", as_path(folder),
     every = as_steps(every), keep = as_whole(keep)
   )
 }

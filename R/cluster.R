@@ -8,7 +8,7 @@
 #'   Without a chief, worker 0 does what a chief does. `ps` are parameter servers.
 #' @param path A JSON or YAML file with a cluster: `worker: ["a:2222", "b:2222"]`.
 #' @param text A TF_CONFIG text.
-#' @return A Python object of class `tfmuster.cluster.Cluster`, frozen, with the fields `jobs`, `digest`
+#' @return A Python object of class `tfmuster.Cluster`, frozen, with the fields `jobs`, `digest`
 #'   (the same on every machine) and the jobs' names. `==` compares two of them, `length()` counts the
 #'   tasks.
 #' @section Errors: `tfmuster_error_cluster`, whose field `findings` lists everything that is wrong at once.
@@ -21,7 +21,7 @@
 cluster_spec <- function(chief = character(), worker = character(), ps = character(),
                          evaluator = character()) {
   run_python(
-    "cluster.Cluster",
+    "Cluster",
     chief = as_addresses(chief), worker = as_addresses(worker),
     ps = as_addresses(ps), evaluator = as_addresses(evaluator)
   )
@@ -30,13 +30,13 @@ cluster_spec <- function(chief = character(), worker = character(), ps = charact
 #' @rdname cluster_spec
 #' @export
 cluster_from_file <- function(path) {
-  run_python("cluster.Cluster.from_file", as_path(path))
+  run_python("Cluster.from_file", as_path(path))
 }
 
 #' @rdname cluster_spec
 #' @export
 cluster_from_tf_config <- function(text) {
-  run_python("cluster.Cluster.from_tf_config", text)
+  run_python("Cluster.from_tf_config", text)
 }
 
 #' One task of a cluster
@@ -44,7 +44,7 @@ cluster_from_tf_config <- function(text) {
 #' @param cluster A cluster, from [cluster_spec()].
 #' @param type The job: `"chief"`, `"worker"`, `"ps"` or `"evaluator"`.
 #' @param index The task's place in its job, from 0.
-#' @return A Python object of class `tfmuster.cluster.Task` with the fields `type`, `index`, `address`,
+#' @return A Python object of class `tfmuster.Task` with the fields `type`, `index`, `address`,
 #'   `name`, `is_chief` and `cluster`.
 #' @section Errors: `tfmuster_error_cluster` when the cluster has no such task.
 #' @export
@@ -53,7 +53,7 @@ cluster_from_tf_config <- function(text) {
 #' cluster_task(cluster, "worker", 1)
 cluster_task <- function(cluster, type, index) {
   check_class(cluster, "Cluster", "cluster", "cluster_spec()")
-  run_python("cluster.Cluster.task", cluster, type, as_whole(index))
+  run_python("Cluster.task", cluster, type, as_whole(index))
 }
 
 # Always a list, so that one address becomes a Python list of one and not a string; NA becomes None.
@@ -61,8 +61,8 @@ as_addresses <- function(x) {
   if (is.atomic(x)) unname(lapply(x, function(address) if (is.na(address)) NULL else address)) else x
 }
 
-#' @exportS3Method print tfmuster.cluster.Cluster
-print.tfmuster.cluster.Cluster <- function(x, ...) { # nolint: object_name_linter.
+#' @exportS3Method print tfmuster.Cluster
+print.tfmuster.Cluster <- function(x, ...) { # nolint: object_name_linter.
   lines <- strsplit(reticulate::py_str(x), "\n", fixed = TRUE)[[1]]
   cli::cat_line(cli::style_bold(lines[1]))
   cli::cat_line(lines[-1])
@@ -70,8 +70,8 @@ print.tfmuster.cluster.Cluster <- function(x, ...) { # nolint: object_name_linte
   invisible(x)
 }
 
-#' @exportS3Method print tfmuster.cluster.Task
-print.tfmuster.cluster.Task <- function(x, ...) { # nolint: object_name_linter.
+#' @exportS3Method print tfmuster.Task
+print.tfmuster.Task <- function(x, ...) { # nolint: object_name_linter.
   tasks <- length(x$cluster)
   cli::cat_line(
     cli::style_bold(reticulate::py_str(x)), if (x$is_chief) ", the chief",

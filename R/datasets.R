@@ -12,7 +12,7 @@
 #'   downloads.
 #' @param seed The same seed draws the same digits on every machine.
 #' @param train,test How many digits to draw.
-#' @return A Python object of class `tfmuster.datasets.Digits`: `x_train` and `x_test` of shape (n, 28, 28),
+#' @return A Python object of class `tfmuster.Digits`: `x_train` and `x_test` of shape (n, 28, 28),
 #'   0 (paper) to 255 (ink); `y_train` and `y_test` of shape (n), 0 to 9; `name` and `source`. `dim()`
 #'   gives the shape of `x_train`.
 #' @section Errors: `tfmuster_error_data` with the fields `path` and `reason`.
@@ -26,30 +26,30 @@
 #' image(t(pixels[28:1, ]), col = grey.colors(256, 1, 0), axes = FALSE, asp = 1)
 mnist <- function(path = NULL) {
   check_arguments(list(path = path), c(path = "name"), kind = "data")
-  run_python("datasets.mnist", as_path(path))
+  run_python("mnist", as_path(path))
 }
 
 #' @rdname mnist
 #' @export
 synthetic <- function(seed = 0, train = 10000, test = 2000) {
   check_arguments(list(seed = seed), c(seed = "number"), kind = "data")
-  run_python("datasets.synthetic", seed = as_whole(seed), train = as_whole(train), test = as_whole(test))
+  run_python("synthetic", seed = as_whole(seed), train = as_whole(train), test = as_whole(test))
 }
 
-#' @exportS3Method `$` tfmuster.datasets.Digits
-`$.tfmuster.datasets.Digits` <- function(x, name) { # nolint: object_name_linter.
+#' @exportS3Method `$` tfmuster.Digits
+`$.tfmuster.Digits` <- function(x, name) { # nolint: object_name_linter.
   # py_get_attr does not convert: to hand the images to a model must not copy them through R.
   arrays <- c("x_train", "y_train", "x_test", "y_test")
   if (name %in% arrays) reticulate::py_get_attr(x, name) else NextMethod()
 }
 
-#' @exportS3Method dim tfmuster.datasets.Digits
-dim.tfmuster.datasets.Digits <- function(x) { # nolint: object_name_linter.
+#' @exportS3Method dim tfmuster.Digits
+dim.tfmuster.Digits <- function(x) { # nolint: object_name_linter.
   as.integer(unlist(reticulate::py_to_r(reticulate::py_get_attr(x$x_train, "shape"))))
 }
 
-#' @exportS3Method print tfmuster.datasets.Digits
-print.tfmuster.datasets.Digits <- function(x, ...) { # nolint: object_name_linter.
+#' @exportS3Method print tfmuster.Digits
+print.tfmuster.Digits <- function(x, ...) { # nolint: object_name_linter.
   cli::cat_line(cli::style_bold("Digits "), x$describe())
   invisible(x)
 }

@@ -25,7 +25,7 @@ tfmuster_doctor <- function(devices = TRUE, timeout = 120) {
   report <- tryCatch(
     {
       share_tf_config()
-      run_python("doctor.doctor", devices = devices, timeout = timeout)
+      run_python("doctor", devices = devices, timeout = timeout)
     },
     tfmuster_error_dependency = doctor_without_python
   )
@@ -38,8 +38,8 @@ tfmuster_doctor <- function(devices = TRUE, timeout = 120) {
 tfmuster_test <- function(timeout = 60) {
   share_environment()
   script <- system.file("selftest.R", package = "tfmuster", mustWork = TRUE)
-  report <- run_python("selftest.selftest", script, timeout = timeout, env = worker_variables(character()))
-  lines <- unlist(run_python("selftest.verdict", report))
+  report <- run_python("selftest", script, timeout = timeout, env = worker_variables(character()))
+  lines <- unlist(run_python("verdict", report))
   symbol <- if (report$ready) cli::col_green(cli::symbol$tick) else cli::col_red(cli::symbol$cross)
   cli::cat_line(c(paste(symbol, lines[1]), lines[-1]))
   invisible(report$ready)

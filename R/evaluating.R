@@ -30,7 +30,7 @@ evaluate_checkpoints <- function(model, data, folder = NULL, verbose = TRUE) {
   share_tf_config()
   say_how_it_ends()
   found <- run_python(
-    "evaluating.evaluate_checkpoints", model, data,
+    "evaluate_checkpoints", model, data,
     folder = as_path(folder), verbose = verbose
   )
   as.data.frame(do.call(rbind, lapply(found, unlist)))

@@ -92,7 +92,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     called <- substitute(script)
     called <- if (is.symbol(called)) as.character(called) else "fn"
     name <- name %||% called
-    run_dir <- as_path(run_dir) %||% run_python("run_start.new_run_path", name)
+    run_dir <- as_path(run_dir) %||% run_python("new_run_path", name)
     put_call(run_dir, script, given, called, strategy = strategy, globals = globals, packages = packages)
     on.exit(remove_unused(run_dir), add = TRUE)
     script <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)
@@ -107,7 +107,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
   show <- session_display()
   on.exit(show$end(), add = TRUE)
   run <- rlang::inject(run_python(
-    "r_bridge.launch_shown", show$say, show$glance, as_path(script), !!!script_arguments(given),
+    "launch_shown", show$say, show$glance, as_path(script), !!!script_arguments(given),
     workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
     backend = backend, backend_options = as.list(backend_options), master = master, spark = spark,
     hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy,

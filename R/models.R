@@ -25,7 +25,7 @@ mnist_model <- function(name = "cnn", optimizer = NULL, learning_rate = NULL, dr
                         initial_weights = NULL, gradient_accumulation_steps = NULL,
                         steps_per_execution = NULL, jit_compile = FALSE) {
   run_python(
-    "models.mnist_model", name,
+    "mnist_model", name,
     optimizer = optimizer, learning_rate = learning_rate, dropout = dropout, seed = as_whole(seed),
     initial_weights = initial_weights,
     gradient_accumulation_steps = as_whole(gradient_accumulation_steps),

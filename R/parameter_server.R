@@ -40,7 +40,7 @@ ps_fit <- function(model, dataset_fn, epochs = 1, steps_per_epoch = NULL, update
                    replicas_to_aggregate = NULL, validation_data = NULL, callbacks = list(),
                    verbose = "auto", strategy = NULL) {
   run_python(
-    "parameter_server.ps_fit", model, dataset_fn,
+    "ps_fit", model, dataset_fn,
     epochs = as_whole(epochs), steps_per_epoch = as_whole(steps_per_epoch), updates = updates,
     replicas_to_aggregate = as_whole(replicas_to_aggregate), validation_data = validation_data,
     callbacks = callbacks, verbose = as_whole(verbose), strategy = strategy

@@ -51,9 +51,9 @@ python_bridge <- function(call = rlang::caller_env()) {
 import_core <- function() {
   # Two copies of one module in one Python would each have classes of their own: an imported one wins.
   if (reticulate::py_available() && "tfmuster" %in% names(reticulate::import("sys")$modules)) {
-    return(reticulate::import("tfmuster.r_bridge"))
+    return(reticulate::import("tfmuster.r.bridge"))
   }
-  reticulate::import_from_path("tfmuster.r_bridge", path = core_path())
+  reticulate::import_from_path("tfmuster.r.bridge", path = core_path())
 }
 
 # The folder that holds the Python package; launched workers get it on their PYTHONPATH.

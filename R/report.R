@@ -24,7 +24,7 @@ view_run <- function(run = NULL, path = NULL, open = interactive()) {
       "`path` must be that of a file in a folder that there is.", path, "dir.create() makes the folder."
     )
   }
-  path <- run_python("report.write_report", run, path)
+  path <- run_python("write_report", run, path)
   if (open) {
     viewer <- getOption("viewer")
     if (is.function(viewer)) viewer(path) else open_browser(path, "The page is")
@@ -72,7 +72,7 @@ open_browser <- function(address, what) {
 #' tools::pskill(board$pid)
 #' }
 tfmuster_tensorboard <- function(run = NULL, port = 0, open = interactive()) {
-  board <- run_python("tensorboard.start_tensorboard", as_run(run), port = as_whole(port))
+  board <- run_python("start_tensorboard", as_run(run), port = as_whole(port))
   if (open) open_browser(board$url, "TensorBoard is at")
   invisible(board)
 }
@@ -81,5 +81,5 @@ tfmuster_tensorboard <- function(run = NULL, port = 0, open = interactive()) {
 #' @export
 tensorboard_callback <- function(folder = NULL) {
   check_arguments(list(folder = folder), c(folder = "name"), kind = "error")
-  run_python("tensorboard.tensorboard_callback", as_path(folder))
+  run_python("tensorboard_callback", as_path(folder))
 }

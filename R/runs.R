@@ -28,7 +28,7 @@
 #' @section Errors: `tfmuster_error_error`: no such run, no such task, no model, no function of which there
 #'   could be values, or an argument that can't be meant. `run_values()`: those of [launch()] too.
 #'   `run_wait()` warns when time is up, by `tfmuster_warning`.
-#' @seealso [plot.tfmuster.runs.Run()] and [view_run()]
+#' @seealso [plot.tfmuster.Run()] and [view_run()]
 #' @export
 #' @examplesIf tfmuster_available()
 #' folder <- tempfile("runs")
@@ -40,12 +40,12 @@
 #' run_list(folder = folder)
 run_open <- function(name = NULL, folder = "runs") {
   if (!is.null(name) && !is_text(name)) abort_no_run(name)
-  run_python("run_list.find_run", as_path(name), as_folder(folder))
+  run_python("find_run", as_path(name), as_folder(folder))
 }
 
 #' @rdname run_open
 #' @export
-run_status <- function(run = NULL) run_python("runs.Run.status", as_run(run))
+run_status <- function(run = NULL) run_python("Run.status", as_run(run))
 
 #' @rdname run_open
 #' @export
@@ -54,10 +54,10 @@ run_logs <- function(run = NULL, worker = NULL, lines = NULL, follow = FALSE) {
   check_part(worker, lines)
   task <- if (is.numeric(worker)) paste("worker", as_whole(worker)) else worker
   if (!follow) {
-    shown <- run_python("run_list.log_lines", run, task, lines = as_whole(lines))
+    shown <- run_python("log_lines", run, task, lines = as_whole(lines))
     return(structure(as.character(unlist(shown)), class = "tfmuster_lines"))
   }
-  tail <- run_python("run_list.Tail", run, task)
+  tail <- run_python("Tail", run, task)
   all <- character()
   repeat {
     # R sleeps, and not Python, so that an interrupt is R's own.
@@ -74,7 +74,7 @@ run_logs <- function(run = NULL, worker = NULL, lines = NULL, follow = FALSE) {
 
 #' @rdname run_open
 #' @export
-run_history <- function(run = NULL) as_history(run_python("runs.Run.history", as_run(run)))
+run_history <- function(run = NULL) as_history(run_python("Run.history", as_run(run)))
 
 #' @rdname run_open
 #' @export
@@ -97,7 +97,7 @@ run_model <- function(run = NULL) {
       run = run$name
     ))
   }
-  run_python("runs.Run.model", run)
+  run_python("Run.model", run)
 }
 
 #' @rdname run_open
@@ -105,7 +105,7 @@ run_model <- function(run = NULL) {
 run_wait <- function(run = NULL, timeout = NULL) {
   run <- as_run(run)
   check_timeout(timeout)
-  state <- run_python("runs.Run.wait", run, timeout)$state
+  state <- run_python("Run.wait", run, timeout)$state
   if (run$goes_on) {
     warn_tfmuster(sprintf("The run %s is still %s after %g seconds.", run$name, state, timeout))
   }
@@ -124,7 +124,7 @@ run_values <- function(run = NULL) {
     ))
   }
   run_wait(run)
-  run_python("runs.Run.check", run, parent = function(error) condition_of(format(run$path), error$task))
+  run_python("Run.check", run, parent = function(error) condition_of(format(run$path), error$task))
   values_of(run)
 }
 
@@ -133,7 +133,7 @@ run_values <- function(run = NULL) {
 run_stop <- function(run = NULL, timeout = 10) {
   run <- as_run(run)
   check_timeout(timeout)
-  run_python("runs.Run.stop", run, timeout)
+  run_python("Run.stop", run, timeout)
   invisible(run)
 }
 
@@ -141,14 +141,14 @@ run_stop <- function(run = NULL, timeout = 10) {
 #' @export
 run_list <- function(..., folder = "runs") {
   wanted <- c(...)
-  rows <- run_python("run_list.table", as_folder(folder))
+  rows <- run_python("table", as_folder(folder))
   paths <- vapply(rows, function(row) row$path, character(1))
   if (length(wanted)) {
     fits <- lapply(wanted, function(part) grepl(part, basename(paths), fixed = TRUE))
     paths <- paths[Reduce(`|`, fits)]
   }
   structure(
-    lapply(rlang::set_names(paths, basename(paths)), function(path) run_python("runs.Run", path)),
+    lapply(rlang::set_names(paths, basename(paths)), function(path) run_python("Run", path)),
     class = "tfmuster_runs"
   )
 }
@@ -188,18 +188,18 @@ check_part <- function(worker, lines, call = rlang::caller_env()) {
 # A run by itself, by its name, or by what launch() returned.
 as_run <- function(run, call = rlang::caller_env()) {
   if (inherits(run, "tfmuster_values")) run <- attr(run, "run")
-  if (inherits(run, "tfmuster.runs.Run") && reticulate::py_is_null_xptr(run)) {
+  if (inherits(run, "tfmuster.Run") && reticulate::py_is_null_xptr(run)) {
     abort_tfmuster(list(
       kind = "error", message = "This run was saved by another session, and only its name can be.",
       found = "an object without its Python part",
       fix = "Open it again: run_list(), or run_open() with its name."
     ), call)
   }
-  if (inherits(run, "tfmuster.runs.Run")) {
+  if (inherits(run, "tfmuster.Run")) {
     return(run)
   }
   if (!is.null(run) && !is_text(run)) abort_no_run(run, call)
-  run_python("run_list.find_run", as_path(run), call = call)
+  run_python("find_run", as_path(run), call = call)
 }
 
 # Only those of R functions have a call that R can read.
@@ -225,9 +225,9 @@ abort_no_run <- function(run, call = rlang::caller_env()) {
   abort_argument("A run must be what launch() returned, or one run's name or path.", run, fix, call)
 }
 
-#' @exportS3Method print tfmuster.runs.Run
-print.tfmuster.runs.Run <- function(x, ...) { # nolint: object_name_linter.
-  facts <- run_python("run_list.facts", as_run(x))
+#' @exportS3Method print tfmuster.Run
+print.tfmuster.Run <- function(x, ...) { # nolint: object_name_linter.
+  facts <- run_python("facts", as_run(x))
   colour <- switch(sub(",.*", "", facts$state),
     done = cli::col_green,
     failed = ,
@@ -257,7 +257,7 @@ as.data.frame.tfmuster_runs <- function(x, ...) {
     data.frame(
       name = basename(format(run$path)), state = status$state, tasks = length(status$tasks),
       started = as.POSIXct(run$info()$started %||% NA, format = "%Y-%m-%dT%H:%M:%OS", tz = "UTC"),
-      progress = run_python("run_list.last_epoch", run)
+      progress = run_python("last_epoch", run)
     )
   })
   none <- data.frame(

@@ -44,7 +44,7 @@ strategy <- function(name = "default", devices = NULL, replicas = NULL, communic
   share_tf_config()
   say_how_it_ends()
   run_python(
-    "strategies.strategy", name,
+    "strategy", name,
     devices = if (!is.null(devices)) as.list(devices), replicas = as_whole(replicas),
     communication = communication, keras_compat = keras_compat,
     start_timeout = start_timeout, tpu = tpu, min_shard_bytes = as_whole(min_shard_bytes),

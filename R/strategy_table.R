@@ -10,7 +10,7 @@
 #' strategy_table()
 strategy_table <- function() {
   share_tf_config()
-  rows <- run_python("strategy_table.strategy_table")
+  rows <- run_python("strategy_table")
   columns <- c("strategy", "fit", "custom_loop", "here", "why")
   table <- do.call(rbind, lapply(rows, function(row) as.data.frame(row)[columns]))
   table$why <- vapply(table$why, in_r, "", USE.NAMES = FALSE)
@@ -41,5 +41,5 @@ strategy_table <- function() {
 #' for (number in 1:100) loss <- step(iterator)
 #' }
 distributed_step <- function(strategy, step_fn, reduce = "mean") {
-  run_python("custom_loop.distributed_step", strategy, step_fn, reduce = reduce)
+  run_python("distributed_step", strategy, step_fn, reduce = reduce)
 }

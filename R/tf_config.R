@@ -28,14 +28,14 @@
 #' Sys.unsetenv("TF_CONFIG")
 tf_config_json <- function(task, pretty = FALSE) {
   check_class(task, "Task", "task", "cluster_task()")
-  run_python("tf_config.tf_config_json", task, pretty = pretty)
+  run_python("tf_config_json", task, pretty = pretty)
 }
 
 #' @rdname tf_config_json
 #' @export
 use_tf_config <- function(task) {
   check_class(task, "Task", "task", "cluster_task()")
-  text <- run_python("tf_config.use_tf_config", task)
+  text <- run_python("use_tf_config", task)
   Sys.setenv(TF_CONFIG = text)
   invisible(text)
 }
@@ -43,14 +43,14 @@ use_tf_config <- function(task) {
 #' @rdname tf_config_json
 #' @export
 parse_tf_config <- function(text) {
-  run_python("tf_config.parse_tf_config", text)
+  run_python("parse_tf_config", text)
 }
 
 #' @rdname tf_config_json
 #' @export
 current_task <- function() {
   share_tf_config()
-  run_python("tf_config.current_task")
+  run_python("current_task")
 }
 
 #' TF_CONFIG inside sparklyr's `spark_apply(..., barrier = TRUE)`
@@ -74,5 +74,5 @@ current_task <- function() {
 #' barrier <- list(address = c("10.0.0.5:41231", "10.0.0.6:40987"), partition = 1L)
 #' tf_config_from_barrier(barrier)
 tf_config_from_barrier <- function(barrier, base_port = 8000) {
-  run_python("resolve.tf_config_from_barrier", barrier, as_whole(base_port))
+  run_python("tf_config_from_barrier", barrier, as_whole(base_port))
 }

@@ -53,13 +53,13 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
                         history = NULL, checkpoint_every = NULL, updates = NULL, replicas_to_aggregate = NULL,
                         min_shard_bytes = NULL, callbacks = list(), verbose = TRUE) {
   check_arguments(mget(names(training_arguments)), training_arguments, kind = "error")
-  if (!is.null(dataset) && !is_text(dataset) && !inherits(dataset, "tfmuster.datasets.Digits")) {
+  if (!is.null(dataset) && !is_text(dataset) && !inherits(dataset, "tfmuster.Digits")) {
     refuse_argument("dataset", "a file, a folder, \"synthetic\", or what mnist() gives", dataset, "data")
   }
   share_tf_config()
   say_how_it_ends()
   as_training(run_python(
-    "training.train_mnist", model,
+    "train_mnist", model,
     dataset = as_path(dataset), strategy = strategy, batch_size = as_whole(batch_size),
     epochs = as_whole(epochs), steps_per_epoch = as_whole(steps_per_epoch),
     validation_split = validation_split, shuffle = shuffle, optimizer = optimizer,

@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from tfmuster.runs import Run
+from tfmuster.runs.run import Run
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 

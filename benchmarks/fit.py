@@ -57,7 +57,7 @@ class Measurements:
 
     def __init__(self, strategy: Any, digits: Any, per_worker: int) -> None:
         import tfmuster
-        from tfmuster import datasets
+        from tfmuster.digits import datasets
 
         self.batch = batch = per_worker * strategy.num_replicas_in_sync
         self.images = digits.x_test
@@ -156,7 +156,7 @@ class Loop:
 def process(arguments: argparse.Namespace) -> None:
     """Answer the questions that come in, one line of JSON each."""
     import tfmuster
-    from tfmuster import datasets
+    from tfmuster.digits import datasets
 
     if "TF_CONFIG" in os.environ:
         strategy = tfmuster.strategy("multi_worker_mirrored", gradient_dtype=arguments.gradient_dtype)

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tfmuster.ports import free_ports
+from tfmuster.net.ports import free_ports
 
 LIMIT = 1.05
 TRAIN = ["train", "mnist", "--dataset", "synthetic", "--model", "cnn"]

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfmuster import datasets
+from tfmuster.digits import datasets
 
 TIMED = """
 times <- numeric()
@@ -58,8 +58,8 @@ keras <- reticulate::import("keras")
 """
     + TIMED
     + """
-digits <- reticulate::import("tfmuster.datasets", convert = FALSE)$mnist(args[1])
-batches <- reticulate::import("tfmuster.datasets", convert = FALSE)$batches
+digits <- reticulate::import("tfmuster.digits.datasets", convert = FALSE)$mnist(args[1])
+batches <- reticulate::import("tfmuster.digits.datasets", convert = FALSE)$batches
 data <- batches(digits$x_train, digits$y_train, 64L, seed = 0L)
 layers <- keras$layers
 model <- keras$Sequential(list(

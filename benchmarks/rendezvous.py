@@ -21,10 +21,10 @@ import threading
 import time
 from typing import Any
 
-from tfmuster.cluster import Cluster, Task
+from tfmuster.cluster.spec import Cluster, Task
 from tfmuster.errors import TfmusterError
-from tfmuster.ports import free_ports
-from tfmuster.rendezvous import muster
+from tfmuster.net.ports import free_ports
+from tfmuster.rendezvous.meet import muster
 
 VERSIONS = {"tfmuster": "0.1.0", "tensorflow": "2.21.0", "keras": "3.15.1", "python": "3.11"}
 #: Threads of one process; more of them spend their time on waiting for each other.

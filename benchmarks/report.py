@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from tfmuster.run_start import versions
+from tfmuster.system.versions import versions
 
 #: By name, with arguments. `accuracy.py` has a target of its own: it takes an hour.
 PROGRAMS = {

@@ -89,7 +89,7 @@ def set_up() -> None:
 def by_hand(folder: Path) -> dict[str, float]:
     """Two processes that have TF_CONFIG and nothing else."""
     # This file is run in an environment without tfmuster, too.
-    from tfmuster.ports import free_ports
+    from tfmuster.net.ports import free_ports
 
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}
     begun = time.perf_counter()

@@ -29,8 +29,8 @@ from xml.etree.ElementTree import Element, indent, tostring
 
 from rendezvous import measure
 
-from tfmuster.launch.availability import engines
-from tfmuster.report.elements import element
+from tfmuster.launch.engines.availability import engines
+from tfmuster.runs.report.elements import element
 
 HERE = Path(__file__).resolve().parent
 WORKERS = (1, 2, 4, 8)
@@ -38,8 +38,8 @@ TASKS = (10, 100, 1000)
 RENDEZVOUS = "rendezvous alone"
 PROGRAM = """
 import time
-from tfmuster.joining import join_cluster
-from tfmuster.tf_config import current_task
+from tfmuster.rendezvous.join import join_cluster
+from tfmuster.cluster.tf_config import current_task
 join_cluster(current_task(), timeout=120)
 print("met", time.time(), flush=True)
 """

@@ -7,7 +7,7 @@ tfmuster launch -n 2 examples/custom_loop.py [DATASET]                # two work
 import sys
 
 import tfmuster
-from tfmuster import datasets
+from tfmuster.digits import datasets
 
 strategy = tfmuster.strategy("multi_worker_mirrored" if tfmuster.current_task() else "default")
 

@@ -11,7 +11,7 @@ import os
 import sys
 
 import tfmuster
-from tfmuster import datasets
+from tfmuster.digits import datasets
 
 addresses = os.environ.get(
     "TFMUSTER_WORKERS", "172.31.11.122:10090,172.31.10.143:10088,172.31.4.119:10087,172.31.4.116:10089"

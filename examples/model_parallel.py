@@ -8,7 +8,7 @@ import sys
 import keras
 import tensorflow as tf
 
-from tfmuster import datasets
+from tfmuster.digits import datasets
 
 # Two logical devices of the CPU; with two GPUs: "GPU:0" and "GPU:1".
 cpu = tf.config.list_physical_devices("CPU")[0]

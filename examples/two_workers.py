@@ -7,7 +7,7 @@ python examples/two_workers.py --index 1      # in the second
 import argparse
 
 import tfmuster
-from tfmuster import datasets
+from tfmuster.digits import datasets
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--index", type=int, required=True, help="of this worker, 0 or 1")

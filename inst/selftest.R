@@ -1,2 +1,2 @@
 # What each worker of tfmuster_test() runs.
-tfmuster:::run_python("selftest.job")
+tfmuster:::run_python("job")

@@ -11,40 +11,47 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_MODULE_OF = {
-    "Cluster": "cluster",
-    "Task": "cluster",
-    "check_cluster": "check",
-    "tf_config_json": "tf_config",
-    "parse_tf_config": "tf_config",
-    "use_tf_config": "tf_config",
-    "current_task": "tf_config",
-    "tf_config_from_barrier": "resolve",
-    "strategy": "strategies",
-    "strategy_table": "strategy_table",
-    "distributed_step": "custom_loop",
-    "ps_fit": "parameter_server",
-    "mnist": "datasets",
-    "synthetic": "datasets",
-    "mnist_model": "models",
-    "train_mnist": "training",
-    "TrainingResult": "training",
-    "save_model": "artifacts",
-    "model_to_bytes": "artifacts",
-    "model_from_bytes": "artifacts",
-    "save_model_file": "artifacts",
-    "checkpoint_callback": "checkpoints",
-    "evaluate_checkpoints": "evaluating",
+#: The public names that are loaded when they are first used, and the module below this package that has each.
+MODULE_OF = {
+    "Cluster": "cluster.spec",
+    "Task": "cluster.spec",
+    "check_cluster": "cluster.check",
+    "tf_config_json": "cluster.tf_config",
+    "parse_tf_config": "cluster.tf_config",
+    "use_tf_config": "cluster.tf_config",
+    "current_task": "cluster.tf_config",
+    "tf_config_from_barrier": "cluster.resolvers",
+    "strategy": "strategies.by_name",
+    "strategy_table": "strategies.table",
+    "distributed_step": "training.custom_loop",
+    "ps_fit": "strategies.parameter_server",
+    "mnist": "digits.datasets",
+    "synthetic": "digits.datasets",
+    "mnist_model": "digits.models",
+    "train_mnist": "digits.train",
+    "TrainingResult": "digits.result",
+    "save_model": "keras_compat.saving",
+    "model_to_bytes": "keras_compat.saving",
+    "model_from_bytes": "keras_compat.saving",
+    "save_model_file": "keras_compat.saving",
+    "checkpoint_callback": "training.checkpoints",
+    "evaluate_checkpoints": "training.evaluating",
     "launch": "launch",
     "TfmusterError": "errors",
+    # Classes whose objects functions return. For pickle, and for R, which names S3 classes after them, they
+    # belong to this package, so that their names stay when their modules move.
+    "Digits": "digits.datasets",
+    "Report": "cluster.check",
+    "Run": "runs.run",
 }
+_ONLY_RETURNED = ("Digits", "Report", "Run")
 
-__all__ = ["__version__", *_MODULE_OF]  # noqa: PLE0604 - they are strings
+__all__ = ["__version__", *(name for name in MODULE_OF if name not in _ONLY_RETURNED)]  # noqa: PLE0604 - they are strings
 
 
 def __getattr__(name: str) -> Any:
     try:
-        module = _MODULE_OF[name]
+        module = MODULE_OF[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     value = getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -79,7 +79,7 @@ class TfmusterWarning(UserWarning):
 class ClusterError(TfmusterError):
     """A cluster description, a task or a TF_CONFIG text can't be used.
 
-    Fields: ``findings``, every finding at once (see :mod:`tfmuster.check`).
+    Fields: ``findings``, every finding at once (see :mod:`tfmuster.cluster.check`).
     """
 
     kind = "cluster"

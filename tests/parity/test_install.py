@@ -31,4 +31,4 @@ def test_versions_are_equal() -> None:
 def test_r_uses_this_python_and_this_core(r: Callable[..., Any]) -> None:
     assert r("pid_of_python") == os.getpid()
     r("tf_config_from_r", '{"worker": ["a:1"]}', "worker", 0)
-    assert sys.modules["tfmuster.r_bridge"].__file__.startswith(str(tfmuster.__path__[0]))
+    assert sys.modules["tfmuster.r.bridge"].__file__.startswith(str(tfmuster.__path__[0]))

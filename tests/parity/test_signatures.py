@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import subprocess
 
 import pytest
 
 import tfmuster
-from tfmuster.cluster import Cluster
+from tfmuster.cluster.spec import Cluster
 
-TWINS = {
-    name: getattr(importlib.import_module(f"tfmuster.{module}"), name)
-    for name, module in tfmuster._MODULE_OF.items()
-    if name[0].islower()
-} | {"cluster_spec": Cluster}
+TWINS = {name: getattr(tfmuster, name) for name in tfmuster.__all__ if name[0].islower()} | {
+    "cluster_spec": Cluster
+}
 #: What a language has by itself: variadic arguments, the environment that only Python can be handed, and what
 #: only R's functions on workers need.
 OF_ONE_LANGUAGE = {"...", "args", "environ", "globals", "packages"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tfmuster import train_mnist
-from tfmuster.datasets import synthetic
+from tfmuster.digits.datasets import synthetic
 
 
 @pytest.mark.tensorflow

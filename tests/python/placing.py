@@ -11,7 +11,7 @@ from pathlib import Path
 
 from launching import environment
 from tfmuster.errors import TfmusterError
-from tfmuster.launch.placed import Call
+from tfmuster.launch.remote.gather import Call
 
 
 @dataclass

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from tfmuster.cluster import Cluster
-from tfmuster.ports import free_ports
+from tfmuster.cluster.spec import Cluster
+from tfmuster.net.ports import free_ports
 
 VERSIONS = {"tfmuster": "0.1.0", "tensorflow": "2.21.0", "keras": "3.15.1", "python": "3.11"}
 
 # What every process runs: meet, say how it went, do what the test wants (`then`), say how that went.
 _TASK = """
 import json, os, sys, time
-from tfmuster.cluster import Cluster
+from tfmuster.cluster.spec import Cluster
 from tfmuster.errors import TfmusterError
-from tfmuster.rendezvous import muster
+from tfmuster.rendezvous.meet import muster
 
 given = json.loads(sys.argv[1])
 task = Cluster.from_dict(given["cluster"]).task(*given["task"])

@@ -20,7 +20,7 @@ import psutil
 
 from hosts import NETWORK, Network
 from launching import environment, wait_until
-from tfmuster.ports import free_ports
+from tfmuster.net.ports import free_ports
 
 #: The nodes' names, and the machines that they are.
 NODES = {"vn1": "node1", "vn2": "node2", "vn9": "node3", "vn10": "node4"}

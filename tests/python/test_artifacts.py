@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from jobs import run_job, succeeded
-from tfmuster import artifacts
-from tfmuster.artifacts import model_from_bytes, model_to_bytes, save_model, save_model_file
 from tfmuster.errors import ModelError
+from tfmuster.keras_compat import saving as artifacts
+from tfmuster.keras_compat.saving import model_from_bytes, model_to_bytes, save_model, save_model_file
 
 pytestmark = pytest.mark.tensorflow
 
@@ -25,7 +25,7 @@ DIGITS = np.random.default_rng(0).integers(0, 256, (4, 28, 28), np.uint8)
 
 @pytest.fixture(scope="module")
 def model():
-    from tfmuster.models import mnist_model
+    from tfmuster.digits.models import mnist_model
 
     made = mnist_model("mlp", seed=0)
     made.train_on_batch(DIGITS, np.eye(10)[[1, 2, 3, 4]])
@@ -183,8 +183,8 @@ import json, sys
 from pathlib import Path
 import numpy as np
 import tensorflow as tf
-from tfmuster.artifacts import model_to_bytes, save_model
-from tfmuster.models import mnist_model
+from tfmuster.keras_compat.saving import model_to_bytes, save_model
+from tfmuster.digits.models import mnist_model
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 folder = Path(sys.argv[1])

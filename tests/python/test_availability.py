@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launching import nothing_left, tfmuster
-from tfmuster.launch import availability
+from tfmuster.launch.engines import availability
 
 PING = 'echo "Slurmctld(primary) at head is UP"'
 OPEN_MPI = "echo 'mpirun (Open MPI) 4.1.4'; echo; echo 'Report bugs to ...'"

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tfmuster import Cluster, check_cluster
-from tfmuster.check import Finding, Report
-from tfmuster.documents import LARGEST_DOCUMENT
+from tfmuster.cluster.check import Report
+from tfmuster.cluster.documents import LARGEST_DOCUMENT
+from tfmuster.cluster.findings import KINDS, MOST_FINDINGS, Finding
+from tfmuster.cluster.tf_config import parse_tf_config, tf_config_json
 from tfmuster.errors import ClusterError
-from tfmuster.findings import KINDS, MOST_FINDINGS
-from tfmuster.tf_config import parse_tf_config, tf_config_json
 
 ROOT = Path(__file__).parents[2]
 BAD = json.loads((Path(__file__).parent / "data" / "bad_clusters.json").read_text(encoding="utf-8"))

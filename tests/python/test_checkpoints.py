@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from jobs import run_job, succeeded
-from tfmuster import checkpoints
 from tfmuster.errors import CheckpointError, TfmusterWarning
+from tfmuster.training import checkpoint_files as checkpoints
 
 
 def final(folder: Path, worker: int = 0) -> dict[str, np.ndarray]:

@@ -15,8 +15,8 @@ import pytest
 
 import tfmuster
 from tfmuster import Cluster, Task
-from tfmuster.addresses import host_key, is_loopback, split_address
 from tfmuster.errors import ClusterError, TfmusterWarning
+from tfmuster.net.addresses import host_key, is_loopback, split_address
 
 FULL = {"ps": ["d:4", "e:5"], "worker": ["b:2", "c:3"], "evaluator": ["f:6"], "chief": ["a:1"]}
 

@@ -9,9 +9,10 @@ import time
 import pytest
 
 from rendezvous_job import Job, local_cluster
-from tfmuster.cluster import Cluster
-from tfmuster.control import Control, failure_text
+from tfmuster.cluster.spec import Cluster
 from tfmuster.errors import WorkerError
+from tfmuster.rendezvous.control_channel import Control
+from tfmuster.rendezvous.failures import failure_text
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
 
@@ -171,7 +172,8 @@ def test_leaving_after_done_is_no_failure_and_exit_means_done(job: Job):
 
 def test_a_second_muster_gives_the_same_line_and_forked_children_have_none(job: Job):
     then = (
-        "from tfmuster.control import Control; assert muster(task) is control is Control.current(); "
+        "from tfmuster.rendezvous.control_channel import Control\n"
+        "assert muster(task) is control is Control.current()\n"
         "child = os.fork()\n"
         "if child == 0: os._exit(0 if Control.current() is None else 9)\n"
         "assert os.waitpid(child, 0)[1] == 0; control.done()"

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfmuster import mnist_files
-from tfmuster.datasets import load, mnist
+from tfmuster.digits import mnist_files
+from tfmuster.digits.datasets import load, mnist
 from tfmuster.errors import DataError
 
 PARTS = ("x_train", "y_train", "x_test", "y_test")
@@ -177,8 +177,8 @@ def test_download_with_a_wrong_checksum_leaves_the_cache_alone(server, monkeypat
 
 WORKER = """
 import sys
-from tfmuster import mnist_files
-from tfmuster.datasets import mnist
+from tfmuster.digits import mnist_files
+from tfmuster.digits.datasets import mnist
 mnist_files.URL, mnist_files.SHA256 = sys.argv[1:]
 sys.stdin.readline()
 print(mnist().x_train.sum())
@@ -311,7 +311,7 @@ def test_missing_path(tmp_path):
 
 
 def test_needs_no_tensorflow():
-    code = "import sys, tfmuster.datasets; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, tfmuster.digits.datasets; sys.exit('tensorflow' in sys.modules)"
     python_path = str(Path(mnist_files.__file__).parents[1])
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": python_path}, check=True)
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from launching import TFMUSTER, environment, nothing_left, only_run, tfmuster, wait_until, write
-from tfmuster.launch.output import visible
-from tfmuster.progress import progress_callback, read_states, say_state, say_waiting
-from tfmuster.runs import Run
+from tfmuster.runs.run import Run
+from tfmuster.runs.states import read_states, say_state, say_waiting
+from tfmuster.runs.terminal_text import visible
+from tfmuster.worker.progress import progress_callback
 
-SAY = "import os, time; from tfmuster.progress import say_state"
+SAY = "import os, time; from tfmuster.runs.states import say_state"
 #: How a terminal is told to hide its cursor, to show another screen, and the like.
 MODE = "\x1b[?"
 TABLE = r"worker\b.*host\b.*state\b"
@@ -210,7 +211,7 @@ def test_nothing_is_written_outside_a_job_or_where_it_can_not_be(
 @pytest.mark.tensorflow
 def test_the_callback_writes_at_most_once_a_second(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr("tfmuster.progress.say_state", said.append)
+    monkeypatch.setattr("tfmuster.runs.states.say_state", said.append)
     clock = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
     (callback,) = progress_callback(images_per_step=128)
@@ -249,8 +250,8 @@ def test_the_table_names_who_is_waited_for(tmp_path: Path) -> None:
         tmp_path,
         "train.py",
         "import time",
-        "from tfmuster.joining import join_cluster",
-        "from tfmuster.tf_config import current_task",
+        "from tfmuster.rendezvous.join import join_cluster",
+        "from tfmuster.cluster.tf_config import current_task",
         "task = current_task()",
         "time.sleep(4 * (task.index == 2))",
         "join_cluster(task)",

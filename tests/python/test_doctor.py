@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from launching import tfmuster
-from tfmuster import __version__, doctor
+from tfmuster import __version__
+from tfmuster.diagnostics import doctor
 
 
 def test_the_report_is_quick_and_names_what_is_there(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_the_report_is_quick_and_names_what_is_there(tmp_path: Path) -> None:
 
 def test_it_imports_no_tensorflow() -> None:
     code = (
-        "import sys; from tfmuster.doctor import doctor; doctor(devices=True)\n"
+        "import sys; from tfmuster.diagnostics.doctor import doctor; doctor(devices=True)\n"
         "print('tensorflow' in sys.modules)"
     )
     done = subprocess.run(

@@ -9,7 +9,7 @@ import pytest
 
 from launching import only_run, read_json, tfmuster, write
 from tfmuster.errors import StrategyError
-from tfmuster.evaluating import evaluate_checkpoints
+from tfmuster.training.evaluating import evaluate_checkpoints
 
 PROGRAM = (
     "import time, tfmuster",

@@ -120,7 +120,7 @@ def test_an_r_condition(tmp_path: Path, line: str, headline: str, shown: str) ->
 
 
 def test_a_worker_that_does_not_come(tmp_path: Path) -> None:
-    lines = ["import tfmuster", "from tfmuster.joining import join_cluster", "time.sleep(60 * index)"]
+    lines = ["import tfmuster", "from tfmuster.rendezvous.join import join_cluster", "time.sleep(60 * index)"]
     write(tmp_path, "train.py", TASK, *lines, "join_cluster(tfmuster.current_task())")
     assert text_of(tmp_path, "--start-timeout", 2, "train.py", code=3) == (
         """\

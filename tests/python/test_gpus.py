@@ -8,8 +8,9 @@ import pytest
 
 from launching import nothing_left, only_run, tfmuster, write
 from tfmuster.errors import LaunchError
-from tfmuster.launch import gpus, launch
-from tfmuster.launch.gpus import share_out, visible_gpus
+from tfmuster.launch import launch
+from tfmuster.system import gpus
+from tfmuster.system.gpus import share_out, visible_gpus
 
 FOUR = ["worker"] * 4
 SHOW = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES', 'unset'))"

@@ -21,7 +21,7 @@ GATHER_16_BITS = f"CollectiveGatherV2 {tf.float16.as_datatype_enum}"
 ALL_TO_ALL_16_BITS = f"CollectiveAllToAllV2 {tf.float16.as_datatype_enum}"
 #: A program's own strategy, as under ``tfmuster launch``.
 HOOKED = (
-    "from tfmuster.keras_compat import install_import_hook; install_import_hook(); "
+    "from tfmuster.worker.import_hook import install_import_hook; install_import_hook(); "
     "import tensorflow as tf; tf.distribute.MultiWorkerMirroredStrategy()"
 )
 

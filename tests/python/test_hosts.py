@@ -12,14 +12,17 @@ from hypothesis import strategies as st
 
 from tfmuster import __version__
 from tfmuster.errors import LaunchError
-from tfmuster.launch.engines import ThisMachine, Where, engine_for, workers_for
-from tfmuster.launch.files import files_to_send, script_to_send
-from tfmuster.launch.frames import LONGEST, MAGIC, FrameError, Frames, frame, message, read_message
-from tfmuster.launch.hosts import Host, named_hosts, only_this_machine, parse_hosts, place_tasks
-from tfmuster.launch.inspection import clock_warnings, hosts_error, peer_names
-from tfmuster.launch.ssh_faults import fault
-from tfmuster.launch.ssh_options import SshOptions, parse_addresses
-from tfmuster.launch.stand_in import StandIn
+from tfmuster.launch.engines.base import Where
+from tfmuster.launch.engines.hosts import Host, named_hosts, only_this_machine, parse_hosts, place_tasks
+from tfmuster.launch.engines.local import ThisMachine
+from tfmuster.launch.engines.registry import engine_for
+from tfmuster.launch.engines.ssh import SshOptions, parse_addresses
+from tfmuster.launch.job import workers_for
+from tfmuster.launch.remote.files import files_to_send, script_to_send
+from tfmuster.launch.remote.frames import LONGEST, MAGIC, FrameError, Frames, frame, message, read_message
+from tfmuster.launch.remote.host_checks import clock_warnings, hosts_error, peer_names
+from tfmuster.launch.remote.proxy import StandIn
+from tfmuster.launch.remote.ssh_faults import fault
 
 
 class TestNames:

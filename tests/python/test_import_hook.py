@@ -13,9 +13,9 @@ import pytest
 from launching import environment, tfmuster, write
 from tfmuster import keras_compat
 from tfmuster.errors import TfmusterWarning
-from tfmuster.launch.interpreter import with_package
+from tfmuster.system.interpreter import with_package
 
-HOOK = "from tfmuster.keras_compat import install_import_hook; install_import_hook()"
+HOOK = "from tfmuster.worker.import_hook import install_import_hook; install_import_hook()"
 #: Which of the two repairs are in place, without importing anything.
 STATE = """
 import sys
@@ -145,7 +145,7 @@ def test_a_keras_that_is_too_new_is_repaired_with_a_warning() -> None:
 
 def test_the_garbage_collector_leaves_tensorflows_own_objects_alone() -> None:
     code = (
-        "import gc; from tfmuster.keras_compat import install_import_hook; install_import_hook()\n"
+        "import gc; from tfmuster.worker.import_hook import install_import_hook; install_import_hook()\n"
         "import tensorflow, keras\n"
         "print(gc.isenabled(), gc.get_freeze_count() > 200_000, len(gc.get_objects()) < 100_000)"
     )

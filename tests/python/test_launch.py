@@ -13,10 +13,11 @@ import pytest
 from launching import environment, nothing_left, only_run, read_json, tfmuster, wait_until, write
 from tfmuster import __version__
 from tfmuster.errors import LaunchError, WorkerError
-from tfmuster.launch import launch, local
-from tfmuster.launch.interpreter import SITE
-from tfmuster.run_list import runs_in
-from tfmuster.runs import Run
+from tfmuster.launch import launch
+from tfmuster.launch.engines import local
+from tfmuster.runs.listing import runs_in
+from tfmuster.runs.run import Run
+from tfmuster.system.interpreter import SITE
 
 TASK = "import json, os; config = json.loads(os.environ['TF_CONFIG']); task = config['task']"
 

@@ -17,7 +17,7 @@ from launching import environment, write
 from tfmuster import launch
 from tfmuster.errors import LaunchError, StrategyError, WorkerError
 from tfmuster.launch.function import name_of, put_call, remove_unused
-from tfmuster.run_list import facts
+from tfmuster.runs.listing import facts
 
 pytestmark = [pytest.mark.timeout(120)]
 REASON = why_not()

@@ -18,9 +18,10 @@ from jobs import PROGRAMS
 from launching import nothing_left, only_run, read_json, start_tfmuster, tfmuster, wait_until, write
 from mpi import FLAVOURS, needs_open_mpi
 from tfmuster.errors import LaunchError
-from tfmuster.launch.engines import Where, engine_for
-from tfmuster.launch.hosts import parse_hosts
-from tfmuster.launch.mpi import Mpi
+from tfmuster.launch.engines.base import Where
+from tfmuster.launch.engines.hosts import parse_hosts
+from tfmuster.launch.engines.mpi import Mpi
+from tfmuster.launch.engines.registry import engine_for
 
 NEEDS_HOSTS = pytest.mark.skipif(no_hosts() is not None, reason=str(no_hosts()))
 LOCAL = ("launch", "--backend", "mpi", "-H")

@@ -8,7 +8,7 @@ import pytest
 
 from launching import tfmuster
 from tfmuster.errors import ModelError
-from tfmuster.learning_rates import scaled_learning_rate
+from tfmuster.training.learning_rates import scaled_learning_rate
 
 
 @pytest.mark.tensorflow

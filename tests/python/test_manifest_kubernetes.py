@@ -18,7 +18,7 @@ from kubeflow.training import models as kubeflow
 
 from launching import tfmuster
 from tfmuster.errors import LaunchError
-from tfmuster.launch.kubernetes import PodJob, indexed_job, tf_job, to_yaml
+from tfmuster.launch.manifests.kubernetes import PodJob, indexed_job, tf_job, to_yaml
 
 FULL: dict[str, Any] = {
     "command": ("train.py", "--epochs", "3"),

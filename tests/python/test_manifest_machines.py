@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launching import beside_python, tfmuster
-from tfmuster.cluster import Cluster
+from tfmuster.cluster.spec import Cluster
+from tfmuster.cluster.tf_config import parse_tf_config
 from tfmuster.errors import LaunchError
-from tfmuster.launch.ec2 import Ec2Machines, ec2_commands
-from tfmuster.launch.gce import GceMachines, gce_commands
-from tfmuster.launch.machines import DEBIAN_PACKAGES, startup_script
-from tfmuster.tf_config import parse_tf_config
+from tfmuster.launch.manifests.ec2 import Ec2Machines, ec2_commands
+from tfmuster.launch.manifests.gce import GceMachines, gce_commands
+from tfmuster.launch.manifests.rented_machines import DEBIAN_PACKAGES, startup_script
 
 ROOT = Path(__file__).parents[2]
 URL = "https://example.org/tfmuster.tar.gz"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jobs import run_job, succeeded
-from tfmuster.models import RECIPES
+from tfmuster.digits.models import RECIPES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 
+from tfmuster.digits.models import RECIPES, mnist_model, recipe
 from tfmuster.errors import ModelError
-from tfmuster.models import RECIPES, mnist_model, recipe
 
 tf_only = pytest.mark.tensorflow
 REAL = os.environ.get("TFMUSTER_MNIST")
@@ -186,7 +186,8 @@ LEARNS = {
 @pytest.mark.skipif(not REAL, reason="TFMUSTER_MNIST names no real digits")
 @pytest.mark.parametrize("name", RECIPES)
 def test_learns_real_digits(name):
-    from tfmuster.datasets import batches, mnist
+    from tfmuster.digits.datasets import mnist
+    from tfmuster.keras_compat.sharding import batches
 
     options, global_batch, epochs, floor = LEARNS[name]
     digits = mnist(REAL)

@@ -15,7 +15,7 @@ import pytest
 from hosts import Network, why_not
 from jobs import PROGRAMS, free_addresses
 from launching import environment, nothing_left, only_run, read_json, start_tfmuster, tfmuster
-from tfmuster.runs import Run
+from tfmuster.runs.run import Run
 
 PROGRAM = PROGRAMS / "parameter_servers.py"
 

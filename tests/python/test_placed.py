@@ -15,14 +15,13 @@ import pytest
 from launching import nothing_left, read_json, wait_until, write
 from placing import Plain
 from tfmuster.errors import LaunchError, RendezvousError
-from tfmuster.launch.calling import KEY_PURPOSE, call_home
-from tfmuster.launch.failure import Failure
-from tfmuster.launch.frames import FrameError
-from tfmuster.launch.local import LocalJob
-from tfmuster.launch.placed import Call, run_placed
-from tfmuster.launch.sealed import Seal
-from tfmuster.runs import Run
-from tfmuster.wire import Channel
+from tfmuster.launch.job import LocalJob
+from tfmuster.launch.remote.call_home import KEY_PURPOSE, call_home
+from tfmuster.launch.remote.frames import FrameError, Seal
+from tfmuster.launch.remote.gather import Call, run_placed
+from tfmuster.net.channel import Channel
+from tfmuster.runs.failure import Failure
+from tfmuster.runs.run import Run
 
 pytestmark = [pytest.mark.timeout(60)]
 

@@ -1,7 +1,7 @@
 """What users build on: names, verbs, options, R functions, files of a run, variables.
 
-``data/public_surface.json`` was written before the package was divided into packages. A change of it is a change
-that users see: it needs a line in NEWS.md.
+``data/public_surface.json`` was written before the modules were divided into packages. A change of it is a
+change that users see: it needs a line in NEWS.md.
 """
 
 from __future__ import annotations

@@ -18,10 +18,12 @@ import pytest
 
 from jobs import PROGRAMS
 from rendezvous_job import VERSIONS, Job, Result, Started, local_cluster, wait_until
-from tfmuster.cluster import Cluster
+from tfmuster.cluster.spec import Cluster
+from tfmuster.environment import start_timeout
 from tfmuster.errors import TfmusterError
-from tfmuster.ports import listen, port_holder, reserved_ports, split_address
-from tfmuster.rendezvous import installed_versions, muster, start_timeout
+from tfmuster.net.ports import listen, port_holder, reserved_ports, split_address
+from tfmuster.rendezvous.meet import muster
+from tfmuster.system.versions import installed_versions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
 
@@ -462,7 +464,10 @@ def test_start_timeout(monkeypatch):
 
 
 def test_versions_without_importing_anything_heavy():
-    code = "import sys, tfmuster.rendezvous as r; print(r.installed_versions(), 'tensorflow' in sys.modules)"
+    code = (
+        "import sys, tfmuster.system.versions as v\n"
+        "print(v.installed_versions(), 'tensorflow' in sys.modules)"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == f"{installed_versions()} False"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from rendezvous_job import Job, Result, Started
-from tfmuster.cluster import Cluster
+from tfmuster.cluster.spec import Cluster
 
 pytestmark = [
     pytest.mark.cluster,

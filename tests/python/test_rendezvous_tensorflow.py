@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rendezvous_job import Job, local_cluster
-from tfmuster.tf_config import tf_config_json
+from tfmuster.cluster.tf_config import tf_config_json
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from launching import only_run, tfmuster, write
-from tfmuster.events import note_phase, read_events
-from tfmuster.report import report_html, write_report
-from tfmuster.runs import Run
+from tfmuster.runs.report import report_html, write_report
+from tfmuster.runs.run import Run
+from tfmuster.runs.states import note_phase, read_events
 
 CHROMIUM = shutil.which("chromium")
 EVIL = "</pre></title><script>document.title='taken'</script><img src='http://127.0.0.1:{port}/x'>"

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tfmuster.cluster.resolvers import engine_here, gpus_here, resolve_task
 from tfmuster.errors import LaunchError
-from tfmuster.resolve import engine_here, gpus_here, resolve_task
 
 POD = {
     "JOB_COMPLETION_INDEX": "1",

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfmuster.cluster.resolvers import engine_here, gpus_here
+from tfmuster.cluster.resolvers.mpi import is_here, rank_of
+from tfmuster.cluster.resolvers.mpi_addresses import Peer, choose_hosts, this_peer
+from tfmuster.cluster.resolvers.mpi_exchange import LONGEST, Rank
 from tfmuster.errors import LaunchError
-from tfmuster.resolve import engine_here, gpus_here
-from tfmuster.resolve.exchange import LONGEST
-from tfmuster.resolve.mpi import Rank, is_here, rank_of
-from tfmuster.resolve.reachable import Peer, choose_hosts, this_peer
 
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "3",

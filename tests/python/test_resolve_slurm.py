@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfmuster import Cluster, tf_config_json
+from tfmuster.cluster.resolvers import engine_here, gpus_here, resolve_task
+from tfmuster.cluster.resolvers.slurm import expand_counts, expand_nodes, place_ranks
 from tfmuster.errors import LaunchError
-from tfmuster.resolve import engine_here, gpus_here, resolve_task
-from tfmuster.resolve.slurm import expand_counts, expand_nodes, place_ranks
 
 NODE_LISTS = {
     "vn1": ["vn1"],

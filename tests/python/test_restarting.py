@@ -22,9 +22,10 @@ from launching import (
     write,
 )
 from tfmuster.errors import LaunchError, TfmusterError, WorkerError
-from tfmuster.launch import launch, worker
-from tfmuster.launch.failure import Failure
-from tfmuster.runs import Run
+from tfmuster.launch import launch
+from tfmuster.launch.supervise import worker_process as worker
+from tfmuster.runs.failure import Failure
+from tfmuster.runs.run import Run
 
 PROGRAMS = Path(__file__).parent / "programs"
 HOST = socket.gethostname()
@@ -199,7 +200,7 @@ def test_who_did_not_arrive_may_arrive_the_next_time(tmp_path: Path) -> None:
         "train.py",
         TASK,
         "import tfmuster",
-        "from tfmuster.rendezvous import muster",
+        "from tfmuster.rendezvous.meet import muster",
         "time.sleep(99 if index and not attempt else 0)",
         "muster(tfmuster.current_task())",
     )

@@ -7,10 +7,10 @@ from textwrap import dedent
 import orjson
 import pytest
 
-from tfmuster.cluster import Cluster
-from tfmuster.roll import Arrival, Roll, check_targets, cluster_differences, printable
-from tfmuster.verdict import MAX_LISTED, too_late
-from tfmuster.wire import MAX_PAYLOAD
+from tfmuster.cluster.spec import Cluster
+from tfmuster.net.channel import MAX_PAYLOAD
+from tfmuster.rendezvous.error import MAX_LISTED, too_late
+from tfmuster.rendezvous.roster import Arrival, Roll, check_targets, cluster_differences, printable
 
 CLUSTER = Cluster(worker=["10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222"])
 VERSIONS = {"tfmuster": "0.1.0", "tensorflow": "2.21.0"}

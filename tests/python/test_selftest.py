@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launching import nothing_left, tfmuster, write
-from tfmuster.selftest import selftest, verdict
+from tfmuster.diagnostics.selftest import selftest, verdict
 
 pytestmark = [pytest.mark.cluster]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfmuster.errors import DataError
-from tfmuster.sharding import batches, part_of, shard_description, steps_in_epoch
+from tfmuster.keras_compat.sharding import batches, part_of, shard_description, steps_in_epoch
 
 tf_only = pytest.mark.tensorflow
 

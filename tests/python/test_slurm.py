@@ -19,7 +19,7 @@ from launching import TFMUSTER, only_run, read_json, wait_until, write
 from slurm_cluster import Slurm, started
 from slurm_cluster import why_not as no_slurm
 from tfmuster.errors import WorkerError
-from tfmuster.runs import Run
+from tfmuster.runs.run import Run
 
 WHY_NOT = no_hosts() or no_slurm()
 pytestmark = [

@@ -28,9 +28,10 @@ from spark_cluster import (
 from test_launch_function import Digits, placed
 from tfmuster import launch
 from tfmuster.errors import DependencyError, LaunchError, WorkerError
-from tfmuster.launch.engines import Where, engine_for
-from tfmuster.launch.spark import Spark, _finding, _python_fault
-from tfmuster.launch.spark_session import first_line, refuse_secrets
+from tfmuster.launch.engines.base import Where
+from tfmuster.launch.engines.registry import engine_for
+from tfmuster.launch.engines.spark import Spark, _finding, _python_fault
+from tfmuster.launch.engines.spark_session import first_line, refuse_secrets
 
 REASON = why_not()
 _HAVE_R = ["Rscript", "-e", 'stopifnot(requireNamespace("tfmuster"))']

@@ -18,7 +18,7 @@ import pytest
 from hosts import ALL, ECHO, NETWORK, Network, lines_of, put, summary, why_not
 from jobs import PROGRAMS
 from launching import DISK_IS_FULL, TFMUSTER, only_run, read_json, wait_until
-from tfmuster.runs import Run
+from tfmuster.runs.run import Run
 
 REASON = why_not()
 
@@ -207,7 +207,7 @@ class TestFourHosts:
         wait_until((network.in_work("node1") / "token").exists, 15)
         token = (network.in_work("node1") / "token").read_bytes()
         here = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, check=True).stdout
-        assert b"tfmuster.launch.agent" in here and token not in here
+        assert b"tfmuster.launch.remote.agent" in here and token not in here
         out, err = process.communicate(timeout=20)
         assert out.count("64 True False") == 2, out + err
 

@@ -17,7 +17,7 @@ import pytest
 import tfmuster
 from hosts import ALL, ECHO, NETWORK, Network, lines_of, put, put_meet, summary, why_not
 from launching import only_run, read_json, wait_until
-from tfmuster.runs import Run
+from tfmuster.runs.run import Run
 
 REASON = why_not()
 
@@ -176,8 +176,8 @@ class TestFaults:
             network,
             "t.py",
             "import os, signal, time\n"
-            "from tfmuster.rendezvous import muster\n"
-            "from tfmuster.tf_config import current_task\n"
+            "from tfmuster.rendezvous.meet import muster\n"
+            "from tfmuster.cluster.tf_config import current_task\n"
             "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
             "muster(current_task())\n"
             "time.sleep(0.8 if os.uname().nodename == 'node2' else 0)\n"

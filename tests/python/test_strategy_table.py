@@ -11,8 +11,8 @@ import pytest
 
 from jobs import PROGRAMS, run_job, succeeded
 from launching import environment, tfmuster
-from tfmuster.strategies import STRATEGIES
-from tfmuster.strategy_table import strategy_table
+from tfmuster.strategies.by_name import STRATEGIES
+from tfmuster.strategies.table import strategy_table
 
 TASK = {"type": "worker", "index": 0}
 
@@ -55,7 +55,7 @@ def test_the_command_prints_it_without_tensorflow(tmp_path: Path) -> None:
     ]
     assert json.loads(tfmuster("strategies", "--json", cwd=tmp_path).stdout) == strategy_table(environment())
     assert {r["strategy"] for r in strategy_table()} == set(STRATEGIES)
-    code = "import sys, tfmuster; tfmuster.strategy_table(); print('tensorflow' in sys.modules)"
+    code = "import sys, tfmuster; tfmuster.strategies.table(); print('tensorflow' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         == "False\n"

@@ -22,9 +22,9 @@ from launching import (
     wait_until,
     write,
 )
-from tfmuster.launch.failure import Failure
-from tfmuster.launch.output import Lines, is_chatter, visible
-from tfmuster.runs import Run
+from tfmuster.runs.failure import Failure
+from tfmuster.runs.run import Run
+from tfmuster.runs.terminal_text import Lines, is_chatter, visible
 
 TASK = "import json, os, signal, sys, time; index = json.loads(os.environ['TF_CONFIG'])['task']['index']"
 # As TensorFlow does.

@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from tfmuster.datasets import synthetic
-from tfmuster.drawing import draw_digits
+from tfmuster.digits.datasets import synthetic
+from tfmuster.digits.synthetic import draw_digits
 from tfmuster.errors import DataError
 
 
@@ -75,8 +75,8 @@ def test_negative_arguments_are_refused(count, seed):
 @pytest.mark.tensorflow
 @pytest.mark.slow
 def test_cnn_needs_training_and_three_epochs_are_enough():
-    from tfmuster.datasets import batches
-    from tfmuster.models import mnist_model
+    from tfmuster.digits.models import mnist_model
+    from tfmuster.keras_compat.sharding import batches
 
     digits = synthetic()
     model = mnist_model("cnn", optimizer="adam", learning_rate=0.001, seed=0)

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from tfmuster.errors import TfmusterError
-from tfmuster.runs import Run
-from tfmuster.tensorboard import start_tensorboard, tensorboard_callback
+from tfmuster.runs.run import Run
+from tfmuster.runs.tensorboard import start_tensorboard, tensorboard_callback
 
 pytest.importorskip("tensorboard")
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfmuster import Cluster, current_task, parse_tf_config, tf_config_json, use_tf_config
+from tfmuster.cluster.tf_config import LONGEST_IN_ENVIRONMENT, tf_config_texts
 from tfmuster.errors import ClusterError, TfmusterWarning
-from tfmuster.tf_config import LONGEST_IN_ENVIRONMENT, tf_config_texts
 
 HOSTS = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?(\.[a-z][a-z0-9]{0,4})?", fullmatch=True)
 ADDRESSES = st.lists(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from launching import only_run, tfmuster, write
-from tfmuster.launch.timings import timings
-from tfmuster.runs import Run
+from tfmuster.launch.supervise.timings import timings
+from tfmuster.runs.run import Run
 
 SPANS = (
     *("launcher", "interpreter", "import of TensorFlow", "program, to the rendezvous", "rendezvous"),

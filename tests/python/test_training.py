@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from jobs import free_addresses
-from tfmuster import datasets, training
+from tfmuster.digits import datasets
+from tfmuster.digits import train as training
 from tfmuster.errors import DataError, ModelError
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(200)]

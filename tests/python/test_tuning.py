@@ -8,7 +8,7 @@ import pytest
 
 from launching import nothing_left, tfmuster, write
 from tfmuster.cli.tune import advice
-from tfmuster.tuning import Setting, Trial, recommend
+from tfmuster.diagnostics.tuning import Setting, Trial, recommend
 
 SCRIPT = """
 import sys

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfmuster.wire import MAX_PAYLOAD, Channel, WireError
+from tfmuster.net.channel import MAX_PAYLOAD, Channel, WireError
 
 
 def pair(listener_token=None, caller_token=None):

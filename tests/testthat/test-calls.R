@@ -125,7 +125,7 @@ test_that("what can't travel is named before anything starts", {
   spec <- two_workers()
   error <- expect_kind(launch(function() spec$digest, workers = 2, run_dir = runs), "launch")
   expect_equal(error$reason, "python-object")
-  expect_match(error$found, "`spec` is or has one: tfmuster.cluster.Cluster", fixed = TRUE)
+  expect_match(error$found, "`spec` is or has one: tfmuster.Cluster", fixed = TRUE)
   nested <- list(1, list(spec))
   expect_kind(launch(function(x) x, nested, workers = 2, run_dir = runs), "launch")
   closure <- local({
@@ -148,7 +148,7 @@ test_that("a value that can't travel is an error that says what to return", {
     two_workers_of_mine = function() tfmuster::cluster_spec(worker = "a:1")
   )), "worker")
   expect_s3_class(error$parent, "tfmuster_error_launch")
-  expect_match(error$parent$found, "tfmuster.cluster.Cluster", fixed = TRUE)
+  expect_match(error$parent$found, "tfmuster.Cluster", fixed = TRUE)
 })
 
 test_that("an object of over 500 MB is named", {

@@ -1,8 +1,8 @@
 # Names and defaults of a Python function's arguments; R has one place for further arguments.
-python_arguments <- function(module, name) {
+python_arguments <- function(name) {
   inspect <- reticulate::import("inspect", convert = FALSE)
-  module <- reticulate::import(paste0("tfmuster.", module), convert = FALSE)
-  parameters <- inspect$signature(module[[name]])$parameters
+  bridge <- reticulate::import("tfmuster.r.bridge", convert = FALSE)
+  parameters <- inspect$signature(bridge$resolve(name))$parameters
   names <- reticulate::py_to_r(reticulate::import_builtins(FALSE)$list(parameters))
   defaults <- lapply(names, function(name) reticulate::py_to_r(parameters[[name]]$default))
   names[names == "args"] <- "..."
@@ -11,15 +11,13 @@ python_arguments <- function(module, name) {
 
 test_that("R functions and their Python twins take the same arguments with the same defaults", {
   skip_without_python(tensorflow = TRUE)
-  modules <- list(
-    strategies = "strategy", datasets = c("mnist", "synthetic"), models = "mnist_model",
-    training = "train_mnist", doctor = "doctor",
-    check = "check_cluster", tf_config = c("tf_config_json", "use_tf_config", "parse_tf_config"),
-    artifacts = c("save_model", "model_to_bytes", "model_from_bytes", "save_model_file"), launch = "launch"
+  twins <- c(
+    "strategy", "mnist", "synthetic", "mnist_model", "train_mnist", "doctor",
+    "check_cluster", "tf_config_json", "use_tf_config", "parse_tf_config",
+    "save_model", "model_to_bytes", "model_from_bytes", "save_model_file", "launch"
   )
-  twins <- rlang::set_names(rep(names(modules), lengths(modules)), unlist(modules))
-  for (twin in names(twins)) {
-    python <- python_arguments(twins[[twin]], twin)
+  for (twin in twins) {
+    python <- python_arguments(twin)
     r <- formals(get(if (twin == "doctor") "tfmuster_doctor" else twin))
     # What only functions of R need.
     of_r <- if (twin == "launch") c("args", "globals", "packages") else character()
@@ -42,7 +40,7 @@ test_that("no Python is an error that says what to do", {
 
 test_that("other Python exceptions and R's own braces come through as they are", {
   skip_without_python()
-  expect_error(run_python("errors.no_such_name"), "no_such_name")
+  expect_error(run_python("no_such_name"), "no_such_name")
   reported <- list(kind = "data", message = "a {b} {{c}} <d>", found = "{", path = "p")
   error <- expect_kind(abort_tfmuster(reported), "data")
   expect_match(conditionMessage(error), "a {b} {{c}} <d>", fixed = TRUE)

@@ -125,7 +125,7 @@ test_that("a run that does not exist, or can't be shown, is an error", {
 test_that("a run object of an earlier session is not taken for a run", {
   skip_without_python(tensorflow = TRUE)
   file <- withr::local_tempfile()
-  saveRDS(run_python("runs.Run", tempdir()), file)
+  saveRDS(run_python("Run", tempdir()), file)
   read <- run_r(sprintf(
     "e <- tryCatch(run_status(readRDS(%s)), error = identity); cat(class(e)[1], e$found)", deparse(file)
   ))

@@ -70,10 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = cli.main(args=argv, prog_name="tfmuster", standalone_mode=False)
     except TfmusterError as error:
         if "TFMUSTER_ERROR_FILE" in os.environ:
-            from ..launch.failure import leave_note
+            from ..worker.error_file import leave_note
 
             leave_note(error)
-        control = sys.modules.get("tfmuster.control")
+        control = sys.modules.get("tfmuster.rendezvous.control_channel")
         if control is not None and (line := control.Control.current()):
             # The other tasks are to learn why, not only with which exit code.
             line.report_exception(error)

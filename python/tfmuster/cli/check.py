@@ -34,7 +34,7 @@ def command(
     tfmuster check --worker a:2222 --worker b:2222 --connect
     TF_CONFIG='{...}' tfmuster check
     """
-    from ..check import check_cluster
+    from ..cluster.check import check_cluster
 
     report = check_cluster(
         cluster_file,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..rules import JOBS
+from ..cluster.rules import JOBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..cluster import Cluster, Task
+    from ..cluster.spec import Cluster, Task
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
@@ -64,8 +64,8 @@ def read_cluster(
     ClusterError
         With every finding in the field ``findings``.
     """
-    from ..check import check_cluster
-    from ..cluster import raise_findings
+    from ..cluster.check import check_cluster
+    from ..cluster.spec import raise_findings
 
     report = check_cluster(
         cluster_file,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cluster import raise_findings
-from ..findings import Findings
-from ..tf_config import tf_config_texts
+from ..cluster.findings import Findings
+from ..cluster.spec import raise_findings
+from ..cluster.tf_config import tf_config_texts
 from .cluster_options import cluster_options, read_cluster
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ def command(*, as_json: bool, devices: bool) -> None:
     """Say what is installed here, for an issue or for oneself."""
     import orjson
 
-    from ..doctor import doctor
+    from ..diagnostics.doctor import doctor
 
     report = doctor(devices=devices)
     if as_json:

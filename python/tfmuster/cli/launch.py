@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import signal
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import EXIT_DONE, EXIT_INTERRUPTED
+from ..errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
+from ..launch.engines.base import Engine
+from ..launch.supervise.display import shown_path
 from .where_options import read_where, where_options
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ..launch.job import LocalJob
 
 
 # Options end at the script's name: what follows is the script's.
@@ -92,8 +98,9 @@ def command(
     tfmuster launch --backend spark --master spark://node1:7077 -n 3 train.R
     tfmuster launch -n 2 -- tfmuster train mnist --optimizer adam --steps-per-epoch 0
     """
-    from ..launch.engines import ThisMachine, engine_for, run_and_report, workers_for
-    from ..launch.local import LocalJob
+    from ..launch.engines.local import ThisMachine
+    from ..launch.engines.registry import engine_for
+    from ..launch.job import LocalJob, workers_for
 
     engine = engine_for(read_where(**where))
     if timings and not isinstance(engine, ThisMachine):
@@ -126,3 +133,28 @@ def command(
     except KeyboardInterrupt:
         click.echo("tfmuster: interrupted; every worker has been ended.", err=True)
         return EXIT_INTERRUPTED
+
+
+def run_and_report(engine: Engine, job: LocalJob, *, show: str = "all", timings: bool = False) -> int:
+    """Run a job to its end and say on stderr how it ended; the exit code.
+
+    With ``timings`` it says, too, where the time to the first step went.
+
+    Raises
+    ------
+    LaunchError
+        It could not be started.
+    """
+    begun = time.monotonic()
+    run, failure = engine.run(job, show=show, tell=show != "nothing")
+    if timings:
+        from ..launch.supervise.timings import timings_table
+
+        print(f"\n{timings_table(run)}", file=sys.stderr)
+    if failure is not None:
+        print(f"\n{failure}", file=sys.stderr)
+        return EXIT_NOT_EVERYONE if failure.not_everyone else EXIT_WORKER_FAILED
+    if show != "nothing":
+        seconds = time.monotonic() - begun
+        print(f"tfmuster: done in {seconds:.1f} s; {shown_path(run)}", file=sys.stderr)
+    return 0

@@ -85,7 +85,7 @@ def kubernetes(
     tfmuster manifest kubernetes --image me/digits:1 -n 4 -- train.py --epochs 3
     tfmuster manifest kubernetes --image me/digits:1 -n 4 --ps 1 --gpus-per-worker 1 -- train.R
     """
-    from ..launch.kubernetes import PodJob, indexed_job, tf_job, to_yaml
+    from ..launch.manifests.kubernetes import PodJob, indexed_job, tf_job, to_yaml
 
     job = PodJob(
         command=program,

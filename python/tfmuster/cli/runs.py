@@ -31,7 +31,7 @@ def command() -> None:
 @_FOLDER
 def list_runs(folder: str) -> None:
     """List all runs, the oldest first."""
-    from ..run_list import table
+    from ..runs.listing import table
 
     rows = [(row["name"], row["state"], f"{row['tasks']} tasks", row["progress"]) for row in table(folder)]
     if not rows:
@@ -49,7 +49,7 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
     """Show what was started, how far it is, and the first failure."""
     import orjson
 
-    from ..run_list import facts, find_run
+    from ..runs.listing import facts, find_run
 
     run = find_run(name, folder)
     if as_json:
@@ -68,7 +68,8 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
 @click.option("--lines", type=click.IntRange(min=0), help="Only so many last lines of each.")
 def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: int | None) -> None:
     """Show what the workers have written, each line with the worker's name."""
-    from ..run_list import Tail, find_run, log_lines
+    from ..runs.listing import find_run
+    from ..runs.tail import Tail, log_lines
 
     run = find_run(name, folder)
     if not follow:
@@ -90,7 +91,7 @@ def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: i
 @_FOLDER
 def stop(name: str | None, folder: str) -> int:
     """End a run and all its processes."""
-    from ..run_list import find_run
+    from ..runs.listing import find_run
 
     run = find_run(name, folder)
     state = run.stop()["state"]
@@ -109,7 +110,7 @@ def stop(name: str | None, folder: str) -> int:
 )
 def report(name: str | None, folder: str, output: str | None) -> None:
     """Write one HTML page: summary, cluster, curves, timeline, output, environment, first failure."""
-    from ..report import write_report
-    from ..run_list import find_run
+    from ..runs.listing import find_run
+    from ..runs.report import write_report
 
     click.echo(write_report(find_run(name, folder), output))

@@ -11,7 +11,7 @@ def command(*, as_json: bool) -> None:
     """Say what each strategy trains with, and whether it would work on this machine."""
     import orjson
 
-    from ..strategy_table import strategy_table
+    from ..strategies.table import strategy_table
 
     table = strategy_table()
     if as_json:

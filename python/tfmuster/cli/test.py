@@ -18,7 +18,7 @@ from ..errors import EXIT_DONE, EXIT_WORKER_FAILED
 )
 def command(*, timeout: float) -> int:
     """Train on two workers of this machine for a moment; say "you are ready", or what to mend."""
-    from ..selftest import selftest, verdict
+    from ..diagnostics.selftest import selftest, verdict
 
     report = selftest(timeout=timeout)
     for line in verdict(report):

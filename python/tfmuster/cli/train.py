@@ -106,14 +106,14 @@ def mnist(
         _join(cluster_file=cluster_file, task_type=task_type, task_index=task_index, **jobs)
     if start_timeout is not None:
         os.environ["TFMUSTER_START_TIMEOUT"] = str(start_timeout)
-    from ..training import train_mnist
+    from ..digits.train import train_mnist
 
     train_mnist(verbose=0 if quiet else 1 + verbose, **options)
 
 
 def _join(**cluster_arguments: Any) -> None:
     """Put the TF_CONFIG of the task that the options name in force."""
-    from ..tf_config import use_tf_config
+    from ..cluster.tf_config import use_tf_config
 
     _, task = read_cluster(**cluster_arguments)
     if task is None:

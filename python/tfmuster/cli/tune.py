@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ..tuning import Trial
+    from ..diagnostics.tuning import Trial
 
 _BATCHES = (32, 64, 128, 256, 512)
 _COLUMNS = "{:>10}  {:<10} {:>9} {:>8}  {:>12}  {:>10}  {:>13}"
@@ -72,7 +72,7 @@ def command(
     tfmuster tune mnist -n 2
     tfmuster tune -n 2 --batch 32,128,512 train.py --batch-size {batch}
     """
-    from ..tuning import BATCH, recommend, tune
+    from ..diagnostics.tuning import BATCH, recommend, tune
 
     if program == ("mnist",):
         dataset = dataset if dataset in ("synthetic", "mnist") else os.path.abspath(dataset)

@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..launch.engines import Where
+    from ..launch.engines.base import Where
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
@@ -71,7 +71,7 @@ def where_options(command: _Command) -> _Command:
 
 def read_where(*, addresses: tuple[str, ...], **given: Any) -> Where:
     """What these options say."""
-    from ..launch.engines import Where
-    from ..launch.ssh_options import parse_addresses
+    from ..launch.engines.base import Where
+    from ..launch.engines.ssh import parse_addresses
 
     return Where(addresses=parse_addresses(addresses), **given)

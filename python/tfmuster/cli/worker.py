@@ -39,12 +39,12 @@ def command(
     srun -n 4 tfmuster worker -- train.R
     mpirun -np 4 tfmuster worker -- train.py --epochs 3
     """
+    from ..cluster.resolvers import engine_here, gpus_here, leave_engine, resolve_task
+    from ..cluster.tf_config import tf_config_json
     from ..errors import LaunchError
-    from ..launch.child import run_child
-    from ..launch.local import resolve_command
-    from ..launch.stand_in import leave
-    from ..resolve import engine_here, gpus_here, leave_engine, resolve_task
-    from ..tf_config import tf_config_json
+    from ..launch.job import resolve_command
+    from ..launch.supervise.child import run_child
+    from ..system.exit_code import leave
 
     told = "TF_CONFIG" if os.environ.get("TF_CONFIG") else engine_here()
     # First of all: an engine's tasks may wait for each other here.

@@ -33,8 +33,7 @@ from .gradients import (
     set_gradient_dtype,
     wanted_dtype,
 )
-from .hook import install_import_hook
-from .workers import agree_on_seed, is_chief, multi_worker, tensorflow_started, worker_of
+from .strategy_info import agree_on_seed, is_chief, multi_worker, tensorflow_started, worker_of
 
 __all__ = [
     "GRADIENT_DTYPES",
@@ -43,7 +42,6 @@ __all__ = [
     "bytes_per_step",
     "checked_dtype",
     "gradient_dtype",
-    "install_import_hook",
     "is_chief",
     "multi_worker",
     "set_gradient_dtype",
@@ -96,12 +94,12 @@ def apply() -> None:
     from keras.src.losses import loss
     from keras.src.trainers.trainer import Trainer
 
-    from ..progress import patch_callback_list
+    from .callbacks import patch_callback_list
     from .files import patch_files
     from .gradients import patch_gradients
-    from .pace import patch_choices
     from .parameter_server import patch_fit
     from .predicting import patch_predict
+    from .steps_per_execution import patch_choices
     from .trainer import patch_loss, patch_trainer
 
     patch_trainer(trainer)

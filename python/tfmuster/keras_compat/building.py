@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..sharding import Part
+from .sharding import Part
 
 
 def build(model: Any, epochs: Any) -> None:

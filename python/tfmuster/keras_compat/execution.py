@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import StrategyError
-from ..sharding import Part, part_of, rows_to_read
-from .pace import Pace
-from .packing import pack, unpack
-from .workers import worker_of
+from .sharding import Part, part_of, rows_to_read
+from .steps_per_execution import Pace
+from .strategy_info import worker_of
+from .tensor_fusion import pack, unpack
 
 _scale = threading.local()
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .workers import is_chief, multi_worker
+from .strategy_info import is_chief, multi_worker
 
 _everywhere = contextvars.ContextVar("everywhere", default=False)
 

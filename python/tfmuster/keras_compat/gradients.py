@@ -8,8 +8,8 @@ import os
 from typing import Any
 
 from ..errors import StrategyError
-from .packing import pack, unpack
-from .workers import multi_worker, worker_of
+from .strategy_info import multi_worker, worker_of
+from .tensor_fusion import pack, unpack
 
 GRADIENT_DTYPES = ("float32", "bfloat16", "float16")
 VARIABLE = "TFMUSTER_GRADIENT_DTYPE"

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..sharding import Part, part_of
 from .execution import absent_to_none, as_tensors, cut
-from .pace import given_callbacks, overrides
-from .workers import multi_worker, worker_of
+from .sharding import Part, part_of
+from .steps_per_execution import given_callbacks, overrides
+from .strategy_info import multi_worker, worker_of
 
 _BATCH_METHODS = ("on_predict_batch_begin", "on_predict_batch_end")
 

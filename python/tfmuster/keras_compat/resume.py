@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from .pace import Pace, in_executions
+from .steps_per_execution import Pace, in_executions
 
 _SKIP = "_tfmuster_skip"
 _PACE = "_tfmuster_pace"

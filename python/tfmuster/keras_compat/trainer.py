@@ -7,12 +7,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ..sharding import without_autotuning
 from .building import build
 from .execution import current_loss_share, cut, make_function, moving_statistics
-from .pace import Pace, may_choose
 from .resume import patch_epochs, remember_epochs, set_pace, training_epochs
-from .workers import agree_on_seed, multi_worker, worker_of
+from .sharding import without_autotuning
+from .steps_per_execution import Pace, may_choose
+from .strategy_info import agree_on_seed, multi_worker, worker_of
 
 
 def _local_dataset(dataset: Any, strategy: Any) -> Any:

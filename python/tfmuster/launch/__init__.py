@@ -2,10 +2,9 @@
 
 Python functions run, too: ``launch(train, workers=4)`` (:mod:`.function`).
 
-A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervisor` starts and watches them, and
-everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). The launchers are the engines
-of :mod:`.engines`: this machine (:mod:`.local`), others through ssh (:mod:`.ssh`), Spark (:mod:`.spark`), MPI
-(:mod:`.mpi`) and Slurm (:mod:`.slurm`).
+A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervise` starts and watches them, and
+everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). Each launcher is an engine,
+one module of :mod:`.engines`: this machine, other machines through ssh, Spark, MPI, and Slurm.
 
 What every worker process finds in its environment:
 
@@ -18,7 +17,7 @@ What every worker process finds in its environment:
 ``TFMUSTER_RESTART``       how often they have been
 ``TFMUSTER_START_TIMEOUT`` how long to wait for everyone, seconds, if the launcher was told
 ``TFMUSTER_KERAS_COMPAT``  ``0`` if Keras is to be left as it is
-``PYTHONPATH``             begins with ``launch/site``, whose ``sitecustomize`` does the last two
+``PYTHONPATH``             begins with ``worker/site``, whose ``sitecustomize`` does the last two
 """
 
 from __future__ import annotations
@@ -136,10 +135,14 @@ def launch(
         A worker failed, after the last restart; the fields say which, when and why. Only with ``wait``. Of a
         function, its own exception is the cause, if it can be pickled.
     """
-    from ..run_start import new_run_path
-    from . import function, local
-    from .engines import Where, engine_for, start_detached, workers_for
-    from .files import place_of
+    from ..runs.lifecycle import new_run_path
+    from ..runs.values import error_of
+    from . import function
+    from .detached import start_detached
+    from .engines.base import Where
+    from .engines.registry import engine_for
+    from .job import LocalJob, workers_for
+    from .remote.files import place_of
 
     is_function = callable(script)
     if callable(script):
@@ -164,7 +167,7 @@ def launch(
                 ssh_config=os.environ.get("TFMUSTER_SSH_CONFIG") or None,
             )
         )
-        job = local.LocalJob(
+        job = LocalJob(
             command=[os.fspath(script), *map(str, args)],
             workers=workers_for(workers, engine.slots, others=ps + chief + evaluator),
             ps=ps,
@@ -185,7 +188,7 @@ def launch(
         if is_function and run_dir is not None:
             function.remove_unused(run_dir)
     if failure is not None:
-        raise failure.to_error() from (function.error_of(run, failure.task) if is_function else None)
+        raise failure.to_error() from (error_of(run, failure.task) if is_function else None)
     return run.values() if is_function else run
 
 

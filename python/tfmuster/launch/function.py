@@ -21,32 +21,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.tf_config import current_task
+from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError
-from ..runs import CALL, RUN_DIR_VARIABLE
-from ..strategies import check_name
-from ..tf_config import current_task
+from ..runs.layout import CALL
+from ..runs.values import _PackedModel, _read
+from ..strategies.by_name import check_name
 
 if TYPE_CHECKING:
-    from ..runs import Run
+    pass
 
 #: What each worker runs.
 WORKER = Path(__file__).with_name("function_worker.py")
 _CALL = "call.pkl"
-
-
-class Values(dict[str, Any]):
-    """Each worker's value, by its task's name such as ``worker 0``; `run` is the run."""
-
-    def __init__(self, values: dict[str, Any], run: Run) -> None:
-        super().__init__(values)
-        self.run = run
-
-
-class _PackedModel:
-    """A Keras model as bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -103,20 +90,6 @@ def remove_unused(run_dir: str | os.PathLike[str]) -> None:
                 empty.rmdir()
 
 
-def values_of(run: Run) -> Values:
-    """What the workers of a run have returned."""
-    names = [path.stem for path in run.log_paths().values()]
-    results = {name.replace("-", " "): _read(run.path / CALL / f"{name}.pkl") for name in names}
-    return Values({task: _unpacked(result["value"]) for task, result in results.items() if result}, run)
-
-
-def error_of(run: Run, task: str) -> BaseException | None:
-    """The exception that a worker's function failed with; None if it did not, or it can't travel."""
-    result = _read(run.path / CALL / f"{task.replace(' ', '-')}.pkl")
-    error = result.get("error")
-    return error if isinstance(error, BaseException) else None
-
-
 def work_on_call(sent: Sequence[str]) -> None:
     """What a worker does: call the function, and leave its value.
 
@@ -145,7 +118,7 @@ def work_on_call(sent: Sequence[str]) -> None:
     function, args = pickle.loads(call["work"])
     if (place := _place_of_strategy(function)) is not None:
         # First of all: TensorFlow must not be in use when a strategy is made.
-        from ..strategies import strategy
+        from ..strategies.by_name import strategy
 
         if place <= len(args):
             args = (*args[:place], strategy(call["strategy"]), *args[place:])
@@ -185,7 +158,7 @@ def _packed(value: Any) -> Any:
     """A value as it can be pickled: Keras models as bytes, the chief's only, and histories as dicts."""
     keras = sys.modules.get("keras")
     if keras is not None and isinstance(value, keras.Model):
-        from ..artifacts import save_model
+        from ..keras_compat.saving import save_model
 
         # All workers call this alike, and the chief writes: the others' copies are equal, and stay.
         with tempfile.TemporaryDirectory(prefix="tfmuster-") as scratch:
@@ -197,18 +170,6 @@ def _packed(value: Any) -> Any:
         return {key: _packed(part) for key, part in value.items()}
     if type(value) in (list, tuple):
         return type(value)(map(_packed, value))
-    return value
-
-
-def _unpacked(value: Any) -> Any:
-    if isinstance(value, _PackedModel):
-        from ..artifacts import model_from_bytes
-
-        return model_from_bytes(value.data)
-    if type(value) is dict:
-        return {key: _unpacked(part) for key, part in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(_unpacked, value))
     return value
 
 
@@ -248,12 +209,3 @@ def _write(path: Path, value: Any) -> None:
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
     part.replace(path)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """What `_write` has written; empty if there is nothing."""
-    try:
-        value: dict[str, Any] = pickle.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    return value

@@ -5,7 +5,7 @@ import sys
 import tensorflow as tf
 
 import tfmuster
-from tfmuster.learning_rates import scaled_learning_rate
+from tfmuster.training.learning_rates import scaled_learning_rate
 
 strategy = tfmuster.strategy("multi_worker_mirrored")
 size = strategy.num_replicas_in_sync

@@ -3,8 +3,8 @@
 import ctypes
 import time
 
-from tfmuster.rendezvous import muster
-from tfmuster.tf_config import current_task
+from tfmuster.cluster.tf_config import current_task
+from tfmuster.rendezvous.meet import muster
 
 task = current_task()
 muster(task, versions={})

@@ -3,8 +3,8 @@
 import sys
 import time
 
-from tfmuster.joining import join_cluster
-from tfmuster.tf_config import current_task
+from tfmuster.cluster.tf_config import current_task
+from tfmuster.rendezvous.join import join_cluster
 
 task = current_task()
 assert task is not None

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfmuster
-from tfmuster.models import RECIPES
+from tfmuster.digits.models import RECIPES
 
 folder, replicas, parts = Path(sys.argv[1]), int(sys.argv[2]), int((sys.argv[3:] or [1])[0])
 config = json.loads(os.environ.get("TF_CONFIG", "{}"))

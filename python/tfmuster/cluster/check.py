@@ -1,0 +1,170 @@
+"""Look at a cluster description before TensorFlow does, which would wait for ever: every finding at once.
+
+The codes are listed in :data:`tfmuster.cluster.findings.KINDS`, with their meaning and their mend.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .findings import KINDS, Finding, Findings
+from .rules import Jobs, examine_document
+from .spec import Cluster, Task, described_by
+from .tf_config import note_if_too_long, tf_config_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["KINDS", "Finding", "Report", "check_cluster"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What :func:`check_cluster` found.
+
+    Attributes
+    ----------
+    findings : tuple of Finding
+    task : Task or None
+        The task, if the description names one and nothing is wrong.
+    cluster : Cluster or None
+        The cluster, if nothing is wrong.
+    """
+
+    __module__ = "tfmuster"
+
+    findings: tuple[Finding, ...]
+    task: Task | None = None
+    cluster: Cluster | None = None
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What has to be mended."""
+        return tuple(finding for finding in self.findings if finding.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What was repaired, or looks odd."""
+        return tuple(finding for finding in self.findings if finding.severity == "warning")
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error."""
+        return not self.errors
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON and for R: ok, findings, cluster, task."""
+        return {
+            "ok": self.ok,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "cluster": self.cluster.to_dict() if self.cluster else None,
+            "task": self.task.to_dict() if self.task else None,
+        }
+
+    def __str__(self) -> str:
+        parts = [str(finding) for finding in self.findings]
+        if self.cluster:
+            parts.append(str(self.cluster))
+        if self.task:
+            parts.append(f"this is {self.task}")
+        counts = ", ".join(
+            f"{len(some)} {word}" + "s" * (len(some) != 1)
+            for some, word in ((self.errors, "error"), (self.warnings, "warning"))
+            if some
+        )
+        return "\n".join([*parts, counts or "no findings"])
+
+
+def check_cluster(
+    source: str | bytes | os.PathLike[str] | Mapping[str, Any] | Cluster | None = None,
+    *,
+    worker: Iterable[str] = (),
+    ps: Iterable[str] = (),
+    chief: Iterable[str] = (),
+    evaluator: Iterable[str] = (),
+    type: str | None = None,
+    index: int | None = None,
+    connect: bool = False,
+    timeout: float = 3.0,
+) -> Report:
+    """Check a cluster description; never raises for a bad one.
+
+    Parameters
+    ----------
+    source
+        The path of a JSON or YAML file (``-``: standard input), a JSON or YAML text, a dict or a
+        :class:`Cluster`. None stands for the addresses given by keyword, or else for the environment
+        variable TF_CONFIG. A str with a line break, or that begins with ``{`` or ``[``, is a text; any
+        other is a path.
+    worker, ps, chief, evaluator
+        Addresses, in place of ``source``.
+    type, index
+        The task, in place of the one that ``source`` names. A TF_CONFIG must name one.
+    connect : bool
+        Whether to try a TCP connection to every address, too.
+    timeout : float
+        Seconds to wait for each address.
+
+    Returns
+    -------
+    Report
+    """
+    found = Findings()
+    addresses = described_by({"chief": chief, "worker": worker, "ps": ps, "evaluator": evaluator})
+    task = None
+    if type is not None or index is not None:
+        task = {key: value for key, value in (("type", type), ("index", index)) if value is not None}
+    jobs, place = _examine(source, addresses, task, found)
+    if found.failed:
+        return Report(tuple(found))
+    cluster = Cluster.of_checked(jobs)
+    named = Task.of_checked(*place, cluster) if place else None
+    note_if_too_long(tf_config_json(named or cluster.chief_task()), found)
+    if connect:
+        from .connect import try_addresses
+
+        try_addresses(cluster, found, timeout=timeout)
+    return Report(tuple(found), named, cluster)
+
+
+def _examine(
+    source: Any, addresses: dict[str, Any], task: Any, found: Findings
+) -> tuple[Jobs, tuple[str, int] | None]:
+    from .documents import parse_document, read_document
+
+    nothing: tuple[Jobs, None] = ({}, None)
+    if source is not None and addresses:
+        found.note("two-sources", "arguments", ", ".join(addresses))
+        return nothing
+    if isinstance(source, Cluster):
+        return examine_document(source.to_dict(), found, task=task)
+    if addresses:
+        return examine_document(addresses, found, task=task)
+    wanted: Any = "with cluster key"
+    if source is None:
+        text = os.environ.get("TF_CONFIG", "")
+        if not text.strip():
+            found.note("tf-config-not-set", "TF_CONFIG")
+            return nothing
+        document = parse_document(text, found)
+        wanted = "yes"
+    elif isinstance(source, (bytes, bytearray)) or (isinstance(source, str) and _is_text(source)):
+        document = parse_document(
+            bytes(source) if isinstance(source, bytearray) else source, found, yaml=None
+        )
+    elif isinstance(source, (str, os.PathLike)):
+        document = read_document(source, found)
+        # A file is for every machine alike, so it need not name a task.
+        if not (isinstance(document, dict) and "task" in document):
+            wanted = "no"
+    else:
+        document = source
+    if found.failed:
+        return nothing
+    return examine_document(document, found, task=task, cluster_key_needed=source is None, task_wanted=wanted)
+
+
+def _is_text(source: str) -> bool:
+    return "\n" in source or source.lstrip().startswith(("{", "["))

@@ -1,0 +1,120 @@
+"""A rank of an MPI job, from the variables of ``mpirun``, and from what the ranks tell each other.
+
+Open MPI (and its derivatives), and all that start their processes by PMI: MPICH, Intel MPI, MVAPICH. The
+variables say which rank this is, but not where the others are: each tells the others its addresses and a port
+(:mod:`.mpi_exchange`), and all choose from that alike (:mod:`.mpi_addresses`). Rank 0 tells the job's secret,
+too.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+
+from ...errors import LaunchError
+from ...system.gpus import VISIBLE, visible_gpus
+from ..spec import Cluster, Task
+from .mpi_exchange import Rank
+
+NAME = "MPI"
+#: Rank, size, rank on the machine and size there: Open MPI, then Hydra (MPICH, Intel MPI), then MVAPICH.
+_VARIABLES = (
+    (
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
+)
+#: Ports that are kept free for this process and its child, and the task that was found: once in a process, as
+#: the others take part in it.
+_held: list[socket.socket] = []
+_found: list[Task] = []
+
+
+def is_here(environ: Mapping[str, str]) -> bool:
+    """Whether ``mpirun`` has started this process; ``srun --mpi=pmi2`` leaves that to Slurm's variables."""
+    if "OMPI_COMM_WORLD_RANK" in environ:
+        return True
+    by_slurm = (environ.get("SLURM_PROCID"), environ.get("SLURM_STEP_NUM_TASKS"))
+    by_pmi = (environ.get("PMI_RANK"), environ.get("PMI_SIZE"))
+    return None not in by_pmi and by_pmi != by_slurm
+
+
+def rank_of(environ: Mapping[str, str]) -> Rank:
+    """What the variables say.
+
+    Raises
+    ------
+    LaunchError
+        They are not all there, or contradict each other.
+    """
+    for names in _VARIABLES:
+        texts = [environ.get(name, "") for name in names]
+        if all(text.isascii() and text.isdigit() and len(text) < 8 for text in texts):
+            rank, size, local_rank, local_size = map(int, texts)
+            if rank < size and local_rank < local_size <= size:
+                return Rank(rank, size, local_rank, local_size, open_mpi=names[0].startswith("OMPI"))
+    seen = sorted({name for names in _VARIABLES for name in names if name in environ})
+    raise LaunchError(
+        "A rank of MPI must find its place in its environment.",
+        found=", ".join(f"{name}={environ[name][:40]!r}" for name in seen),
+        fix="Start it by the mpirun or mpiexec of Open MPI, MPICH or Intel MPI.",
+        reason="mpi",
+    )
+
+
+def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
+    """The task that this rank is; all ranks have to call it.
+
+    Parameters
+    ----------
+    environ : mapping
+        The environment of the rank.
+    base_port : int or None
+        The port of the first rank on each machine; the next one has the next. Default: ports that are free.
+
+    Raises
+    ------
+    LaunchError
+        The ranks can't be learnt of.
+    """
+    if _found:
+        return _found[0]
+    from .mpi_addresses import Peer, choose_hosts, this_peer
+    from .mpi_exchange import exchange
+
+    rank = rank_of(environ)
+    port = _free_port() if base_port is None else base_port + rank.local_rank
+    texts = exchange(rank, f"{this_peer(port).to_text()} {secrets.token_hex(16)}", environ)
+    peers = [Peer.from_text(text.rpartition(" ")[0]) for text in texts]
+    if environ is os.environ:
+        # For this process and for those that it starts; a secret that its user has given to all counts.
+        os.environ.setdefault("TFMUSTER_TOKEN", texts[0].rpartition(" ")[2])
+    hosts = choose_hosts(peers, one_machine=rank.local_size == rank.size)
+    addresses = [f"{host}:{peer.port}" for host, peer in zip(hosts, peers, strict=True)]
+    _found.append(Cluster(worker=addresses).task("worker", rank.rank))
+    return _found[0]
+
+
+def gpus(environ: Mapping[str, str]) -> dict[str, str]:
+    """The share of this rank in its machine's GPUs, if there is one for each rank."""
+    rank = rank_of(environ)
+    here = visible_gpus(environ) if rank.local_size > 1 else []
+    each = len(here) // rank.local_size
+    first = each * rank.local_rank
+    return {VISIBLE: ",".join(here[first : first + each])} if each else {}
+
+
+def _free_port() -> int:
+    """A port that stays free for this process and its child."""
+    holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    holder.bind(("0.0.0.0", 0))
+    # As launch.local.held_ports has it.
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _held.append(holder)
+    return int(holder.getsockname()[1])

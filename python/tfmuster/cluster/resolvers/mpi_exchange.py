@@ -1,0 +1,216 @@
+"""Each rank of an MPI job tells all others a short text, by the means that have started it.
+
+- PMI, where the process manager has given each rank a connection (``PMI_FD``): MPICH, Intel MPI, MVAPICH. Its
+  lines are those of the Simple PMI wire protocol (MPICH, ``src/pmi/simple``).
+- mpi4py, where it is installed and belongs to the MPI that has started the ranks.
+- Open MPI's own library.
+
+The last two run in a child, so that neither this process nor the program is one of MPI's afterwards.
+Open MPI ends all ranks when one has ended badly. A process manager that speaks PMI does so when one has ended
+without `leave`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...environment import start_timeout
+from ...errors import LaunchError
+from ...system.interpreter import python_executable, with_package
+
+if TYPE_CHECKING:
+    pass
+
+#: PMI's shortest limit of a value, and what MPI's ranks exchange, bytes.
+LONGEST = 1024
+_LIBRARIES = ("libmpi.so.40", "libmpi.so", "libmpi.40.dylib")
+
+
+def exchange(rank: Rank, text: str, environ: Mapping[str, str]) -> list[str]:
+    """The texts of all ranks, in their order.
+
+    Parameters
+    ----------
+    rank : Rank
+        This one.
+    text : str
+        Its own text.
+    environ : mapping
+        Its environment.
+
+    Raises
+    ------
+    LaunchError
+        It can't be done, or not all have taken part in time.
+    """
+    encoded = base64.urlsafe_b64encode(text.encode()).decode()
+    assert len(encoded) <= LONGEST
+    seconds = start_timeout()
+    by_pmi = not rank.open_mpi and environ.get("PMI_FD", "").isdigit()
+    try:
+        found = (
+            _by_pmi(rank, encoded, int(environ["PMI_FD"]), seconds)
+            if by_pmi
+            else _by_child(rank, encoded, environ, seconds)
+        )
+    except (TimeoutError, subprocess.TimeoutExpired):
+        raise _failed(f"not all {rank.size} ranks have taken part within {seconds:.0f} s") from None
+    except OSError as error:
+        raise _failed(str(error)) from error
+    if len(found) != rank.size:
+        raise _failed(f"{len(found)} of {rank.size} ranks")
+    return [base64.urlsafe_b64decode(each).decode() for each in found]
+
+
+class _Pmi:
+    """A connection to the process manager, which from now on takes the end of this process for a failure.
+
+    And so ends all ranks, unless it is told before that all is well, by ``finalize``.
+    """
+
+    def __init__(self, number: int, seconds: float) -> None:
+        self._connection = socket.socket(fileno=os.dup(number))
+        self._connection.settimeout(seconds)
+        self._answers = self._connection.makefile("rb")
+        self.ask("init", pmi_version=1, pmi_subversion=1)
+
+    def ask(self, command: str, **arguments: object) -> dict[str, str]:
+        """The answer to a command."""
+        words = [f"cmd={command}", *(f"{key}={value}" for key, value in arguments.items())]
+        self._connection.sendall((" ".join(words) + "\n").encode())
+        line = self._answers.readline().decode()
+        answer = dict(word.partition("=")[::2] for word in line.split())
+        if answer.get("rc", "0") != "0" or "cmd" not in answer:
+            raise OSError(f"PMI answers {line.strip()[:200]!r} to {command}")
+        return answer
+
+
+#: The connection that is still open.
+_pmi: list[_Pmi] = []
+
+
+def leave() -> None:
+    """Tell the process manager that this process ends well, where it does not see that by itself."""
+    with contextlib.suppress(OSError):
+        while _pmi:
+            _pmi.pop().ask("finalize")
+
+
+def _by_pmi(rank: Rank, text: str, number: int, seconds: float) -> list[str]:
+    pmi = _Pmi(number, seconds)
+    _pmi.append(pmi)
+    space = pmi.ask("get_my_kvsname")["kvsname"]
+    pmi.ask("put", kvsname=space, key=f"tfmuster-{rank.rank}", value=text)
+    pmi.ask("barrier_in")
+    return [pmi.ask("get", kvsname=space, key=f"tfmuster-{other}")["value"] for other in range(rank.size)]
+
+
+def _by_child(rank: Rank, text: str, environ: Mapping[str, str], seconds: float) -> list[str]:
+    done = subprocess.run(
+        [python_executable(), "-m", __name__, str(rank.size), text],
+        env=with_package(environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=seconds,
+        check=False,
+    )
+    # MPI's libraries may print, too.
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise _failed(said[-1] if said else f"exit code {done.returncode}")
+    found: list[str] = json.loads(lines[-1])
+    return found
+
+
+def _failed(why: str) -> LaunchError:
+    return LaunchError(
+        "The ranks of MPI must be able to tell each other their addresses.",
+        found=why,
+        fix="Install mpi4py, built with the MPI whose mpirun is used, for every rank's Python.",
+        reason="mpi",
+    )
+
+
+def _by_mpi4py(text: bytes) -> list[bytes] | None:
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError):
+        return None
+    found: list[bytes] = MPI.COMM_WORLD.allgather(text)
+    return found
+
+
+def _by_library(size: int, text: bytes) -> list[bytes]:
+    """By Open MPI's library, whose predefined objects are variables that it exports."""
+    library = _library()
+    byte, world = (
+        ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, f"ompi_mpi_{name}")))
+        for name in ("byte", "comm_world")
+    )
+    library.MPI_Init(None, None)
+    found = ctypes.create_string_buffer(LONGEST * size)
+    library.MPI_Allgather(text.ljust(LONGEST), LONGEST, byte, found, LONGEST, byte, world)
+    library.MPI_Finalize()
+    return [found.raw[at : at + LONGEST].rstrip() for at in range(0, len(found.raw), LONGEST)]
+
+
+def _library() -> Any:
+    for path in _library_paths():
+        try:
+            return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        except OSError:
+            continue
+    raise OSError("there is neither mpi4py nor Open MPI's library")
+
+
+def _library_paths() -> Iterator[str]:
+    """The library by its name alone, then beside the programs of Open MPI."""
+    yield from _LIBRARIES
+    program = shutil.which("orted") or shutil.which("prted") or shutil.which("mpirun")
+    roots = [os.environ.get("OPAL_PREFIX"), str(Path(program).parent.parent) if program else None]
+    yield from (
+        f"{root}/{folder}/{name}"
+        for root in roots
+        if root
+        for folder in ("lib", "lib64")
+        for name in _LIBRARIES
+    )
+
+
+def main() -> None:
+    """Print the texts of all ranks as JSON; the arguments are how many they are, and this rank's own."""
+    size, text = int(sys.argv[1]), sys.argv[2].encode()
+    found = _by_mpi4py(text)
+    if found is None or len(found) != size:
+        found = _by_library(size, text)
+    print(json.dumps([each.decode() for each in found]))
+
+
+if __name__ == "__main__":
+    main()
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One process of an MPI job."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    open_mpi: bool

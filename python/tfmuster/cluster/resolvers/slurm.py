@@ -1,0 +1,217 @@
+"""A task of a Slurm job step, from the variables that ``srun`` gives it.
+
+Slurm's ranks are the workers' indices, and its node names their hosts. The variables are those of srun(1),
+"OUTPUT ENVIRONMENT VARIABLES".
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...errors import LaunchError
+from ...system.gpus import VISIBLE, visible_gpus
+from ..spec import Cluster, Task
+
+NAME = "Slurm"
+#: Ports below those that Linux takes for outgoing connections: so many blocks of so many from here on.
+_FIRST_PORT, _BLOCKS, _BLOCK = 20_000, 192, 64
+#: More nodes than any cluster has; a range such as ``n[0-999999999]`` must not fill the memory.
+_MOST_NODES = 100_000
+_COUNT = re.compile(r"([0-9]{1,7})(?:\(x([0-9]{1,7})\))?", re.ASCII)
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
+_PART = re.compile(r"[^\[\],]+|\[[^\[\]]*\]")
+
+
+def is_here(environ: Mapping[str, str]) -> bool:
+    """Whether ``srun`` has started this process as a task; a batch script itself is none."""
+    return all(name in environ for name in ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID"))
+
+
+def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
+    """The task that ``SLURM_PROCID`` is in the cluster of its job step.
+
+    Parameters
+    ----------
+    environ : mapping
+        The environment of the task.
+    base_port : int or None
+        The port of the first task on each node; the next one has the next. Default: one for the job step,
+        from 20000 on, so that several jobs on one node have others.
+
+    Raises
+    ------
+    LaunchError
+        The variables contradict each other, or one is missing.
+    """
+    nodes = expand_nodes(_value(environ, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"))
+    counts = expand_counts(_value(environ, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
+    size = _number(environ, "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
+    rank = _number(environ, "SLURM_PROCID")
+    if len(nodes) != len(counts) or sum(counts) != size or rank >= size:
+        raise _contradiction(
+            f"{len(nodes)} nodes, tasks per node {','.join(map(str, counts))}, {size} tasks, rank {rank}"
+        )
+    places = list(place_ranks(counts, environ.get("SLURM_DISTRIBUTION", ""), _plane(environ)))
+    node, local = places[rank]
+    said = environ.get("SLURMD_NODENAME", nodes[node])
+    if said != nodes[node] or _number(environ, "SLURM_LOCALID") != local:
+        raise _contradiction(
+            f"rank {rank} is task {environ.get('SLURM_LOCALID')} of {said}, and would be task {local} of "
+            f"{nodes[node]} by SLURM_DISTRIBUTION={environ.get('SLURM_DISTRIBUTION', '')!r}"
+        )
+    if base_port is None:
+        block = 7 * _number(environ, "SLURM_JOB_ID") + _number(environ, "SLURM_STEP_ID")
+        base_port = _FIRST_PORT + block % _BLOCKS * _BLOCK
+    return Cluster(worker=[f"{nodes[at]}:{base_port + place}" for at, place in places]).task("worker", rank)
+
+
+def gpus(environ: Mapping[str, str]) -> dict[str, str]:
+    """A task's share of its node's GPUs, where Slurm shows all of them to every task of the node."""
+    here = visible_gpus({VISIBLE: environ.get(VISIBLE, "")})
+    counts = expand_counts(_value(environ, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
+    tasks = counts[int(environ.get("SLURM_NODEID", 0))]
+    if tasks < 2 or len(here) < tasks or _bound(environ, len(here)):
+        return {}
+    each = len(here) // tasks
+    first = each * _number(environ, "SLURM_LOCALID")
+    return {VISIBLE: ",".join(here[first : first + each])}
+
+
+def expand_nodes(text: str) -> list[str]:
+    """The nodes of a list such as ``vn[1-2,9-10],gpu[01-03]``, in its order, which is that of the ranks.
+
+    Raises
+    ------
+    LaunchError
+        It is none.
+    """
+    nodes: list[str] = []
+    for entry in _entries(text):
+        parts = [list(_choices(part, text)) for part in _PART.findall(entry)]
+        count = 1
+        for part in parts:
+            count *= len(part)
+        if len(nodes) + count > _MOST_NODES:
+            raise _bad_list(text)
+        nodes += map("".join, itertools.product(*parts))
+    return nodes
+
+
+def expand_counts(text: str) -> list[int]:
+    """The tasks of each node, from ``2(x3),1``.
+
+    Raises
+    ------
+    LaunchError
+        It is no such text.
+    """
+    counts: list[int] = []
+    for entry in text.split(","):
+        match = _COUNT.fullmatch(entry)
+        if match is None or len(counts) + int(match[2] or 1) > _MOST_NODES:
+            raise _contradiction(f"tasks per node {text[:200]!r}")
+        counts += [int(match[1])] * int(match[2] or 1)
+    return counts
+
+
+def place_ranks(counts: Sequence[int], distribution: str, plane: int) -> Iterator[tuple[int, int]]:
+    """For each rank the number of its node, and its own number among the tasks of that node.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        The tasks of each node.
+    distribution : str
+        ``SLURM_DISTRIBUTION``: ``block`` (the default) fills one node after another, ``cyclic`` gives each
+        node a task in turn, ``plane`` gives each `plane` tasks in turn. What follows a colon or a comma is
+        about cores.
+    plane : int
+        ``SLURM_DIST_PLANESIZE``.
+    """
+    kind = re.split("[:,=]", distribution)[0]
+    at_once = {"cyclic": 1, "plane": plane}.get(kind, max(counts, default=1))
+    given = [0] * len(counts)
+    while any(have < want for have, want in zip(given, counts, strict=True)):
+        for node, want in enumerate(counts):
+            for _ in range(min(at_once, want - given[node])):
+                yield node, given[node]
+                given[node] += 1
+
+
+def _entries(text: str) -> Iterator[str]:
+    """What the commas outside of brackets separate."""
+    depth, begin = 0, 0
+    for at, character in enumerate(text + ","):
+        if character in "[]":
+            depth += 1 if character == "[" else -1
+        if depth not in (0, 1):
+            raise _bad_list(text)
+        if character == "," and depth == 0:
+            if begin == at:
+                raise _bad_list(text)
+            yield text[begin:at]
+            begin = at + 1
+    if depth:
+        raise _bad_list(text)
+
+
+def _choices(part: str, text: str) -> Iterator[str]:
+    """The texts that a part of a name stands for: itself, or the numbers in brackets."""
+    if not part.startswith("["):
+        yield part
+        return
+    for piece in part[1:-1].split(","):
+        match = _RANGE.fullmatch(piece)
+        if match is None:
+            raise _bad_list(text)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not first <= last < first + _MOST_NODES:
+            raise _bad_list(text)
+        # A first number with zeros in front says how many digits all have.
+        yield from (f"{number:0{len(match[1])}}" for number in range(first, last + 1))
+
+
+def _bound(environ: Mapping[str, str], visible: int) -> bool:
+    """Whether Slurm itself has chosen among the node's GPUs for this task."""
+    if any(name in environ for name in ("SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND")):
+        return True
+    return environ.get("SLURM_GPUS_ON_NODE", str(visible)) != str(visible)
+
+
+def _plane(environ: Mapping[str, str]) -> int:
+    text = environ.get("SLURM_DIST_PLANESIZE", "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) else 1
+
+
+def _value(environ: Mapping[str, str], *names: str) -> str:
+    for name in names:
+        if value := environ.get(name, "").strip():
+            return value
+    raise LaunchError(
+        "A task of Slurm must find its job step in its environment.",
+        found=f"no {' or '.join(names)}",
+        fix="Start it with srun.",
+        reason="slurm",
+    )
+
+
+def _number(environ: Mapping[str, str], *names: str) -> int:
+    value = _value(environ, *names)
+    if not (value.isascii() and value.isdigit() and len(value) <= 18):
+        raise _contradiction(f"{' or '.join(names)} is {value[:80]!r}")
+    return int(value)
+
+
+def _bad_list(text: str) -> LaunchError:
+    return _contradiction(f"node list {text[:200]!r}")
+
+
+def _contradiction(found: str) -> LaunchError:
+    return LaunchError(
+        "Slurm's variables must say on which node each task runs.",
+        found=found,
+        fix="Let srun place the tasks by block, cyclic or plane (srun --distribution=block).",
+        reason="slurm",
+    )

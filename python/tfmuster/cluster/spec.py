@@ -1,0 +1,277 @@
+"""A cluster and a task in it: validated, immutable values. No TensorFlow here.
+
+>>> cluster = Cluster(worker=["a:2222", "b:2222"])
+>>> cluster.task("worker", 1).address
+'b:2222'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ClusterError, TfmusterWarning
+from .findings import Finding, Findings
+from .rules import JOBS, Jobs, examine_cluster, examine_document, examine_task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from os import PathLike
+
+__all__ = ["JOBS", "Cluster", "Task"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """Who is in the cluster: for each job the addresses of its tasks, in order of their index.
+
+    Parameters
+    ----------
+    chief, worker, ps, evaluator : sequence of str
+        Addresses, each ``host:port``; the host is a DNS name, an IPv4 address or ``[IPv6]``. No job is
+        required, but there must be a worker or a chief.
+
+    Raises
+    ------
+    ClusterError
+        With every finding at once in the field ``findings`` (see :mod:`tfmuster.cluster.check`).
+
+    Examples
+    --------
+    >>> print(Cluster(chief=["a:2222"], worker=["b:2222", "c:2222"]))
+    cluster of 3 tasks
+      chief 0   a:2222
+      worker 0  b:2222
+      worker 1  c:2222
+    """
+
+    __module__ = "tfmuster"
+
+    chief: tuple[str, ...] = ()
+    worker: tuple[str, ...] = ()
+    ps: tuple[str, ...] = ()
+    evaluator: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            chief: Iterable[str] = (),
+            worker: Iterable[str] = (),
+            ps: Iterable[str] = (),
+            evaluator: Iterable[str] = (),
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        found = Findings()
+        described = described_by({job: getattr(self, job) for job in JOBS})
+        jobs = examine_cluster(described, found)
+        raise_or_warn(found)
+        for job in JOBS:
+            object.__setattr__(self, job, jobs.get(job, ()))
+
+    @classmethod
+    def of_checked(cls, jobs: Jobs) -> Cluster:
+        """A cluster of jobs that ``examine_cluster`` has found right already."""
+        cluster = object.__new__(cls)
+        for job in JOBS:
+            object.__setattr__(cluster, job, jobs.get(job, ()))
+        return cluster
+
+    @classmethod
+    def from_file(cls, path: str | PathLike[str]) -> Cluster:
+        """Read a JSON or YAML file: the jobs, or a whole TF_CONFIG, whose task is left aside.
+
+        Raises
+        ------
+        ClusterError
+            With every finding in the field ``findings``.
+        """
+        from .documents import read_document
+
+        found = Findings()
+        return cls._from_document(read_document(path, found), found)
+
+    @classmethod
+    def from_tf_config(cls, text: str | bytes) -> Cluster:
+        """The cluster of a TF_CONFIG text; its task is left aside. Raises ClusterError."""
+        from .documents import parse_document
+
+        found = Findings()
+        return cls._from_document(parse_document(text, found), found, cluster_key_needed=True)
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> Cluster:
+        """The cluster of a dict: the jobs, or ``{"cluster": jobs}``. Raises ClusterError."""
+        return cls._from_document(described, Findings())
+
+    @classmethod
+    def _from_document(cls, document: Any, found: Findings, *, cluster_key_needed: bool = False) -> Cluster:
+        if not found.failed:
+            jobs, _ = examine_document(document, found, cluster_key_needed=cluster_key_needed)
+        raise_or_warn(found)
+        return cls.of_checked(jobs)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Job names and their addresses, in the order chief, worker, ps, evaluator; without empty jobs."""
+        return {job: getattr(self, job) for job in JOBS if getattr(self, job)}
+
+    @property
+    def digest(self) -> str:
+        """SHA-256, as 64 hexadecimal digits, of the cluster's compact JSON: the same on every machine."""
+        import hashlib
+
+        import orjson
+
+        return hashlib.sha256(orjson.dumps(self.jobs)).hexdigest()
+
+    def task(self, type: str, index: int) -> Task:
+        """The task with this type and index. Raises ClusterError if there is none."""
+        return Task(type, index, self)
+
+    def tasks(self) -> tuple[Task, ...]:
+        """Every task, in the order of :attr:`jobs` and of their indices."""
+        return tuple(
+            Task.of_checked(job, i, self) for job, all_ in self.jobs.items() for i in range(len(all_))
+        )
+
+    def chief_task(self) -> Task:
+        """The task that leads: the chief, or worker 0 if there is no chief."""
+        return Task.of_checked("chief" if self.chief else "worker", 0, self)
+
+    def to_dict(self) -> dict[str, list[str]]:
+        """Plain data, as in a TF_CONFIG."""
+        return {job: list(addresses) for job, addresses in self.jobs.items()}
+
+    def __len__(self) -> int:
+        return sum(len(getattr(self, job)) for job in JOBS)
+
+    def __str__(self) -> str:
+        tasks = self.tasks()
+        shown = tasks if len(tasks) <= 20 else tasks[:18]
+        width = max(len(task.name) for task in shown)
+        lines = [f"cluster of {len(tasks)} task" + "s" * (len(tasks) != 1)]
+        lines += [f"  {task.name:<{width}}  {task.address}" for task in shown]
+        if len(shown) < len(tasks):
+            lines.append(f"  and {len(tasks) - len(shown)} more, to {tasks[-1].name}  {tasks[-1].address}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One place in a cluster.
+
+    Parameters
+    ----------
+    type : str
+        A job that the cluster has.
+    index : int
+        From 0 to the number of the job's addresses - 1.
+    cluster : Cluster
+
+    Raises
+    ------
+    ClusterError
+        If the cluster has no such task; the field ``findings`` says why.
+    """
+
+    __module__ = "tfmuster"
+
+    type: str
+    index: int
+    cluster: Cluster
+
+    def __post_init__(self) -> None:
+        found = Findings()
+        checked = examine_task({"type": self.type, "index": self.index}, self.cluster.jobs, found)
+        raise_or_warn(found)
+        if checked:
+            object.__setattr__(self, "index", checked[1])
+
+    @classmethod
+    def of_checked(cls, type: str, index: int, cluster: Cluster) -> Task:
+        """A task that is known to be in the cluster, without a second look."""
+        task = object.__new__(cls)
+        object.__setattr__(task, "type", type)
+        object.__setattr__(task, "index", index)
+        object.__setattr__(task, "cluster", cluster)
+        return task
+
+    @property
+    def address(self) -> str:
+        """Where this task listens, ``host:port``."""
+        address: str = getattr(self.cluster, self.type)[self.index]
+        return address
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this task leads: it alone saves, and the others report to it."""
+        return self.type == "chief" or (self.type == "worker" and self.index == 0 and not self.cluster.chief)
+
+    @property
+    def name(self) -> str:
+        """Short and readable, such as ``worker 1``."""
+        return f"{self.type} {self.index}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as in a TF_CONFIG: ``type`` and ``index``."""
+        return {"type": self.type, "index": self.index}
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.address}"
+
+
+def described_by(addresses: Mapping[str, Any]) -> dict[str, Any]:
+    """Jobs given as arguments, in the form of a document: without empty ones, lists for other iterables."""
+    described = {}
+    for job, value in addresses.items():
+        # The order is the index, so a set is as wrong as a mapping; examine_cluster says so.
+        as_it_is = isinstance(value, (str, bytes, list, tuple, dict, set, frozenset))
+        items = value if as_it_is or not hasattr(value, "__iter__") else list(value)
+        if items is not None and items not in ([], ()):
+            described[job] = items
+    return described
+
+
+def raise_findings(findings: Iterable[Finding]) -> None:
+    """Raise ClusterError, with all findings, if there is an error among them."""
+    findings = list(findings)
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if not errors:
+        return
+    first = errors[0]
+    message = "The cluster description can't be used"
+    dicts = [finding.to_dict() for finding in findings]
+    if len(errors) == 1:
+        found = f"{first.where}: {first.value}" if first.value else first.where
+        raise ClusterError(f"{message}: {first.message}.", found=found, fix=first.fix, findings=dicts)
+    lines = [f"{message}: {len(errors)} errors."]
+    for error in errors[:_MOST_SHOWN]:
+        lines.append(f"  {error.where}: " + (f"{error.value}: " if error.value else "") + error.message)
+        lines.append(f"    to do: {error.fix}")
+    if len(errors) > _MOST_SHOWN:
+        lines.append(f"  and {len(errors) - _MOST_SHOWN} more")
+    raise ClusterError("\n".join(lines), findings=dicts)
+
+
+def raise_or_warn(found: Findings) -> None:
+    """Raise ClusterError if there is an error in ``found``; warn of everything else in it."""
+    raise_findings(found)
+    if not found:
+        return
+    import sys
+    import warnings
+
+    # The warning has to point at the user's line, however deep in this package it was found.
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
+        frame, level = frame.f_back, level + 1
+    for finding in found:
+        shown = f"{finding.where}: {finding.value}: {finding.message}; {finding.fix}"
+        warnings.warn(shown, TfmusterWarning, stacklevel=level)
+
+
+#: Errors that a message spells out; the field ``findings`` has all.
+_MOST_SHOWN = 20

@@ -1,0 +1,239 @@
+"""What is installed here, and what it means for several workers: for a bug report, or for oneself.
+
+Nothing slow is imported in this process; devices are asked for in a child process, and only on demand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from .. import __version__
+from ..errors import TfmusterError
+from ..launch.engines.availability import engines
+from ..system.interpreter import python_executable, rscript_executable
+
+_PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil", "rich")
+_MODULES = ("bz2", "ctypes", "lzma", "sqlite3", "ssl")
+_R_PACKAGES = ("tfmuster", "reticulate", "tensorflow", "keras3", "keras", "sparklyr")
+_VARIABLES = (
+    "TF_CONFIG",
+    "TF_USE_LEGACY_KERAS",
+    "CUDA_VISIBLE_DEVICES",
+    "RETICULATE_PYTHON",
+    "TFMUSTER_MNIST",
+)
+_DEVICES = """
+import json, os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow as tf
+print(json.dumps([device.name for device in tf.config.list_physical_devices()]))
+"""
+_R = """
+have <- function(p) tryCatch(as.character(utils::packageVersion(p)), error = function(e) NA)
+packages <- c(%s)
+cat(as.character(getRversion()), Sys.getenv("R_HOME"), sep = "\\n", fill = FALSE); cat("\\n")
+for (p in packages) cat(p, have(p), sep = "\\t", fill = TRUE)
+"""
+
+Report = dict[str, Any]
+
+
+def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
+    """Report on this machine's environment.
+
+    Parameters
+    ----------
+    devices : bool
+        Ask TensorFlow, in a child process, which devices it finds; takes some seconds.
+    timeout : float
+        How long that may take, seconds.
+
+    Returns
+    -------
+    dict
+        ``tfmuster``, ``python``, ``packages``, ``r``, ``machine``, ``engines`` (whether jobs can be started
+        through each from here, or why not), ``environment``, ``devices`` (None unless asked for) and
+        ``notes``: sentences about what has to be known before running several workers.
+    """
+    report: Report = {
+        "tfmuster": __version__,
+        "python": {
+            "version": platform.python_version(),
+            "executable": python_executable(),
+            "prefix": sys.prefix,
+            "lacks": _missing_modules(),
+        },
+        "packages": _package_versions(),
+        "r": _r_report(),
+        "machine": _machine(),
+        "engines": engines(),
+        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "devices": _devices(timeout) if devices else None,
+    }
+    report["notes"] = notes(report)
+    return report
+
+
+def _missing_modules() -> dict[str, str]:
+    """Modules of Python's own library that programs need and this one can't import, and why."""
+    missing = {}
+    for name in _MODULES:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            missing[name] = str(error)
+    return missing
+
+
+def _package_versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for package in _PACKAGES:
+        found[package] = None
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
+
+
+def _r_report() -> Report | None:
+    """R's version and those of its packages, or None without R."""
+    rscript = rscript_executable()
+    if rscript is None:
+        return None
+    code = _R % ", ".join(f'"{package}"' for package in _R_PACKAGES)
+    try:
+        done = subprocess.run(
+            [rscript, "-e", code],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+            # Of R CMD check, for its own session only.
+            env={**os.environ, "R_TESTS": ""},
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"executable": rscript, "version": None, "problem": str(error)}
+    version, home, *rows = done.stdout.splitlines()
+    packages = dict(row.strip().split("\t") for row in rows if "\t" in row)
+    return {
+        "executable": rscript,
+        "version": version.strip(),
+        "home": home.strip(),
+        "packages": {name: None if value == "NA" else value for name, value in packages.items()},
+    }
+
+
+def _machine() -> Report:
+    import psutil
+
+    return {
+        "host": socket.gethostname(),
+        "system": platform.platform(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "name_resolves": _resolves(socket.gethostname()),
+        "free_port": _free_port(),
+        "ports_range": _ports_range(),
+        "gpu_driver": shutil.which("nvidia-smi") is not None,
+    }
+
+
+def _resolves(name: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except OSError:
+        return False
+
+
+def _free_port() -> int | None:
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            return int(probe.getsockname()[1])
+    except OSError:
+        return None
+
+
+def _ports_range() -> str | None:
+    """From where the system takes free ports, as Linux tells it."""
+    with contextlib.suppress(OSError):
+        text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
+        return "-".join(text.split())
+    return None
+
+
+def _devices(timeout: float) -> list[str] | str:
+    """TensorFlow's devices, or why they can't be told."""
+    try:
+        done = subprocess.run(
+            [python_executable(), "-c", _DEVICES], capture_output=True, text=True, timeout=timeout, check=True
+        )
+        names = orjson.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        return f"TensorFlow did not start within {timeout:.0f} s"
+    except (subprocess.CalledProcessError, IndexError, orjson.JSONDecodeError) as error:
+        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
+        return f"TensorFlow does not start: {said[-1] if said else 'no message'}"
+    return [str(name) for name in names]
+
+
+def notes(report: Report) -> list[str]:
+    """What a report means for running several workers, in sentences."""
+    packages, r = report["packages"], report["r"]
+    told = [
+        "A TensorFlow worker listens on 0.0.0.0, that is on every network interface, whatever address "
+        "TF_CONFIG names, and takes work from anybody who connects. Run workers on a network you trust, or "
+        "behind a firewall."
+    ]
+    for name, why in report["python"]["lacks"].items():
+        told.append(
+            f"This Python can't import {name} ({why}). Either it was built without it, or, from R, which "
+            "puts the system's libraries first, it has found those of another Python: use the system's."
+        )
+    if packages["tensorflow"] is None:
+        told.append("TensorFlow is not installed for this Python: pip install tensorflow.")
+    if r is None:
+        told.append("R is not on PATH. The command line and Python work without it.")
+    elif r.get("packages"):
+        reticulate = r["packages"].get("reticulate")
+        if reticulate is None:
+            told.append("R has no reticulate: install.packages('reticulate').")
+        elif _older(reticulate, (1, 38)):
+            if not _older(packages["numpy"] or "0", (2,)):
+                told.append(
+                    f"reticulate {reticulate} can't read numpy {packages['numpy']}: pip install 'numpy<2', "
+                    "or update reticulate."
+                )
+            if sys.version_info >= (3, 12):
+                told.append(f"reticulate {reticulate} needs Python 3.11 or older, or has to be updated.")
+    if "TF_CONFIG" in report["environment"]:
+        told.extend(_tf_config_notes(report["environment"]["TF_CONFIG"]))
+    if not report["machine"]["name_resolves"]:
+        told.append("This machine's own host name does not resolve: write its address in a cluster.")
+    return told
+
+
+def _tf_config_notes(text: str) -> list[str]:
+    from ..cluster.check import check_cluster
+
+    try:
+        found = check_cluster(text)
+    except TfmusterError as error:
+        return [f"TF_CONFIG is set and can't be used: {error}"]
+    return [f"TF_CONFIG is set: {finding.where}: {finding.message}" for finding in found.findings]
+
+
+def _older(version: str, than: tuple[int, ...]) -> bool:
+    numbers = tuple(int(part) for part in version.replace("-", ".").split(".") if part.isdigit())
+    return numbers[: len(than)] < than

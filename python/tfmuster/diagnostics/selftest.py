@@ -1,0 +1,119 @@
+"""Two workers, a rendezvous, a strategy, Keras's ``fit``: whether all of it works here, in one small job."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ..environment import RUN_DIR_VARIABLE
+from ..errors import TfmusterError
+from ..runs.layout import write_json
+from ..runs.run import Run
+
+_WORKERS = 2
+
+
+def selftest(
+    script: str | os.PathLike[str] | None = None, *, timeout: float = 60.0, env: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Run a job of two workers on this machine, and say whether several workers can be used here.
+
+    Parameters
+    ----------
+    script : path, optional
+        What each worker runs, which is to call :func:`job`; this Python alone unless given.
+    timeout : float
+        How long the job may take, seconds.
+    env : dict, optional
+        More environment variables for the workers.
+
+    Returns
+    -------
+    dict
+        ``ready``; ``seconds`` that it took; ``found`` and ``fix``, in words, if it is not ready; ``notes``
+        of :func:`tfmuster.diagnostics.doctor.doctor` then, else none.
+    """
+    begun = time.monotonic()
+    found, fix = None, None
+    with tempfile.TemporaryDirectory(prefix="tfmuster-test-") as folder:
+        try:
+            found = _run(Path(folder) / "run", script, timeout, env or {})
+        except TfmusterError as error:
+            found, fix = "\n".join(filter(None, (error.message, error.found))), error.fix
+    report = {"ready": found is None, "seconds": time.monotonic() - begun, "found": found, "fix": fix}
+    return {**report, "notes": _notes() if found else []}
+
+
+def _run(
+    run_dir: Path, script: str | os.PathLike[str] | None, timeout: float, env: dict[str, str]
+) -> str | None:
+    """What is wrong with the job, or None."""
+    from ..launch import launch
+
+    program = Path(__file__).with_name("selftest_worker.py") if script is None else script
+    run = launch(program, workers=_WORKERS, run_dir=run_dir, name="test", env=env, wait=False)
+    try:
+        state = run.wait(timeout)["state"]
+    finally:
+        run.stop()
+    if state in ("running", "starting"):
+        doing = "; ".join(f"{task}: {text}" for task, text in _doing(run).items())
+        return f"the job was not done after {timeout:.0f} s ({doing or 'the workers have said nothing'})"
+    run.check()
+    results = [orjson.loads(path.read_bytes()) for path in sorted(run_dir.glob("result-*.json"))]
+    if len(results) < _WORKERS:
+        return f"only {len(results)} of {_WORKERS} workers have left a result"
+    if len({result["weights"] for result in results}) > 1:
+        return "the workers have different weights"
+    if any(result["replicas"] != _WORKERS for result in results):
+        return f"the workers did not train together: {results}"
+    return None
+
+
+def _doing(run: Run) -> dict[str, str]:
+    return {
+        task: lines.strip().splitlines()[-1] for task, lines in run.logs(lines=3).items() if lines.strip()
+    }
+
+
+def _notes() -> list[str]:
+    from .doctor import doctor
+
+    notes: list[str] = doctor(devices=False)["notes"]
+    return notes
+
+
+def job() -> None:
+    """What each worker of the test does: a few steps of softmax regression under the strategy."""
+    from ..cluster.tf_config import current_task
+    from ..digits.datasets import synthetic
+    from ..digits.train import train_mnist
+    from ..strategies.by_name import strategy
+
+    made = strategy("multi_worker_mirrored")
+    digits = synthetic(seed=1, train=320, test=64)
+    result = train_mnist(
+        "softmax", dataset=digits, strategy=made, batch_size=32, epochs=1, steps_per_epoch=5, verbose=False
+    )
+    weights = hashlib.sha256(b"".join(value.tobytes() for value in result.model.get_weights())).hexdigest()
+    task = current_task()
+    assert task is not None
+    path = Path(os.environ[RUN_DIR_VARIABLE], f"result-{task.index}.json")
+    write_json(path, {"weights": weights, "replicas": made.num_replicas_in_sync})
+
+
+def verdict(report: dict[str, Any]) -> list[str]:
+    """What a report of :func:`selftest` comes to, line by line."""
+    if report["ready"]:
+        seconds = f"{report['seconds']:.1f} s"
+        return [f"You are ready: {_WORKERS} workers have trained together, with equal weights ({seconds})."]
+    lines = ["Not ready yet.", *(f"  found: {line}" for line in report["found"].splitlines())]
+    if report["fix"]:
+        lines.append(f"  to do: {report['fix']}")
+    return [*lines, *(f"  note: {note}" for note in report["notes"]), "`tfmuster doctor` says more."]

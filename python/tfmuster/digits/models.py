@@ -1,0 +1,343 @@
+"""Four models for MNIST, each with the optimizer, loss and hyper-parameters of the document it comes from.
+
+Every model takes digits as they are stored, uint8 of shape (batch, 28, 28), and scales them to 0..1 itself,
+on the device: the input stays small on its way, and a saved model can be used on raw digits by plain Keras.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tfmuster.errors import ModelError
+from tfmuster.system.tensorflow_import import import_tensorflow
+
+NUM_CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained unless told otherwise: the numbers of its source document.
+
+    Attributes
+    ----------
+    document : str
+        Number of the document in the project's references.
+    summary : str
+        The model in one line.
+    batch_size : int
+        Images per replica and step; the global batch is this times the number of replicas.
+    epochs, steps_per_epoch : int
+        ``steps_per_epoch`` 0 means the whole training set in each epoch.
+    optimizer, learning_rate, optimizer_options
+        Keras name, step size, and further arguments of the optimizer.
+    loss : str
+        Keras name of the loss.
+    from_logits : bool
+        Whether the model ends in logits; otherwise it ends in a softmax.
+    one_hot : bool
+        Whether labels are one-hot float32 (batch, 10) or integers (batch,).
+    validation_split : float
+        Share of the training set, taken from its end, that is kept for validation.
+    shuffle : bool
+        Whether each epoch has its own order.
+    """
+
+    document: str
+    summary: str
+    batch_size: int
+    epochs: int
+    steps_per_epoch: int
+    optimizer: str
+    learning_rate: float
+    loss: str = "sparse_categorical_crossentropy"
+    from_logits: bool = False
+    one_hot: bool = False
+    validation_split: float = 0.0
+    shuffle: bool = True
+    optimizer_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "cnn": Recipe(
+        document="000",
+        summary="Conv 32 3x3 relu, max-pool, flatten, dense 64 relu, dense 10 (logits)",
+        batch_size=64,
+        epochs=3,
+        steps_per_epoch=5,
+        optimizer="sgd",
+        learning_rate=0.001,
+        from_logits=True,
+    ),
+    "deep_cnn": Recipe(
+        document="003",
+        summary="Conv 32, Conv 64 (3x3 relu), max-pool, flatten, dense 64 relu, softmax 10",
+        batch_size=50,
+        epochs=50,
+        steps_per_epoch=50,
+        optimizer="adam",
+        learning_rate=0.001,
+        optimizer_options={"amsgrad": True},
+    ),
+    "mlp": Recipe(
+        document="004",
+        summary="784 - 256 relu - dropout .4 - 128 relu - dropout .3 - softmax 10",
+        batch_size=128,
+        epochs=10,
+        steps_per_epoch=0,
+        optimizer="rmsprop",
+        learning_rate=0.001,
+        loss="categorical_crossentropy",
+        one_hot=True,
+        validation_split=0.2,
+    ),
+    "softmax": Recipe(
+        document="001",
+        summary="one linear layer, softmax regression (logits)",
+        batch_size=100,
+        epochs=50,
+        steps_per_epoch=0,
+        optimizer="sgd",
+        learning_rate=0.01,
+        from_logits=True,
+    ),
+}
+
+_MLP_DROPOUT = (0.4, 0.3)
+_INITIAL_WEIGHTS = ("random_normal", "zeros")
+
+
+def recipe(name: str) -> Recipe:
+    """The defaults of the model called ``name``.
+
+    Raises
+    ------
+    ModelError
+        There is no such model (reason ``unknown-model``); the message lists those that there are.
+    """
+    try:
+        return RECIPES[name]
+    except (KeyError, TypeError):
+        raise ModelError(
+            f"There is no model of this name; the models are {', '.join(RECIPES)}.",
+            found=repr(name),
+            fix='choose one of them, such as "cnn"',
+            reason="unknown-model",
+        ) from None
+
+
+def mnist_model(
+    name: str = "cnn",
+    *,
+    optimizer: Any = None,
+    learning_rate: float | None = None,
+    dropout: bool | tuple[float, float] = True,
+    seed: int | None = None,
+    initial_weights: str | None = None,
+    gradient_accumulation_steps: int | None = None,
+    steps_per_execution: int | None = None,
+    jit_compile: bool = False,
+) -> Any:
+    """A compiled Keras model for 28 x 28 digits. Call it inside ``strategy.scope()``.
+
+    Parameters
+    ----------
+    name : {"cnn", "deep_cnn", "mlp", "softmax"}
+        Which model; see :data:`RECIPES`.
+    optimizer : str or keras.Optimizer, optional
+        A Keras name such as ``"adam"``, or an optimizer that is ready (then without ``learning_rate`` and
+        ``gradient_accumulation_steps``). Default: the recipe's, with its options.
+    learning_rate : float, optional
+        Default: the recipe's for the recipe's optimizer, Keras's own for another one.
+    dropout : bool or (float, float)
+        ``mlp`` only: ``False`` for none, or the two rates.
+    seed : int, optional
+        Seeds initial weights and dropout, so that every worker and a single process start equal. Without it
+        they are random; under a MultiWorkerMirroredStrategy the chief's initial weights go to all.
+    initial_weights : {"random_normal", "zeros"}, optional
+        ``softmax`` only. The default is the document's: normal with standard deviation 1.
+    gradient_accumulation_steps : int, optional
+        Update the weights once in so many steps, with the mean of their gradients (Keras 3).
+    steps_per_execution : int, optional
+        Steps that Keras runs in one call of its training function. Without it: as many as pay on several
+        workers, as long as no callback needs single batches; else 1.
+    jit_compile : bool
+        Compile the training step with XLA. Off by default: XLA has no collectives for CPU devices.
+
+    Returns
+    -------
+    keras.Model
+        Input uint8 (batch, 28, 28), values 0 to 255; output float32 (batch, 10). Metric: ``accuracy``.
+
+    Raises
+    ------
+    ModelError
+        Unknown model, optimizer or option, or an option that does not apply (field ``reason``).
+    """
+    tf = import_tensorflow()
+    # tf.keras, not keras: with TF_USE_LEGACY_KERAS=1 it is tf-keras 2, which these models work with, too.
+    keras = tf.keras
+    chosen = recipe(name)
+    layers = _layers(keras, name, _seeds(seed), dropout, initial_weights)
+    model = keras.Sequential(
+        [
+            keras.Input(shape=(28, 28), dtype="uint8", name="digit"),
+            keras.layers.Rescaling(1 / 255, name="scale"),
+            *layers,
+        ],
+        name=name,
+    )
+    loss = {
+        "sparse_categorical_crossentropy": keras.losses.SparseCategoricalCrossentropy,
+        "categorical_crossentropy": keras.losses.CategoricalCrossentropy,
+    }[chosen.loss]
+    model.compile(
+        optimizer=_optimizer(keras, chosen, optimizer, learning_rate, gradient_accumulation_steps),
+        loss=loss(from_logits=chosen.from_logits),
+        metrics=["accuracy"],
+        jit_compile=jit_compile,
+        **({} if steps_per_execution is None else {"steps_per_execution": steps_per_execution}),
+    )
+    return model
+
+
+def _layers(
+    keras: Any,
+    name: str,
+    seeds: list[int | None],
+    dropout: bool | tuple[float, float],
+    initial_weights: str | None,
+) -> list[Any]:
+    if initial_weights is not None and (name != "softmax" or initial_weights not in _INITIAL_WEIGHTS):
+        raise ModelError(
+            'initial_weights is "random_normal" or "zeros", and only the model "softmax" has it.',
+            found=f"{initial_weights!r} for the model {name!r}",
+            reason="initial-weights",
+        )
+    first, second = _dropout_rates(dropout)
+    if name != "mlp" and not isinstance(dropout, bool):
+        raise ModelError(
+            'Only the model "mlp" has dropout layers.',
+            found=f"dropout rates for the model {name!r}",
+            reason="dropout",
+        )
+
+    def dense(units: int, activation: str | None, seed: int | None) -> Any:
+        start = keras.initializers.GlorotUniform(seed=seed)
+        return keras.layers.Dense(units, activation=activation, kernel_initializer=start)
+
+    def conv(filters: int, seed: int | None) -> Any:
+        start = keras.initializers.GlorotUniform(seed=seed)
+        return keras.layers.Conv2D(filters, 3, activation="relu", kernel_initializer=start)
+
+    if name in ("cnn", "deep_cnn"):
+        return [
+            keras.layers.Reshape((28, 28, 1)),
+            conv(32, seeds[0]),
+            *([conv(64, seeds[1])] if name == "deep_cnn" else []),
+            keras.layers.MaxPooling2D(2),
+            keras.layers.Flatten(),
+            dense(64, "relu", seeds[2]),
+            dense(NUM_CLASSES, None if name == "cnn" else "softmax", seeds[3]),
+        ]
+    if name == "mlp":
+        return [
+            keras.layers.Flatten(),
+            dense(256, "relu", seeds[0]),
+            *([keras.layers.Dropout(first, seed=seeds[3])] if first else []),
+            dense(128, "relu", seeds[1]),
+            *([keras.layers.Dropout(second, seed=seeds[4])] if second else []),
+            dense(NUM_CLASSES, "softmax", seeds[2]),
+        ]
+
+    def start(seed: int | None) -> Any:
+        zeros = initial_weights == "zeros"
+        return keras.initializers.Zeros() if zeros else keras.initializers.RandomNormal(stddev=1.0, seed=seed)
+
+    kernel, bias = start(seeds[0]), start(seeds[1])
+    return [
+        keras.layers.Flatten(),
+        keras.layers.Dense(NUM_CLASSES, kernel_initializer=kernel, bias_initializer=bias),
+    ]
+
+
+def _dropout_rates(dropout: bool | tuple[float, float]) -> tuple[float, float]:
+    if isinstance(dropout, bool):
+        return _MLP_DROPOUT if dropout else (0.0, 0.0)
+    try:
+        first, second = (float(rate) for rate in dropout)
+        valid = 0 <= first < 1 and 0 <= second < 1
+    except (TypeError, ValueError):
+        valid = False
+    if not valid:
+        raise ModelError(
+            "dropout is True, False, or two rates of at least 0 and less than 1.",
+            found=repr(dropout),
+            reason="dropout",
+        )
+    return first, second
+
+
+def _seeds(seed: int | None) -> list[int | None]:
+    """Five independent seeds; one seed for all would start layers of the same shape equal."""
+    if seed is None:
+        return [None] * 5
+    try:
+        words = np.random.SeedSequence(seed).generate_state(5)
+    except (TypeError, ValueError):
+        raise ModelError("seed is a whole number of at least 0.", found=repr(seed), reason="seed") from None
+    # 31 bits: tf-keras 2 takes no larger seeds.
+    return [int(word) >> 1 for word in words]
+
+
+def _optimizer(
+    keras: Any,
+    chosen: Recipe,
+    optimizer: Any,
+    learning_rate: float | None,
+    gradient_accumulation_steps: int | None,
+) -> Any:
+    options: dict[str, Any] = {}
+    if learning_rate is not None:
+        if isinstance(learning_rate, (int, float)) and not learning_rate > 0:
+            raise ModelError(
+                "learning_rate must be more than 0.", found=repr(learning_rate), reason="learning-rate"
+            )
+        options["learning_rate"] = learning_rate
+    if gradient_accumulation_steps is not None:
+        if gradient_accumulation_steps < 1:
+            raise ModelError(
+                "gradient_accumulation_steps must be at least 1.",
+                found=repr(gradient_accumulation_steps),
+                reason="gradient-accumulation",
+            )
+        if gradient_accumulation_steps > 1:
+            options["gradient_accumulation_steps"] = gradient_accumulation_steps
+    name = optimizer or chosen.optimizer
+    if not isinstance(name, str) and options:
+        raise ModelError(
+            "An optimizer object brings its own settings.",
+            found=f"an optimizer object together with {' and '.join(options)}",
+            fix="set them on the optimizer, or pass its name instead",
+            reason="optimizer",
+        )
+    try:
+        if not isinstance(name, str):
+            return keras.optimizers.get(name)
+        if name.lower() == chosen.optimizer:
+            options = {"learning_rate": chosen.learning_rate, **chosen.optimizer_options, **options}
+        return keras.optimizers.get({"class_name": name.lower(), "config": options})
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            "Keras can't make this optimizer.",
+            found=f"{name!r} with {options}: {_first_line(error)}",
+            fix='a Keras name such as "sgd", "adam", "adamw" or "rmsprop", and values that it takes',
+            reason="optimizer",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:200]

@@ -1,0 +1,93 @@
+"""The numbers of one training on digits, and its input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import DataError, ModelError
+from .models import Recipe
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The numbers of one training, after defaults."""
+
+    batch_size: int
+    global_batch_size: int
+    epochs: int
+    steps_per_epoch: int
+    validation_rows: int
+    seed: int
+
+
+def make_plan(
+    defaults: Recipe,
+    rows: int,
+    replicas: int,
+    *,
+    batch_size: int | None,
+    epochs: int | None,
+    steps_per_epoch: int | None,
+    validation_split: float | None,
+    seed: int,
+) -> Plan:
+    """The numbers, with those of the model's recipe where none is given; ``replicas`` batches make a step.
+
+    Raises
+    ------
+    ModelError, DataError
+        A validation split that makes no sense, or leaves no row to train on.
+    """
+    from ..keras_compat.sharding import steps_in_epoch
+
+    per_replica = defaults.batch_size if batch_size is None else batch_size
+    split = defaults.validation_split if validation_split is None else validation_split
+    if not 0 <= split < 1:
+        raise ModelError(
+            "validation_split is at least 0 and less than 1.", found=repr(split), reason="validation-split"
+        )
+    kept = int(rows * split)
+    if rows - kept < 1:
+        raise DataError("No row is left to train on.", found=f"{rows} rows", path=None, reason="empty")
+    steps = defaults.steps_per_epoch if steps_per_epoch is None else steps_per_epoch
+    return Plan(
+        batch_size=per_replica,
+        global_batch_size=per_replica * replicas,
+        epochs=defaults.epochs if epochs is None else epochs,
+        steps_per_epoch=steps or steps_in_epoch(rows - kept, per_replica * replicas),
+        validation_rows=kept,
+        seed=seed,
+    )
+
+
+def pipelines(
+    digits: Any, plan: Plan, strategy: Any, *, shuffle: bool, one_hot: bool
+) -> tuple[Any, Any, Any]:
+    """Training set without end, validation set or None, test set."""
+    from ..keras_compat.sharding import batches
+
+    kept = len(digits.x_train) - plan.validation_rows
+    common: dict[str, Any] = {"seed": plan.seed, "strategy": strategy, "one_hot": one_hot}
+    train = batches(
+        digits.x_train[:kept],
+        digits.y_train[:kept],
+        plan.global_batch_size,
+        shuffle=shuffle,
+        repeat=True,
+        **common,
+    )
+    validation = (
+        batches(digits.x_train[kept:], digits.y_train[kept:], plan.global_batch_size, shuffle=False, **common)
+        if plan.validation_rows
+        else None
+    )
+    # Evaluation keeps nothing for gradients, so its batches may be larger.
+    test = batches(
+        digits.x_test,
+        digits.y_test,
+        max(plan.global_batch_size, 256 * (plan.global_batch_size // plan.batch_size)),
+        shuffle=False,
+        **common,
+    )
+    return train, validation, test

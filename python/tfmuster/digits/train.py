@@ -1,0 +1,309 @@
+"""Train the MNIST models of :mod:`tfmuster.digits.models`, the same way on one process and on many workers.
+
+Every worker calls :func:`train_mnist` with the same arguments. Under a multi-worker strategy each one
+computes on its own rows of each global batch; only the chief prints and writes files.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ModelError, StrategyError
+from ..runs.states import say_state
+from ..training.learning_rates import scaled_learning_rate
+from ..worker.progress import progress_callback
+from .fitting import Fitting
+from .models import mnist_model, recipe
+from .plan import Plan, make_plan, pipelines
+from .reporting import reporters, say_plan, say_result, say_shard, say_traffic
+from .result import TrainingResult
+
+if TYPE_CHECKING:
+    from .datasets import Digits
+
+
+def train_mnist(
+    model: str = "cnn",
+    *,
+    dataset: str | Path | Digits | None = None,
+    strategy: Any = None,
+    batch_size: int | None = None,
+    epochs: int | None = None,
+    steps_per_epoch: int | None = None,
+    validation_split: float | None = None,
+    shuffle: bool | None = None,
+    optimizer: Any = None,
+    learning_rate: float | None = None,
+    scale_lr: bool = False,
+    gradient_dtype: str | None = None,
+    dropout: bool | tuple[float, float] = True,
+    initial_weights: str | None = None,
+    gradient_accumulation_steps: int | None = None,
+    steps_per_execution: int | None = None,
+    seed: int = 0,
+    save: str | os.PathLike[str] | None = None,
+    history: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str | None = None,
+    updates: str | None = None,
+    replicas_to_aggregate: int | None = None,
+    min_shard_bytes: int | None = None,
+    callbacks: Sequence[Any] = (),
+    verbose: int | bool = True,
+) -> TrainingResult:
+    """Train one of the four models on MNIST, or on a data set of the same form.
+
+    Parameters
+    ----------
+    model : {"cnn", "deep_cnn", "mlp", "softmax"}
+        Every argument that is left out has the value of the model's source document
+        (:data:`tfmuster.digits.models.RECIPES`).
+    dataset : str, path or Digits, optional
+        ``"mnist"`` or nothing: MNIST, from ``TFMUSTER_MNIST``, Keras's cache or a download;
+        ``"synthetic"``: generated digits; else the path of an ``.npz`` file or a folder of IDX files.
+    strategy : str or tf.distribute.Strategy, optional
+        A name for :func:`tfmuster.strategy`, or a strategy. Without it: where TF_CONFIG, MPI, Slurm or
+        Kubernetes name a cluster, ``parameter_server`` if that has any, else ``multi_worker_mirrored``; else
+        none.
+    batch_size : int, optional
+        Images per replica and step. The global batch is this times the number of replicas.
+    epochs : int, optional
+        How often to go through ``steps_per_epoch`` steps.
+    steps_per_epoch : int, optional
+        Global batches per epoch; 0 for the whole training set.
+    validation_split : float, optional
+        Share of the training set, from its end, that is kept for validation.
+    shuffle : bool, optional
+        Whether each epoch has an order of its own.
+    optimizer, learning_rate, dropout, initial_weights, gradient_accumulation_steps, steps_per_execution
+        See :func:`tfmuster.mnist_model`.
+    scale_lr : bool
+        Multiply the learning rate by the number of batches in a step, after a warm-up over the first five
+        epochs or the first tenth of all steps, whichever is shorter: the linear rule, see
+        :func:`~tfmuster.training.learning_rates.scaled_learning_rate`. With another optimizer than the
+        model's own it needs ``learning_rate``.
+    gradient_dtype : {"float32", "bfloat16", "float16"}, optional
+        As what gradients travel, see :func:`tfmuster.strategy`; for a strategy that is not made yet.
+    seed : int
+        Chooses initial weights, dropout and the order of the images. Two trainings with the same seed,
+        arguments and number of workers end with the same weights.
+    save : path, optional
+        Save the model there (chief only): ``.keras``, ``.h5``, or a folder for a SavedModel.
+    history : path, optional
+        Write the result as JSON there (chief only).
+    checkpoint_every : int or "epoch", optional
+        Write checkpoints into the run directory, and resume from the newest: see
+        :func:`tfmuster.checkpoint_callback`. Default: each epoch in a job that may be restarted or has an
+        evaluator, else never.
+    updates, replicas_to_aggregate
+        With parameter servers, see :func:`tfmuster.ps_fit`; ``async`` unless given. Then a step is one
+        worker's batch, else one batch of each worker.
+    min_shard_bytes : int, optional
+        With parameter servers, see :func:`tfmuster.strategy`.
+    callbacks : sequence of keras.callbacks.Callback
+        Run on every worker; with parameter servers on the coordinator.
+    verbose : int or bool
+        0 or False: nothing; 1 or True: the chief prints one line per epoch; 2: every worker also says
+        what it reads.
+
+    Returns
+    -------
+    TrainingResult
+
+    Raises
+    ------
+    DataError, ModelError, StrategyError, ClusterError
+        Before anything is trained.
+    """
+    defaults = recipe(model)
+    _check_numbers(batch_size=batch_size, epochs=epochs, steps_per_epoch=steps_per_epoch)
+    from . import datasets
+
+    evaluating = _is_evaluator()
+    chosen = "default" if evaluating else _chosen(strategy)
+    if chosen == "parameter_server":
+        # Those who only serve do not come back from this, and need no data.
+        chosen = _make(chosen, min_shard_bytes=min_shard_bytes)
+    digits = datasets.load(dataset)
+    made = _make(
+        chosen, min_shard_bytes=None if evaluating else min_shard_bytes, gradient_dtype=gradient_dtype
+    )
+    fitting = Fitting.of(made, *(None, None) if evaluating else (updates, replicas_to_aggregate))
+    replicas = fitting.replicas
+    from ..strategies.by_name import is_chief
+
+    chief = is_chief(made)
+    plan = make_plan(
+        defaults,
+        len(digits.x_train),
+        fitting.batches_in_step,
+        batch_size=batch_size,
+        epochs=epochs,
+        steps_per_epoch=steps_per_epoch,
+        validation_split=validation_split,
+        seed=seed,
+    )
+    if shuffle is None:
+        shuffle = defaults.shuffle
+    rate: Any = learning_rate
+    if scale_lr:
+        own = optimizer is None or optimizer == defaults.optimizer
+        rate = defaults.learning_rate if own and rate is None else rate
+        warmup = min(5 * plan.steps_per_epoch, plan.epochs * plan.steps_per_epoch // 10)
+        rate = scaled_learning_rate(rate, fitting.batches_in_step, warmup)
+    if verbose and chief and not evaluating:
+        say_plan(model, digits, plan, fitting.describe())
+    if verbose and int(verbose) > 1:
+        say_shard(made, len(digits.x_train) - plan.validation_rows, plan)
+
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(seed)
+    with fitting.scope():
+        network = mnist_model(
+            model,
+            optimizer=optimizer,
+            learning_rate=rate,
+            dropout=dropout,
+            seed=seed,
+            initial_weights=initial_weights,
+            gradient_accumulation_steps=gradient_accumulation_steps,
+            steps_per_execution=steps_per_execution,
+        )
+    if verbose and chief and not evaluating:
+        say_traffic(network, made)
+    train, validation, test = pipelines(digits, plan, made, shuffle=shuffle, one_hot=defaults.one_hot)
+    begin = time.perf_counter()
+    if evaluating:
+        return _evaluated(network, test, plan, digits, verbose=bool(verbose))
+    fitted = fitting.fit(
+        network,
+        train,
+        epochs=plan.epochs,
+        steps_per_epoch=plan.steps_per_epoch,
+        validation_data=validation,
+        callbacks=[
+            *callbacks,
+            # Before the checkpoint of an epoch: whoever resumes from that does not report the epoch again.
+            *reporters(plan, enabled=chief, printing=bool(verbose)),
+            *progress_callback(plan.global_batch_size),
+            *_checkpoints(checkpoint_every),
+        ],
+        verbose=0,
+    )
+    seconds = time.perf_counter() - begin
+    say_state("testing")
+    loss, accuracy = network.evaluate(test, verbose=0)
+
+    from ..keras_compat.saving import save_model
+
+    saved = save_model(network, os.fspath(save), strategy=made) if save is not None else None
+    result = TrainingResult(
+        history={name: [float(v) for v in values] for name, values in fitted.history.items()},
+        test_accuracy=float(accuracy),
+        test_loss=float(loss),
+        model=network,
+        model_path=str(saved) if saved is not None else None,
+        dataset=digits.describe(),
+        batch_size=plan.batch_size,
+        global_batch_size=plan.global_batch_size,
+        replicas=replicas,
+        seconds=seconds,
+    )
+    if chief:
+        if history is not None:
+            _write_json(Path(history), result.to_dict())
+        if verbose:
+            say_result(result)
+    return result
+
+
+def _is_evaluator() -> bool:
+    from ..cluster.tf_config import current_task
+
+    task = current_task()
+    return task is not None and task.type == "evaluator"
+
+
+def _evaluated(network: Any, test: Any, plan: Plan, digits: Digits, *, verbose: bool) -> TrainingResult:
+    """What an evaluator gives back: its history is that of the checkpoints."""
+    from ..training.evaluating import evaluate_checkpoints
+
+    begin = time.perf_counter()
+    found = evaluate_checkpoints(network, test, verbose=verbose)
+    history = {name: [each[name] for each in found] for name in (found[0] if found else ())}
+    last = found[-1] if found else {"loss": math.nan, "accuracy": math.nan}
+    return TrainingResult(
+        history=history,
+        test_accuracy=last["accuracy"],
+        test_loss=last["loss"],
+        model=network,
+        model_path=None,
+        dataset=digits.describe(),
+        batch_size=plan.batch_size,
+        global_batch_size=plan.global_batch_size,
+        replicas=1,
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _check_numbers(**numbers: Any) -> None:
+    for name, value in numbers.items():
+        least = 0 if name == "steps_per_epoch" else 1
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and (not whole or value < least):
+            raise ModelError(
+                f"{name} is a whole number of at least {least}.",
+                found=f"{name}={value!r}",
+                reason=name.replace("_", "-"),
+            )
+
+
+def _checkpoints(every: int | str | None) -> list[Any]:
+    """The checkpoint callback, where checkpoints are wanted."""
+    from ..cluster.tf_config import current_task
+    from ..training.checkpoints import checkpoint_callback
+
+    task = current_task()
+    needed = int(os.environ.get("TFMUSTER_MAX_RESTARTS", "0")) > 0
+    if every is None and (needed or (task is not None and task.cluster.jobs.get("evaluator"))):
+        every = "epoch"
+    return [] if every is None else [checkpoint_callback(every=every)]
+
+
+def _chosen(strategy: Any) -> Any:
+    """A strategy, or the name of one."""
+    from ..cluster.resolvers import join_engine
+
+    if strategy is not None:
+        return strategy
+    task = join_engine()
+    if task is None:
+        return "default"
+    return "parameter_server" if task.cluster.jobs.get("ps") else "multi_worker_mirrored"
+
+
+def _make(strategy: Any, **arguments: Any) -> Any:
+    from ..strategies import by_name as strategies
+
+    if isinstance(strategy, str):
+        return strategies.strategy(strategy, **arguments)
+    if arguments.get("gradient_dtype") is not None:
+        raise StrategyError(
+            "A strategy that is made already has its gradient_dtype.",
+            fix="strategy(..., gradient_dtype=...), or pass the strategy's name",
+            strategy=type(strategy).__name__,
+            reason="unused-argument",
+        )
+    return strategy
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    import orjson
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")

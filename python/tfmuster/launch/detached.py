@@ -1,0 +1,89 @@
+"""A job that outlives the session that started it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..environment import start_timeout
+from ..errors import LaunchError
+from ..runs.lifecycle import new_run_path
+from ..runs.run import Run
+from ..system.interpreter import python_executable, with_package
+from .job import launch_options
+
+if TYPE_CHECKING:
+    from .engines.base import Engine
+    from .job import LocalJob
+
+_DETACH_SECONDS = 30.0
+
+# Kept, so that a launcher that has ended does not stay a zombie for as long as the session lasts.
+_detached: list[subprocess.Popen[bytes]] = []
+
+
+def start_detached(engine: Engine, job: LocalJob) -> Run:
+    """Start a job that goes on when this process ends; its run directory, as soon as it has one, or waits.
+
+    Raises
+    ------
+    LaunchError
+        It could not be started.
+    """
+    from .engines import slurm
+
+    if isinstance(engine, slurm.Slurm) and not slurm.inside_allocation(os.environ):
+        # It may wait for its machines for hours.
+        return engine.submit(job).run
+    return _start_launcher(job, engine.as_options())
+
+
+def _start_launcher(job: LocalJob, more: Sequence[str] = ()) -> Run:
+    """Start a job whose launcher is a process of its own, and return when its workers have been started.
+
+    Parameters
+    ----------
+    job : LocalJob
+        What to run.
+    more : sequence of str
+        More options of ``tfmuster launch``.
+
+    Raises
+    ------
+    LaunchError
+        They could not be started; with what the launcher said.
+    """
+    run = Run(job.run_dir if job.run_dir is not None else new_run_path(job.run_name()))
+    options = [*launch_options(job, run), *more]
+    launcher = subprocess.Popen(
+        [python_executable(), "-m", "tfmuster", "launch", "--quiet", *options, "--", *job.command],
+        env=with_package({**os.environ, **job.env}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert launcher.stderr is not None
+    _detached.append(launcher)
+    _detached[:] = [process for process in _detached if process.poll() is None]
+    # Hosts may take as long to answer as workers to arrive.
+    limit = _DETACH_SECONDS + start_timeout(job.start_timeout)
+    end = time.monotonic() + limit
+    while run.status()["state"] == "starting" or not run.info():
+        if launcher.poll() is not None and not run.info():
+            said = launcher.stderr.read().decode(errors="replace").strip()
+            raise LaunchError("The job could not be started.", found=said or "no message", reason="detached")
+        if time.monotonic() > end:
+            launcher.terminate()
+            raise LaunchError(
+                "The job did not start in time, and was ended.",
+                found=f"no worker runs after {limit:.0f} s",
+                fix="See what `tfmuster launch` shows without wait=False.",
+                reason="detached",
+            )
+        time.sleep(0.05)
+    launcher.stderr.close()
+    return run

@@ -1,0 +1,1 @@
+"""What takes a job to where it runs: one file for each engine."""

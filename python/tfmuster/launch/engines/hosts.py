@@ -1,0 +1,178 @@
+"""The hosts of a job as users of Horovod and MPI write them, and which task runs on which."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...errors import LaunchError
+from ...net.addresses import address_problems, is_loopback
+
+# A leading "-" would be an option to ssh, and ssh's own configuration may hand both names to a shell.
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
+_SLOTS = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
+_HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(.*))?", re.DOTALL)
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine, and how many tasks it takes.
+
+    Attributes
+    ----------
+    name : str
+        A DNS name, an IPv4 address or an ``[IPv6]`` address.
+    slots : int
+        How many tasks it takes.
+    user : str or None
+        Who to log in as; None leaves that to ssh.
+    """
+
+    name: str
+    slots: int = 1
+    user: str | None = None
+
+    @property
+    def target(self) -> str:
+        """What ssh is called with."""
+        name = self.name.strip("[]")
+        return f"{self.user}@{name}" if self.user else name
+
+
+def parse_hosts(text: str) -> tuple[Host, ...]:
+    """Hosts from ``node1:2,me@node2:4,node3``; a host named twice has the slots of both.
+
+    Raises
+    ------
+    LaunchError
+        Something in it is no host, or no number of slots; every problem at once.
+    """
+    entries = [(f"-H, entry {number}", entry) for number, entry in enumerate(text.split(","), 1)]
+    return _hosts((where, *_split(entry.strip(" "))) for where, entry in entries)
+
+
+def read_hostfile(path: str | os.PathLike[str]) -> tuple[Host, ...]:
+    """Hosts from a file with lines such as ``node1 slots=2`` (MPI), ``node1:2`` (Horovod) or ``node1``.
+
+    Raises
+    ------
+    LaunchError
+        The file can't be read, or a line can't be used; every problem at once.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise LaunchError(f"The host file {path} can't be read.", found=why, reason="hosts") from error
+    entries = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        name, slots = _split(words[0])
+        for word in words[1:]:
+            key, _, value = word.partition("=")
+            if key == "slots":
+                slots = value
+            elif key.replace("-", "_") != "max_slots":
+                name = " ".join(words)
+        entries.append((f"{path}, line {number}", name, slots))
+    return _hosts(entries)
+
+
+def named_hosts(hosts: str | None, hostfile: str | os.PathLike[str] | None) -> tuple[Host, ...]:
+    """The hosts of ``-H`` or of ``--hostfile``; none if neither is given.
+
+    Raises
+    ------
+    LaunchError
+        Both are given, or what is given can't be used.
+    """
+    if hosts is not None and hostfile is not None:
+        raise LaunchError(
+            "The hosts are named by -H or by --hostfile.", found="both", fix="Leave one out.", reason="hosts"
+        )
+    if hostfile is not None:
+        return read_hostfile(hostfile)
+    return () if hosts is None else parse_hosts(hosts)
+
+
+def place_tasks(sizes: dict[str, int], hosts: Sequence[Host]) -> list[tuple[str, int, Host]]:
+    """Job, index and host of every task: in the order of the jobs, each host filled before the next.
+
+    Raises
+    ------
+    LaunchError
+        There are more tasks than slots.
+    """
+    tasks = [(job, index) for job, size in sizes.items() for index in range(size)]
+    slots = [host for host in hosts for _ in range(host.slots)]
+    if len(tasks) > len(slots):
+        raise LaunchError(
+            "The hosts must have a slot for every task.",
+            found=f"{len(tasks)} tasks, {len(slots)} slots on {', '.join(host.name for host in hosts)}",
+            fix="Give more slots (-H node1:2,node2:2), or start fewer workers (-n).",
+            reason="slots",
+        )
+    return [(job, index, host) for (job, index), host in zip(tasks, slots, strict=False)]
+
+
+def only_this_machine(hosts: Iterable[Host]) -> bool:
+    """Whether all hosts are names of the machine itself (``-H localhost:4``), so that nothing needs ssh.
+
+    Raises
+    ------
+    LaunchError
+        Some are: the others can't reach those by that name.
+    """
+    hosts = list(hosts)
+    own = [host.name for host in hosts if is_loopback(f"{host.name}:1")]
+    if own and len(own) < len(hosts):
+        raise LaunchError(
+            "Every host must have a name by which the others reach it.",
+            found=f"{', '.join(own)} together with other hosts",
+            fix="Give this machine's own name or address instead.",
+            reason="hosts",
+        )
+    return bool(own)
+
+
+def _split(entry: str) -> tuple[str, str]:
+    match = _HOST.fullmatch(entry.rpartition("@")[2])
+    if match is None:
+        return entry, "1"
+    user = entry[: entry.rfind("@") + 1]
+    return user + match[1], "1" if match[2] is None else match[2]
+
+
+def _hosts(entries: Iterable[tuple[str, str, str]]) -> tuple[Host, ...]:
+    found: dict[str, Host] = {}
+    problems = []
+    for where, text, slots in entries:
+        user, at, name = text.rpartition("@")
+        if name.startswith("-") or any(address_problems(f"{name}:1")):
+            problems.append(f"{where}: {_shown(text)} is no host name")
+        elif at and not _USER.fullmatch(user):
+            problems.append(f"{where}: {_shown(user)} is no user name")
+        elif not _SLOTS.fullmatch(slots):
+            problems.append(f"{where}: {_shown(slots)} is no number of slots (1 to 9999)")
+        elif name in found:
+            found[name] = replace(found[name], slots=found[name].slots + int(slots))
+        else:
+            found[name] = Host(name, int(slots), user or None)
+    if problems or not found:
+        raise LaunchError(
+            "The hosts can't be used.",
+            found="\n         ".join(problems) or "none",
+            fix="Write them as node1:2,node2:2 (name:slots), or one a line in --hostfile.",
+            reason="hosts",
+        )
+    return tuple(found.values())
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

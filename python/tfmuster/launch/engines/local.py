@@ -1,0 +1,126 @@
+"""Place the workers of a job on this machine.
+
+Works on Linux and macOS; TensorFlow for Windows runs under WSL, where it is Linux.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...cluster.spec import Cluster, Task
+from ...cluster.tf_config import tf_config_json
+from ...environment import JOB_VARIABLE, RUN_DIR_VARIABLE
+from ...net.ports import held_ports
+from ...runs.failure import Failure
+from ...runs.lifecycle import record_git
+from ...runs.run import Run
+from ...system.gpus import share_out
+from ...system.interpreter import for_worker
+from ..job import LocalJob, resolve_command
+from ..supervise.display import shown_path
+from ..supervise.restarts import Attempt, with_restarts
+from ..supervise.supervisor import Supervisor
+from ..supervise.worker_process import Placement
+
+if TYPE_CHECKING:
+    from ...runs.failure import Failure
+    from ...runs.run import Run
+    from ..job import LocalJob
+
+HOST = "127.0.0.1"
+
+
+def run_job(job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+    """Run a job to its end; its run directory, and the first failure of its last attempt."""
+    command = resolve_command(job.command)
+    kinds = [kind for kind, size in job.sizes().items() for _ in range(size)]
+    gpus = share_out(kinds, job.gpus_per_worker, {**os.environ, **job.env})
+
+    def once(attempt: Attempt) -> tuple[Run, Failure | None]:
+        return _run_once(job, command, gpus, attempt, show=show, tell=tell)
+
+    return with_restarts(once, job.max_restarts, tell=show != "nothing")
+
+
+def _run_once(
+    job: LocalJob,
+    command: tuple[str, ...],
+    gpus: Sequence[Mapping[str, str]],
+    attempt: Attempt,
+    *,
+    show: str,
+    tell: bool,
+) -> tuple[Run, Failure | None]:
+    sizes = job.sizes()
+    with held_ports(sum(sizes.values())) as ports:
+        remaining = iter(ports)
+        addresses = {
+            name: tuple(f"{HOST}:{next(remaining)}" for _ in range(size))
+            for name, size in sizes.items()
+            if size
+        }
+        cluster = Cluster(**addresses)
+        run = attempt.begin(
+            job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict()
+        )
+        if tell and attempt.number == 0:
+            print(
+                f"tfmuster: {_count(sizes)} on this machine; {shown_path(run)}", file=sys.stderr, flush=True
+            )
+        placements = [
+            Placement(
+                task.name, task.is_chief, command, {**worker_environment(job, attempt, task, run), **visible}
+            )
+            for task, visible in zip(cluster.tasks(), gpus, strict=True)
+        ]
+        if attempt.number == 0:
+            record_git(run)
+        supervisor = Supervisor(attempt.name, run, placements, show=show, another_after=attempt.another_after)
+        return run, supervisor.supervise()
+
+
+def worker_environment(job: LocalJob, attempt: Attempt, task: Task, run: Run) -> dict[str, str]:
+    """The whole environment of one worker."""
+    environment = for_worker({**os.environ, **job.variables(attempt)})
+    environment.pop("TFMUSTER_KERAS_COMPAT", None)
+    if not job.keras_compat:
+        environment["TFMUSTER_KERAS_COMPAT"] = "0"
+    stem = task.name.replace(" ", "-")
+    return {
+        **environment,
+        "TF_CONFIG": tf_config_json(task),
+        JOB_VARIABLE: attempt.name,
+        RUN_DIR_VARIABLE: str(run.path),
+        "TFMUSTER_ERROR_FILE": str(run.path / "logs" / f"{stem}.error.json"),
+    }
+
+
+def _count(sizes: Mapping[str, int]) -> str:
+    plural = {"worker": "workers", "ps": "parameter servers"}
+    singular = {"ps": "parameter server"}
+    return ", ".join(
+        f"{size} {plural.get(name, name) if size > 1 else singular.get(name, name)}"
+        for name, size in sizes.items()
+        if size
+    )
+
+
+@dataclass(frozen=True)
+class ThisMachine:
+    """Starts the processes itself."""
+
+    slots: int | None = None
+
+    def as_options(self) -> list[str]:
+        """None are needed."""
+        return []
+
+    def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+        """See :class:`.base.Engine`."""
+        pass
+
+        return run_job(job, show=show, tell=tell)

@@ -1,0 +1,165 @@
+"""Run a job by MPI: ``mpirun`` starts the agents, on this machine, on others, or where its batch system says.
+
+MPI only starts processes. Open MPI, and those whose process manager is Hydra: MPICH and Intel MPI.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...errors import LaunchError, TfmusterError
+from ...runs.failure import Failure
+from ...runs.run import Run
+from ...system.interpreter import python_executable
+from ..job import LocalJob
+from ..remote.files import sent_options
+from ..remote.gather import Call, run_placed
+from .agent_command import Starter
+from .hosts import Host, named_hosts
+
+if TYPE_CHECKING:
+    from .base import Where
+
+#: Names of the program, if PATH is not to decide.
+_PROGRAM_VARIABLE = "TFMUSTER_MPIRUN"
+_RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
+_ASK_SECONDS = 20.0
+_NO_SLOTS = re.compile(r"not enough slots|more processes? .* than|requested .* slots", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """Where ``mpirun`` is to start a job.
+
+    Attributes
+    ----------
+    hosts : sequence of Host
+        Machines; none leaves that to mpirun, which knows those of a batch system's job, and this one.
+    copy, files, remote_python, ssh_config
+        See :class:`.ssh.SshOptions`; Hydra knows ssh's own configuration only.
+    options : sequence of str
+        More options of mpirun, each with its value: ``--map-by node``.
+    """
+
+    hosts: Sequence[Host] = ()
+    copy: bool = False
+    files: Sequence[str | os.PathLike[str]] = ()
+    remote_python: str | None = None
+    options: Sequence[str] = ()
+    ssh_config: str | os.PathLike[str] | None = None
+    homes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, where: Where) -> Mpi:
+        """What its user says.
+
+        Raises
+        ------
+        LaunchError
+            Something of it has no meaning for mpirun.
+        """
+        hosts = named_hosts(where.hosts, where.hostfile)
+        users = [host.target for host in hosts if host.user]
+        if users or where.addresses:
+            raise LaunchError(
+                "mpirun takes hosts by their names, and finds their addresses itself.",
+                found=", ".join([*users, *(f"--address {host}" for host in where.addresses)]),
+                fix="Say in ssh's configuration who logs in, and where.",
+                reason="hosts",
+            )
+        return cls(
+            hosts,
+            where.copy,
+            tuple(where.files),
+            where.remote_python,
+            tuple(where.backend_options),
+            where.ssh_config,
+        )
+
+    @property
+    def slots(self) -> int | None:
+        """Those of the hosts."""
+        return sum(host.slots for host in self.hosts) or None
+
+    def as_options(self) -> list[str]:
+        """See :class:`.base.Engine`."""
+        hosts = ",".join(f"{host.name}:{host.slots}" for host in self.hosts)
+        given = {"hosts": hosts, "ssh-config": self.ssh_config}
+        options = [
+            "--backend=mpi",
+            *(f"--{name}={os.fspath(value)}" for name, value in given.items() if value),
+        ]
+        options += sent_options(self.files, copy=self.copy, remote_python=self.remote_python)
+        return options + [f"--backend-option={option}" for option in self.options]
+
+    def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+        """See :class:`.base.Engine`."""
+        return run_placed(job, self, show=show, tell=tell)
+
+    def start(self, call: Call) -> Starter:
+        """Have agents started."""
+        program = mpirun_program()
+        agent = call.command(self.remote_python or python_executable(), rank_from=_RANKS)
+        own = [word for option in self.options for word in shlex.split(option)]
+        command = [program, "-np", str(call.count), *self._placing(program, call), *own, *agent]
+        return Starter(command, {**os.environ, **call.env}, call, partial(_explain, call.count))
+
+    def _placing(self, program: str, call: Call) -> list[str]:
+        """The options that differ from one MPI to the other."""
+        hosts = ",".join(f"{host.name}:{host.slots}" for host in self.hosts)
+        # The agents go to the job's directory themselves, and say so if there is none.
+        if not _is_open_mpi(program):
+            return ["-wdir", "/", *(["-hosts", hosts] if hosts else [])]
+        # TensorFlow has threads of its own for all cores, which must not be bound to one.
+        options = ["-wdir", "/", "--bind-to", "none", *(["-H", hosts] if hosts else [])]
+        options += [word for name in call.env for word in ("-x", name)]
+        if self.ssh_config is not None:
+            options += ["--mca", "plm_rsh_agent", f"ssh -F {os.fspath(self.ssh_config)}"]
+        return [*options, "--allow-run-as-root"] if os.geteuid() == 0 else options
+
+
+def _explain(count: int, text: str, lines: str) -> TfmusterError:
+    """Why mpirun has not started all agents."""
+    if _NO_SLOTS.search(text):
+        return LaunchError(
+            "mpirun must have a slot for every task.",
+            found=f"{count} tasks; it says: {lines}",
+            fix="Give more slots (-H node1:2,node2:2), start fewer workers (-n), or have Open MPI start "
+            "more than there are cores (--backend-option=--oversubscribe).",
+            reason="slots",
+        )
+    return LaunchError(
+        f"mpirun must start {count} processes.",
+        found=lines,
+        fix="See that `mpirun hostname` works with the same hosts.",
+        reason="mpi",
+    )
+
+
+def mpirun_program() -> str:
+    """The path of what starts a job's ranks. Raises LaunchError if there is none."""
+    wanted = os.environ.get(_PROGRAM_VARIABLE)
+    for name in (wanted,) if wanted else ("mpirun", "mpiexec"):
+        if path := shutil.which(name):
+            return path
+    raise LaunchError(
+        "The backend mpi needs mpirun.",
+        found=f"no {wanted or 'mpirun'} on PATH",
+        fix="Install Open MPI or MPICH (Debian, Ubuntu: apt-get install openmpi-bin), or load its module.",
+        reason="mpi",
+    )
+
+
+def _is_open_mpi(program: str) -> bool:
+    done = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False
+    )
+    return "Open MPI" in done.stdout or "OpenRTE" in done.stdout

@@ -1,0 +1,287 @@
+"""Place the workers of a job on the executors of Spark, as the tasks of one barrier stage.
+
+All tasks of a barrier stage run at once or not at all. Each starts an agent as its child process, so that a
+second job in the same session finds nothing of the first, and the agents call this process, the driver
+(:mod:`~tfmuster.launch.remote.gather`): output, values and files come by that connection, not through Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import LaunchError, TfmusterError
+from ...runs.failure import Failure
+from ...runs.run import Run
+from ..job import LocalJob
+from ..remote.files import sent_options
+from ..remote.gather import Call, run_placed
+from ..remote.host_checks import refusal
+from ..remote.ssh_faults import fault
+from .spark_session import check_slots, first_line, homes_of, refuse_secrets, session_for
+
+#: How long the stage may take to end by itself when all agents have been ended, seconds.
+_LEAVING_SECONDS = 6.0
+_PLAIN = "plain"
+
+
+@dataclass(frozen=True)
+class Spark:
+    """Runs jobs on Spark.
+
+    Attributes
+    ----------
+    master : str or None
+        The URL of a master, for a session that is made for the job.
+    session : SparkSession or None
+        One that there is already.
+    conf : mapping of str
+        Configuration of a session that is made for the job, such as ``spark.executor.memory``.
+    plain : bool
+        Whether a Spark that encrypts its own connections may be used, although TensorFlow's are plain.
+    files : sequence of path
+        Files and folders to send along.
+    python : str or None
+        The Python of the agents; the executors' own unless given.
+    """
+
+    master: str | None = None
+    session: Any = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    plain: bool = False
+    files: Sequence[str | os.PathLike[str]] = ()
+    python: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        options: Sequence[str],
+        *,
+        master: str | None,
+        session: Any,
+        files: Sequence[str | os.PathLike[str]],
+        python: str | None,
+    ) -> Spark:
+        """By options such as ``spark.executor.cores=2`` and ``plain=yes``.
+
+        Raises
+        ------
+        LaunchError
+            One is neither.
+        """
+        conf = {}
+        plain = False
+        for option in options:
+            key, equals, value = option.partition("=")
+            if key == _PLAIN and value in ("yes", "no"):
+                plain = value == "yes"
+            elif equals and key.startswith("spark."):
+                conf[key] = value
+            else:
+                raise LaunchError(
+                    "An option of the backend spark is a setting of Spark, or plain=yes.",
+                    found=option,
+                    fix="Write it as spark.executor.memory=4g.",
+                    reason="backend-option",
+                )
+        if session is not None and (master is not None or conf):
+            raise LaunchError(
+                "A session has its master and its settings already.",
+                found="both a session and others",
+                fix="Leave the one or the other out.",
+                reason="spark-session",
+            )
+        return cls(master, session, conf, plain, tuple(files), python)
+
+    @property
+    def slots(self) -> int | None:
+        """Not known before there is a session."""
+        return None
+
+    def as_options(self) -> list[str]:
+        """The same as options of ``tfmuster launch``.
+
+        Raises
+        ------
+        LaunchError
+            No other process can have the session.
+        """
+        if self.session is not None:
+            raise LaunchError(
+                "Without waiting, the job is started by another process, which can't use this session.",
+                found="wait = False together with a session",
+                fix="Give the master instead of the session.",
+                reason="spark-session",
+            )
+        options = ["--backend", "spark", *(["--master", self.master] if self.master else [])]
+        settings = {**self.conf, **({_PLAIN: "yes"} if self.plain else {})}
+        for key, value in settings.items():
+            options += ["--backend-option", f"{key}={value}"]
+        return options + sent_options(self.files, remote_python=self.python)
+
+    def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+        """Run a job to its end; its run directory, and the first failure of its last attempt.
+
+        Raises
+        ------
+        LaunchError
+            There are too few slots, or an executor can't take part.
+        """
+        if not self.plain:
+            refuse_secrets(self.conf)
+        with session_for(self.master, self.session, self.conf, self.python) as context:
+            if not self.plain:
+                refuse_secrets(dict(context.getConf().getAll()))
+            check_slots(context, sum(job.sizes().values()))
+            placer = _Executors(context, self.files, self.python)
+            return run_placed(job, placer, show=show, tell=tell)
+
+
+class _Executors:
+    """The executors of a session."""
+
+    #: They have directories of their own.
+    copy = True
+
+    def __init__(self, context: Any, files: Sequence[str | os.PathLike[str]], python: str | None) -> None:
+        self._context = context
+        self.files = files
+        self.homes: Sequence[str] = homes_of(context)
+        self._python = python
+
+    def start(self, call: Call) -> _Stage:
+        return _Stage(self._context, call, self._python)
+
+
+class _Stage:
+    """The barrier stage with the agents of one attempt, run in a thread of its own."""
+
+    def __init__(self, context: Any, call: Call, python: str | None) -> None:
+        from pyspark import cloudpickle
+
+        from . import spark_task
+
+        # Executors may have no tfmuster, and are to be able to say so.
+        register: Any = cloudpickle.register_pickle_by_value
+        register(spark_task)
+        self._context = context
+        self._group = f"tfmuster-{call.job}"
+        self._count = call.count
+        self._results: list[dict[str, Any]] = []
+        self._error: Exception | None = None
+        self._troubles = context.accumulator([], spark_task.Collected())
+        command = call.command("python")[1:]
+        self._task = spark_task.task_of(command, python, call.env, self._troubles)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def trouble(self) -> TfmusterError | None:
+        """Why not all agents will come."""
+        ended = not self._thread.is_alive()
+        if ended and self._error is not None:
+            return self._explained(self._error)
+        said = [*self._results, *self._troubles.value]
+        if bad := {one["host"]: one["said"] for one in said if one["said"]}:
+            return self._refused(bad)
+        if ended:
+            return LaunchError("Spark has ended the tasks of the job.", reason="spark")
+        return None
+
+    def end(self) -> None:
+        """Let the stage end by itself, as its agents do; cancel what is left of it."""
+        self._thread.join(_LEAVING_SECONDS)
+        if self._thread.is_alive():
+            self._context.cancelJobGroup(self._group)
+            self._thread.join(_LEAVING_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            # What is set for a thread is for the jobs of this thread.
+            self._context.setJobGroup(self._group, "workers of tfmuster")
+            tasks = self._context.parallelize(range(self._count), self._count).barrier()
+            self._results = [json.loads(text) for text in tasks.mapPartitions(self._task).collect()]
+        except Exception as error:
+            self._error = error
+
+    def _refused(self, said: Mapping[str, str]) -> LaunchError:
+        """Which hosts can't take part, by what was said on them."""
+        findings = [{"host": host, **_finding(host, text)} for host, text in said.items()]
+        return refusal(findings, max(self._count, len(findings)))
+
+    def _explained(self, error: Exception) -> TfmusterError:
+        """What an error of Spark means."""
+        text = str(error)
+        if "SPARK-24819" in text:
+            return LaunchError(
+                "Spark must have a slot for every task, as all of them run at once.",
+                found=f"{self._count} tasks, and executors have left meanwhile",
+                reason="slots",
+            )
+        if "SPARK-24942" in text:
+            return LaunchError(
+                "Spark's dynamic allocation does not go with tasks that run at once.",
+                found="spark.dynamicAllocation.enabled is true",
+                fix="Set it to false for this session.",
+                reason="dynamic-allocation",
+            )
+        failed = self._failed_tasks()
+        if failed and all(_python_fault(said) for said in failed.values()):
+            return self._refused({host: _python_fault(said) for host, said in failed.items()})
+        where = f" on {', '.join(failed)}" if failed else ""
+        return LaunchError(
+            f"Spark could not run the tasks of the job{where}.",
+            found=first_line(error),
+            fix="See the logs of its executors.",
+            reason="spark",
+        )
+
+    def _failed_tasks(self) -> dict[str, str]:
+        """Of each host with a task that has failed, what Spark says of one."""
+        scala = self._context._jsc.sc()
+        found: dict[str, str] = {}
+        end = time.monotonic() + 2
+        # What has happened is noted there a moment later.
+        while not found and time.monotonic() < end:
+            tracker = self._context.statusTracker()
+            for job in tracker.getJobIdsForGroup(self._group):
+                info = tracker.getJobInfo(job)
+                for stage in info.stageIds if info else ():
+                    for attempt in range(4):
+                        tasks = scala.statusStore().taskList(stage, attempt, self._count)
+                        for at in range(tasks.length()):
+                            task = tasks.apply(at)
+                            if task.errorMessage().isDefined() and task.status() == "FAILED":
+                                found.setdefault(str(task.host()), str(task.errorMessage().get()))
+            time.sleep(0.1)
+        return found
+
+
+def _python_fault(said: str) -> str:
+    """The line of an error of Spark that is about the executor's Python; "" if it is about something else."""
+    match = re.search(f"Cannot run program .*|.*{_OTHER_VERSION}.*|No module named .*", said)
+    return match[0].rstrip(". ") if match else ""
+
+
+def _finding(host: str, said: str) -> dict[str, str]:
+    """What keeps a host from taking part, by what was said there."""
+    if match := re.search(_OTHER_VERSION, said):
+        code, message = "python-version", f"Python {match[1]}, the driver {match[2]}"
+    else:
+        known = fault(host, said, 1, 0)
+        code, message = known["code"], f"{known['message']} ({known['said']})"
+    return {"code": code, "message": message, "fix": _FIXES.get(code, "see the log of its executor")}
+
+
+_OTHER_VERSION = r"different version: ([\d.]+) than that in driver:? ([\d.]+\d)"
+_FIXES = {
+    "no-python": "install the same Python on every host, or name it: spark.pyspark.python, PYSPARK_PYTHON",
+    "python-version": "install the same Python on every host: spark.pyspark.python, PYSPARK_PYTHON",
+    "no-tfmuster": "install tfmuster in the executors' Python, or name another with --remote-python",
+    "no-module": "install it in the executors' Python, or name another with --remote-python",
+}

@@ -1,0 +1,265 @@
+"""A session of Spark: the one that there is, or one made for a job; what it has room for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import DependencyError, LaunchError
+from ...system.interpreter import python_executable
+
+_APP = "tfmuster"
+#: What a session made here has unless its user says otherwise. Spark waits for slots for minutes, silently.
+_DEFAULTS = {
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "2",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile="
+    + Path(__file__).with_name("spark_log4j2.properties").as_uri(),
+}
+_MASTER_SECONDS = 5.0
+#: How long the first executor may take to come to a new session, and after one the next, seconds.
+_FIRST_EXECUTOR_SECONDS = 30.0
+_MORE_EXECUTORS_SECONDS = 10.0
+#: A session of this age has the executors that it will have, seconds.
+_OLD_SECONDS = 60.0
+
+
+@contextlib.contextmanager
+def session_for(
+    master: str | None, session: Any, conf: Mapping[str, str], python: str | None
+) -> Iterator[Any]:
+    """The SparkContext to use: that of a session given or there already, or a new one, stopped afterwards.
+
+    Raises
+    ------
+    DependencyError
+        There is no pyspark, or no Java.
+    LaunchError
+        There is another session, or none can be had.
+    """
+    context = _context_of(session) if session is not None else _active(master, conf)
+    if context is not None:
+        yield context
+        return
+    made = _made(master, conf, python)
+    try:
+        yield made.sparkContext
+    finally:
+        made.stop()
+
+
+def refuse_secrets(conf: Mapping[str, str]) -> None:
+    """Refuse a Spark that encrypts: what TensorFlow sends is plain, whatever Spark does.
+
+    Raises
+    ------
+    LaunchError
+        By its configuration it does.
+    """
+    if conf.get("spark.ssl.enabled", "false").lower() == "true":
+        raise LaunchError(
+            "What TensorFlow's workers send each other is plain, and this Spark wants everything encrypted.",
+            found="spark.ssl.enabled is true",
+            fix="If the network between the executors is safe: --backend-option plain=yes, "
+            'or backend_options = "plain=yes".',
+            reason="plain",
+        )
+
+
+def check_slots(context: Any, count: int) -> None:
+    """See that all tasks can run at once.
+
+    Raises
+    ------
+    LaunchError
+        They can't, with how many could.
+    """
+    scala = context._jsc.sc()
+    profile = scala.resourceProfileManager().defaultResourceProfile()
+    begun = grown = time.monotonic()
+    had = 0
+    while (slots := int(scala.maxNumConcurrentTasks(profile))) < count:
+        now = time.monotonic()
+        if slots > had:
+            had, grown = slots, now
+        # Executors of a session that has just begun come one after the other.
+        age = time.time() - context.startTime / 1000
+        patient = now - grown < _MORE_EXECUTORS_SECONDS if had else now - begun < _FIRST_EXECUTOR_SECONDS
+        if _all_have_come(context) or age > _OLD_SECONDS or not patient:
+            where = "this machine" if _one_process(context) else f"{_executors(context)} executors"
+            raise LaunchError(
+                "Spark must have a slot for every task, as all of them run at once.",
+                found=f"{count} tasks, {slots} slots on {where} of {context.master}",
+                fix="Start fewer workers, or give the session more: executors, cores (spark.executor.cores, "
+                "spark.cores.max), GPUs, fewer for each task (spark.task.cpus), or a larger local[N].",
+                reason="slots",
+                slots=slots,
+            )
+        time.sleep(0.2)
+
+
+def _all_have_come(context: Any) -> bool:
+    """Whether it is known that there will be no more executors."""
+    local = re.fullmatch(r"local-cluster\[ *(\d+) *,.*\]", context.master)
+    return _executors(context) >= int(local[1]) if local else _one_process(context)
+
+
+def _one_process(context: Any) -> bool:
+    """Whether driver and executor are the same."""
+    return re.match(r"local(\[|$)", context.master) is not None
+
+
+def _executors(context: Any) -> int:
+    """How many there are; one of those that Spark tells of is the driver."""
+    return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
+
+
+def homes_of(context: Any) -> tuple[str, ...]:
+    """By which address the executors find this machine."""
+    if context.master.startswith("local"):
+        return ("127.0.0.1",)
+    host = context.getConf().get("spark.driver.host")
+    return (f"[{host}]" if ":" in host and not host.startswith("[") else host,)
+
+
+def _context_of(session: Any) -> Any:
+    """The context of a SparkSession, or of what is one already."""
+    connect = ".connect." in type(session).__module__
+    context: Any = None if connect else getattr(session, "sparkContext", session)
+    if not hasattr(context, "_jsc"):
+        raise LaunchError(
+            "spark must be a SparkSession of pyspark in this process.",
+            found=f"{type(session).__module__}.{type(session).__name__}",
+            fix="Spark Connect has no barrier tasks for this: give master = instead. Of sparklyr, use "
+            "tf_config_from_barrier() in spark_apply(), or give master =.",
+            reason="spark-session",
+        )
+    if context._jsc is None:
+        raise LaunchError(
+            "The Spark session must be running.", found="it was stopped", reason="spark-session"
+        )
+    return context
+
+
+def _active(master: str | None, conf: Mapping[str, str]) -> Any:
+    """The context that there is in this process; None if there is none."""
+    try:
+        from pyspark import SparkContext
+    except ImportError as error:
+        raise DependencyError(
+            "Spark is used through pyspark.",
+            found=f"no module {error.name}",
+            fix="pip install 'tfmuster[spark]'",
+            package="pyspark",
+        ) from error
+    context = SparkContext._active_spark_context
+    if context is None:
+        return None
+    other = {key: value for key, value in conf.items() if context.getConf().get(key) != value}
+    if (master is not None and master != context.master) or other:
+        raise LaunchError(
+            "There can be one Spark session in a process.",
+            found=f"one of {context.master}" + (f", without {', '.join(other)}" if other else ""),
+            fix="Stop it, or leave the master and the options out to use it.",
+            reason="spark-session",
+        )
+    return context
+
+
+def _made(master: str | None, conf: Mapping[str, str], python: str | None) -> Any:
+    from pyspark.sql import SparkSession
+
+    if not _java():
+        raise DependencyError(
+            "Spark needs Java, 17 or later.",
+            found="no java on PATH, and no JAVA_HOME",
+            fix="Install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless).",
+            package="java",
+        )
+    _see_master(master)
+    builder = SparkSession.builder.appName(_APP)
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in {**_DEFAULTS, **conf}.items():
+        builder = builder.config(key, value)
+    handler = signal.getsignal(signal.SIGINT)
+    wanted = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or python
+    try:
+        with _variable("PYSPARK_PYTHON", wanted or python_executable()):
+            return builder.getOrCreate()
+    except Exception as error:
+        raise LaunchError(
+            "The Spark session could not be started.",
+            found=f"{master or 'the default master'}: {first_line(error)}",
+            fix="See what Spark has said above; check the master and the options.",
+            reason="spark-session",
+        ) from error
+    finally:
+        # Spark's own is for programs that are nothing but Spark.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception of Spark says, without the stack of Java; what Python has said, if it was that."""
+    text = str(error)
+    if python := re.search(
+        r"Error from python worker:.*?\n *(\w+(?:Error|Exception): [^\n]*)", text, re.DOTALL
+    ):
+        return python[1][:300]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith(("at ", "An error occurred while calling"))]
+    return re.sub(r"^: *", "", lines[0])[:300] if lines else type(error).__name__
+
+
+def _java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    return Path(home, "bin", "java").is_file() if home else shutil.which("java") is not None
+
+
+def _see_master(master: str | None) -> None:
+    """A master that is not there is waited for by Spark for a minute."""
+    if master is None or not master.startswith("spark://"):
+        return
+    problems = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_MASTER_SECONDS).close()
+            return
+        except (OSError, ValueError) as error:
+            problems.append(f"{address}: {getattr(error, 'strerror', None) or error}")
+    raise LaunchError(
+        "The master of Spark must be reachable.",
+        found="; ".join(problems),
+        fix="Check the URL, spark://HOST:7077, and that the master runs.",
+        reason="spark-master",
+    )
+
+
+@contextlib.contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    """Spark takes it from this process's environment."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

@@ -1,0 +1,132 @@
+"""``LocalJob``: what to run and how many times, and the command that executes it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..environment import start_timeout
+from ..errors import LaunchError
+from ..runs.run import Run
+from ..system.interpreter import python_executable, rscript_executable
+from .supervise.restarts import Attempt
+from .text_checks import check_text, command_name
+
+
+def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:
+    """The number of workers: as given, else as many as have slots beside the `others`, else 2."""
+    if workers is not None:
+        return workers
+    return max(1, slots - others) if slots else 2
+
+
+@dataclass(frozen=True)
+class LocalJob:
+    """What to run, and how many times. See :func:`tfmuster.launch.launch` for the fields."""
+
+    command: Sequence[str]
+    workers: int = 2
+    ps: int = 0
+    chief: bool = False
+    evaluator: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    run_dir: str | os.PathLike[str] | None = None
+    keras_compat: bool = True
+    max_restarts: int = 0
+    start_timeout: float | None = None
+    gpus_per_worker: int | None = None
+
+    def __post_init__(self) -> None:
+        counts = [("workers", self.workers, 1), ("ps", self.ps, 0), ("restarts", self.max_restarts, 0)]
+        if self.gpus_per_worker is not None:
+            counts.append(("GPUs per worker", self.gpus_per_worker, 0))
+        for what, count, least in counts:
+            if isinstance(count, bool) or not isinstance(count, int) or count < least:
+                raise LaunchError(
+                    f"The number of {what} must be a whole number, {least} or more.",
+                    found=repr(count),
+                    reason=what.lower().replace(" ", "-"),
+                )
+        start_timeout(self.start_timeout)
+        if not self.command:
+            raise LaunchError(
+                "Nothing to run.", fix="Name a script, or a command after `--`.", reason="command"
+            )
+        check_text(*self.command, *map(str, self.env.values()), self.name or "", str(self.run_dir or ""))
+
+    def sizes(self) -> dict[str, int]:
+        """How many tasks of each kind."""
+        return {
+            "chief": int(self.chief),
+            "worker": self.workers,
+            "ps": self.ps,
+            "evaluator": int(self.evaluator),
+        }
+
+    def variables(self, attempt: Attempt) -> dict[str, str]:
+        """What every worker finds in its environment about the job, wherever it runs."""
+        variables = {**self.env, **attempt.variables()}
+        if self.start_timeout is not None:
+            variables["TFMUSTER_START_TIMEOUT"] = str(self.start_timeout)
+        return variables
+
+    def run_name(self) -> str:
+        """The name given, or one made of the command."""
+        return self.name or command_name(self.command)
+
+
+def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
+    """The argument list to execute: scripts get their interpreter, commands their path.
+
+    Raises
+    ------
+    LaunchError
+        There is no such script or command, or no Rscript.
+    """
+    first, *arguments = command
+    suffix = Path(first).suffix.lower()
+    if suffix in (".py", ".r"):
+        if not Path(first).is_file():
+            raise LaunchError(
+                "The script to run must exist.",
+                found=f"no file {first} in {os.getcwd()}",
+                fix="Check the path; it is relative to the working directory.",
+                reason="script",
+            )
+        interpreter = python_executable() if suffix == ".py" else _rscript()
+        return (interpreter, first, *arguments)
+    if first == "tfmuster":
+        # This copy, whatever else is on PATH.
+        return (python_executable(), "-m", "tfmuster", *arguments)
+    return (_executable(first, "Give the path of a .py or .R script, or of a command."), *arguments)
+
+
+def launch_options(job: LocalJob, run: Run | None) -> list[str]:
+    """The same job as options of ``tfmuster launch``, without its variables."""
+    options = ["-n", str(job.workers), "--ps", str(job.ps), "--name", job.run_name()]
+    options += ["--max-restarts", str(job.max_restarts)]
+    if run is not None:
+        options += ["--run-dir", str(run.path)]
+    if job.start_timeout is not None:
+        options += ["--start-timeout", str(job.start_timeout)]
+    if job.gpus_per_worker is not None:
+        options += ["--gpus-per-worker", str(job.gpus_per_worker)]
+    switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}
+    return options + [switch for switch, on in switches.items() if on]
+
+
+def _rscript() -> str:
+    return rscript_executable() or _executable("Rscript", "Install R, or put it on PATH.")
+
+
+def _executable(name: str, fix: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise LaunchError(
+            "The program to run must be on PATH.", found=f"no {name}", fix=fix, reason="command"
+        )
+    return path

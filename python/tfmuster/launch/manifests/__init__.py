@@ -1,0 +1,1 @@
+"""Kubernetes manifests, and commands that rent machines."""

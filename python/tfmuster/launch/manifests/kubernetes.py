@@ -1,0 +1,294 @@
+"""A job as Kubernetes takes it: an Indexed Job with a headless Service, or a TFJob for Kubeflow's operator.
+
+Nothing is sent anywhere: the YAML is printed, and ``kubectl apply -f`` does the rest. In each pod runs
+``tfmuster worker``, which learns its place from :mod:`~tfmuster.cluster.resolvers.kubernetes`, or from the
+TF_CONFIG of the operator.
+
+Parameter servers have a Job of their own, because a pod's resources are its Job's, and they need no GPU.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from ...cluster.resolvers import BASE_PORT_VARIABLE
+from ...cluster.resolvers.kubernetes import (
+    DEFAULT_PORT,
+    INDEX_VARIABLE,
+    NAME_VARIABLE,
+    PS_VARIABLE,
+    ROLE_VARIABLE,
+    WORKERS_VARIABLE,
+    job_name,
+)
+from ...errors import LaunchError
+from ...system.gpus import NO_GPU, VISIBLE
+from ..text_checks import check_label, check_text, name_for
+
+Object = dict[str, Any]
+
+#: Pods are scheduled, and images pulled, one by one: minutes may pass between the first and the last.
+START_TIMEOUT = 600.0
+_SUBDOMAIN = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
+)
+# As containers' images are named: [REGISTRY[:PORT]/]NAME[:TAG][@DIGEST].
+_IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/:@-]{0,510}[A-Za-z0-9])?", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NO_SUBDOMAIN = "A {}'s name has small letters, digits, - and dots, with a letter or digit beside each dot."
+_NO_VARIABLE = "A variable's name has letters, digits and _, and is none that the manifest sets itself."
+_OURS = {
+    INDEX_VARIABLE,
+    NAME_VARIABLE,
+    PS_VARIABLE,
+    ROLE_VARIABLE,
+    WORKERS_VARIABLE,
+    BASE_PORT_VARIABLE,
+    "TF_CONFIG",
+    "TFMUSTER_TOKEN",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodJob:
+    """What is to run in pods, and how; raises LaunchError for what Kubernetes would refuse, or misread.
+
+    Attributes
+    ----------
+    command : sequence of str
+        A script or a command with its arguments, as in the image.
+    image : str
+        Has tfmuster, and the script.
+    workers, ps : int
+        How many pods of each.
+    name : str, optional
+        Of the Job and its Service; the script's unless given.
+    namespace : str, optional
+        Unless given, where ``kubectl apply`` puts it.
+    gpus_per_worker : int
+        GPUs of each worker; parameter servers have none.
+    port : int
+        Where TensorFlow listens in each pod.
+    env : mapping
+        More variables for every pod.
+    volumes : mapping
+        Where in each pod a PersistentVolumeClaim is mounted, by the claim's name.
+    token_secret : str, optional
+        The Secret whose key ``token`` has the job's token for the rendezvous.
+    start_timeout : float
+        How long a pod waits for the others, seconds.
+    network_policy : bool
+        Whether only the job's own pods may connect to its pods.
+    """
+
+    command: Sequence[str]
+    image: str
+    workers: int
+    ps: int = 0
+    name: str | None = None
+    namespace: str | None = None
+    gpus_per_worker: int = 0
+    port: int = DEFAULT_PORT
+    env: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    token_secret: str | None = None
+    start_timeout: float = START_TIMEOUT
+    network_policy: bool = True
+
+    def __post_init__(self) -> None:
+        check_text(*self.command, *self.env.values(), *self.volumes.values())
+        if not _IMAGE.fullmatch(self.image):
+            raise _refused("image", "An image is named as REPOSITORY/NAME:TAG.", self.image)
+        if self.namespace is not None:
+            check_label(self.namespace, "namespace")
+        if self.token_secret is not None and not _SUBDOMAIN.fullmatch(self.token_secret):
+            raise _refused(
+                "secret", "A Secret's name has small letters, digits, - and dots.", self.token_secret
+            )
+        for variable in self.env:
+            if not _VARIABLE.fullmatch(variable) or variable in _OURS:
+                raise _refused("env", _NO_VARIABLE, variable)
+        for claim, path in self.volumes.items():
+            if not _SUBDOMAIN.fullmatch(claim):
+                raise _refused("volume", _NO_SUBDOMAIN.format("claim"), claim)
+            whole = PurePosixPath(path)
+            if not whole.is_absolute() or ":" in path or ".." in whole.parts:
+                raise _refused("volume", "A volume's path is absolute, and without a colon.", path)
+        object.__setattr__(self, "name", name_for(self.name, self.command))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """By these the Service and the network policy know the job's pods."""
+        return {"app.kubernetes.io/name": "tfmuster", "app.kubernetes.io/instance": str(self.name)}
+
+    @property
+    def roles(self) -> dict[str, int]:
+        """How many pods of each kind there are, without empty ones."""
+        return {role: size for role, size in (("worker", self.workers), ("ps", self.ps)) if size}
+
+
+def indexed_job(job: PodJob) -> list[Object]:
+    """A headless Service, an Indexed Job, one more for parameter servers, and a network policy."""
+    for role, size in job.roles.items():
+        _check_host(f"{job_name(str(job.name), role)}-{size - 1}")
+    service = {
+        "clusterIP": "None",
+        "selector": job.labels,
+        # A pod must find the others before it is ready, which it is only with them.
+        "publishNotReadyAddresses": True,
+        "ports": [{"name": "tensorflow", "port": job.port}],
+    }
+    objects = [_object(job, "v1", "Service", spec=service)]
+    for role, size in job.roles.items():
+        place = {
+            NAME_VARIABLE: job.name,
+            ROLE_VARIABLE: role,
+            WORKERS_VARIABLE: str(job.workers),
+            PS_VARIABLE: str(job.ps),
+            BASE_PORT_VARIABLE: str(job.port),
+        }
+        template = _pod(job, role, "worker", place)
+        template["spec"] = {"subdomain": job.name, "restartPolicy": "Never", **template["spec"]}
+        spec = {
+            "completionMode": "Indexed",
+            "completions": size,
+            "parallelism": size,
+            # TensorFlow can't take one worker back: one that failed has ended the others, too.
+            "backoffLimit": 0,
+            "template": template,
+        }
+        objects.append(_object(job, "batch/v1", "Job", name=job_name(str(job.name), role), spec=spec))
+    return objects + _policies(job)
+
+
+def tf_job(job: PodJob) -> list[Object]:
+    """A TFJob, whose operator makes the Services and TF_CONFIG, and a network policy.
+
+    Raises
+    ------
+    LaunchError
+        There is one task only: for that the operator makes no TF_CONFIG.
+    """
+    if job.workers + job.ps < 2:
+        raise LaunchError(
+            "Kubeflow's operator makes a cluster of two tasks or more.",
+            found="1 worker",
+            fix="Start more workers (-n 2), or leave --kind tfjob out.",
+            reason="kind",
+        )
+    kinds = {"worker": "Worker", "ps": "PS"}
+    replicas = {}
+    for role, size in job.roles.items():
+        _check_host(f"{job.name}-{role}-{size - 1}")
+        # The operator asks for a container and a port of these names.
+        template = _pod(job, role, "tensorflow", {}, port_name="tfjob-port")
+        replicas[kinds[role]] = {"replicas": size, "restartPolicy": "Never", "template": template}
+    spec = {
+        "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},
+        "successPolicy": "AllWorkers",
+        "tfReplicaSpecs": replicas,
+    }
+    return [_object(job, "kubeflow.org/v1", "TFJob", spec=spec), *_policies(job)]
+
+
+def to_yaml(objects: Sequence[Object]) -> str:
+    """YAML documents in which every value that is a text is in double quotes, in ASCII and on one line."""
+    return yaml.dump_all(
+        objects, Dumper=_Quoting, explicit_start=True, sort_keys=False, width=sys.maxsize, allow_unicode=False
+    )
+
+
+class _Quoting(yaml.SafeDumper):
+    """Quotes every text: what is a number, a date or "no" without quotes differs between readers of YAML."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_mapping(self, *given: Any, **more: Any) -> yaml.MappingNode:
+        node = super().represent_mapping(*given, **more)
+        # The keys are all our own.
+        for key, _ in node.value:
+            key.style = None
+        return node
+
+
+_Quoting.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
+)
+
+
+def _object(job: PodJob, version: str, kind: str, *, spec: Object, name: str | None = None) -> Object:
+    metadata = {"name": name or job.name, "labels": job.labels}
+    if job.namespace is not None:
+        metadata["namespace"] = job.namespace
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _pod(
+    job: PodJob, role: str, container: str, place: Mapping[str, Any], *, port_name: str = "tensorflow"
+) -> Object:
+    """The pods of one role; `place` has the variables from which a pod learns where it is."""
+    variables = {"TFMUSTER_START_TIMEOUT": f"{job.start_timeout:g}", **job.env}
+    if role == "ps":
+        # Where a node's GPUs are open to all its pods, TensorFlow would take them.
+        variables.setdefault(VISIBLE, NO_GPU)
+    env: list[Object] = [{"name": name, "value": value} for name, value in place.items()]
+    env += [{"name": name, "value": literal(value)} for name, value in variables.items()]
+    if job.token_secret is not None:
+        secret = {"secretKeyRef": {"name": job.token_secret, "key": "token"}}
+        env.append({"name": "TFMUSTER_TOKEN", "valueFrom": secret})
+    one: Object = {
+        "name": container,
+        "image": job.image,
+        "command": ["tfmuster", "worker", "--", *(literal(word) for word in job.command)],
+        "env": env,
+        "ports": [{"name": port_name, "containerPort": job.port}],
+        "securityContext": {"allowPrivilegeEscalation": False},
+    }
+    if job.gpus_per_worker and role == "worker":
+        one["resources"] = {"limits": {"nvidia.com/gpu": job.gpus_per_worker}}
+    # A training has no business with the cluster's own interface.
+    spec: Object = {"automountServiceAccountToken": False, "containers": [one]}
+    if job.volumes:
+        one["volumeMounts"] = [
+            {"name": f"volume-{i}", "mountPath": path} for i, path in enumerate(job.volumes.values())
+        ]
+        spec["volumes"] = [
+            {"name": f"volume-{i}", "persistentVolumeClaim": {"claimName": claim}}
+            for i, claim in enumerate(job.volumes)
+        ]
+    return {"metadata": {"labels": job.labels}, "spec": spec}
+
+
+def _policies(job: PodJob) -> list[Object]:
+    """Let in nobody but the job itself, on all ports: NCCL takes any."""
+    if not job.network_policy:
+        return []
+    pods = {"matchLabels": job.labels}
+    spec = {
+        "podSelector": pods,
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [{"podSelector": pods}]}],
+    }
+    return [_object(job, "networking.k8s.io/v1", "NetworkPolicy", spec=spec)]
+
+
+def literal(text: str) -> str:
+    """The text as Kubernetes leaves it alone: it replaces ``$(NAME)`` in commands and variables."""
+    return text.replace("$", "$$")
+
+
+def _check_host(host: str) -> None:
+    if len(host) > 63:
+        raise _refused("name", "A pod's name, the job's with its index, has 63 characters at most.", host)
+
+
+def _refused(reason: str, message: str, found: str) -> LaunchError:
+    return LaunchError(message, found=ascii(found), reason=reason)

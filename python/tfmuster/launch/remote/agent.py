@@ -1,0 +1,182 @@
+"""The far end of a launch on other machines: one worker's process on its host, and nothing of it afterwards.
+
+Started by ssh and spoken to over its own input and output, or started by an engine, and then it calls the
+launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`; what they say is in frames (:mod:`.frames`):
+
+1. ``ask`` comes: what is to run, and where. The answer is ``hello``: versions, the clock, a port that is kept
+   free, which names of the hosts are known here, and why the program can't run, if so.
+2. ``job`` comes: the environment with TF_CONFIG and the job's token. The worker starts, in a session apart.
+3. Its process, its output, the files in its run directory, the note of an uncaught exception and its exit
+   code go back, and that it is stopped by a signal.
+
+When the input ends or nothing has come for `SILENT_SECONDS`, the worker and all its descendants are ended.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import secrets
+import select
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...errors import LaunchError
+from ...net.ports import held_ports
+from ...system.interpreter import r_version
+from ...system.orphan_guard import dismiss_guard, start_guard
+from ...system.versions import installed_versions
+from .agent_worker import SENT, Work
+from .files import Arriving, not_kept
+from .frames import BEAT_SECONDS, FILE, JSON, MAGIC, SILENT_SECONDS, Frames, Way, message, read_message
+from .host_names import known_names
+
+_LAST_WORDS_SECONDS = 1.0
+
+
+class Agent:
+    """One worker on this host.
+
+    The input is read by a thread of its own that can always end everything, also when the way back is
+    blocked and the main thread with it.
+
+    Parameters
+    ----------
+    way : Way
+        To the launcher.
+    env : mapping of str
+        Of the worker's environment what is not to go over that.
+    """
+
+    def __init__(self, way: Way, env: Mapping[str, str]) -> None:
+        self._way = way
+        self._env = env
+        # Not the launcher's name of the job: another worker of it on this host is not this one's to end.
+        self._job = secrets.token_hex(16)
+        self._folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
+        self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._finished = threading.Event()
+        #: Why a file that was sent could not be kept.
+        self._trouble: OSError | None = None
+        self._parent = os.getppid()
+        self._work = Work(self._job, self._folder, self._write)
+
+    def run(self) -> None:
+        """Serve one worker from its launcher's question to its end; does not return."""
+        try:
+            self._serve()
+        except Exception:
+            # ssh carries it to the launcher.
+            traceback.print_exc()
+        self._end()
+
+    def _serve(self) -> None:
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._write(MAGIC)
+        ask = self._messages.get()
+        with held_ports(1) as (port,):
+            self._write(message("hello", port=port, **self._answer(ask)))
+            job = self._next()
+            guard = start_guard(self._job, self._folder)
+            try:
+                trouble = None if self._trouble is None else not_kept(self._trouble)
+                code = self._work.run(job, trouble, self._env)
+            finally:
+                dismiss_guard(guard)
+        self._write(message("exit", code=code))
+
+    def _next(self) -> dict[str, Any]:
+        """The launcher's next word; files may come before it, and take their time."""
+        while True:
+            try:
+                return self._messages.get(timeout=BEAT_SECONDS)
+            except queue.Empty:
+                self._write(message("beat"))
+
+    def _answer(self, ask: dict[str, Any]) -> dict[str, Any]:
+        """The answer to the launcher's question."""
+        versions = installed_versions()
+        # Where there is no R, that is a problem of the command.
+        if ask["command"][0].lower().endswith(".r") and (version := r_version()):
+            versions["r"] = version
+        problem = None
+        try:
+            self._work.prepare(ask)
+        except LaunchError as error:
+            problem = error.to_dict()
+        return {
+            "tfmuster": __version__,
+            "versions": versions,
+            "time": time.time(),
+            "names": known_names(ask["names"], ask["host"]),
+            "problem": problem,
+        }
+
+    def _write(self, data: bytes) -> None:
+        """Write all of it; if nobody is left to read it, this is the end."""
+        try:
+            self._way.write(data)
+        except OSError:
+            self._end()
+
+    def _listen(self) -> None:
+        """Read what comes from the launcher, and end everything when nothing does."""
+        frames = Frames()
+        files = Arriving(self._folder / SENT, self._folder / "part")
+        silent_from = time.monotonic()
+        try:
+            # Who started this process may be ended by others, and not have told.
+            while os.getppid() == self._parent and time.monotonic() < silent_from + SILENT_SECONDS:
+                if not select.select([self._way], [], [], BEAT_SECONDS)[0]:
+                    continue
+                if (data := self._way.read()) is None:
+                    break
+                silent_from = time.monotonic()
+                for kind, payload in frames.feed(data):
+                    self._hear(kind, payload, files)
+        finally:
+            self._end()
+
+    def _hear(self, kind: bytes, payload: bytes, files: Arriving) -> None:
+        """Keep a file, pass a message on."""
+        read = read_message(payload) if kind == JSON else {}
+        try:
+            if kind == FILE and self._trouble is None:
+                files.add(payload)
+            elif read.get("type") == "file":
+                files.keep(read)
+        except OSError as error:
+            self._trouble = error
+            files.drop()
+        if read and read["type"] not in ("beat", "file"):
+            self._messages.put(read)
+
+    def _end(self) -> None:
+        """End the worker, give its last words a moment, and go."""
+        self._work.end()
+        if threading.current_thread() is threading.main_thread():
+            self._finished.set()
+        else:
+            self._finished.wait(_LAST_WORDS_SECONDS)
+        os.chdir("/")
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os._exit(0)
+
+
+def main() -> None:
+    """Serve over the standard streams; what Python or a library prints must not get between the frames."""
+    outgoing = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    Agent(Way(sys.stdin.fileno(), outgoing), {}).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""A worker's process on the host of its agent: prepared, run to its end, and all told that it leaves."""
+
+from __future__ import annotations
+
+import base64
+import os
+import selectors
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ...environment import JOB_VARIABLE, RUN_DIR_VARIABLE
+from ...errors import LaunchError, TfmusterError
+from ...runs.run import Run
+from ...system.gpus import share_out
+from ...system.interpreter import for_worker
+from ...system.processes import end_job, stopped_trees
+from ..job import resolve_command
+from .files import changed_frames
+from .frames import BEAT_SECONDS, OUTPUT, PIECE, frame, message
+
+#: Less than a launcher's own patience with its processes, so that all is ended when it has ended.
+GRACE_SECONDS = 1.4
+#: Files of the run directory up to this size go back while the worker runs, larger ones when it has ended.
+_SMALL = 65_536
+#: The working directory of a job whose files are sent along, in the agent's own folder.
+SENT = "work"
+
+
+class Work:
+    """One worker.
+
+    Parameters
+    ----------
+    folder : path
+        The agent's own, removed by it.
+    write : callable
+        What sends frames to the launcher.
+    """
+
+    def __init__(self, job: str, folder: Path, write: Callable[[bytes], None]) -> None:
+        self._job = job
+        self._folder = folder
+        self._write = write
+        self._command: tuple[str, ...] = ()
+        self._starting = threading.Lock()
+        self._ending = False
+        self._sent: dict[str, tuple[int, int]] = {}
+        self._gpus: dict[str, str] = {}
+        #: The worker's process, what of its tree a signal has stopped, and since when: as it was told.
+        self._process: tuple[int, int | None, float | None] = (0, None, None)
+
+    def prepare(self, ask: Mapping[str, Any]) -> None:
+        """Enter the directory of the job and find what is to be executed.
+
+        Raises
+        ------
+        LaunchError
+            It can't run here.
+        """
+        first, *arguments = ask["command"]
+        if ask["directory"] is None:
+            directory = self._folder / SENT
+            directory.mkdir()
+        else:
+            directory = Path(ask["directory"])
+        if script := ask["script"]:
+            path = directory / script["name"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(base64.b64decode(script["data"]))
+            first = str(path)
+        try:
+            os.chdir(directory)
+        except OSError as error:
+            raise LaunchError(
+                "The working directory must be there.",
+                found=f"{directory}: {os.strerror(error.errno or 0).lower()}",
+                fix="Make it, share it, or send the script with --copy.",
+                reason="directory",
+            ) from error
+        gpus = ask["gpus"]
+        self._gpus = share_out(gpus["kinds"], gpus["per_worker"])[gpus["place"]]
+        self._command = resolve_command([first, *arguments])
+
+    def run(self, job: Mapping[str, Any], trouble: TfmusterError | None, env: Mapping[str, str]) -> int:
+        """Run it to its end and send all that it leaves; its exit code, negative for a signal.
+
+        Parameters
+        ----------
+        job : mapping
+            What the launcher says of it.
+        trouble : TfmusterError, optional
+            Why it can't be run.
+        env : mapping of str
+            More of its environment.
+        """
+        if trouble is not None:
+            return self._refuse(trouble)
+        run_dir, shared = self._run_dir(job)
+        if job["must_share"] and not shared:
+            return self._refuse(_not_shared(job["run_dir"]))
+        note = self._folder / "error.json"
+        environment = for_worker({**os.environ, **self._gpus, **job["env"], **env})
+        environment |= {
+            JOB_VARIABLE: self._job,
+            RUN_DIR_VARIABLE: str(run_dir),
+            "TFMUSTER_ERROR_FILE": str(note),
+        }
+        with self._starting:
+            if self._ending:
+                return 1
+            try:
+                process = _start(self._command, environment)
+            except OSError as error:
+                text = f"tfmuster: {self._command[0]} can't be started: {error.strerror}\n"
+                self._write(frame(OUTPUT, text.encode()))
+                return 127
+        assert process.stdout is not None
+        with process.stdout, selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            beat = 0.0
+            noted = False
+            while process.poll() is None:
+                self._forward(selector, 0.1)
+                if time.monotonic() > beat + BEAT_SECONDS:
+                    beat = time.monotonic()
+                    self._write(message("beat"))
+                    self._send_process(process.pid)
+                    noted = noted or self._send_note(note, process.pid)
+                    if not shared:
+                        self._send_files(run_dir, most=_SMALL)
+            end_job(self._job, grace=GRACE_SECONDS, wait=partial(self._pass, selector))
+            while self._forward(selector, 0):
+                pass
+        if not noted and process.returncode:
+            self._send_note(note, None)
+        if not shared:
+            self._send_files(run_dir)
+        return process.returncode
+
+    def end(self) -> None:
+        """End it, and start nothing any more."""
+        with self._starting:
+            self._ending = True
+        end_job(self._job, grace=GRACE_SECONDS)
+
+    def _refuse(self, error: TfmusterError) -> int:
+        """Send an error as if the worker had shown it; its exit code."""
+        text = f"{type(error).__module__}.{type(error).__name__}: {error}"
+        note = {"time": time.time(), "pid": os.getpid(), "error": text, "traceback": ""}
+        self._write(message("note", note=note))
+        return error.exit_code
+
+    def _run_dir(self, job: Mapping[str, Any]) -> tuple[Path, bool]:
+        """The run directory, and whether it is the launcher's own, on a file system that both have."""
+        path = Path(job["run_dir"])
+        mark = job["run_mark"]
+        if {key: Run(path).info().get(key) for key in mark} == mark:
+            return path, True
+        path = self._folder / "run"
+        path.mkdir()
+        return path, False
+
+    def _forward(self, selector: selectors.BaseSelector, seconds: float) -> bool:
+        """Send what the worker has written, waiting up to `seconds` for it; whether there was any."""
+        if not selector.get_map():
+            time.sleep(seconds)
+            return False
+        for key, _ in selector.select(seconds):
+            data = os.read(key.fd, PIECE)
+            if data:
+                self._write(frame(OUTPUT, data))
+                return True
+            selector.unregister(key.fileobj)
+        return False
+
+    def _pass(self, selector: selectors.BaseSelector, seconds: float) -> None:
+        """Pass the time with `_forward`."""
+        self._forward(selector, seconds)
+
+    def _send_process(self, pid: int) -> None:
+        """Tell which process the worker is, and since when which one of its tree is stopped by a signal."""
+        stopped = stopped_trees({pid}).get(pid)
+        since = None if stopped is None else self._process[2] or time.time()
+        if self._process != (pid, stopped, since):
+            self._process = (pid, stopped, since)
+            self._write(message("process", pid=pid, stopped=stopped, stopped_at=since))
+
+    def _send_note(self, path: Path, pid: int | None) -> bool:
+        """Send the note of an uncaught exception, if it is that of process `pid` or of any for None."""
+        try:
+            note = orjson.loads(path.read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            return False
+        if not isinstance(note, dict) or pid not in (None, note.get("pid")):
+            return False
+        self._write(message("note", note=note))
+        return True
+
+    def _send_files(self, folder: Path, most: float = float("inf")) -> None:
+        """Send the files that have changed since, up to a size in bytes."""
+        for data in changed_frames(folder, self._sent, most):
+            self._write(data)
+
+
+def _not_shared(run_dir: str) -> LaunchError:
+    return LaunchError(
+        "A job that may be restarted needs a run directory that its chief's host shares.",
+        found=f"no {run_dir} of this run on {os.uname().nodename}",
+        fix="Choose one on a shared file system with --run-dir, or leave --max-restarts out.",
+        reason="not-shared",
+    )
+
+
+def _start(command: tuple[str, ...], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        start_new_session=True,
+    )

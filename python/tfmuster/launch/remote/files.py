@@ -1,0 +1,170 @@
+"""Files on their way between the two ends of a connection, and which of them a job sends along."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import socket
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ...errors import LaunchError
+from .frames import FILE, LONGEST, PIECE, frame, message
+
+SCRIPTS = (".py", ".r")
+
+
+def file_frames(path: Path, name: str) -> Iterator[bytes]:
+    """The frames of one file: its pieces, then the name that it is to get."""
+    with path.open("rb") as file:
+        executable = bool(os.fstat(file.fileno()).st_mode & 0o100)
+        while piece := file.read(PIECE):
+            yield frame(FILE, piece)
+    yield message("file", path=name, executable=executable)
+
+
+def changed_frames(folder: Path, sent: dict[str, tuple[int, int]], most: float) -> Iterator[bytes]:
+    """The frames of the files in a folder that have changed, up to a size in bytes; `sent` remembers them."""
+    for path in sorted(folder.rglob("*")):
+        # A file may be replaced or removed while it is looked at.
+        with contextlib.suppress(OSError):
+            if path.is_symlink() or not path.is_file() or path.name.startswith("."):
+                continue
+            name, status = str(path.relative_to(folder)), path.stat()
+            state = (status.st_mtime_ns, status.st_size)
+            if status.st_size <= most and sent.get(name) != state:
+                yield from file_frames(path, name)
+                sent[name] = state
+
+
+class Arriving:
+    """Files that come, in a folder and nowhere else; one that has not come whole is not there.
+
+    Parameters
+    ----------
+    folder : path
+        Where their names begin.
+    part : path
+        What has come of one, on the same file system.
+    not_to_replace : collection of str
+        First parts of names that are not to be used.
+    """
+
+    def __init__(self, folder: Path, part: Path, not_to_replace: Collection[str] = ()) -> None:
+        self._folder, self._part, self._not_to_replace = folder, part, not_to_replace
+
+    def add(self, piece: bytes) -> None:
+        """The next piece."""
+        with self._part.open("ab") as file:
+            file.write(piece)
+
+    def keep(self, said: dict[str, Any]) -> None:
+        """Give the file that has come its name."""
+        name = PurePosixPath(said["path"])
+        if name.is_absolute() or ".." in name.parts or name.parts[0] in self._not_to_replace:
+            self.drop()
+            return
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._part.touch()
+        if said.get("executable"):
+            self._part.chmod(self._part.stat().st_mode | 0o100)
+        self._part.replace(path)
+
+    def drop(self) -> None:
+        """Forget what has come of a file."""
+        self._part.unlink(missing_ok=True)
+
+
+def script_to_send(path: Path) -> dict[str, str]:
+    """A script's ``name`` in the folder it is sent to, and its content as ``data``, base64.
+
+    Raises
+    ------
+    LaunchError
+        It can't be read, is no script or too long for one.
+    """
+    if path.suffix.lower() not in SCRIPTS:
+        raise LaunchError(
+            "--copy sends a .py or .R script.", found=str(path), fix="Leave --copy out.", reason="copy"
+        )
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise LaunchError(
+            "The script to send must exist.", found=f"{path}: {error.strerror}", reason="script"
+        ) from error
+    if len(data) > LONGEST // 2:
+        raise LaunchError(
+            "--copy sends scripts, not data.",
+            found=f"{path} has {len(data) >> 20} MiB, more than {LONGEST >> 21}",
+            fix="Put it on the hosts.",
+            reason="copy",
+        )
+    return {"name": place_of(path), "data": base64.b64encode(data).decode()}
+
+
+def files_to_send(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[str, str]]:
+    """Path and name in the folder it is sent to, of every file and of all in every folder.
+
+    Raises
+    ------
+    LaunchError
+        One can't be sent.
+    """
+    found: dict[str, str] = {}
+    for given in map(Path, paths):
+        for path in _regular(given):
+            name = str(PurePosixPath(place_of(given), path.relative_to(given)))
+            if not os.path.samefile(found.setdefault(name, str(path)), path):
+                raise _not_sent(f"{found[name]} and {path}, both as {name}", "Rename one.")
+    return [(path, name) for name, path in found.items()]
+
+
+def sent_options(
+    files: Iterable[str | os.PathLike[str]], *, copy: bool = False, remote_python: str | None = None
+) -> list[str]:
+    """What goes along to other machines and the Python there, as options of ``tfmuster launch``."""
+    options = ["--copy"] if copy else []
+    options += [f"--file={os.fspath(path)}" for path in files]
+    return options + ([f"--remote-python={remote_python}"] if remote_python else [])
+
+
+def not_kept(error: OSError) -> LaunchError:
+    """The error for files that were sent to this host and have no room."""
+    return LaunchError(
+        "The files that are sent along must fit on the host.",
+        found=f"{os.strerror(error.errno or 0).lower()} in {tempfile.gettempdir()} of {socket.gethostname()}",
+        fix="Make room, or set TMPDIR there to a place that has some.",
+        reason="copy",
+    )
+
+
+def _regular(given: Path) -> Iterator[Path]:
+    """A file, or all in a folder, that can be read."""
+    folder = given.is_dir()
+    paths = (Path(root, name) for root, _, names in os.walk(given) for name in names) if folder else [given]
+    for path in sorted(paths):
+        if path.exists() and not path.is_file():
+            raise _not_sent(f"{path} is neither a file nor a folder", "Leave it out.")
+        try:
+            os.fspath(path).encode()
+            path.open("rb").close()
+        except UnicodeEncodeError:
+            raise _not_sent(f"{os.fsencode(path)!r}: the name is no UTF-8", "Rename it.") from None
+        except OSError as error:
+            raise _not_sent(f"{path}: {error.strerror}", "Check the path.") from error
+        yield path
+
+
+def place_of(path: Path) -> str:
+    """Where it is, seen from the working directory; what lies outside has its name alone."""
+    whole, here = Path(os.path.abspath(path)), Path.cwd()
+    return str(PurePosixPath(whole.relative_to(here) if whole.is_relative_to(here) else whole.name))
+
+
+def _not_sent(found: str, fix: str) -> LaunchError:
+    return LaunchError("--file sends files and folders.", found=found, fix=fix, reason="copy")

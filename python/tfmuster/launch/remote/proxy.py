@@ -1,0 +1,185 @@
+"""A worker on another host, as a process of this one: its output, exit code and signal are the worker's.
+
+``python -m tfmuster.launch.remote.proxy``, so that a launcher treats every worker alike. It runs ssh, or is
+given the socket of an agent that has called (:mod:`.gather`), speaks to :mod:`.agent` at the other end, and
+ends when the connection does; its input takes two lines of JSON:
+
+1. ``ssh`` (an argument list) or ``socket`` (its number) and ``key``, then ``host``, ``seconds`` and ``ask``;
+   the answer is one line of JSON, the agent's ``hello`` with ``ahead`` (how far the clock of the host is
+   ahead, seconds), or ``fault`` (see :mod:`.ssh_faults`).
+2. ``job`` (with the token, which is never on a command line), ``files`` to send along (each its path and its
+   name there) and ``note_path``. From then on its output is the worker's.
+
+When it is asked to end, or its input ends, so does the worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ...runs.failure import LOST, not_writable
+from ...runs.layout import write_json
+from ...system.exit_code import leave
+from ..supervise.worker_process import remote_path
+from .agent_connection import Connection, HomeLink, Link, SshLink, greet
+from .files import Arriving
+from .frames import BEAT_SECONDS, FILE, JSON, OUTPUT, SILENT_SECONDS, FrameError, message, read_message
+
+#: Silence that counts as a lost connection when the job is being ended anyway, seconds: a peer of a host that
+#: is cut off fails earlier than this process can be sure.
+_DOUBTFUL_SECONDS = 3 * BEAT_SECONDS
+_LEAVING_SECONDS = 3.0
+#: The launcher's own.
+_NOT_TO_REPLACE = ("run.json", "status.json", "error.json", "logs")
+
+
+class StandIn:
+    """Does here what the worker does there, to its end."""
+
+    def __init__(self, connection: Connection, host: str, ahead: float, given: dict[str, Any]) -> None:
+        self._connection = connection
+        self._host = host
+        self._ahead = ahead
+        self._note_path = Path(given["note_path"])
+        self._run_dir = Path(given["job"]["run_dir"])
+        part = self._run_dir / f".{self._note_path.name}.part"
+        self._files = Arriving(self._run_dir, part, _NOT_TO_REPLACE)
+        self._code: int | None = None
+        self._ending = False
+
+    def run(self) -> int:
+        """The worker's exit code, negative for a signal; 1 if the connection was lost."""
+        signal.signal(signal.SIGTERM, self._ask_to_end)
+        threading.Thread(target=self._watch_input, daemon=True).start()
+        try:
+            while self._connection.open and self._connection.silence < SILENT_SECONDS:
+                for kind, payload in self._connection.receive():
+                    self._handle(kind, payload)
+                if self._ending and self._connection.silence > _DOUBTFUL_SECONDS:
+                    break
+        except FrameError as error:
+            return self._lost(str(error))
+        except OSError as error:
+            return self._no_room(error)
+        finally:
+            self._files.drop()
+        if self._code is not None:
+            return self._code
+        if self._connection.open:
+            return self._lost(f"nothing heard for {self._connection.silence:.0f} s")
+        if self._ending:
+            return 1
+        said = self._connection.said.strip().splitlines()
+        return self._lost(said[-1] if said else "the connection was closed at the other end")
+
+    def _handle(self, kind: bytes, payload: bytes) -> None:
+        if kind == OUTPUT:
+            self._show(payload)
+        elif kind == FILE:
+            self._files.add(payload)
+        elif kind == JSON:
+            said = read_message(payload)
+            if said["type"] == "exit":
+                self._code = int(said["code"])
+            elif said["type"] == "note":
+                note = said["note"]
+                self._note({**note, "time": float(note["time"]) - self._ahead})
+            elif said["type"] == "process":
+                since = said["stopped_at"] and float(said["stopped_at"]) - self._ahead
+                write_json(
+                    remote_path(self._note_path),
+                    {"pid": int(said["pid"]), "stopped": said["stopped"], "stopped_at": since},
+                )
+            elif said["type"] == "file":
+                self._files.keep(said)
+
+    def _show(self, data: bytes) -> None:
+        try:
+            os.write(1, data)
+        except OSError:
+            # The launcher is gone.
+            self._ask_to_end()
+
+    def _lost(self, why: str) -> int:
+        """Note that the connection is lost, since when it was last known to be good."""
+        self._show(f"tfmuster: {self._host} {LOST}{why}\n".encode())
+        moment = time.time() - self._connection.silence
+        self._note({"time": moment, "error": f"{LOST}{why}", "traceback": "", "lost": True})
+        return 1
+
+    def _no_room(self, error: OSError) -> int:
+        """Note that what the worker leaves can't be kept here."""
+        reason = not_writable(self._run_dir, error)
+        text = f"{type(reason).__module__}.{type(reason).__name__}: {reason}"
+        self._note({"time": time.time(), "error": text, "traceback": ""})
+        return reason.exit_code
+
+    def _note(self, note: dict[str, Any]) -> None:
+        # On a full disk there may be no room for it either.
+        with contextlib.suppress(OSError):
+            write_json(self._note_path, {**note, "pid": os.getpid()})
+
+    def _ask_to_end(self, *_: object) -> None:
+        self._ending = True
+        self._connection.end()
+
+    def _watch_input(self) -> None:
+        # It carries no more; when it ends, the launcher has.
+        if not sys.stdin.buffer.read(1):
+            self._ask_to_end()
+
+
+def connect(given: dict[str, Any]) -> tuple[Connection, dict[str, Any]]:
+    """A connection and what `greet` says of it; once more if the ssh server had too many to greet at once."""
+    end = time.monotonic() + given["seconds"]
+    while True:
+        connection = Connection(_link(given), message("ask", **given["ask"]))
+        hello = greet(connection, given["host"], end - time.monotonic())
+        pause = random.uniform(0.5, 2)
+        if hello.get("fault", {}).get("code") != "busy" or time.monotonic() + pause > end:
+            return connection, hello
+        time.sleep(pause)
+
+
+def _link(given: dict[str, Any]) -> Link:
+    if "ssh" in given:
+        return SshLink(given["ssh"])
+    return HomeLink(given["socket"], bytes.fromhex(given["key"]))
+
+
+def main() -> None:
+    """Read the first line, answer, read the second, and be the worker."""
+    given = orjson.loads(sys.stdin.buffer.readline())
+    connection, hello = connect(given)
+    sys.stdout.buffer.write(orjson.dumps(hello) + b"\n")
+    sys.stdout.buffer.flush()
+    line = b"" if "fault" in hello else sys.stdin.buffer.readline()
+    if not line:
+        connection.end()
+        end = time.monotonic() + _LEAVING_SECONDS
+        with contextlib.suppress(FrameError):
+            while connection.open and time.monotonic() < end:
+                list(connection.receive())
+        connection.kill()
+        return
+    second = orjson.loads(line)
+    for path, name in second["files"]:
+        connection.send_file(path, name)
+    connection.send(message("job", **second["job"]))
+    code = StandIn(connection, given["host"], hello["ahead"], second).run()
+    connection.kill()
+    leave(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+"""A job on other machines: each worker has an agent there, and a process here that stands in for it.
+
+How the agents come to be, and what carries the connections to them, is for the engines and :mod:`.gather`.
+All agents are asked first (is tfmuster there, and the program, which port is free); if nothing is wrong, the
+cluster is made of their answers, and each worker is started on the connection that was used for asking.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ...cluster.spec import Cluster, Task
+from ...cluster.tf_config import tf_config_json
+from ...environment import JOB_VARIABLE, start_timeout
+from ...runs.failure import Failure
+from ...runs.lifecycle import record_git
+from ...runs.run import Run
+from ...system.interpreter import python_executable, with_package
+from ...system.processes import end_job
+from ..job import LocalJob
+from ..supervise.restarts import Attempt
+from ..supervise.supervisor import Supervisor
+from ..supervise.worker_process import Placement
+from .files import SCRIPTS, files_to_send, script_to_send
+from .host_checks import clock_warnings, hosts_error, peer_names
+
+#: Names of variables that go along to the hosts; all others are the hosts' own.
+PASSED = ("TFMUSTER_", "TF_", "KERAS_", "XLA_", "NCCL_", "GRPC_")
+#: What belongs to one machine or one process.
+_NOT_PASSED = (
+    "TFMUSTER_JOB",
+    "TFMUSTER_RUN_DIR",
+    "TFMUSTER_ERROR_FILE",
+    "TFMUSTER_TOKEN",
+    "TFMUSTER_SSH_CONFIG",
+    "TFMUSTER_KERAS_COMPAT",
+)
+
+#: How long the stand-ins may take to end by themselves, seconds.
+_LEAVING_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What is to be done on the other machines.
+
+    Attributes
+    ----------
+    job : LocalJob
+        What to run.
+    attempt : Attempt
+        Which of its starts this is.
+    copy : bool
+        Whether the script, if it is one, is sent along, instead of being there already.
+    files : sequence of path
+        Files and folders to send along, and the script with them.
+    secret : bool
+        Whether nobody else can read what goes over the connections.
+    """
+
+    job: LocalJob
+    attempt: Attempt
+    copy: bool = False
+    files: Sequence[str | os.PathLike[str]] = ()
+    secret: bool = True
+
+    def question(self) -> dict[str, Any]:
+        """What every agent is asked."""
+        script = Path(self.job.command[0])
+        sent = (self.copy or self.files) and script.suffix.lower() in SCRIPTS
+        return {
+            "command": list(self.job.command),
+            # What is sent goes to a folder of its own.
+            "directory": None if self.copy or self.files else os.getcwd(),
+            "script": script_to_send(script) if sent else None,
+        }
+
+    def placement(self, task: Task, run: Run, remote: Remote) -> Placement:
+        """A worker, for the supervisor."""
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if key.startswith(PASSED) and key not in _NOT_PASSED
+        }
+        environment |= {**self.job.variables(self.attempt), "TF_CONFIG": tf_config_json(task)}
+        if not self.job.keras_compat:
+            environment["TFMUSTER_KERAS_COMPAT"] = "0"
+        if not self.secret:
+            # The agent has it already.
+            del environment["TFMUSTER_TOKEN"]
+        note_path = str(run.path / "logs" / f"{task.name.replace(' ', '-')}.error.json")
+        info = run.info()
+        there = {
+            "env": environment,
+            "run_dir": str(run.path),
+            "run_mark": {key: info[key] for key in ("started", "host", "pid")},
+            # The chief writes the checkpoints, and the next attempt has to find them.
+            "must_share": task.is_chief and self.job.max_restarts > 0,
+        }
+        return Placement(
+            task.name,
+            task.is_chief,
+            tuple(self.job.command),
+            {"TFMUSTER_ERROR_FILE": note_path},
+            host=remote.host,
+            start=partial(remote.start, {"job": there, "note_path": note_path}),
+        )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one task is to run.
+
+    Attributes
+    ----------
+    kind : str
+        The task's: ``worker``, ``ps`` and so on.
+    host : str
+        The name of the machine.
+    link : mapping
+        What its stand-in is told of the connection; see :mod:`.proxy`.
+    sockets : tuple of socket
+        What is handed over to its stand-in.
+    own_gpus : bool
+        Whether somebody has seen to it that the agent sees only GPUs that no other one sees.
+    """
+
+    kind: str
+    host: str
+    link: Mapping[str, Any]
+    sockets: tuple[socket.socket, ...] = ()
+    own_gpus: bool = False
+
+
+@dataclass
+class Remote:
+    """The process that stands in for one task's, started and asked."""
+
+    host: str
+    process: subprocess.Popen[bytes]
+    files: Sequence[tuple[str, str]] = field(repr=False)
+
+    @classmethod
+    def asked(
+        cls, job: str, place: Place, given: Mapping[str, Any], files: Sequence[tuple[str, str]]
+    ) -> Remote:
+        """Start it and have the agent asked; `job` is the name by which the process is found again."""
+        process = subprocess.Popen(
+            [python_executable(), "-m", "tfmuster.launch.remote.proxy"],
+            env={**with_package(os.environ), JOB_VARIABLE: job},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+            pass_fds=[each.fileno() for each in place.sockets],
+        )
+        for each in place.sockets:
+            # Nobody else may hold it: when the stand-in ends, so is the agent to.
+            each.close()
+        remote = cls(place.host, process, files)
+        remote._say({**place.link, **given})
+        return remote
+
+    def hello(self) -> dict[str, Any]:
+        """What the agent answered; its stand-in limits the time."""
+        line = b""
+        while not line.endswith(b"\n"):
+            assert self.process.stdout is not None
+            # A byte at a time: what follows is the worker's output, and for another reader.
+            piece = self.process.stdout.read(1)
+            if not piece:
+                message = "its connection was ended here"
+                return {"fault": {"code": "killed", "message": message, "fix": "", "said": ""}}
+            line += piece
+        answer: dict[str, Any] = orjson.loads(line)
+        return answer
+
+    def start(self, given: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        """Have the files sent and the worker started; the process that stands in for it."""
+        self._say({**given, "files": self.files})
+        return self.process
+
+    def ask_to_end(self) -> None:
+        """Let it end, if it has not: it does when its input does."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def wait(self, until: float) -> None:
+        """Wait until it has ended, or a time of the monotonic clock."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=max(0.0, until - time.monotonic()))
+
+    def close(self) -> None:
+        """Take its exit code and let go of its output."""
+        assert self.process.stdout is not None
+        self.process.wait()
+        self.process.stdout.close()
+
+    def _say(self, given: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None
+        view = memoryview(orjson.dumps(given) + b"\n")
+        while view:
+            view = view[self.process.stdin.write(view) or 0 :]
+
+
+def run_remote(
+    errand: Errand, places: Sequence[Place], names: Mapping[str, list[str]], *, show: str, tell: bool
+) -> tuple[Run, Failure | None]:
+    """Run a job once, to its end; its run directory, and its first failure.
+
+    Parameters
+    ----------
+    errand : Errand
+        The job.
+    places : sequence of Place
+        Of each task, in the order of the cluster's.
+    names : mapping
+        By which names the others may know a host, the best first.
+    show, tell
+        See :class:`~tfmuster.launch.engines.base.Engine`.
+
+    Raises
+    ------
+    LaunchError
+        A host can't take part; every host's problems at once.
+    """
+    job, attempt = errand.job, errand.attempt
+    with _connected(errand, places, names) as (cluster, remotes, warnings):
+        run = attempt.begin(
+            job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict()
+        )
+        if attempt.number == 0:
+            record_git(run)
+        if tell and attempt.number == 0:
+            hosts = ", ".join(dict.fromkeys(remote.host for remote in remotes))
+            count = "1 task" if len(remotes) == 1 else f"{len(remotes)} tasks"
+            about = f"{count} on {hosts}; run directory {os.path.relpath(run.path)}"
+            for line in (about, *warnings):
+                print(f"tfmuster: {line}", file=sys.stderr, flush=True)
+        placements = [
+            errand.placement(task, run, remote) for task, remote in zip(cluster.tasks(), remotes, strict=True)
+        ]
+        supervisor = Supervisor(attempt.name, run, placements, show=show, another_after=attempt.another_after)
+        return run, supervisor.supervise()
+
+
+@contextlib.contextmanager
+def _connected(
+    errand: Errand, places: Sequence[Place], names: Mapping[str, list[str]]
+) -> Iterator[tuple[Cluster, list[Remote], list[str]]]:
+    """The cluster, a process for each of its tasks that waits for its job, and what deserves a word.
+
+    Afterwards nothing of them is left, neither here nor on the hosts.
+    """
+    name = errand.attempt.name
+    question = {**errand.question(), "names": dict(names)}
+    files = files_to_send(errand.files)
+    seconds = start_timeout(errand.job.start_timeout)
+    remotes: list[Remote] = []
+    try:
+        for place in places:
+            gpus = {**_share_of(place, places), "per_worker": errand.job.gpus_per_worker}
+            ask = {**question, "host": place.host, "gpus": gpus}
+            remotes.append(Remote.asked(name, place, {"seconds": seconds, "ask": ask}, files))
+        by_host: dict[str, dict[str, Any]] = {}
+        hellos = [remote.hello() for remote in remotes]
+        for place, hello in zip(places, hellos, strict=True):
+            # One of several connections to a host may have failed.
+            if "fault" not in by_host.get(place.host, {}):
+                by_host[place.host] = hello
+        if error := hosts_error(by_host, names):
+            raise error
+        reached = peer_names(by_host, names)
+        addresses: dict[str, list[str]] = {}
+        for place, hello in zip(places, hellos, strict=True):
+            addresses.setdefault(place.kind, []).append(f"{reached[place.host]}:{hello['port']}")
+        yield Cluster(**addresses), remotes, clock_warnings(by_host)
+    except KeyboardInterrupt:
+        end_job(name, grace=0.0)
+        raise
+    finally:
+        _end(name, remotes)
+
+
+def _share_of(place: Place, places: Sequence[Place]) -> dict[str, Any]:
+    """Among which tasks the GPUs that an agent sees are shared out, and which of them it is."""
+    here = [place] if place.own_gpus else [other for other in places if other.host == place.host]
+    number = next(at for at, other in enumerate(here) if other is place)
+    return {"kinds": [other.kind for other in here], "place": number}
+
+
+def _end(name: str, remotes: Sequence[Remote]) -> None:
+    """Let all end by themselves, together; end those that don't."""
+    for remote in remotes:
+        remote.ask_to_end()
+    until = time.monotonic() + _LEAVING_SECONDS
+    for remote in remotes:
+        remote.wait(until)
+    end_job(name, grace=0.0)
+    for remote in remotes:
+        remote.close()

@@ -1,0 +1,99 @@
+"""What ssh says when it can't connect, in words that name the cause and the cure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ... import __version__
+
+#: What is said, the code, what it means, what to do; the first that fits.
+_FAULTS = (
+    (
+        r"REMOTE HOST IDENTIFICATION HAS CHANGED",
+        "host-key-changed",
+        "its host key is not the one known here",
+        "if the machine is a new one: ssh-keygen -R {host}; if not, somebody may be in between",
+    ),
+    (
+        r"Host key verification failed|No \S+ host key is known",
+        "host-key-unknown",
+        "its host key is not known here",
+        "log in once by hand, `ssh {host}`, compare the key, and accept it",
+    ),
+    (
+        r"Permission denied \(|Too many authentication failures",
+        "no-login",
+        "it does not let this user in without a password",
+        "`ssh-copy-id {host}`, or ssh-add the key; `ssh -o BatchMode=yes {host}` must work",
+    ),
+    (
+        r"Could not resolve hostname",
+        "name-unknown",
+        "its name does not resolve here",
+        "check the spelling, DNS, /etc/hosts, and ~/.ssh/config",
+    ),
+    (
+        r"Connection refused",
+        "no-sshd",
+        "it refuses connections: no ssh server listens there",
+        "start sshd there, or give its port in ~/.ssh/config",
+    ),
+    (
+        r"No route to host|Connection timed out|Network is unreachable|timed out",
+        "unreachable",
+        "it does not answer",
+        "check that it is up, and that the network and its firewall let ssh through",
+    ),
+    (
+        r"kex_exchange_identification|Connection (closed|reset) by",
+        "busy",
+        "its ssh server ends the connection before the login",
+        "see its log; MaxStartups of its sshd_config limits how many may log in at once",
+    ),
+    (
+        r"No module named '?tfmuster",
+        "no-tfmuster",
+        "tfmuster is not installed in that Python",
+        f"install tfmuster {__version__} there, or name another Python with --remote-python",
+    ),
+    (
+        r"No module named '?(?P<module>[\w.]+)",
+        "no-module",
+        "tfmuster can't start: no module {module} in that Python",
+        "install it there, or name another Python with --remote-python",
+    ),
+    (
+        r"(?i)not found|no such file|permission denied|unknown command",
+        "no-python",
+        "there is no such Python",
+        "name the one that tfmuster is installed in with --remote-python",
+    ),
+)
+
+
+def fault(host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
+    """Why a host can't be used: ``code``, ``message``, ``fix`` and ``said``, the last line of what was said.
+
+    Parameters
+    ----------
+    host : str
+        The host as ssh was called with it.
+    said : str
+        What came on ssh's standard error, and from a login shell.
+    code : int or None
+        ssh's exit code; None if it had to be ended.
+    seconds : float
+        How long it was waited for.
+    """
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    last = lines[-1][:300] if lines else ""
+    for pattern, name, text, fix in _FAULTS:
+        if match := re.search(pattern, said):
+            fields = {"host": host, **match.groupdict()}
+            return {"code": name, "message": text.format(**fields), "fix": fix.format(**fields), "said": last}
+    if code is None and not lines:
+        how = f"nothing came from it within {seconds:.0f} s"
+    else:
+        how = "no agent could be started there" + (f" (exit code {code})" if code else "")
+    return {"code": "no-agent", "message": how, "fix": f"see what `ssh {host} true` says", "said": last}

@@ -1,0 +1,112 @@
+"""The program of a task that an engine has started: run as a child, so that it ends as it should.
+
+MPI, Slurm and Kubernetes know the process that they have started, and nothing of TensorFlow, which survives
+SIGTERM and may wait for its peers for ever when its program has failed. So the process that the engine knows
+stays, passes signals on, and ends when the program has failed or ended, as that did.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from ...environment import JOB_VARIABLE
+from ...errors import EXIT_WORKER_FAILED, LaunchError
+from ...runs.layout import read_json
+from ...system.interpreter import for_worker
+from ...system.orphan_guard import dismiss_guard, start_guard
+from ...system.processes import GRACE_SECONDS, end_job
+from .worker_process import LEAVING_SECONDS
+
+_ERROR_FILE = "TFMUSTER_ERROR_FILE"
+#: Signals that end a program unless it does something else.
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PASSED_ON: tuple[int, ...] = (*_ENDING, signal.SIGUSR1, signal.SIGUSR2)
+_LOOK_SECONDS = 0.2
+
+
+def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run a program to its end, with all that it has started; its exit code, negative for a signal.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The argument list.
+    environ : mapping of str
+        The whole environment, TF_CONFIG included; what prepares a worker's Python is added.
+
+    Raises
+    ------
+    LaunchError
+        It can't be started.
+    """
+    job = secrets.token_hex(16)
+    folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
+    note_path = environ.get(_ERROR_FILE) or str(folder / "error.json")
+    environment = {**for_worker(environ), JOB_VARIABLE: job, _ERROR_FILE: note_path}
+    guard = start_guard(job, folder)
+    try:
+        child = _Child(command, environment, Path(note_path))
+        return child.follow()
+    finally:
+        end_job(job)
+        dismiss_guard(guard)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Child:
+    """The program, and what was asked of it."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], note_path: Path) -> None:
+        self._note_path = note_path
+        #: When it must have ended that was asked to.
+        self._deadline = float("inf")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+        for number in _PASSED_ON:
+            signal.signal(number, self._pass_on)
+        try:
+            self._process = subprocess.Popen(command, env=dict(environment), stdin=subprocess.DEVNULL)
+        except OSError as error:
+            raise LaunchError(
+                "The program must be one that can be started.",
+                found=f"{command[0]}: {error.strerror}",
+                reason="command",
+            ) from error
+        for early in self._early:
+            self._pass_on(early, None)
+
+    def follow(self) -> int:
+        """Wait until it has ended, or has failed and does not end; its exit code."""
+        assert self._process is not None
+        while True:
+            try:
+                return self._process.wait(timeout=_LOOK_SECONDS)
+            except subprocess.TimeoutExpired:
+                pass
+            if self._lingers():
+                return EXIT_WORKER_FAILED
+            if time.monotonic() > self._deadline:
+                self._process.kill()
+
+    def _lingers(self) -> bool:
+        """Whether it has failed some time ago: TensorFlow may wait for its peers on the way out."""
+        assert self._process is not None
+        note = read_json(self._note_path)
+        return note.get("pid") == self._process.pid and time.time() - note["time"] > LEAVING_SECONDS
+
+    def _pass_on(self, number: int, _: FrameType | None) -> None:
+        if self._process is None:
+            self._early.append(number)
+            return
+        self._process.send_signal(number)
+        if number in _ENDING:
+            # TensorFlow catches SIGTERM, and goes on.
+            self._deadline = min(self._deadline, time.monotonic() + GRACE_SECONDS)

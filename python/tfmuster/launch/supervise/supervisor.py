@@ -1,0 +1,274 @@
+"""Start a job's processes, show and keep their output, end all of them when one fails or all are done.
+
+First failure wins: a worker whose peer is gone fails too, with an error that says nothing, so what counts is
+the failure with the earliest time. Everything happens in the caller's thread: in R, output may be written in
+no other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...runs.failure import Failure, not_writable
+from ...runs.layout import RESTARTING
+from ...runs.lifecycle import end_run
+from ...runs.run import Run
+from ...runs.states import forget_states, note_phase, read_serving, read_states
+from ...runs.terminal_text import is_chatter
+from ...system.orphan_guard import dismiss_guard, start_guard
+from ...system.processes import GRACE_SECONDS, end_job, stopped_trees
+from ...system.tensorflow_import import HAVE_GPU
+from .display import Row, display
+from .worker_process import Placement, Worker
+
+_LOOK_SECONDS = 0.1
+#: How long tasks that serve others and end by themselves may take for that, seconds.
+_SERVED_SECONDS = 20.0
+
+
+class Supervisor:
+    """Runs one job to its end.
+
+    Parameters
+    ----------
+    job : str
+        The job's name, which its processes carry in their environment.
+    run : Run
+        Where logs, status and error go.
+    placements : sequence of Placement
+        What to start.
+    show : str
+        Whose lines to show: ``"all"``, ``"chief"`` or ``"nothing"``.
+    another_after : callable
+        Whether the job will be started again after this failure.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        run: Run,
+        placements: Sequence[Placement],
+        *,
+        show: str = "all",
+        another_after: Callable[[Failure], bool] = lambda _: False,
+    ) -> None:
+        self._job = job
+        self._run = run
+        self._placements = placements
+        self._show = show
+        self._display = display(show, run.path)
+        self._another_after = another_after
+        self._interrupted = False
+        self._width = max(len(placement.task) for placement in placements)
+        self._workers: list[Worker] = []
+        self._selector = selectors.DefaultSelector()
+        self._disk_error: OSError | None = None
+        self._noted: dict[str, Any] = {}
+
+    def supervise(self) -> Failure | None:
+        """Start everything, watch it, end everything; the first failure, or None.
+
+        KeyboardInterrupt ends the job; a second one does not wait for those that are deaf.
+        """
+        guard = start_guard(self._job)
+        state = "interrupted"
+        failure = None
+        try:
+            forget_states(self._run.path)
+            for placement in self._placements:
+                self._workers.append(self._start(placement))
+            self._run.set_status(state="running", tasks=self._tasks())
+            self._watch()
+            failure = self._first_failure()
+            state = "failed" if failure else "done"
+        finally:
+            self._end()
+            if failure is not None:
+                failure = self._first_failure(until=failure.moment) or failure
+                if not self._interrupted and self._another_after(failure):
+                    state = RESTARTING
+            # On a full disk nothing can be noted, but the reason is on its way already.
+            with contextlib.suppress(OSError):
+                if state == RESTARTING:
+                    self._run.set_status(state=state, tasks=self._tasks())
+                else:
+                    error = failure.to_dict() if failure else None
+                    end_run(self._run, state, error, tasks=self._tasks())
+            dismiss_guard(guard)
+        return failure
+
+    def _start(self, placement: Placement) -> Worker:
+        stem = placement.task.replace(" ", "-")
+        log_path = self._run.path / "logs" / f"{stem}.log"
+        note_path = Path(placement.env["TFMUSTER_ERROR_FILE"])
+        log = log_path.open("ab")
+        # A session of its own: the terminal's Ctrl-C reaches the launcher alone, which then ends them in
+        # order.
+        if placement.start is not None:
+            process = placement.start()
+        else:
+            process = subprocess.Popen(
+                placement.command,
+                env=dict(placement.env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                bufsize=0,
+                start_new_session=True,
+            )
+        note_phase(self._run.path, placement.task, "started")
+        worker = Worker(placement, process, log, log_path, note_path)
+        assert process.stdout is not None
+        self._selector.register(process.stdout, selectors.EVENT_READ, worker)
+        return worker
+
+    def _watch(self) -> None:
+        """Until a worker fails, or all that train are done, and those that serve them and then end."""
+        next_look = served = 0.0
+        while waited_for := [worker for worker in self._workers if worker.code is None]:
+            if self._only_serve(waited_for):
+                served = served or time.monotonic() + _SERVED_SECONDS
+                if time.monotonic() > served or not any(worker.serves for worker in waited_for):
+                    return
+            self._pump(_LOOK_SECONDS)
+            self._collect()
+            self._run.check_stopped()
+            if time.monotonic() > next_look:
+                begun = time.monotonic()
+                self._look()
+                # On a machine with many thousand processes a look takes its time.
+                next_look = time.monotonic() + max(1.0, 50 * (time.monotonic() - begun))
+            if self._disk_error is not None:
+                raise not_writable(self._run.path, self._disk_error)
+            if any(worker.failed or worker.lingers() or worker.frozen for worker in self._workers):
+                return
+
+    def _look(self) -> None:
+        """Look which processes are stopped, and what has been told of those on other hosts."""
+        stopped = stopped_trees({worker.process.pid for worker in self._workers if worker.code is None})
+        for worker in self._workers:
+            worker.look(stopped)
+        if self._noted != (tasks := self._tasks()):
+            self._note(tasks)
+
+    def _collect(self) -> None:
+        """Note who has ended."""
+        changed = False
+        for worker in self._workers:
+            if worker.code is None and (code := worker.process.poll()) is not None:
+                worker.code, worker.ended = code, time.time()
+                note_phase(self._run.path, worker.task, worker.state())
+                worker.serves = worker.task in read_serving(self._run.path)
+                changed = True
+                if worker.failed and worker.serves and not worker.serving:
+                    self._go_on_without(worker)
+        if changed:
+            self._note(self._tasks())
+
+    def _only_serve(self, workers: Sequence[Worker]) -> bool:
+        """Whether nobody is left who trains."""
+        if any(worker.code is None and worker.placement.is_chief for worker in self._workers):
+            return False
+        serving = read_serving(self._run.path)
+        for worker in workers:
+            worker.serves = worker.task in serving
+        return all(worker.serving or worker.serves for worker in workers)
+
+    def _go_on_without(self, worker: Worker) -> None:
+        """A worker that only served is lost; who it served knows what that means."""
+        failure = worker.failure()
+        assert failure is not None
+        worker.lost = True
+        if self._show != "nothing":
+            self._display.line(f"tfmuster: {failure.headline().rstrip('.')}; the job may go on without it")
+
+    def _pump(self, seconds: float) -> None:
+        """Move what the workers have written, waiting up to `seconds` for it."""
+        end = time.monotonic() + seconds
+        if not self._selector.get_map():
+            time.sleep(seconds)
+        for key, _ in self._selector.select(seconds):
+            worker = key.data
+            data = os.read(key.fd, 65_536)
+            if data:
+                self._keep(worker, data)
+                self._tell(worker, worker.lines.feed(data))
+            else:
+                self._selector.unregister(key.fileobj)
+                self._tell(worker, worker.lines.end())
+                # It is about to end; a short wait here saves a whole look.
+                self._reap(worker, end)
+        self._display.look(self._rows)
+
+    def _keep(self, worker: Worker, data: bytes) -> None:
+        try:
+            worker.log.write(data)
+            worker.log.flush()
+        except OSError as error:
+            self._disk_error = self._disk_error or error
+
+    def _note(self, tasks: dict[str, Any]) -> None:
+        try:
+            self._run.set_status(tasks=tasks)
+        except OSError as error:
+            self._disk_error = self._disk_error or error
+
+    def _reap(self, worker: Worker, end: float) -> None:
+        while worker.process.poll() is None and time.monotonic() < end:
+            time.sleep(0.002)
+
+    def _tell(self, worker: Worker, lines: list[str]) -> None:
+        if "TF_CPP_MIN_LOG_LEVEL" not in worker.placement.env:
+            lines = [line for line in lines if not is_chatter(line, gpu=HAVE_GPU)]
+        worker.last_lines.extend(lines)
+        if self._show == "all" or (self._show == "chief" and worker.placement.is_chief):
+            for line in lines:
+                self._display.line(f"{worker.task:<{self._width}} | {line}")
+
+    def _first_failure(self, until: float = float("inf")) -> Failure | None:
+        """The failure with the earliest moment, if it is not later than `until`."""
+        failures = [failure for worker in self._workers if (failure := worker.failure())]
+        return min((f for f in failures if f.moment <= until), key=lambda f: f.moment, default=None)
+
+    def _end(self) -> None:
+        """End every process of the job and take its last words."""
+        self._collect()
+        for worker in self._workers:
+            worker.dismissed = worker.code is None
+        try:
+            end_job(self._job, grace=GRACE_SECONDS, wait=self._pump)
+        except KeyboardInterrupt:
+            self._interrupted = True
+            end_job(self._job, grace=0.0)
+        while self._selector.get_map() and self._selector.select(0):
+            self._pump(0)
+        for worker in self._workers:
+            # A process that is being torn down has no environment any more and was not waited for.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.process.wait(timeout=1)
+        self._collect()
+        for worker in self._workers:
+            self._tell(worker, worker.lines.end())
+            with contextlib.suppress(OSError):
+                worker.log.close()
+            if worker.process.stdout is not None:
+                worker.process.stdout.close()
+        self._selector.close()
+        self._display.close()
+
+    def _rows(self) -> list[Row]:
+        """What the table shows."""
+        said = read_states(self._run.path)
+        return [(worker.task, worker.host, worker.doing(said)) for worker in self._workers]
+
+    def _tasks(self) -> dict[str, Any]:
+        """What the status says of them, which is kept."""
+        self._noted = {worker.task: worker.status() for worker in self._workers}
+        return self._noted

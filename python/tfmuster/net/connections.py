@@ -1,0 +1,343 @@
+"""Many connections in one thread: accept, call, send and receive messages, with a limit on everything.
+
+A stranger's connection has `PENDING_SECONDS` to say something sensible, may send one bounded frame, and is
+the first to be dropped when more than `pending_limit` are waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import heapq
+import itertools
+import selectors
+import socket
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+
+from .channel import Channel, Message, WireError
+from .ports import SocketAddress, connect_problem
+
+#: How long a connection may take to be made and to introduce itself, seconds.
+PENDING_SECONDS = 5.0
+#: How long a peer's machine may be silent (TensorFlow allows it about six seconds), on the level of TCP,
+#: before the connection counts as lost, seconds.
+SILENT_SECONDS = 8
+
+#: How long one that says nothing stays even if others want its place, seconds.
+CHANCE_SECONDS = 0.3
+
+_MAX_UNSENT = 4 * 1024 * 1024
+_RECEIVE = 64 * 1024
+
+
+class Line:
+    """One connection of a hub. `why` says, once it is closed, what ended it."""
+
+    def __init__(self, hub: Hub, *, caller: bool, targets: list[SocketAddress] | None = None) -> None:
+        self._hub = hub
+        self._targets = deque(targets or ())
+        self.channel = Channel(caller=caller, token=hub.token)
+        self.socket: socket.socket | None = None
+        self.connected = False
+        self.unsent = bytearray()
+        self.why = ""
+        #: The address it was accepted from.
+        self.host = ""
+        #: Whatever the hub's owner wants to remember about the other side.
+        self.owner: object = None
+
+    def send(self, message: Message) -> None:
+        """Queue a message and send what the kernel takes at once. Errors show up as the line's end."""
+        if self.socket is None:
+            return
+        try:
+            self.unsent += self.channel.encode(message)
+        except WireError as error:
+            self._hub.end(self, error.reason)
+            return
+        if len(self.unsent) > _MAX_UNSENT:
+            self._hub.end(self, "does not read")
+        elif self.connected:
+            self._hub.flush(self)
+
+
+class Hub:
+    """All connections of one thread.
+
+    Parameters
+    ----------
+    token : str, optional
+        The job's secret.
+    pending_limit : int
+        How many connections that have not introduced themselves may exist at a time.
+    """
+
+    def __init__(self, *, token: str | None, pending_limit: int) -> None:
+        self.token = token
+        self._selector = selectors.DefaultSelector()
+        self._strangers: OrderedDict[Line, float] = OrderedDict()
+        self._calls: set[Line] = set()
+        self._pending_limit = pending_limit
+        self._deadlines: list[tuple[float, int, Line]] = []
+        self._numbers = itertools.count()
+        self._lines: set[Line] = set()
+        self._listener: socket.socket | None = None
+        self._listening_since = 0.0
+        self._greeting: Message = {}
+        self._events: deque[tuple[Line, Message | None]] = deque()
+        self._posted: deque[Callable[[], None]] = deque()
+        self._wake_read, self._wake_write = socket.socketpair()
+        for end in (self._wake_read, self._wake_write):
+            end.setblocking(False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+
+    def listen(self, listener: socket.socket, greeting: Message) -> None:
+        """Accept connections of `listener` and send each the `greeting`, the challenge."""
+        self._listener = listener
+        self._greeting = greeting
+        self._selector.register(listener, selectors.EVENT_READ, listener)
+
+    def stop_listening(self) -> None:
+        """Close the listener and every connection that has not introduced itself."""
+        if self._listener is not None:
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(self._listener)
+            self._listener.close()
+            self._listener = None
+        for line in list(self._strangers):
+            self.end(line, "closed", tell=False)
+
+    def call(self, targets: list[SocketAddress], *, seconds: float = PENDING_SECONDS) -> Line:
+        """Connect to the first of `targets` that can be connected to."""
+        line = Line(self, caller=True, targets=targets)
+        self._lines.add(line)
+        self._calls.add(line)
+        self._await(line, seconds)
+        self._connect_next(line, None)
+        return line
+
+    def adopt(self, made: socket.socket, *, caller: bool) -> Line:
+        """Take over a connected socket."""
+        line = Line(self, caller=caller)
+        line.connected = True
+        self._lines.add(line)
+        self._open(line, made, selectors.EVENT_READ)
+        if not caller:
+            line.send(self._greeting)
+        return line
+
+    def keep(self, line: Line) -> None:
+        """The other side has introduced itself: no deadline any more, and never dropped to make room."""
+        self._strangers.pop(line, None)
+        self._calls.discard(line)
+        if line.socket is not None:
+            _watch(line.socket)
+
+    def release(self, line: Line) -> socket.socket:
+        """The socket of a line, for others: the hub knows it no more. What is unsent is sent first.
+
+        OSError if the line has ended.
+        """
+        made = line.socket
+        if made is None:
+            raise OSError(line.why)
+        self._selector.unregister(made)
+        line.socket = None
+        self.end(line, "released", tell=False)
+        made.setblocking(True)
+        made.sendall(line.unsent)
+        return made
+
+    def end(self, line: Line, why: str, *, tell: bool = True) -> None:
+        """Close a line. With `tell`, `poll` reports it as an event without a message."""
+        if line not in self._lines:
+            return
+        self._lines.discard(line)
+        self._strangers.pop(line, None)
+        self._calls.discard(line)
+        self._drop_socket(line)
+        line.why = why
+        if tell:
+            self._events.append((line, None))
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Run `action` in the hub's thread; may be called from any thread."""
+        self._posted.append(action)
+        with contextlib.suppress(OSError):
+            self._wake_write.send(b"!")
+
+    def poll(self, seconds: float) -> Iterator[tuple[Line, Message | None]]:
+        """Wait up to `seconds` for something to happen; yield messages, and None for lines that ended."""
+        if self._events or self._posted:
+            seconds = 0
+        elif self._deadlines:
+            seconds = min(seconds, self._deadlines[0][0] - time.monotonic())
+        knock = False
+        for key, mask in self._selector.select(max(0.0, seconds)):
+            if key.data is None:
+                with contextlib.suppress(OSError):
+                    self._wake_read.recv(4096)
+            elif key.data is self._listener:
+                knock = True
+            elif isinstance(key.data, Line) and key.data in self._lines:
+                self._serve(key.data, mask)
+        # After the others: nobody whose introduction has come must make room for one who only knocks.
+        if knock:
+            self._accept_some()
+        while self._posted:
+            self._posted.popleft()()
+        self._end_overdue()
+        while self._events:
+            yield self._events.popleft()
+
+    def flush(self, line: Line) -> None:
+        """Send what the kernel takes."""
+        if line.socket is None:
+            return
+        try:
+            while line.unsent:
+                sent = line.socket.send(line.unsent)
+                del line.unsent[:sent]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self.end(line, connect_problem(error))
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.unsent else 0)
+        if self._selector.get_key(line.socket).events != wanted:
+            self._selector.modify(line.socket, wanted, line)
+
+    def close(self) -> None:
+        """Close everything."""
+        for line in list(self._lines):
+            self.end(line, "closed", tell=False)
+        self.stop_listening()
+        self._selector.close()
+        self._wake_read.close()
+        self._wake_write.close()
+
+    def _await(self, line: Line, seconds: float) -> None:
+        heapq.heappush(self._deadlines, (time.monotonic() + seconds, next(self._numbers), line))
+
+    def _end_overdue(self) -> None:
+        now = time.monotonic()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            line = heapq.heappop(self._deadlines)[2]
+            if line in self._strangers or line in self._calls:
+                self.end(line, connect_problem(None))
+
+    def _accept_some(self) -> None:
+        for _ in range(256):
+            if self._listener is None or not self._make_room():
+                return
+            try:
+                made, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    # Out of file descriptors: there is room for no more strangers than there are now.
+                    self._pending_limit = max(1, len(self._strangers))
+                    time.sleep(0.01)
+                    return
+                continue
+            line = self.adopt(made, caller=False)
+            line.host = str(address[0]).removeprefix("::ffff:")
+            if line in self._lines:
+                self._strangers[line] = time.monotonic()
+                self._await(line, PENDING_SECONDS)
+
+    def _make_room(self) -> bool:
+        """True if one more stranger may come in: the oldest goes, once it has had its chance."""
+        if len(self._strangers) < self._pending_limit:
+            return True
+        oldest, since = next(iter(self._strangers.items()))
+        wait = since + CHANCE_SECONDS - time.monotonic()
+        if wait > 0:
+            # The kernel keeps the others waiting meanwhile; a short sleep here keeps this loop from spinning.
+            time.sleep(min(wait, 0.005))
+            return False
+        self.end(oldest, "dropped to make room", tell=False)
+        return True
+
+    def _open(self, line: Line, made: socket.socket, events: int) -> None:
+        made.setblocking(False)
+        line.socket = made
+        self._selector.register(made, events, line)
+
+    def _drop_socket(self, line: Line) -> None:
+        if line.socket is not None:
+            self._selector.unregister(line.socket)
+            line.socket.close()
+            line.socket = None
+
+    def _connect_next(self, line: Line, error: OSError | None) -> None:
+        self._drop_socket(line)
+        while line._targets:
+            family, address = line._targets.popleft()
+            try:
+                made = socket.socket(family, socket.SOCK_STREAM)
+                self._open(line, made, selectors.EVENT_WRITE)
+            except OSError as failure:
+                error = failure
+                continue
+            code = made.connect_ex(address)
+            if code in (0, errno.EINPROGRESS):
+                return
+            error = OSError(code, "")
+            self._drop_socket(line)
+        self.end(line, connect_problem(error))
+
+    def _serve(self, line: Line, mask: int) -> None:
+        if line.socket is None:
+            return
+        if not line.connected:
+            code = line.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                self._connect_next(line, OSError(code, ""))
+                return
+            line.connected = True
+            self.flush(line)
+            return
+        if mask & selectors.EVENT_WRITE:
+            self.flush(line)
+        if mask & selectors.EVENT_READ and line.socket is not None:
+            self._receive(line)
+
+    def _receive(self, line: Line) -> None:
+        assert line.socket is not None
+        try:
+            data = line.socket.recv(_RECEIVE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.end(line, connect_problem(error))
+            return
+        if not data:
+            self.end(line, "hung up")
+            return
+        try:
+            for message in line.channel.decode(data):
+                self._events.append((line, message))
+        except WireError as error:
+            if error.reason in ("wrong-token", "no-token", "needs-token") and not line.channel.established:
+                # The other side learns from our frame that the tokens differ, and can say so.
+                line.send({"type": "refused"})
+            self.end(line, error.reason)
+
+
+def _watch(made: socket.socket) -> None:
+    """Let the kernel notice a machine that is gone: it does so whatever Python or R are busy with."""
+    with contextlib.suppress(OSError):
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in (
+            ("TCP_KEEPIDLE", SILENT_SECONDS // 2),
+            ("TCP_KEEPINTVL", SILENT_SECONDS // 4),
+            ("TCP_KEEPCNT", 2),
+            ("TCP_USER_TIMEOUT", SILENT_SECONDS * 1000),
+        ):
+            if hasattr(socket, option):
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -1,0 +1,325 @@
+"""One task's side of the rendezvous: reach the chief, be reached by the others, try to reach them."""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from ..cluster.spec import Task
+from ..errors import RendezvousError
+from ..net.channel import MAX_PAYLOAD, Message
+from ..net.connections import PENDING_SECONDS, SILENT_SECONDS, Hub, Line
+from ..net.ports import Resolver, room_for_strangers
+from .error import MAX_LISTED, rendezvous_error, too_late
+from .failures import this_process
+from .roster import printable
+from .server import Chief
+
+_RETRY_SECONDS: Final = 0.1
+_CALL_SECONDS: Final = 3.0
+#: How long the chief's verdict is waited for by a task that only the chief reaches, not the other way.
+_VERDICT_SECONDS: Final = 1.5
+_NOTICE_SECONDS: Final = 10.0
+_OTHER = "what answers there is not tfmuster (another program, or the job runs already)"
+#: What the hub's words for the end of a line mean when it was the chief that was called.
+_WHY = {
+    "not-tfmuster": _OTHER,
+    "not-json": _OTHER,
+    "too-long": _OTHER,
+    "other-protocol": "another version of tfmuster answers there",
+    "wrong-token": "a process with another TFMUSTER_TOKEN answers there (a task of an earlier job?)",
+    "no-token": "a process without a token answers there; this task has one (TFMUSTER_TOKEN)",
+    "needs-token": "a process with a token answers there; this task has none (TFMUSTER_TOKEN)",
+    "hung up": "something there takes the connection and hangs up",
+}
+
+
+@dataclass(eq=False)
+class _Probe:
+    """A call to another task, to see whether it can be reached."""
+
+    name: str
+    address: str
+    since: float
+
+
+class Member:
+    """A task during the rendezvous.
+
+    Parameters
+    ----------
+    task : Task
+    deadline, limit : float
+        When everyone must have arrived (monotonic clock), and the time that was given for it in seconds.
+    token : str or None
+    versions : dict of str
+    listener : socket.socket or None
+        Listens on the task's port, so that the others can see whether they reach it. None for the chief,
+        whose thread has it, for evaluators, and if the port is taken.
+    port_trouble : dict or None
+        Why this task can't listen on its port.
+    chief : Chief or None
+        The chief's thread, in the chief's process.
+    on_progress : callable
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        deadline: float,
+        limit: float,
+        token: str | None,
+        versions: dict[str, str],
+        listener: socket.socket | None,
+        port_trouble: dict[str, Any] | None,
+        chief: Chief | None,
+        on_progress: Callable[[Message], None],
+    ) -> None:
+        self.task = task
+        self.chief = chief
+        self.hub = Hub(token=token, pending_limit=room_for_strangers(len(task.cluster)))
+        self._to = task.cluster.chief_task()
+        self._digest = task.cluster.digest
+        self._versions = versions
+        self._id = uuid.uuid4().hex
+        self._deadline, self._limit = deadline, limit
+        self._port_trouble = port_trouble
+        self._on_progress = on_progress
+        self._resolver = Resolver()
+        self._line: Line | None = None
+        self._why = "no answer yet"
+        self._why_until = 0.0
+        self._welcome = False
+        self._called: Line | None = None
+        self._patience = 0.0
+        self._self_call: Line | None = None
+        self._self_checked = chief is None
+        self._unstarted: list[_Probe] = []
+        self._unanswered: set[_Probe] = set()
+        self._problems: list[dict[str, str]] = []
+        self._round = 0
+        self._next_try = 0.0
+        self._next_notice = time.monotonic() + 1.0
+        if listener is not None:
+            greeting = {"type": "challenge", "task": task.name, "id": self._id, "job": self._digest}
+            self.hub.listen(listener, greeting)
+
+    def run(self) -> dict[str, Any]:
+        """Block until the chief says go; returns its host and pid. Raises RendezvousError."""
+        while True:
+            now = time.monotonic()
+            self._check_time(now)
+            self._reach_chief(now)
+            self._start_probes(now)
+            for line, message in self.hub.poll(0.05 if self._unstarted else 1.0 if self._welcome else 0.2):
+                try:
+                    chief_process = self._handle(line, message)
+                except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+                    self.hub.end(line, "not-tfmuster")
+                    continue
+                if chief_process is not None:
+                    return chief_process
+
+    def line_to_chief(self) -> Line:
+        """The connection that becomes the control line."""
+        assert self._line is not None
+        return self._line
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.hub.close()
+
+    def _check_time(self, now: float) -> None:
+        if self._welcome:
+            # The chief has the last word; its silence means that its machine froze.
+            if now > self._deadline + SILENT_SECONDS:
+                raise too_late(self.task, self._limit, "it stopped answering")
+            return
+        if now > self._deadline + self._patience:
+            raise too_late(self.task, self._limit, self._why)
+        if now > self._next_notice:
+            self._next_notice = now + _NOTICE_SECONDS
+            self._on_progress(
+                {"text": f"waiting for {self._to.name}, the chief, at {self._to.address}: {self._why}"}
+            )
+
+    def _reach_chief(self, now: float) -> None:
+        if now < self._next_try:
+            return
+        if self._line is None and self.chief is not None:
+            self._line = self.hub.adopt(self.chief.local_line(), caller=True)
+        call_chief = self._line is None
+        if not call_chief and (self._self_checked or self._self_call is not None):
+            return
+        targets = self._resolver.addresses(self._to.address)
+        self._next_try = now + _RETRY_SECONDS
+        if isinstance(targets, str):
+            self._cut_off(targets)
+            self._resolver.forget(self._to.address)
+        elif targets and call_chief:
+            self._line = self.hub.call(targets, seconds=min(_CALL_SECONDS, max(0.5, self._deadline - now)))
+        elif targets:
+            self._self_call = self.hub.call(targets, seconds=PENDING_SECONDS)
+
+    def _cut_off(self, why: str) -> None:
+        """The chief can't be reached now. The chief hears of it if it calls."""
+        self._welcome = False
+        now = time.monotonic()
+        if why in _WHY:
+            self._why, self._why_until = _WHY[why], now + _CALL_SECONDS
+        elif now > self._why_until:
+            # What somebody there has answered says more than that he does not answer a moment later.
+            self._why = why
+        self._tell_trouble()
+        if self.task.is_chief and self.chief is None and self._port_trouble:
+            self._fail(ports=[{"task": self.task.name, **this_process(), **self._port_trouble}])
+
+    def _tell_trouble(self) -> None:
+        if self._called is not None:
+            left = self._deadline - time.monotonic()
+            self._called.send({"type": "trouble", "reason": self._why, "left": left, "limit": self._limit})
+
+    def _fail(self, **fields: list[dict[str, Any]]) -> NoReturn:
+        raise rendezvous_error(self.task.cluster, None, **fields)
+
+    def _handle(self, line: Line, message: Message | None) -> dict[str, Any] | None:
+        if line is self._line:
+            return self._handle_chief(line, message)
+        if line is self._self_call:
+            self._handle_self(line, message)
+        elif isinstance(line.owner, _Probe):
+            self._handle_probe(line, line.owner, message)
+        elif message is not None and message["type"] == "called":
+            # The chief reaches this task, which does not reach the chief: its verdict comes this way.
+            self.hub.keep(line)
+            self._patience = _VERDICT_SECONDS
+            self._called = line
+            self._tell_trouble()
+        elif message is not None and message["type"] == "verdict" and not self._welcome:
+            raise _verdict(message)
+        return None
+
+    def _handle_chief(self, line: Line, message: Message | None) -> dict[str, Any] | None:
+        if message is None:
+            self._line = None
+            self._unstarted.clear()
+            self._unanswered.clear()
+            self._next_try = time.monotonic() + _RETRY_SECONDS
+            self._cut_off(line.why)
+            return None
+        kind = message["type"]
+        if kind == "challenge":
+            now = time.monotonic()
+            line.send(
+                {
+                    "type": "hello",
+                    "task": self.task.name,
+                    "id": self._id,
+                    **this_process(),
+                    "digest": self._digest,
+                    "versions": self._versions,
+                    "port": self._port_trouble,
+                    "left": self._deadline - now,
+                    "limit": self._limit,
+                }
+            )
+        elif kind == "welcome":
+            self._welcome = True
+            self.hub.keep(line)
+        elif kind == "describe":
+            self._describe(line)
+        elif kind == "waiting":
+            self._on_progress({key: value for key, value in message.items() if key != "type"})
+        elif kind == "check":
+            self._round = message["round"]
+            self._check(message["targets"], time.monotonic())
+        elif kind == "close":
+            self.hub.stop_listening()
+            line.send({"type": "closed"})
+        elif kind == "go":
+            return dict(message["chief"])
+        elif kind == "verdict":
+            raise _verdict(message)
+        return None
+
+    def _describe(self, line: Line) -> None:
+        cluster = self.task.cluster.to_dict()
+        fits = sum(len(a) + 3 for addresses in cluster.values() for a in addresses) < MAX_PAYLOAD - 1024
+        line.send({"type": "cluster", "cluster": cluster if fits else {}, "complete": fits})
+
+    def _handle_self(self, line: Line, message: Message | None) -> None:
+        """The chief's address leads here, or to another process that is the chief too: let that one tell."""
+        self._self_call = None
+        self._next_try = time.monotonic() + 1.0
+        if message is None or self.chief is None:
+            return
+        self.hub.end(line, "closed", tell=False)
+        self._self_checked = True
+        if message["id"] != self.chief.id:
+            chief, self.chief = self.chief, None
+            if self._line is not None:
+                self.hub.end(self._line, "closed", tell=False)
+            self._line = None
+            self._next_try = 0.0
+            chief.abandon()
+
+    def _check(self, names: list[str], now: float) -> None:
+        """Try to reach these tasks; the chief is told when all have answered or failed to."""
+        self._unstarted = [_Probe(name, self._address(name), now) for name in names]
+        self._unanswered = set(self._unstarted)
+        self._problems = []
+        self._report_when_checked()
+
+    def _address(self, name: str) -> str:
+        type, _, index = name.rpartition(" ")
+        return self.task.cluster.jobs[type][int(index)]
+
+    def _start_probes(self, now: float) -> None:
+        waiting = []
+        for probe in self._unstarted:
+            targets = self._resolver.addresses(probe.address)
+            if isinstance(targets, list):
+                self.hub.call(targets).owner = probe
+            elif targets is not None:
+                self._answer(probe, targets)
+            elif now > probe.since + PENDING_SECONDS:
+                self._answer(probe, "looking up its name takes longer than five seconds")
+            else:
+                waiting.append(probe)
+        self._unstarted = waiting
+
+    def _handle_probe(self, line: Line, probe: _Probe, message: Message | None) -> None:
+        if message is None:
+            self._answer(probe, _WHY.get(line.why, line.why))
+            return
+        self.hub.end(line, "closed", tell=False)
+        if message["job"] != self._digest:
+            self._answer(probe, f"{printable(message['task'])} of another cluster answers there")
+        elif message["task"] != probe.name:
+            self._answer(probe, f"{printable(message['task'])} answers there")
+        else:
+            self._answer(probe, None)
+
+    def _answer(self, probe: _Probe, problem: str | None) -> None:
+        if probe not in self._unanswered:
+            return
+        self._unanswered.discard(probe)
+        if problem is not None:
+            self._problems.append({"to": probe.name, "reason": problem})
+        self._report_when_checked()
+
+    def _report_when_checked(self) -> None:
+        if self._line is not None and not self._unanswered:
+            problems = self._problems[:MAX_LISTED]
+            self._line.send({"type": "reached", "round": self._round, "problems": problems})
+
+
+def _verdict(message: Message) -> RendezvousError:
+    fields = dict(message["error"])
+    fields.pop("kind", None)
+    return RendezvousError(fields.pop("message"), **fields)

@@ -1,0 +1,271 @@
+"""The control line: after the rendezvous the connection to the chief stays open and carries how the job ends.
+
+``done`` ends parameter servers and evaluators; ``failed`` carries the first failure to every survivor,
+which can then name the real cause instead of TensorFlow's ``UnavailableError``; a connection that breaks
+means that a task disappeared.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..cluster.spec import Task
+from ..errors import TfmusterError, WorkerError
+from ..net.channel import Message
+from ..system.exit_code import failure_of_exit, watch_exit
+from .failures import Failure, disappeared, failure_text
+
+if TYPE_CHECKING:
+    from ..net.connections import Hub, Line
+    from .server import Chief
+
+
+#: How long a task that ends waits until the chief has heard of it, seconds.
+_TOLD_SECONDS = 2.0
+
+
+class Control:
+    """The control line of one task. Made by :func:`tfmuster.rendezvous.meet.muster`.
+
+    All methods may be called from any thread, any number of times, and do nothing if there is no line
+    (``TFMUSTER_RENDEZVOUS=0``).
+
+    Attributes
+    ----------
+    task : Task
+        The task of this process.
+    first_failure : dict or None
+        The earliest failure of the job by the chief's clock: ``task``, ``host``, ``pid``, ``kind``
+        (``exception``, ``reported`` or ``disappeared``), ``message``, ``traceback`` ("" if there is none),
+        ``time`` (seconds since the epoch).
+    """
+
+    _current: ClassVar[Control | None] = None
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.first_failure: Failure | None = None
+        self._pid = os.getpid()
+        self._hub: Hub | None = None
+        self._line: Line | None = None
+        self._chief: Chief | None = None
+        self._chief_process: dict[str, Any] = {}
+        self._callbacks: list[Callable[[Failure], None]] = []
+        self._lock = threading.Lock()
+        self._said = False
+        self._heard = threading.Event()
+        self._over = threading.Event()
+        self._ended = threading.Event()
+
+    @classmethod
+    def current(cls) -> Control | None:
+        """The control line of this process, None before the rendezvous and in forked children."""
+        control = Control._current
+        return control if control is not None and control._pid == os.getpid() else None
+
+    @classmethod
+    def make_current(cls, control: Control) -> None:
+        """Make `control` what `current` returns. Not for users."""
+        Control._current = control
+
+    @property
+    def active(self) -> bool:
+        """True while there is a line to the chief."""
+        return self._line is not None and not self._ended.is_set()
+
+    @property
+    def joined(self) -> bool:
+        """True once there has been a line to the chief, which may be gone: then `wait_done` knows more."""
+        return self._line is not None
+
+    def start(self, hub: Hub, line: Line, chief: Chief | None, chief_process: dict[str, Any]) -> None:
+        """Take over the connection that the rendezvous made. Not for users."""
+        self._hub, self._line, self._chief, self._chief_process = hub, line, chief, chief_process
+        threading.Thread(target=self._serve, name="tfmuster-control", daemon=True).start()
+        atexit.register(self._at_exit)
+        watch_exit()
+
+    def done(self, *, linger: float = 60.0) -> None:
+        """Say that this task has done its work; from now on its leaving is no failure.
+
+        The job is over when its chief is done or, where worker 0 stands in for the chief, when all workers
+        are.
+
+        Parameters
+        ----------
+        linger : float
+            How long worker 0, over which all lines run, waits for the other workers, in seconds.
+        """
+        if not self._say({"type": "done"}):
+            return
+        if self._chief is not None:
+            self._over.wait(linger)
+        if self._chief is not None and self.first_failure is None:
+            self._chief.join(_TOLD_SECONDS + 1)
+
+    def failed(self, reason: str | dict[str, Any], *, age: float = 0.0) -> None:
+        """Say that this task has failed; every other task learns why.
+
+        Parameters
+        ----------
+        reason : str or dict
+            What happened; a dict has ``message`` and may have ``kind`` and ``traceback``.
+        age : float
+            How long ago it happened, in seconds: the earliest failure is taken for the cause.
+        """
+        fields = reason if isinstance(reason, dict) else {"message": reason}
+        self._say(
+            {
+                "type": "failed",
+                "kind": str(fields.get("kind", "reported")),
+                "message": str(fields.get("message", "failed"))[:4000],
+                "traceback": str(fields.get("traceback") or "")[-16_000:],
+                "age": age,
+            }
+        )
+
+    def report_exception(self, error: BaseException, *, age: float = 0.0) -> None:
+        """`failed` with an exception's type, text and traceback."""
+        text = (
+            error.message
+            if isinstance(error, TfmusterError)
+            else "".join(traceback.format_exception_only(type(error), error))
+        )
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        self.failed({"kind": "exception", "message": text.strip(), "traceback": trace}, age=age)
+
+    def on_failure(self, callback: Callable[[Failure], None]) -> None:
+        """Call `callback(first_failure)` once, when another task fails or at once if one has.
+
+        It runs in the thread of the control line, so it must not call R.
+        """
+        with self._lock:
+            failure = self.first_failure
+            if failure is None or failure["task"] == self.task.name:
+                self._callbacks.append(callback)
+                return
+        callback(failure)
+
+    def wait_done(self, timeout: float | None = None) -> bool:
+        """Wait until the job is over: what a parameter server or an evaluator does last.
+
+        Returns
+        -------
+        bool
+            False if `timeout` seconds passed first.
+
+        Raises
+        ------
+        WorkerError
+            A task failed; fields as in `first_failure`, with `message` as `reason`.
+        """
+        if self._line is None:
+            return True
+        deadline = None if timeout is None else time.monotonic() + timeout
+        # In short pieces, because a wait without limit can't be interrupted by Ctrl-C on every platform.
+        while not self._over.wait(
+            0.5 if deadline is None else min(0.5, max(0.0, deadline - time.monotonic()))
+        ):
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+        self.raise_failure()
+        return True
+
+    def raise_failure(self) -> None:
+        """Raise the first failure of the job as a WorkerError, if there is one."""
+        failure = self.first_failure
+        if failure is not None:
+            fields = {key: value for key, value in failure.items() if key != "message"}
+            raise WorkerError(failure_text(failure), reason=failure["message"], **fields)
+
+    def close(self) -> None:
+        """Let go of the line without a word: the others take it for a failure, unless `done` came before."""
+        if self._hub is not None and not self._ended.is_set():
+            self._hub.post(self._let_go)
+            self._ended.wait(1)
+
+    def _say(self, message: Message) -> bool:
+        """Send the last word of this task, once, and wait until the chief has heard it."""
+        with self._lock:
+            if self._said or not self.active or self._pid != os.getpid():
+                return False
+            self._said = True
+        atexit.unregister(self._at_exit)
+        hub, line = self._hub, self._line
+        assert hub is not None and line is not None
+        hub.post(lambda: line.send(message))
+        self._heard.wait(_TOLD_SECONDS)
+        if self._chief is not None:
+            self._chief.told.wait(_TOLD_SECONDS)
+        return True
+
+    def _serve(self) -> None:
+        assert self._hub is not None and self._line is not None
+        while not self._ended.is_set():
+            for line, message in self._hub.poll(60.0):
+                if line is not self._line:
+                    continue
+                if message is None:
+                    self._lost(line.why)
+                else:
+                    self._handle(message)
+        self._hub.close()
+
+    def _handle(self, message: Message) -> None:
+        if message.get("type") == "noted":
+            self._heard.set()
+        elif message.get("type") == "failure":
+            self._heard.set()
+            if self._line is not None:
+                self._line.send({"type": "heard"})
+            self._note({key: value for key, value in message.items() if key != "type"})
+        elif message.get("type") == "over":
+            self._let_go()
+
+    def _lost(self, why: str) -> None:
+        if not self._over.is_set():
+            end = disappeared(why)
+            moment = time.time() - end.pop("age")
+            chief = {"task": self.task.cluster.chief_task().name, **self._chief_process}
+            self._note({**chief, **end, "traceback": "", "time": moment})
+        self._let_go()
+
+    def _note(self, failure: Failure) -> None:
+        with self._lock:
+            self.first_failure = failure
+            callbacks: list[Callable[[Failure], None]] = []
+            if failure["task"] != self.task.name:
+                callbacks, self._callbacks = self._callbacks, []
+        self._over.set()
+        for callback in callbacks:
+            try:
+                callback(failure)
+            except Exception:
+                # The line must outlive a callback that fails.
+                traceback.print_exc()
+
+    def _let_go(self) -> None:
+        if self._hub is not None and self._line is not None:
+            self._hub.end(self._line, "closed", tell=False)
+        self._heard.set()
+        self._over.set()
+        self._ended.set()
+
+    def _at_exit(self) -> None:
+        # Python has printed an uncaught exception by now; at an interactive prompt the last one may be old.
+        error = getattr(sys, "last_value", None)
+        if hasattr(sys, "ps1"):
+            self.done()
+        elif error is not None:
+            self.report_exception(error)
+        elif (failure := failure_of_exit()) is not None:
+            self.failed({"kind": "exception", "message": failure})
+        else:
+            self.done()

@@ -1,0 +1,166 @@
+"""The error of a rendezvous that failed: the same words and fields on every task."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..cluster.spec import Cluster, Task
+from ..errors import RendezvousError
+from ..net.ports import split_address
+
+Entry = dict[str, Any]
+
+#: How many entries each list of an error's fields holds, so that it fits into one message.
+MAX_LISTED: Final = 20
+#: How many of them the text shows.
+MAX_SHOWN: Final = 8
+_PACKAGES = {"tfmuster": "tfmuster", "tensorflow": "TensorFlow", "keras": "Keras", "python": "Python"}
+
+
+def rendezvous_error(cluster: Cluster, seconds: float | None, **fields: list[Entry]) -> RendezvousError:
+    """The error of a rendezvous that failed, in the same words and with the same fields on every task.
+
+    Fields, each a list and empty if there is nothing of the kind: ``missing``, ``duplicates``,
+    ``clusters``, ``versions``, ``ports``, ``unreachable``, ``strangers``. Long lists are cut; ``counts``
+    has their true lengths.
+    """
+    kinds = ("missing", "duplicates", "clusters", "versions", "ports", "unreachable", "strangers")
+    lists = {kind: fields.get(kind, []) for kind in kinds}
+    chief = cluster.chief_task()
+    found: list[str] = []
+    fix: list[str] = []
+    for kind in kinds:
+        entries = lists[kind]
+        if not entries or (kind == "strangers" and not lists["missing"]):
+            continue
+        lines = [_FOUND[kind](entry, chief) for entry in entries[:MAX_SHOWN]]
+        if len(entries) > MAX_SHOWN:
+            lines.append(f"and {len(entries) - MAX_SHOWN} more like this")
+        found += lines
+        fix += [text for text in (_FIX[kind](entries, chief),) if text]
+    tasks = f"The {len(cluster)} tasks of the cluster"
+    return RendezvousError(
+        f"{tasks} did not come together within {seconds:g} s."
+        if seconds is not None
+        else f"{tasks} can't work together.",
+        found="\n         ".join(found),
+        fix="\n         ".join(fix),
+        chief={"task": chief.name, "address": chief.address},
+        timeout=seconds,
+        counts={kind: len(entries) for kind, entries in lists.items()},
+        **{kind: entries[:MAX_LISTED] for kind, entries in lists.items()},
+    )
+
+
+def listed(texts: list[str]) -> str:
+    """The first texts, and how many more there are."""
+    more = [f"{len(texts) - MAX_SHOWN} more"] if len(texts) > MAX_SHOWN else []
+    return ", ".join(texts[:MAX_SHOWN] + more)
+
+
+def too_late(task: Task, seconds: float, reason: str) -> RendezvousError:
+    """The error of a task that never reached the chief."""
+    chief = task.cluster.chief_task()
+    missing: list[dict[str, Any]] = [{"task": chief.name, "address": chief.address, "reason": reason}]
+    return rendezvous_error(task.cluster, seconds, missing=missing)
+
+
+def _who(entry: Entry) -> str:
+    return f"{entry['task']} ({entry['host']}, pid {entry['pid']})"
+
+
+def _missing(entry: Entry, chief: Task) -> str:
+    if entry["task"] == chief.name:
+        return f"{chief.name}, the chief, can't be reached at {chief.address}: {entry['reason']}"
+    text = f"{entry['task']} ({entry['address']}) is missing"
+    if "answered_by" in entry:
+        text += f": {entry['answered_by']} answers at its address"
+    elif "left" in entry:
+        text += f": it was here (host {entry['left']['host']}, pid {entry['left']['pid']}) and left"
+    return text
+
+
+def _missing_fix(entries: list[Entry], chief: Task) -> str:
+    host, port = split_address(chief.address)
+    if entries[0]["task"] == chief.name:
+        checks = f"check that {host} is its machine and that port {port} is open there (firewall)"
+        return f"start {chief.name}; if it runs, {checks}"
+    names = listed([entry["task"] for entry in entries])
+    its, it = ("its", "it") if len(entries) == 1 else ("their", "they")
+    return (
+        f"start {names}, or see in {its} own output why {it} did not arrive: a wrong index, "
+        f"a name that does not resolve, a firewall before port {port} of {host}"
+    )
+
+
+def _duplicate(entry: Entry, chief: Task) -> str:
+    processes = entry["processes"]
+    times = "twice" if len(processes) == 2 else f"{len(processes)} times"
+    places = " and ".join(f"{p['host']} (pid {p['pid']})" for p in processes[:MAX_SHOWN])
+    return f"{entry['task']} is here {times}: on {places}"
+
+
+def _different_cluster(entry: Entry, chief: Task) -> str:
+    what = "; ".join(entry["differences"]) or "its digest differs"
+    return f"{_who(entry)} has another cluster than {chief.name}: {what}"
+
+
+def _different_version(entry: Entry, chief: Task) -> str:
+    package = _PACKAGES.get(entry["package"], entry["package"])
+    return f"{_who(entry)} has {package} {entry['version']}; {chief.name} has {entry['expected']}"
+
+
+def _port(entry: Entry, chief: Task) -> str:
+    why = entry["reason"]
+    if "holder" in entry:
+        why = f"taken by {entry['holder']} (pid {entry['holder_pid']})"
+    elif why == "taken":
+        why = "taken by a process that can't be seen from here (another user's, or another container's)"
+    return f"{_who(entry)} can't listen on port {entry['port']}: {why}"
+
+
+def _port_fix(entries: list[Entry], chief: Task) -> str:
+    holders = listed([f"process {e['holder_pid']} on {e['host']}" for e in entries if "holder" in e])
+    return f"end {holders}, or give the task another port" if holders else "give the task another port"
+
+
+def _unreachable(entry: Entry, chief: Task) -> str:
+    return f"{entry['from']} can't reach {entry['to']} at {entry['address']}: {entry['reason']}"
+
+
+def _unreachable_fix(entries: list[Entry], chief: Task) -> str:
+    places = []
+    for entry in entries:
+        host, port = split_address(entry["address"])
+        places.append(f"port {port} of {host} for {entry['from']}")
+    return f"open {listed(places)} (firewall, security group, route), and check that the name resolves there"
+
+
+def _stranger(entry: Entry, chief: Task) -> str:
+    return f"a process on {entry['host']} called {chief.name} with {entry['reason']}"
+
+
+def _same(text: str) -> Any:
+    return lambda entries, chief: text
+
+
+_FOUND = {
+    "missing": _missing,
+    "duplicates": _duplicate,
+    "clusters": _different_cluster,
+    "versions": _different_version,
+    "ports": _port,
+    "unreachable": _unreachable,
+    "strangers": _stranger,
+}
+_FIX: dict[str, Any] = {
+    "missing": _missing_fix,
+    "duplicates": _same("give each process an index of its own: all but one of them have a wrong one"),
+    "clusters": _same("give every task the same cluster"),
+    "versions": _same("install the same versions on every machine"),
+    "ports": _port_fix,
+    "unreachable": _unreachable_fix,
+    "strangers": _same(
+        "start every task with the same TFMUSTER_TOKEN; a task of an earlier job may still run"
+    ),
+}

@@ -1,0 +1,135 @@
+"""Everyone present, same cluster, same versions, reachable; or a named error in time.
+
+Every task calls :func:`muster` before TensorFlow waits for anybody. The chief (else worker 0) listens on
+its own address, the one port that is known to be open; the others report to it, try to reach each other,
+close every listener so that TensorFlow may bind the ports, and go on together. The connection stays open as
+the control line (:class:`.control_channel.Control`). The protocol is in docs/rendezvous.md.
+
+Environment: ``TFMUSTER_START_TIMEOUT`` (seconds), ``TFMUSTER_TOKEN`` (the job's secret),
+``TFMUSTER_RENDEZVOUS=0`` (go on without).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+from ..cluster.spec import Task
+from ..environment import DEFAULT_SECONDS, start_timeout
+from ..errors import RendezvousError
+from ..net.channel import Message
+from ..net.ports import listen_patiently, port_problem, split_address
+from ..system.versions import installed_versions
+from .client import Member
+from .control_channel import Control
+from .server import Chief
+
+__all__ = ["DEFAULT_SECONDS", "installed_versions", "muster", "start_timeout"]
+
+#: How long a port that is taken is tried again: a process of an earlier job may be ending, seconds.
+_PORT_SECONDS = 3.0
+
+Progress = Callable[[Message], None]
+
+
+def muster(
+    task: Task,
+    *,
+    timeout: float | None = None,
+    token: str | None = None,
+    versions: Mapping[str, str] | None = None,
+    on_progress: Progress | None = None,
+) -> Control:
+    """Wait until all tasks of the cluster are present and agree.
+
+    A second call for the same task returns the control line of the first.
+
+    Parameters
+    ----------
+    task : Task
+        The task of this process.
+    timeout : float, optional
+        Time for everyone to arrive, in seconds; default: ``TFMUSTER_START_TIMEOUT``, else 60. The shortest
+        of all tasks counts.
+    token : str, optional
+        The job's secret, the same for every task; default: ``TFMUSTER_TOKEN``, else none. With it every
+        message is authenticated.
+    versions : mapping of str, optional
+        Versions that must be equal on every task; default: :func:`installed_versions`.
+    on_progress : callable, optional
+        Called in this thread, from about one second of waiting on, with a dict: ``text`` (one line), and,
+        once the chief is reached, ``arrived`` and ``expected`` (numbers of tasks) and ``waiting`` (names).
+        Default: the text goes to stderr.
+
+    Returns
+    -------
+    Control
+        The line to the chief. ``TFMUSTER_RENDEZVOUS=0``: one without a connection.
+
+    Raises
+    ------
+    RendezvousError
+        Not everyone came in time, or not with the same cluster and versions, or can't reach the others: the
+        same message and fields on every task (see :func:`tfmuster.rendezvous.error.rendezvous_error`).
+    """
+    current = Control.current()
+    if current is not None and current.active and current.task == task:
+        return current
+    control = Control(task)
+    if os.environ.get("TFMUSTER_RENDEZVOUS") != "0":
+        _meet(
+            control,
+            start_timeout(timeout),
+            token or os.environ.get("TFMUSTER_TOKEN") or None,
+            dict(installed_versions() if versions is None else versions),
+            on_progress or print_progress,
+        )
+    Control.make_current(control)
+    return control
+
+
+def print_progress(progress: Message) -> None:
+    """Say on stderr for whom this task waits."""
+    print(f"tfmuster: {progress['text']}", file=sys.stderr, flush=True)
+
+
+def _meet(
+    control: Control, seconds: float, token: str | None, versions: dict[str, str], on_progress: Progress
+) -> None:
+    task = control.task
+    deadline = time.monotonic() + seconds
+    port = split_address(task.address)[1]
+    chief: Chief | None = None
+    listener = trouble = None
+    if task.type != "evaluator":
+        try:
+            listener = listen_patiently(port, min(_PORT_SECONDS, seconds / 2))
+        except OSError as error:
+            trouble = port_problem(port, error)
+    if task.is_chief and listener is not None:
+        chief = Chief(task, listener, token=token, versions=versions, deadline=deadline, limit=seconds)
+        chief.start()
+        listener = None
+    member = Member(
+        task,
+        deadline=deadline,
+        limit=seconds,
+        token=token,
+        versions=versions,
+        listener=listener,
+        port_trouble=trouble,
+        chief=chief,
+        on_progress=on_progress,
+    )
+    try:
+        chief_process = member.run()
+    except BaseException as error:
+        member.close()
+        if member.chief is not None:
+            # Those who are here must hear it before this process, and with it the connection, ends.
+            known = isinstance(error, RendezvousError)
+            member.chief.abandon(None if known else f"{type(error).__name__} {error}".strip())
+        raise
+    control.start(member.hub, member.line_to_chief(), member.chief, chief_process)

@@ -1,0 +1,245 @@
+"""The roll: who is expected, who is here, who differs, and the error that says so. No sockets, no clock.
+
+The chief keeps it. Everything that came from another process is cut to a sane length before it is stored or
+shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..cluster.spec import Cluster, Task
+from ..errors import RendezvousError
+from ..net.channel import Message
+from .error import MAX_SHOWN, Entry, listed, rendezvous_error
+
+#: Up to this many tasks every pair is checked; above it a ring, and the chief with everyone.
+ALL_PAIRS: Final = 32
+_MAX_TEXT: Final = 200
+
+
+def printable(value: object, limit: int = _MAX_TEXT) -> str:
+    """`value` as one line of at most `limit` characters without control characters."""
+    text = "".join(c if c.isprintable() else "?" for c in str(value)[: limit + 1])
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One process that reported to the chief."""
+
+    name: str
+    id: str
+    host: str
+    pid: int
+    digest: str
+    versions: Mapping[str, str]
+    port: Entry | None = None
+
+    @classmethod
+    def from_hello(cls, hello: Message) -> Arrival:
+        """Read a hello; raises ValueError if it is none."""
+        versions, pid, port = hello.get("versions"), hello.get("pid"), hello.get("port")
+        if not isinstance(versions, dict) or not isinstance(pid, int):
+            raise ValueError("not a hello")
+        return cls(
+            name=printable(hello.get("task")),
+            id=printable(hello.get("id")),
+            host=printable(hello.get("host"), 64),
+            pid=pid,
+            digest=printable(hello.get("digest")),
+            versions={printable(k, 40): printable(v, 40) for k, v in list(versions.items())[:16]},
+            port={
+                printable(k, 40): v if isinstance(v, int) else printable(v) for k, v in list(port.items())[:4]
+            }
+            if isinstance(port, dict)
+            else None,
+        )
+
+    @property
+    def process(self) -> Entry:
+        """The process as fields of an error."""
+        return {"task": self.name, "host": self.host, "pid": self.pid}
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.host}, pid {self.pid})"
+
+
+@dataclass
+class Roll:
+    """What the chief knows about the tasks of its cluster."""
+
+    task: Task
+    versions: Mapping[str, str]
+    here: dict[str, Arrival] = field(default_factory=dict)
+    left: dict[str, Arrival] = field(default_factory=dict)
+    differences: dict[str, list[str]] = field(default_factory=dict)
+    unreachable: list[Entry] = field(default_factory=list)
+    strangers: dict[str, str] = field(default_factory=dict)
+    #: Tasks that run but have not reached the chief: name -> why, as they told when the chief called them.
+    cut_off: dict[str, str] = field(default_factory=dict)
+    #: Missing tasks at whose address another task of the job answers: name -> the other's name.
+    answered_by: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.digest = self.task.cluster.digest
+        self.addresses = {task.name: task.address for task in self.task.cluster.tasks()}
+        # Kept up to date one by one, because a thousand arrivals must not cost a thousand counts of a
+        # thousand.
+        self._names: dict[str, set[str]] = {}
+        self._twice: set[str] = set()
+        self._differing: set[str] = set()
+
+    def arrive(self, arrival: Arrival) -> None:
+        """A process says who it is; the same process may say it again over a new connection."""
+        self.here[arrival.id] = arrival
+        ids = self._names.setdefault(arrival.name, set())
+        ids.add(arrival.id)
+        if len(ids) > 1:
+            self._twice.add(arrival.name)
+        if self._differs(arrival):
+            self._differing.add(arrival.id)
+        for notes in (self.left, self.cut_off, self.answered_by):
+            notes.pop(arrival.name, None)
+
+    def leave(self, id: str) -> None:
+        """The connection of a process ended."""
+        arrival = self.here.pop(id, None)
+        self.differences.pop(id, None)
+        if arrival is None:
+            return
+        self._differing.discard(id)
+        others = self._names[arrival.name]
+        others.discard(id)
+        if len(others) < 2:
+            self._twice.discard(arrival.name)
+        if not others:
+            self.left[arrival.name] = arrival
+
+    def missing(self) -> list[str]:
+        """Names of the tasks of which no process is here, in the cluster's order."""
+        return [name for name in self.addresses if not self._names.get(name)]
+
+    def fault(self) -> bool:
+        """True if something is wrong that waiting can't mend."""
+        return bool(self._differing or self._twice or self.unreachable)
+
+    def described(self) -> bool:
+        """True if everyone whose cluster differs has told what it is."""
+        return all(id in self.differences for id in self._differing if self.here[id].digest != self.digest)
+
+    def complete(self) -> bool:
+        """True if as many processes as the cluster has tasks are here, right or wrong."""
+        return len(self.here) >= len(self.addresses)
+
+    def waiting_text(self) -> str:
+        """One line for the user who waits."""
+        missing = self.missing()
+        if not missing:
+            return f"all {len(self.addresses)} tasks are here"
+        chief = self.task.name
+        shown = [
+            f"{name} ({self.addresses[name]})"
+            + (f", which runs but can't reach {chief}: {self.cut_off[name]}" if name in self.cut_off else "")
+            for name in missing
+        ]
+        here = len(self.addresses) - len(missing)
+        return f"{here} of {len(self.addresses)} tasks are here; waiting for {listed(shown)}"
+
+    def error(self, seconds: float | None) -> RendezvousError:
+        """What is wrong with this roll; `seconds` is the time waited if the time was up, else None."""
+        by_name: dict[str, list[Arrival]] = {}
+        for arrival in self.here.values():
+            by_name.setdefault(arrival.name, []).append(arrival)
+        return rendezvous_error(
+            self.task.cluster,
+            seconds,
+            missing=[
+                {"task": name, "address": self.addresses[name]}
+                | ({"left": self.left[name].process} if name in self.left else {})
+                | ({"answered_by": self.answered_by[name]} if name in self.answered_by else {})
+                for name in self.missing()
+                if name not in self.cut_off
+            ],
+            duplicates=[
+                {"task": name, "processes": [a.process for a in arrivals[:MAX_SHOWN]]}
+                for name, arrivals in by_name.items()
+                if len(arrivals) > 1
+            ],
+            clusters=[
+                {**a.process, "differences": self.differences.get(a.id, [])}
+                for a in self.here.values()
+                if a.digest != self.digest
+            ],
+            versions=[
+                {**a.process, "package": package, "version": found, "expected": expected}
+                for a in self.here.values()
+                for package, found, expected in self._other_versions(a)
+            ],
+            # A port held by the task's own double is no second fault.
+            ports=[
+                {**a.process, **a.port}
+                for a in self.here.values()
+                if a.port and not any(b.pid == a.port.get("holder_pid") for b in by_name[a.name])
+            ],
+            unreachable=[
+                *self.unreachable,
+                *(
+                    {"from": name, "to": self.task.name, "address": self.task.address, "reason": why}
+                    for name, why in self.cut_off.items()
+                ),
+            ],
+            strangers=[{"host": host, "reason": why} for host, why in self.strangers.items()],
+        )
+
+    def _other_versions(self, arrival: Arrival) -> list[tuple[str, str, str]]:
+        packages = [*self.versions, *(p for p in arrival.versions if p not in self.versions)]
+        pairs = [(p, arrival.versions.get(p, "none"), self.versions.get(p, "none")) for p in packages]
+        return [(p, found, expected) for p, found, expected in pairs if found != expected]
+
+    def _differs(self, arrival: Arrival) -> bool:
+        return bool(arrival.digest != self.digest or arrival.port or self._other_versions(arrival))
+
+
+def listening_tasks(task: Task) -> list[Task]:
+    """The tasks that TensorFlow makes a server for. An evaluator has none."""
+    return [t for t in task.cluster.tasks() if t.type != "evaluator"]
+
+
+def check_targets(chief: Task) -> dict[str, list[str]]:
+    """Which task tries to reach which others: name -> names.
+
+    That everyone reaches the chief is known when they have reported. Beyond `ALL_PAIRS` tasks the number of
+    pairs would grow with the square, so each task tries the next one (every machine's way out and every
+    port's way in is tried at least once) and the chief tries all.
+    """
+    names = [task.name for task in listening_tasks(chief)]
+    others = [name for name in names if name != chief.name]
+    if len(names) <= ALL_PAIRS:
+        targets = {name: [o for o in others if o != name] for name in names}
+    else:
+        targets = {
+            name: [following] for name, following in zip(others, [*others[1:], others[0]], strict=True)
+        }
+        targets[chief.name] = others
+    return {task.name: targets.get(task.name, []) for task in chief.cluster.tasks()}
+
+
+def cluster_differences(chief: Cluster, theirs: Mapping[str, Any]) -> list[str]:
+    """In what the cluster of another task differs from the chief's, at most five points."""
+    points: list[str] = []
+    for job in dict.fromkeys([*chief.jobs, *theirs]):
+        ours = chief.jobs.get(job, ())
+        other = theirs.get(job)
+        other = [printable(a, 100) for a in other] if isinstance(other, list) else []
+        name = printable(job, 40)
+        if len(ours) != len(other):
+            points.append(f"{len(other)} {name} addresses instead of {len(ours)}")
+        points += [
+            f"{name}[{i}] is {b} instead of {a}"
+            for i, (a, b) in enumerate(zip(ours, other, strict=False))
+            if a != b
+        ]
+    return points[:5]

@@ -1,0 +1,337 @@
+"""The chief's side of the rendezvous, and of the control line afterwards: one thread, one selector.
+
+The stages: *gather* until every task is here, *check* that they reach each other, *close* every listener so
+that TensorFlow may bind the ports, *control* until the job is over. See docs/rendezvous.md.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import uuid
+from typing import Final
+
+from ..cluster.spec import Task
+from ..errors import RendezvousError
+from ..net.channel import Message
+from ..net.connections import PENDING_SECONDS, Hub, Line
+from ..net.ports import room_for_strangers
+from .call_back import Summons
+from .error import MAX_LISTED
+from .failures import disappeared, this_process
+from .roster import Arrival, Roll, check_targets, cluster_differences, printable
+
+#: How long the others may take to arrive after a fault was seen that waiting can't mend, seconds.
+SETTLE_SECONDS: Final = 10.0
+#: How long the last messages may take to be read before the sockets close, seconds.
+LINGER_SECONDS: Final = 2.0
+
+_CALL_EVERY = 5.0
+_TOKEN_REASONS = {
+    "wrong-token": "another token",
+    "no-token": "no token",
+    "needs-token": "a token, which this job has not",
+}
+
+
+class Chief(threading.Thread):
+    """Gathers the tasks of a cluster on the chief's own port.
+
+    Parameters
+    ----------
+    task : Task
+        The chief.
+    listener : socket.socket
+        Listens on the chief's port; closed before the tasks go on.
+    token : str or None
+        The job's secret.
+    versions : dict of str
+        Package versions that everyone must have.
+    deadline, limit : float
+        When everyone must have arrived (monotonic clock), and the time that was given for it in seconds.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        listener: socket.socket,
+        *,
+        token: str | None,
+        versions: dict[str, str],
+        deadline: float,
+        limit: float,
+    ) -> None:
+        super().__init__(name="tfmuster-chief", daemon=True)
+        self.task = task
+        self.id = uuid.uuid4().hex
+        self.hub = Hub(token=token, pending_limit=room_for_strangers(len(task.cluster)))
+        self._roll = Roll(task, versions)
+        greeting = {"type": "challenge", "task": task.name, "id": self.id, "job": self._roll.digest}
+        self.hub.listen(listener, greeting)
+        self._stage = "gather"
+        self._members: dict[str, Line] = {}
+        self._summons = Summons(self.hub, self._roll)
+        self._answers: set[str] = set()
+        self._round = 0
+        now = time.monotonic()
+        self._deadline, self._limit = deadline, limit
+        self._settle: float | None = None
+        self._stage_ends = 0.0
+        self._next_call = now + 1.0
+        self._next_notice = now + 1.0
+        self._notice = ""
+        self._failure: Message | None = None
+        #: Set unless some task has yet to confirm the failure it was told of. Until then this process must
+        #: not end: what was sent but not read can be lost with the connection.
+        self.told = threading.Event()
+        self.told.set()
+        self._done: set[str] = set()
+        self._failed: set[str] = set()
+
+    def local_line(self) -> socket.socket:
+        """The chief's own way to itself: its cluster's address may lead nowhere from inside (NAT)."""
+        ours, theirs = socket.socketpair()
+
+        def adopt() -> None:
+            self.hub.keep(self.hub.adopt(theirs, caller=False))
+
+        self.hub.post(adopt)
+        return ours
+
+    def abandon(self, why: str | None = None) -> None:
+        """End the rendezvous from another thread; with `why`, everyone who is here is told."""
+
+        def end() -> None:
+            if why and self._stage in ("gather", "check", "close"):
+                self._verdict(
+                    RendezvousError(
+                        f"{self.task.name}, the chief, gave up: {why}.",
+                        fix="start all tasks again",
+                        chief={"task": self.task.name, "address": self.task.address},
+                    )
+                )
+            else:
+                self._stage = "over"
+                self._stage_ends = 0.0
+
+        self.hub.post(end)
+        self.join(LINGER_SECONDS + 1)
+
+    def run(self) -> None:
+        """Serve until the job is over."""
+        try:
+            while not (self._stage == "over" and (not self._members or time.monotonic() > self._stage_ends)):
+                for line, message in self.hub.poll(self._tick()):
+                    try:
+                        self._handle(line, message)
+                    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+                        self.hub.end(line, "sent what makes no sense")
+        finally:
+            self.hub.close()
+
+    def _tick(self) -> float:
+        """Do what is due; returns the seconds until the next look at the clock."""
+        now = time.monotonic()
+        if self._stage == "gather":
+            self._gather(now)
+            return min(1.0, self._deadline - now) if self._settle is None else 0.1
+        if self._stage in ("check", "close") and now > self._stage_ends:
+            for id in [id for id in self._members if id not in self._answers]:
+                self._roll.leave(id)
+            self._verdict(self._roll.error(None))
+        return 0.5 if self._stage != "control" else 5.0
+
+    def _gather(self, now: float) -> None:
+        roll = self._roll
+        if roll.complete() and not roll.fault():
+            self._next_stage("check", PENDING_SECONDS + 3)
+            self._round += 1
+            roll.unreachable.clear()
+            targets = check_targets(self.task)
+            for id, line in self._members.items():
+                line.send({"type": "check", "round": self._round, "targets": targets[roll.here[id].name]})
+            return
+        if roll.fault() and self._settle is None:
+            self._settle = now + SETTLE_SECONDS
+        if self._settle and (now > self._settle or (roll.complete() and roll.fault() and roll.described())):
+            self._verdict(roll.error(None))
+        elif now > self._deadline:
+            self._verdict(roll.error(self._limit))
+        else:
+            self._notify(now)
+            if now > self._next_call:
+                self._next_call = now + _CALL_EVERY
+                self._summons.call_missing()
+
+    def _notify(self, now: float) -> None:
+        # Changes are told at most once a second, a long wait is repeated every ten seconds.
+        if now < self._next_notice:
+            return
+        text = self._roll.waiting_text()
+        if text == self._notice and now < self._next_notice + 9:
+            return
+        self._next_notice, self._notice = now + 1, text
+        missing = self._roll.missing()
+        expected = len(self._roll.addresses)
+        for line in self._members.values():
+            line.send(
+                {
+                    "type": "waiting",
+                    "expected": expected,
+                    "arrived": expected - len(missing),
+                    "waiting": missing[:MAX_LISTED],
+                    "text": text,
+                }
+            )
+
+    def _handle(self, line: Line, message: Message | None) -> None:
+        if isinstance(line.owner, str):
+            if trouble := self._summons.handle(line, line.owner, message, self._deadline):
+                self._shorten(trouble)
+        elif message is None:
+            self._handle_end(line)
+        elif isinstance(line.owner, Arrival):
+            self._handle_member(line, line.owner, message)
+        elif message["type"] == "hello":
+            self._handle_hello(line, Arrival.from_hello(message), message)
+
+    def _handle_hello(self, line: Line, arrival: Arrival, hello: Message) -> None:
+        if self._stage == "over" and self._failure:
+            line.send(self._failure)
+            return
+        if self._stage != "gather" or len(self._members) > 2 * len(self._roll.addresses) + 64:
+            self.hub.end(line, "not now")
+            return
+        previous = self._members.get(arrival.id)
+        if previous is not None:
+            previous.owner = None
+            self.hub.end(previous, "called again", tell=False)
+        line.owner = arrival
+        self.hub.keep(line)
+        self._members[arrival.id] = line
+        self._roll.arrive(arrival)
+        line.send({"type": "welcome"})
+        self._shorten(hello)
+        if arrival.digest != self._roll.digest:
+            line.send({"type": "describe"})
+
+    def _shorten(self, message: Message) -> None:
+        """Nobody waits longer than told to: the shortest limit counts for all (two seconds for the slow)."""
+        ends = time.monotonic() + max(2.0, float(message["left"]))
+        if ends < self._deadline - 1:
+            self._deadline, self._limit = ends, float(message["limit"])
+
+    def _handle_end(self, line: Line) -> None:
+        if line.why in _TOKEN_REASONS and len(self._roll.strangers) < MAX_LISTED:
+            self._roll.strangers[printable(line.host, 64)] = _TOKEN_REASONS[line.why]
+        arrival = line.owner
+        if not isinstance(arrival, Arrival) or self._members.get(arrival.id) is not line:
+            return
+        del self._members[arrival.id]
+        self._answers.discard(arrival.id)
+        if self._stage == "control" and len(self._answers) >= len(self._members):
+            self.told.set()
+        if self._stage in ("gather", "check"):
+            self._roll.leave(arrival.id)
+            self._stage = "gather"
+        elif self._stage == "close":
+            self._roll.leave(arrival.id)
+            self._verdict(self._roll.error(None))
+        elif self._stage == "control" and arrival.name not in self._done | self._failed:
+            self._fail(arrival, disappeared(line.why))
+        self._check_over()
+
+    def _handle_member(self, line: Line, arrival: Arrival, message: Message) -> None:
+        kind = message["type"]
+        if kind == "cluster":
+            self._roll.differences[arrival.id] = cluster_differences(self.task.cluster, message["cluster"])
+        elif kind == "reached" and self._stage == "check" and message["round"] == self._round:
+            self._roll.unreachable += [
+                {
+                    "from": arrival.name,
+                    "to": printable(p["to"], 40),
+                    "address": self._roll.addresses[p["to"]],
+                    "reason": printable(p["reason"]),
+                }
+                for p in message["problems"]
+            ]
+            if self._everyone_answered(arrival.id):
+                self._after_check()
+        elif kind == "closed" and self._stage == "close":
+            if self._everyone_answered(arrival.id):
+                self._next_stage("control", 0)
+                self._send_all({"type": "go", "chief": this_process()})
+        elif kind == "done":
+            self._done.add(arrival.name)
+            line.send({"type": "noted"})
+            self._check_over()
+        elif kind == "failed":
+            self._fail(arrival, message)
+        elif kind == "heard" and self._everyone_answered(arrival.id):
+            self.told.set()
+
+    def _after_check(self) -> None:
+        if self._roll.unreachable:
+            self._verdict(self._roll.error(None))
+            return
+        self._next_stage("close", PENDING_SECONDS + 3)
+        self.hub.stop_listening()
+        self._summons.end()
+        self._send_all({"type": "close"})
+
+    def _everyone_answered(self, id: str) -> bool:
+        self._answers.add(id)
+        return len(self._answers) >= len(self._members)
+
+    def _next_stage(self, stage: str, seconds: float) -> None:
+        self._stage = stage
+        self._stage_ends = time.monotonic() + seconds
+        self._answers.clear()
+
+    def _send_all(self, message: Message) -> None:
+        """Tell everyone, this process last: "go" lets it enter TensorFlow, which keeps the interpreter lock
+        until the others are there, and so would keep this thread from telling them.
+        """
+
+        def here(line: Line) -> bool:
+            return isinstance(line.owner, Arrival) and line.owner.name == self.task.name
+
+        for line in sorted(self._members.values(), key=here):
+            line.send(message)
+
+    def _verdict(self, error: RendezvousError) -> None:
+        """Tell everyone, those too who could not reach the chief but whom the chief reaches."""
+        self._failure = {"type": "verdict", "error": error.to_dict()}
+        self._send_all(self._failure)
+        self._summons.tell(self._failure)
+        self._next_stage("over", LINGER_SECONDS)
+
+    def _fail(self, arrival: Arrival, report: Message) -> None:
+        self._failed.add(arrival.name)
+        moment = time.time() - min(max(0.0, float(report["age"])), 3600.0)
+        if self._failure is None or moment < self._failure["time"]:
+            self._failure = {
+                "type": "failure",
+                **arrival.process,
+                "kind": printable(report["kind"], 40),
+                "message": str(report["message"])[:4000],
+                "traceback": str(report.get("traceback") or "")[-16_000:],
+                "time": moment,
+            }
+        # Also if it was not the first: whoever reports a failure waits for the answer.
+        self.told.clear()
+        self._answers.clear()
+        self._send_all(self._failure)
+        self._check_over()
+
+    def _check_over(self) -> None:
+        """The job is over when its chief is done; where worker 0 stands in for it, when all workers are."""
+        if self._stage != "control":
+            return
+        trainers = {self.task.name}
+        if self.task.type == "worker":
+            trainers = {task.name for task in self.task.cluster.tasks() if task.type == "worker"}
+        if trainers <= self._done:
+            self._next_stage("over", LINGER_SECONDS)
+            self._send_all({"type": "over"})

@@ -1,0 +1,1 @@
+"""The run directory: created, written, read, followed, shown, and ended."""

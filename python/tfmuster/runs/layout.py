@@ -1,0 +1,47 @@
+"""The names of files and states in a run directory, and how its JSON is read and written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+#: Where runs are kept, relative to the working directory.
+RUNS = "runs"
+
+#: Of a function on workers, what is called and what each has returned, in the run directory.
+CALL = "call"
+
+#: Where each task notes what it is doing, in the run directory.
+STATES = "states"
+
+#: Between a failure and the next start of all tasks.
+RESTARTING = "restarting"
+
+#: States in which a run may still change.
+UNFINISHED = ("starting", "running", RESTARTING)
+
+
+def utc_now() -> str:
+    """The time now, UTC, ISO 8601, in milliseconds."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Replace a JSON file atomically: whoever reads it meets the old or the new one, never half of one."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    part.replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object of a JSON file; empty if there is none, or none that can be read."""
+    try:
+        value = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,102 @@
+"""Find runs: all of a folder, or one by its name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ..errors import TfmusterError
+from .layout import CALL, RUNS
+from .metrics import epoch_line, read_metrics
+from .run import Run
+
+
+def runs_in(folder: str | os.PathLike[str] = RUNS) -> list[Run]:
+    """All runs in a folder, the oldest first."""
+    return [Run(path.parent) for path in sorted(Path(folder).glob("*/run.json"))]
+
+
+def find_run(name: str | os.PathLike[str] | None = None, folder: str | os.PathLike[str] = RUNS) -> Run:
+    """One run, also of another session.
+
+    Parameters
+    ----------
+    name : str or path, optional
+        The run's name, a part of it that no other has, or its path; the newest unless given.
+    folder : path
+        Where the runs are.
+
+    Raises
+    ------
+    TfmusterError
+        No run is it, or several are.
+    """
+    if name and Path(name, "run.json").exists():
+        return Run(name)
+    runs = runs_in(folder)
+    named = None if name is None else os.fspath(name)
+    found = [run for run in runs if named is None or named == run.name]
+    found = found or [run for run in runs if named and named in run.name]
+    if not found or (named is not None and len(found) > 1):
+        raise TfmusterError(
+            "A run must be named by its name, a part of it that no other has, or its path.",
+            found=f"{len(found)} runs in {folder} fit {named!r}" if named else f"no runs in {folder}",
+            fix="`tfmuster runs list` shows them.",
+        )
+    return found[-1]
+
+
+def last_epoch(run: Run) -> str:
+    """The last finished epoch and its metrics, in words; "" if there is none."""
+    epochs = read_metrics(run.path)
+    return epoch_line(epochs[-1]) if epochs else ""
+
+
+def facts(run: Run) -> dict[str, Any]:
+    """What is known of a run now, by its label: what was started, how far each task is, the first failure."""
+    info, status, error = run.info(), run.status(), run.error()
+    command = " ".join(info.get("command", []))
+    known: dict[str, Any] = {
+        "run": str(run.path),
+        "state": status["state"] + (f", {status['restarts']} restarts" if status["restarts"] else ""),
+        "started": info.get("started"),
+        # Of a function, what runs is a file of this package, which says nothing.
+        **({"function": info.get("name")} if (run.path / CALL).is_dir() else {"command": command}),
+        "host": info.get("host"),
+        **{task: _task_line(entry, info.get("host")) for task, entry in status["tasks"].items()},
+        "last epoch": last_epoch(run),
+        "model": str(run.model_path) if run.model_path.exists() else None,
+    }
+    if error:
+        how = error["error"] or error["signal"] or f"exit code {error['exit_code']}"
+        known["first failure"] = f"{error['task']} at {error['time']}: {how}"
+    return {label: value for label, value in known.items() if value}
+
+
+def _task_line(entry: dict[str, Any], launcher: str | None) -> str:
+    """State, host unless it is the launcher's, process and exit code of a task."""
+    code, host, pid, doing = (entry.get(key) for key in ("exit_code", "host", "pid", "doing"))
+    text = str(entry["state"])
+    text += f" on {host}" if host and host != launcher else ""
+    text += f", process {pid}" if pid else ""
+    text += f": {doing}" if doing else ""
+    return text if code is None else f"{text}, exit code {code}"
+
+
+def table(folder: str | os.PathLike[str] = RUNS) -> list[dict[str, str]]:
+    """A row for each run: ``name``, ``path``, ``state``, ``tasks`` (how many), ``started``, ``progress``."""
+    rows = []
+    for run in runs_in(folder):
+        status = run.status()
+        rows.append(
+            {
+                "name": run.name,
+                "path": str(run.path),
+                "state": str(status["state"]),
+                "tasks": str(len(status["tasks"])),
+                "started": str(run.info().get("started", "")),
+                "progress": last_epoch(run),
+            }
+        )
+    return rows

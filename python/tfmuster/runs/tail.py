@@ -1,0 +1,63 @@
+"""Follow the logs of a run."""
+
+from __future__ import annotations
+
+from .layout import UNFINISHED
+from .run import Run
+from .terminal_text import Lines
+
+
+def log_lines(run: Run, task: str | None = None, *, lines: int | None = None) -> list[str]:
+    """What the tasks of a run have written, as a terminal would show it, with the task's name in front."""
+    tail = Tail(run, task)
+    shown = []
+    for name, text in run.logs(task, lines=lines).items():
+        cut = Lines()
+        shown += [tail.named(name, line) for line in [*cut.feed(text.encode()), *cut.end()]]
+    return shown
+
+
+class Tail:
+    """The output of a run, line by line as it comes.
+
+    Parameters
+    ----------
+    run : Run
+        Whose output.
+    task : str, optional
+        One task only, such as ``"worker 0"``.
+
+    Raises
+    ------
+    TfmusterError
+        The run has no such task.
+    """
+
+    def __init__(self, run: Run, task: str | None = None) -> None:
+        run.logs(task, lines=0)
+        self._run, self._task = run, task
+        self._offsets: dict[str, int] = {}
+        self._cuts: dict[str, Lines] = {}
+
+    def unfinished(self) -> bool:
+        """Whether there may be more. To be asked before the lines that may be the last."""
+        return self._run.status()["state"] in UNFINISHED
+
+    def new_lines(self, *, last: bool = False) -> list[str]:
+        """What has come since; with `last` also what has no end."""
+        shown = []
+        for name, path in self._run.log_paths().items():
+            if self._task in (None, name):
+                with path.open("rb") as file:
+                    file.seek(self._offsets.get(name, 0))
+                    data = file.read()
+                self._offsets[name] = self._offsets.get(name, 0) + len(data)
+                cut = self._cuts.setdefault(name, Lines())
+                lines = cut.feed(data) + (cut.end() if last else [])
+                shown += [self.named(name, line) for line in lines]
+        return shown
+
+    def named(self, name: str, line: str) -> str:
+        """A line with its task's name in front."""
+        width = max(map(len, self._run.log_paths()), default=0)
+        return f"{name:<{width}} | {line}"

@@ -1,0 +1,51 @@
+"""What the R package tfruns reads of a run directory, so that ``tfruns::ls_runs()`` lists it.
+
+Its files, in ``tfruns.d``, are those of tfruns 1.5.4: a property a file, metrics by column, an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shlex
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from .layout import utc_now, write_json
+from .run import Run
+
+
+def write_tfruns(run: Run, state: str) -> None:
+    """Write ``tfruns.d`` for a run that ends now, in a state. What can't be written is left: a courtesy."""
+    with contextlib.suppress(OSError):
+        _write(run, state, run.path / "tfruns.d")
+
+
+def _write(run: Run, state: str, folder: Path) -> None:
+    info, history = run.info(), run.history()
+    (folder / "properties").mkdir(parents=True, exist_ok=True)
+    properties: dict[str, Any] = {
+        "type": "training",
+        "context": "local",
+        "script": shlex.join(map(str, info.get("command", []))),
+        "start": _seconds(info.get("started")),
+        "end": _seconds(utc_now()),
+        "completed": str(state == "done").upper(),
+        "epochs": max(map(len, history.values()), default=0),
+    }
+    for name, value in properties.items():
+        (folder / "properties" / name).write_text(f"{value}\n", encoding="utf-8")
+    # JSON has no NaN.
+    columns = {
+        name: [value if math.isfinite(value) else None for value in values]
+        for name, values in history.items()
+    }
+    write_json(folder / "metrics.json", columns)
+    if error := run.error():
+        told = {"message": error["error"] or f"{error['task']} failed", "traceback": error["traceback"]}
+        write_json(folder / "error.json", told)
+
+
+def _seconds(moment: str | None) -> float:
+    return datetime.fromisoformat(moment).timestamp() if moment else 0.0

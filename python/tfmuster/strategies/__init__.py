@@ -1,0 +1,1 @@
+"""TensorFlow's strategies by name, the table of them, and training with parameter servers."""

@@ -1,0 +1,295 @@
+"""Distribution strategies by name, made so that Keras 3 works with them, or refused with the reason.
+
+TensorFlow accepts much that it later hangs on. What can be known before is said here, as a
+:class:`~tfmuster.errors.StrategyError`, before TensorFlow binds a port or waits for anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import StrategyError
+from ..system.tensorflow_import import import_tensorflow
+from .devices import STRATEGY_FIRST, checked, local_devices
+
+STRATEGIES = (
+    "default",
+    "one_device",
+    "mirrored",
+    "central_storage",
+    "multi_worker_mirrored",
+    "parameter_server",
+    "tpu",
+)
+
+_COMMUNICATION = ("auto", "ring", "nccl")
+_LAUNCH = (
+    "start the program with `tfmuster launch -n 2 SCRIPT`, in a job of Slurm with srun, or call "
+    "use_tf_config(task) first"
+)
+
+# TensorFlow allows one multi-worker strategy in the life of a process.
+_made: list[Any] = []
+
+
+def check_name(name: str) -> None:
+    """Raise StrategyError unless this is the name of a strategy."""
+    if name not in STRATEGIES:
+        raise StrategyError(
+            f"There is no strategy {name!r}.",
+            fix="choose one of " + ", ".join(STRATEGIES),
+            strategy=str(name),
+            reason="unknown-strategy",
+        )
+
+
+def strategy(
+    name: str = "default",
+    *,
+    devices: Sequence[str] | None = None,
+    replicas: int | None = None,
+    communication: str = "auto",
+    keras_compat: bool = True,
+    start_timeout: float | None = None,
+    tpu: str | None = None,
+    min_shard_bytes: int | None = None,
+    gradient_dtype: str | None = None,
+) -> Any:
+    """Make a ``tf.distribute`` strategy.
+
+    Parameters
+    ----------
+    name : str
+        One of ``default``, ``one_device``, ``mirrored``, ``central_storage``, ``multi_worker_mirrored``,
+        ``parameter_server``, ``tpu``.
+    devices : sequence of str, optional
+        For ``one_device`` (exactly one), ``mirrored`` and ``central_storage``: devices such as ``"GPU:0"``
+        or ``"CPU:1"``. Without it: all GPUs, or the CPU where there is none.
+    replicas : int, optional
+        For ``mirrored`` and ``central_storage``: that many GPUs, or, on a machine without enough of them,
+        that many logical CPUs, so that a strategy can be tried without GPUs.
+    communication : {"auto", "ring", "nccl"}
+        How ``multi_worker_mirrored`` reduces: TensorFlow's choice, its ring over gRPC, or NVIDIA's NCCL.
+    keras_compat : bool
+        Repair Keras 3 (see :mod:`tfmuster.keras_compat`).
+    start_timeout : float, optional
+        For ``multi_worker_mirrored`` and ``parameter_server``: how long to wait for the other tasks, in
+        seconds. Default: ``TFMUSTER_START_TIMEOUT``, else 60.
+    tpu : str, optional
+        Name or address of a TPU for ``tpu``; without it, TensorFlow looks for a local one.
+    min_shard_bytes : int, optional
+        For ``parameter_server``: weights are cut over several parameter servers into pieces of at least so
+        many bytes. Default: 262,144.
+    gradient_dtype : {"float32", "bfloat16", "float16"}, optional
+        For ``multi_worker_mirrored``: as what gradients travel between the workers in ``fit``, and in loops
+        with a Keras 3 optimizer. The 16-bit types halve the bytes of each step; sums are in float32.
+        Default: ``TFMUSTER_GRADIENT_DTYPE``, else as they are computed.
+
+    Returns
+    -------
+    tf.distribute.Strategy
+        Use it by ``with strategy.scope():``.
+
+    Raises
+    ------
+    StrategyError
+        The strategy can't be made here; ``error.fields["reason"]`` names the cause.
+    ClusterError
+        TF_CONFIG is set, but wrong.
+    RendezvousError
+        Not every worker came in time, or not with the same cluster and versions; says who.
+
+    Examples
+    --------
+    >>> import tfmuster
+    >>> strategy = tfmuster.strategy("mirrored", replicas=2)  # doctest: +SKIP
+    >>> with strategy.scope():  # doctest: +SKIP
+    ...     model = tfmuster.mnist_model("cnn")
+    """
+    check_name(name)
+    _refuse_unused(
+        name,
+        devices=devices,
+        replicas=replicas,
+        start_timeout=start_timeout,
+        tpu=tpu,
+        min_shard_bytes=min_shard_bytes,
+        gradient_dtype=gradient_dtype,
+    )
+    makers: dict[str, Callable[[], Any]] = {
+        "default": _default,
+        "one_device": lambda: _one_device(devices),
+        "mirrored": lambda: _mirrored(local_devices(name, devices, replicas)),
+        "central_storage": lambda: _central_storage(local_devices(name, devices, replicas)),
+        "multi_worker_mirrored": lambda: _multi_worker_mirrored(communication, start_timeout, gradient_dtype),
+        "parameter_server": lambda: _parameter_server(min_shard_bytes, start_timeout),
+        "tpu": lambda: _tpu(tpu),
+    }
+    made = makers[name]()
+    if keras_compat:
+        from .. import keras_compat as compat
+
+        compat.apply()
+    return made
+
+
+def _refuse_unused(name: str, **arguments: Any) -> None:
+    takes = {
+        "devices": ("one_device", "mirrored", "central_storage"),
+        "replicas": ("mirrored", "central_storage"),
+        "start_timeout": ("multi_worker_mirrored", "parameter_server"),
+        "tpu": ("tpu",),
+        "min_shard_bytes": ("parameter_server",),
+        "gradient_dtype": ("multi_worker_mirrored",),
+    }
+    for argument, value in arguments.items():
+        if value is not None and name not in takes[argument]:
+            raise StrategyError(
+                f"{argument} has no meaning for the strategy {name!r}.",
+                found=f"{argument}={value!r}",
+                fix=f"leave it out, or choose {' or '.join(takes[argument])}",
+                strategy=name,
+                reason="unused-argument",
+            )
+
+
+# ---- on one machine ---------------------------------------------------------------------------------
+
+
+def _default() -> Any:
+    tf = import_tensorflow()
+
+    return tf.distribute.get_strategy()
+
+
+def _one_device(devices: Sequence[str] | None) -> Any:
+    tf = import_tensorflow()
+
+    if devices is None:
+        devices = ["GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"]
+    if isinstance(devices, str):
+        devices = [devices]
+    if len(devices) != 1:
+        raise StrategyError(
+            "one_device takes exactly one device.",
+            found=f"devices={list(devices)!r}",
+            fix='devices=["CPU:0"], or strategy("mirrored", devices=...) for several',
+            strategy="one_device",
+            reason="devices",
+        )
+    return tf.distribute.OneDeviceStrategy(checked("one_device", devices)[0])
+
+
+def _mirrored(devices: list[str] | None) -> Any:
+    tf = import_tensorflow()
+
+    return tf.distribute.MirroredStrategy(devices)
+
+
+def _central_storage(devices: list[str] | None) -> Any:
+    tf = import_tensorflow()
+
+    make = tf.distribute.experimental.CentralStorageStrategy
+    return make(compute_devices=devices, parameter_device="/cpu:0") if devices else make()
+
+
+# ---- on several machines ----------------------------------------------------------------------------
+
+
+def _multi_worker_mirrored(
+    communication: str, start_timeout: float | None, gradient_dtype: str | None
+) -> Any:
+    name = "multi_worker_mirrored"
+    if communication not in _COMMUNICATION:
+        raise StrategyError(
+            f"communication is one of {', '.join(_COMMUNICATION)}.",
+            found=repr(communication),
+            strategy=name,
+            reason="communication",
+        )
+    task = _task_in_force(name)
+    if task.type not in ("chief", "worker"):
+        raise StrategyError(
+            "Only chief and worker tasks train under multi_worker_mirrored.",
+            found=f"this is {task.name}",
+            strategy=name,
+            reason="task-type",
+        )
+    if _made:
+        raise StrategyError(
+            "This process has its multi-worker strategy already, and TensorFlow allows no second one.",
+            fix="use the first one, or start a new process for a second job",
+            strategy=name,
+            reason="second-strategy",
+        )
+    from .. import keras_compat as compat
+
+    dtype = compat.wanted_dtype() if gradient_dtype is None else compat.checked_dtype(gradient_dtype)
+    tf = import_tensorflow()
+    if compat.tensorflow_started():
+        raise StrategyError(
+            "TensorFlow has started in this process, so it can't join a cluster any more.",
+            fix=STRATEGY_FIRST,
+            strategy=name,
+            reason="already-started",
+        )
+    from ..rendezvous.join import join_cluster
+
+    join_cluster(task, timeout=start_timeout)
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=getattr(tf.distribute.experimental.CommunicationImplementation, communication.upper())
+    )
+    made = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    _made.append(made)
+    compat.set_gradient_dtype(made, dtype)
+    compat.agree_on_seed(made)
+    return made
+
+
+def _parameter_server(min_shard_bytes: int | None, start_timeout: float | None) -> Any:
+    from .parameter_server.serving import make_strategy
+
+    task = _task_in_force("parameter_server")
+    return make_strategy(task, min_shard_bytes=min_shard_bytes, start_timeout=start_timeout)
+
+
+def _task_in_force(name: str) -> Any:
+    from ..cluster.resolvers import join_engine
+
+    task = join_engine()
+    if task is None:
+        raise StrategyError(
+            f"{name} needs to know its cluster, and TF_CONFIG is not set.",
+            fix=_LAUNCH,
+            strategy=name,
+            reason="no-tf-config",
+        )
+    return task
+
+
+def _tpu(address: str | None) -> Any:
+    tf = import_tensorflow()
+
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        return tf.distribute.TPUStrategy(resolver)
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
+        raise StrategyError(
+            "The strategy tpu needs a Cloud TPU that TensorFlow can reach.",
+            found=str(error).partition("\n")[0] or type(error).__name__,
+            fix='run on a TPU VM with tpu="local", or pass the name of a TPU of your project',
+            strategy="tpu",
+            reason="no-tpu",
+        ) from error
+
+
+def is_chief(strategy: Any) -> bool:
+    """Whether this process is the one that prints results and writes files under ``strategy``."""
+    if type(strategy).__module__.partition(".")[0] != "tensorflow":
+        return True
+    from ..keras_compat import is_chief
+
+    return is_chief(strategy)

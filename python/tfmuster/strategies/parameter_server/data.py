@@ -1,0 +1,88 @@
+"""Each worker's own data: what its data set's function makes, run on the worker."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ...errors import DataError
+
+
+def worker_datasets(dataset_fn: Any, workers: int, *, together: bool, done: int = 0) -> list[Any]:
+    """For each worker a traced function that makes its data set; to be called on the worker.
+
+    Parameters
+    ----------
+    dataset_fn : callable or tf.data.Dataset
+        A function of a ``tf.distribute.InputContext``; or a data set of
+        :func:`~tfmuster.keras_compat.sharding.batches`.
+    workers : int
+        How many there are.
+    together : bool
+        Whether the workers' batches of a step make one global batch (synchronous updates).
+    done : int
+        Steps of all workers that have been trained before, whose data are passed over.
+
+    Raises
+    ------
+    DataError
+        Neither a function nor such a data set, or the function returns something else.
+    """
+    import tensorflow as tf
+
+    passed = done if together else -(-done // workers)
+    made = []
+    for worker in range(workers):
+        if (pipeline := getattr(dataset_fn, "tfmuster_parts", None)) is not None:
+            make = _of_pipeline(pipeline, worker, workers, together, passed)
+        elif callable(dataset_fn):
+            make = _of_function(dataset_fn, worker, workers, passed)
+        else:
+            raise _not_a_function(type(dataset_fn).__name__)
+        with warnings.catch_warnings():
+            # That a data set tells its options before it is put together; they are the same ones.
+            warnings.filterwarnings("ignore", "To make it possible to preserve tf.data options")
+            made.append(tf.function(make, autograph=False).get_concrete_function())
+    return made
+
+
+def _of_function(
+    dataset_fn: Callable[[Any], Any], worker: int, workers: int, passed: int
+) -> Callable[[], Any]:
+    import tensorflow as tf
+
+    context = tf.distribute.InputContext(
+        num_input_pipelines=workers, input_pipeline_id=worker, num_replicas_in_sync=workers
+    )
+
+    def make() -> Any:
+        dataset = dataset_fn(context)
+        if not isinstance(dataset, tf.data.Dataset):
+            raise _not_a_function(f"a function that returns {type(dataset).__name__}")
+        dataset = dataset.repeat()
+        return dataset.skip(passed) if passed else dataset
+
+    return make
+
+
+def _of_pipeline(
+    pipeline: Callable[..., Any], worker: int, workers: int, together: bool, passed: int
+) -> Callable[[], Any]:
+    def make() -> Any:
+        if together:
+            return pipeline(worker, workers, skip=passed)
+        return pipeline(every=(worker, workers), skip=passed)
+
+    return make
+
+
+def _not_a_function(found: str) -> DataError:
+    return DataError(
+        "dataset_fn is a function that makes a tf.data.Dataset, because every worker has to make its own.",
+        found=found,
+        fix="dataset_fn=lambda context: ..., with context.input_pipeline_id of context.num_input_pipelines; "
+        "or a data set of tfmuster.digits.datasets.batches()",
+        path=None,
+        reason="dataset-fn",
+    )

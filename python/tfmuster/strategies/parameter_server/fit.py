@@ -1,0 +1,281 @@
+"""``ps_fit``: what ``model.fit`` is elsewhere, for parameter servers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import ModelError, StrategyError, WorkerError
+from ...keras_compat.parameter_server import Position, quiet_coordinator
+from .data import worker_datasets
+from .serving import NAME, current_strategy
+from .steps import Outcome, Steps
+from .weights import PlacedWeights
+from .worker_loops import Crew
+
+UPDATES = ("async", "sync")
+
+
+def ps_fit(
+    model: Any,
+    dataset_fn: Any,
+    epochs: int = 1,
+    steps_per_epoch: int | None = None,
+    *,
+    updates: str = "async",
+    replicas_to_aggregate: int | None = None,
+    validation_data: Any = None,
+    callbacks: Sequence[Any] = (),
+    verbose: int | str = "auto",
+    strategy: Any = None,
+) -> Any:
+    """Train a Keras 3 model with parameter servers. Only the coordinator calls it.
+
+    Parameters
+    ----------
+    model : keras.Model
+        Any compiled Keras 3 model, made in the strategy's scope or outside. Its ``call``, ``compute_loss``
+        and ``compute_metrics`` are used, an own ``train_step`` is not. Metrics must be of the kind whose
+        state adds up over batches, as all of Keras's are.
+    dataset_fn : callable or tf.data.Dataset
+        A function of a ``tf.distribute.InputContext`` that makes a worker's own batches; it is traced once
+        for each worker, and the data set is repeated. With synchronous updates the batches that the workers
+        take in a step make up the global batch. Or a data set of
+        :func:`~tfmuster.keras_compat.sharding.batches`: synchronously each worker gets its rows of each
+        batch, asynchronously every n-th batch.
+    epochs, steps_per_epoch : int
+        A step is one update of the weights; ``steps_per_epoch`` is needed.
+    updates : {"async", "sync"}
+        Asynchronous: each worker's gradient is applied as it comes, to weights that others may have changed
+        since it read them. Synchronous: every update is the mean of one gradient from each worker.
+    replicas_to_aggregate : int, optional
+        Synchronous only: take the mean of the first so many gradients of each step; the other workers are
+        spare, and what they bring late is dropped. Default: all workers.
+    validation_data : optional
+        As for ``model.evaluate``, which the coordinator calls after each epoch.
+    callbacks : sequence of keras.callbacks.Callback
+        They run on the coordinator. The model has the weights of the parameter servers at the ends of
+        epochs and where :func:`tfmuster.checkpoint_callback` writes.
+    verbose : int or "auto"
+        As for ``model.fit``.
+    strategy : tf.distribute.ParameterServerStrategy, optional
+        Default: the one that this process has made.
+
+    Returns
+    -------
+    keras.callbacks.History
+        As of ``model.fit``; with asynchronous updates also ``staleness`` and ``max_staleness``, the mean
+        and largest number of updates that others applied while a worker computed one.
+
+    Raises
+    ------
+    StrategyError
+        There is no parameter-server strategy here, or ``updates`` or ``replicas_to_aggregate`` make no sense.
+    ModelError, DataError
+        The model is not compiled; ``dataset_fn`` makes no data set.
+    WorkerError
+        Too many workers are gone. Asynchronous training goes on as long as there is one.
+
+    Examples
+    --------
+    >>> strategy = tfmuster.strategy("parameter_server")  # doctest: +SKIP
+    >>> model = tfmuster.mnist_model("softmax")  # doctest: +SKIP
+    >>> history = ps_fit(model, make_batches, epochs=2, steps_per_epoch=100)  # doctest: +SKIP
+    """
+    strategy = strategy or current_strategy()
+    _check_numbers(model, epochs=epochs, steps_per_epoch=steps_per_epoch)
+    workers = _check_updates(strategy, updates, replicas_to_aggregate)
+    aggregate = (replicas_to_aggregate or workers) if updates == "sync" else 0
+    training = _Training(model, dataset_fn, strategy, workers, aggregate)
+    with quiet_coordinator():
+        return training.run(epochs, steps_per_epoch or 0, validation_data, callbacks, verbose)
+
+
+class _Training:
+    """One call of `ps_fit`; synchronous if there are gradients to `aggregate`."""
+
+    def __init__(self, model: Any, dataset_fn: Any, strategy: Any, workers: int, aggregate: int) -> None:
+        self._model, self._dataset_fn, self._strategy = model, dataset_fn, strategy
+        self._workers, self._sync, self._aggregate = workers, aggregate > 0, aggregate
+        self._placed: PlacedWeights
+
+    def run(
+        self, epochs: int, steps_per_epoch: int, validation_data: Any, callbacks: Sequence[Any], verbose: Any
+    ) -> Any:
+        import keras
+        import tensorflow as tf
+
+        model = self._model
+        datasets = worker_datasets(self._dataset_fn, self._workers, together=self._sync)
+        spec = datasets[0].structured_outputs.element_spec
+        position = Position(model, spec)
+        position.build()
+        if verbose == "auto":
+            verbose = 1 if sys.stdout.isatty() else 2
+        for callback in callbacks:
+            if hasattr(callback, "before_writing"):
+                callback.before_writing = self._bring_up_to_date
+        listening = keras.callbacks.CallbackList(
+            list(callbacks),
+            add_history=True,
+            add_progbar=bool(verbose),
+            verbose=verbose,
+            epochs=epochs,
+            steps=steps_per_epoch,
+            model=model,
+        )
+        model.stop_training = False
+        listening.on_train_begin()
+        # A checkpoint may just have been restored into the model.
+        epoch, step = position.reached()
+        self._placed = placed = PlacedWeights(self._strategy, model)
+        if done := epoch * steps_per_epoch + step:
+            datasets = worker_datasets(self._dataset_fn, self._workers, together=self._sync, done=done)
+        self._steps = Steps(model, placed, tf.data.IteratorSpec(spec), self._workers)
+        function = self._steps.trace_gradients() if self._sync else self._steps.trace_update()
+        self._apply = self._steps.trace_apply() if self._sync else None
+        numbers = [tf.constant(worker) for worker in range(self._workers)]
+        crew = Crew(
+            self._strategy,
+            self._workers,
+            lambda worker: iter(datasets[worker]()),
+            lambda iterator, worker: function(iterator, numbers[worker]).numpy(),
+        )
+        try:
+            logs: dict[str, float] = {}
+            results = crew.results()
+            while epoch < epochs and not model.stop_training:
+                model.reset_metrics()
+                listening.on_epoch_begin(epoch)
+                logs = self._epoch(crew, results, step, steps_per_epoch, listening)
+                placed.pull()
+                if validation_data is not None:
+                    x, y, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
+                    values = model.evaluate(x, y, sample_weight=weights, verbose=0, return_dict=True)
+                    logs.update({f"val_{name}": value for name, value in values.items()})
+                listening.on_epoch_end(epoch, logs)
+                epoch, step = epoch + 1, 0
+            listening.on_train_end(logs)
+        finally:
+            crew.stop()
+        return model.history
+
+    def _bring_up_to_date(self) -> None:
+        self._placed.pull()
+
+    def _epoch(self, crew: Crew, results: Any, first: int, steps: int, listening: Any) -> dict[str, float]:
+        staleness: list[int] = []
+        advance = self._advance_together if self._sync else self._advance
+        if not self._sync:
+            crew.give_any(steps - first)
+        for step in range(first, steps):
+            self._placed.push_learning_rate()
+            listening.on_train_batch_begin(step)
+            outcomes = advance(crew, results, step)
+            self._count(outcomes)
+            staleness += [outcome.staleness for outcome in outcomes]
+            listening.on_train_batch_end(step, self._logs())
+        logs = self._logs()
+        if not self._sync and staleness:
+            logs |= {"staleness": sum(staleness) / len(staleness), "max_staleness": float(max(staleness))}
+        return logs
+
+    def _advance(self, crew: Crew, results: Any, step: int) -> list[Outcome]:
+        """Wait for the next update of any worker."""
+        for worker, _, report in results:
+            if report is not None:
+                return [self._steps.outcome(report)]
+            _tell_lost(worker, crew)
+        raise AssertionError  # results() has no end
+
+    def _advance_together(self, crew: Crew, results: Any, step: int) -> list[Outcome]:
+        """One update by the mean of the first gradients of this step."""
+        import tensorflow as tf
+
+        for worker in sorted(crew.alive):
+            crew.give(worker, step)
+        arrived: dict[int, Outcome] = {}
+        self._enough(crew)
+        for worker, of_step, report in results:
+            if report is None:
+                _tell_lost(worker, crew)
+                self._enough(crew)
+            elif of_step == step:
+                arrived[worker] = self._steps.outcome(report)
+                if len(arrived) == self._aggregate:
+                    break
+        # Where a last batch has fewer rows than there are workers, some have none.
+        taken = sorted(worker for worker, outcome in arrived.items() if outcome.rows)
+        outcomes = [arrived[worker] for worker in taken]
+        rows = sum(outcome.rows for outcome in outcomes)
+        shares = [outcome.rows / rows for outcome in outcomes]
+        moves = [tf.constant(move) for move in self._steps.combined_moves(outcomes, shares)]
+        assert self._apply is not None
+        self._apply(tf.constant(taken, tf.int32), tf.constant(shares, tf.float64), moves)
+        return outcomes
+
+    def _enough(self, crew: Crew) -> None:
+        if len(crew.alive) < self._aggregate:
+            worker = max(crew.lost)
+            raise WorkerError(
+                f"Each synchronous update needs the gradients of {self._aggregate} workers.",
+                found=f"worker {worker} is gone; {len(crew.alive)} left",
+                fix="restart from a checkpoint (tfmuster launch --max-restarts), or have spare workers "
+                "(replicas_to_aggregate)",
+                task=f"worker {worker}",
+                exit_code=None,
+            ) from crew.lost[worker]
+
+    def _count(self, outcomes: Sequence[Outcome]) -> None:
+        """Add to the model's metrics what steps have added."""
+        variables = [variable for metric in self._model.metrics for variable in metric.variables]
+        for number, variable in enumerate(variables):
+            variable.assign(variable.numpy() + sum(outcome.metrics[number] for outcome in outcomes))
+
+    def _logs(self) -> dict[str, float]:
+        return {name: float(value) for name, value in self._model.get_metrics_result().items()}
+
+
+def _tell_lost(worker: int, crew: Crew) -> None:
+    left = len(crew.alive)
+    text = f"tfmuster: worker {worker} is gone; {left} {'worker goes' if left == 1 else 'workers go'} on"
+    print(text, file=sys.stderr, flush=True)
+
+
+def _check_numbers(model: Any, **numbers: Any) -> None:
+    if not getattr(model, "compiled", False):
+        raise ModelError("The model must be compiled.", fix="model.compile(...) first", reason="not-compiled")
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ModelError(
+                f"{name} is a whole number of at least 1.", found=repr(value), reason=name.replace("_", "-")
+            )
+
+
+def _check_updates(strategy: Any, updates: str, replicas_to_aggregate: int | None) -> int:
+    """The number of workers."""
+    import tensorflow as tf
+
+    if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        raise StrategyError(
+            "ps_fit trains under a parameter-server strategy, and this process has made none.",
+            fix='strategy("parameter_server") first, under `tfmuster launch --ps 1 --workers 2`',
+            strategy=NAME,
+            reason="no-strategy",
+        )
+    workers = int(strategy._num_workers)
+    if updates not in UPDATES:
+        raise StrategyError(
+            f"updates is one of {', '.join(UPDATES)}.", found=repr(updates), strategy=NAME, reason="updates"
+        )
+    given = replicas_to_aggregate
+    whole = isinstance(given, int) and not isinstance(given, bool)
+    if given is not None and (updates != "sync" or not whole or not 1 <= given <= workers):
+        raise StrategyError(
+            "replicas_to_aggregate is for synchronous updates: a number from 1 to that of the workers.",
+            found=f"{given!r}, with updates={updates!r} and {workers} workers",
+            strategy=NAME,
+            reason="replicas-to-aggregate",
+        )
+    return workers

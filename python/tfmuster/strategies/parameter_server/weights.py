@@ -1,0 +1,168 @@
+"""A model's weights and its optimizer's state on the parameter servers, and the way back into the model."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Any
+
+import numpy as np
+
+from ...errors import ModelError
+from .serving import cutting
+
+# An optimizer that looks at a whole variable at once can't be given pieces of it.
+_WHOLE = ("Adafactor", "Lamb", "Muon")
+_PIECE = re.compile(r"__piece(\d+)(?=_|$)")
+
+
+class PlacedWeights:
+    """The variables that workers train on, on the parameter servers.
+
+    Attributes
+    ----------
+    updates : tf.Variable
+        int64 scalar: how many updates have been applied.
+    optimizer : keras.Optimizer
+        The model's, made anew; it knows the pieces of the weights.
+    pieces : list of list of keras.Variable
+        For each trainable weight of the model its pieces along the first axis; mostly one.
+    others : list of tf.Variable
+        For each of the model's other weights (moving statistics, states of random generators) its place.
+    """
+
+    def __init__(self, strategy: Any, model: Any) -> None:
+        import tensorflow as tf
+
+        self._model = model
+        self._trainable = list(model.trainable_variables)
+        metrics = {id(variable) for metric in model.metrics for variable in metric.variables}
+        self._others = [v for v in model.non_trainable_variables if id(v) not in metrics]
+        if getattr(model.optimizer, "inner_optimizer", None) is not None:
+            raise ModelError(
+                "Loss scaling is not supported with parameter servers.",
+                found=type(model.optimizer).__name__,
+                fix="compile with the plain optimizer, and mixed_bfloat16 or float32",
+                reason="optimizer",
+            )
+        model.optimizer.build(self._trainable)
+        with strategy.scope():
+            self.updates = tf.Variable(0, dtype=tf.int64, trainable=False, name="updates")
+            self.pieces = [self._place(v) for v in self._trainable]
+            self.others = [tf.Variable(v.numpy(), trainable=False, name=v.name) for v in self._others]
+            kind = type(model.optimizer)
+            self.optimizer = kind.from_config(model.optimizer.get_config())
+            self.optimizer.build(self.flat)
+        self._rate = -1.0
+        self.push()
+
+    @property
+    def flat(self) -> list[Any]:
+        """All pieces of all trainable weights."""
+        return [piece for pieces in self.pieces for piece in pieces]
+
+    def _place(self, weight: Any) -> list[Any]:
+        import keras
+        import tensorflow as tf
+
+        whole = weight.constraint is not None or type(self._model.optimizer).__name__ in _WHOLE
+        with contextlib.nullcontext() if whole else cutting():
+            made = tf.Variable(weight.numpy(), name=weight.name)
+        parts = list(getattr(made, "variables", [made]))
+        pieces = []
+        for number, part in enumerate(parts):
+            piece = keras.Variable(part, dtype=weight.dtype, name=weight.name)
+            # The optimizer names its own variables by this; it leads from them back to the model's.
+            piece._path = weight.path if len(parts) == 1 else f"{weight.path}__piece{number}"
+            piece.constraint = weight.constraint
+            pieces.append(piece)
+        return pieces
+
+    # ---- in a worker's function -------------------------------------------------------------------------
+
+    def read(self) -> list[Any]:
+        """The trainable weights as tensors, put together."""
+        import tensorflow as tf
+
+        return [
+            tf.concat([tf.identity(p.value) for p in pieces], 0)
+            if len(pieces) > 1
+            else tf.identity(pieces[0].value)
+            for pieces in self.pieces
+        ]
+
+    def cut(self, gradients: list[Any]) -> list[Any]:
+        """Gradients for `flat`, from those of whole weights."""
+        import tensorflow as tf
+
+        cut: list[Any] = []
+        for gradient, pieces in zip(gradients, self.pieces, strict=True):
+            sizes = [int(piece.shape[0]) for piece in pieces] if len(pieces) > 1 else None
+            cut += tf.split(gradient, sizes, 0) if sizes else [gradient]
+        return cut
+
+    def mapping(self, values: list[Any], others: list[Any]) -> list[tuple[Any, Any]]:
+        """What the model's own variables stand for within a worker's function."""
+        return list(zip(self._trainable, values, strict=True)) + list(zip(self._others, others, strict=True))
+
+    def new_others(self, scope: Any) -> list[Any]:
+        """The values of the other weights that a forward pass in a stateless scope has left."""
+        return [scope.get_current_value(variable) for variable in self._others]
+
+    # ---- between the model and the parameter servers ----------------------------------------------------
+
+    def push(self) -> None:
+        """Place the model's weights and its optimizer's state."""
+        for weight, pieces in zip(self._trainable, self.pieces, strict=True):
+            self._assign(pieces, weight.numpy())
+        for other, placed in zip(self._others, self.others, strict=True):
+            placed.assign(other.numpy())
+        slots = self._slots()
+        for variable in self._model.optimizer.variables:
+            self._assign(slots[_slot_name(self._model.optimizer, variable)], variable.numpy())
+        self.updates.assign(int(self._model.optimizer.iterations.numpy()))
+
+    def push_learning_rate(self) -> None:
+        """Take over the learning rate that a callback has set on the model's optimizer."""
+        import keras
+
+        rate = self._model.optimizer.learning_rate
+        # A schedule goes by the number of updates, which the parameter servers know.
+        if isinstance(rate, keras.Variable) and float(rate.numpy()) != self._rate:
+            self._rate = float(rate.numpy())
+            self.optimizer.learning_rate = self._rate
+
+    def pull(self) -> None:
+        """Bring the model's weights and its optimizer's state up to date."""
+        for weight, pieces in zip(self._trainable, self.pieces, strict=True):
+            weight.assign(_whole(pieces))
+        for other, placed in zip(self._others, self.others, strict=True):
+            other.assign(placed.numpy())
+        slots = self._slots()
+        for variable in self._model.optimizer.variables:
+            variable.assign(_whole(slots[_slot_name(self._model.optimizer, variable)]))
+        # Keras's own counter is read and written there, so that steps side by side may get lost.
+        self._model.optimizer.iterations.assign(self.updates.numpy())
+
+    def _slots(self) -> dict[str, list[Any]]:
+        """The optimizer's variables on the parameter servers, by the name of the model's optimizer's."""
+        slots: dict[str, list[Any]] = {}
+        for variable in self.optimizer.variables:
+            slots.setdefault(_PIECE.sub("", _slot_name(self.optimizer, variable)), []).append(variable)
+        return slots
+
+    def _assign(self, pieces: list[Any], value: Any) -> None:
+        sizes = [int(piece.shape[0]) for piece in pieces[:-1]] if len(pieces) > 1 else []
+        for piece, part in (
+            zip(pieces, np.split(value, np.cumsum(sizes)), strict=True) if sizes else [(pieces[0], value)]
+        ):
+            piece.assign(part)
+
+
+def _slot_name(optimizer: Any, variable: Any) -> str:
+    return str(variable.path).removeprefix(f"{optimizer.name}/")
+
+
+def _whole(pieces: list[Any]) -> Any:
+    values = [piece.numpy() for piece in pieces]
+    return np.concatenate(values) if len(values) > 1 else values[0]

@@ -1,0 +1,83 @@
+"""Which strategy does what, and which of them would work on this machine. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..cluster.tf_config import current_task
+from ..errors import TfmusterError
+from ..system.gpus import visible_gpus
+from ..system.versions import installed_versions
+
+_TPU_NEEDS = "TensorFlow needs a Cloud TPU: a TPU VM (tpu='local'), or the name of a TPU of the project"
+
+
+def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """What each strategy trains with, and whether it would work here.
+
+    Parameters
+    ----------
+    environ : mapping of str, optional
+        The environment to look at; this process's unless given.
+
+    Returns
+    -------
+    list of dict
+        For each strategy: ``strategy``, its name; ``fit``, what trains a Keras 3 model under it;
+        ``custom_loop``, whether a loop with :func:`tfmuster.distributed_step` does; ``here``, whether it
+        would work on this machine, in this process; ``why``, on what devices, or what is missing.
+    """
+    environ = os.environ if environ is None else environ
+    gpus = len(visible_gpus(environ))
+    devices = f"{gpus} GPU{'s' if gpus > 1 else ''}" if gpus else "the CPU; replicas=N makes N logical CPUs"
+    one = "the first GPU" if gpus else "the CPU"
+    rows = [
+        ("default", "fit", "yes", None, one),
+        ("one_device", "fit", "yes", None, one),
+        ("mirrored", "fit", "yes", None, devices),
+        ("central_storage", "fit", "yes", None, devices),
+        ("multi_worker_mirrored", "fit", "yes", *_in_cluster(environ, ps=False)),
+        ("parameter_server", "ps_fit", "yes", *_in_cluster(environ, ps=True)),
+        ("tpu", "not tried", "not tried", *_tpu(environ)),
+    ]
+    if installed_versions()["tensorflow"] == "none":
+        rows = [(*row[:3], "TensorFlow is not installed", "") for row in rows]
+    return [
+        {
+            "strategy": name,
+            "fit": fit,
+            "custom_loop": loop,
+            "here": missing is None,
+            "why": missing if missing is not None else found,
+        }
+        for name, fit, loop, missing, found in rows
+    ]
+
+
+def _in_cluster(environ: Mapping[str, str], *, ps: bool) -> tuple[str | None, str]:
+    """What is missing, or None; and what there is."""
+    start = "tfmuster launch --ps 1 --workers 2 ..." if ps else "tfmuster launch -n 2 ..."
+    try:
+        task = current_task(dict(environ))
+    except TfmusterError as error:
+        return f"TF_CONFIG is wrong: {error.message}", ""
+    if task is None:
+        return f"needs a cluster: {start}", ""
+    servers = bool(task.cluster.jobs.get("ps"))
+    if ps and not (servers and task.cluster.jobs.get("worker")):
+        return f"the cluster has no ps: {start}", ""
+    if not ps and task.type not in ("chief", "worker"):
+        return f"this is {task.name}, and chief and workers train", ""
+    return None, f"this is {task.name} of {len(task.cluster)} tasks"
+
+
+def _tpu(environ: Mapping[str, str]) -> tuple[str | None, str]:
+    named = environ.get("TPU_NAME") or environ.get("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS")
+    if named:
+        return None, f"the TPU {named}, if it can be reached"
+    if any(Path("/dev").glob("accel[0-9]*")) or any(Path("/dev/vfio").glob("[0-9]*")):
+        return None, "an accelerator of this machine, if it is a TPU"
+    return _TPU_NEEDS, ""

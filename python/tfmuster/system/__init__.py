@@ -1,0 +1,1 @@
+"""The machine at hand: its Python and R, GPUs, processes and versions, and how a process ends."""

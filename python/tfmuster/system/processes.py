@@ -1,0 +1,89 @@
+"""The processes of a job: find all of them, end all of them.
+
+A job's processes are those whose environment carries its name, and their descendants. So a worker that
+started others, put them in the background and died leaves nothing behind either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+
+import psutil
+
+from ..environment import JOB_VARIABLE
+
+#: How long processes that were asked to end may take before they are killed, seconds. TensorFlow catches
+#: SIGTERM and lives on, so this is waited for in full.
+GRACE_SECONDS = 2.0
+#: How long killing may take before it is given up, seconds: a process in uninterruptible sleep can't be
+#: killed.
+KILL_SECONDS = 10.0
+
+
+def job_processes(job: str) -> set[psutil.Process]:
+    """Every living process of a job, this one excepted."""
+    found: set[psutil.Process] = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process not in found and process.environ().get(JOB_VARIABLE) == job:
+                found.add(process)
+                found.update(process.children(recursive=True))
+    return {process for process in found if process.pid != os.getpid() and _alive(process)}
+
+
+def end_job(job: str, *, grace: float = GRACE_SECONDS, wait: Callable[[float], None] = time.sleep) -> None:
+    """End every process of a job: SIGTERM, after `grace` seconds SIGKILL. `wait` passes the time."""
+    asked: set[psutil.Process] = set()
+    kill_from = time.monotonic() + grace
+    for pause in _pauses(grace + KILL_SECONDS):
+        remaining = job_processes(job)
+        if not remaining:
+            return
+        for process in remaining:
+            with contextlib.suppress(psutil.Error):
+                if time.monotonic() >= kill_from:
+                    process.kill()
+                elif process not in asked:
+                    process.terminate()
+        asked |= remaining
+        wait(pause)
+
+
+def stopped_trees(roots: Collection[int]) -> dict[int, int]:
+    """Those of `roots` that a signal such as SIGSTOP has stopped, or a descendant of theirs, and which.
+
+    The worker may be the child of a shell. A process under a debugger does not count.
+    """
+    parents: dict[int, int] = {}
+    stopped = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error), process.oneshot():
+            parents[process.pid] = process.ppid()
+            if process.status() == psutil.STATUS_STOPPED:
+                stopped.append(process.pid)
+    found: dict[int, int] = {}
+    for pid in stopped:
+        ancestor = pid
+        while ancestor not in roots and ancestor in parents:
+            ancestor = parents[ancestor]
+        if ancestor in roots:
+            found.setdefault(ancestor, pid)
+    return found
+
+
+def _alive(process: psutil.Process) -> bool:
+    # psutil's own `wait` would reap our children and so take their exit codes from us.
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _pauses(seconds: float) -> Iterator[float]:
+    pause, end = 0.02, time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield pause
+        pause = min(0.2, pause * 1.5)

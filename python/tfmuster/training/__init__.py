@@ -1,0 +1,1 @@
+"""What any training program may use: checkpoints, the evaluator, custom loops, learning rates."""

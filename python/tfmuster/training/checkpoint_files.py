@@ -1,0 +1,116 @@
+"""Checkpoints from which a training goes on as if nothing had happened, in the middle of an epoch too.
+
+A checkpoint is one file, ``<step>.checkpoint``: a SHA-256 of the rest, then a numpy archive of everything
+that the next step depends on (weights, optimizer state, the states of random generators, metrics) and of the
+place in the data. It appears under its name only when it is whole. The newest one that is whole is taken; a
+damaged one is passed over with a warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from ..errors import CheckpointError, TfmusterWarning
+
+SUFFIX = ".checkpoint"
+
+
+def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
+    """The folder given, else that of the job.
+
+    Raises
+    ------
+    CheckpointError
+        Neither.
+    """
+    if folder is not None:
+        return Path(folder)
+    run = os.environ.get("TFMUSTER_RUN_DIR")
+    if not run:
+        raise CheckpointError(
+            "Outside of a job, checkpoints need a folder.",
+            fix='give checkpoint_callback("checkpoints"), or run the script by `tfmuster launch`',
+            path=None,
+            reason="no-folder",
+        )
+    return Path(run, "checkpoints")
+
+
+def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.ndarray[Any, Any]]) -> None:
+    """Write one checkpoint; it is there as a whole or not at all.
+
+    Raises
+    ------
+    CheckpointError
+        The disk is full, or the folder can't be written to; earlier checkpoints are left as they are.
+    """
+    archive = io.BytesIO()
+    about = np.frombuffer(orjson.dumps(dict(position)), np.uint8)
+    np.savez(archive, about=about, **{f"value_{i}": value for i, value in enumerate(values)})
+    content = archive.getbuffer()
+    path = folder / f"{step:012d}{SUFFIX}"
+    part = path.with_suffix(".part")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(part, "wb") as file:
+            file.write(hashlib.sha256(content).digest())
+            file.write(content)
+            file.flush()
+            # The name must not reach the disk before the content does.
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise CheckpointError(
+            "The checkpoint could not be written; the earlier ones are intact.",
+            found=f"{error.strerror} ({path})",
+            fix="make room on that disk, or checkpoint elsewhere, and start again: training resumes",
+            path=str(path),
+            reason="write",
+        ) from error
+
+
+def remove_old(folder: Path, keep: int) -> None:
+    """Remove all but the newest ``keep`` checkpoints."""
+    for path in _newest_first(folder)[keep:]:
+        path.unlink(missing_ok=True)
+
+
+def newest(folder: Path) -> bytes | None:
+    """The content of the newest checkpoint that is whole; None if there is none."""
+    for path in _newest_first(folder):
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            found = str(error.strerror)
+        else:
+            if hashlib.sha256(content[32:]).digest() == content[:32]:
+                return content[32:]
+            found = "it is damaged or incomplete"
+        warnings.warn(f"{path} is passed over: {found}", TfmusterWarning, stacklevel=2)
+    return None
+
+
+def newest_step(folder: Path) -> int | None:
+    """The number of the newest checkpoint, whole or not; None if there is none."""
+    return next((int(path.stem) for path in _newest_first(folder)), None)
+
+
+def unpack(content: bytes) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]]]:
+    """The position and the values in a checkpoint's content."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        position: dict[str, Any] = orjson.loads(archive["about"].tobytes())
+        return position, [archive[f"value_{i}"] for i in range(len(archive.files) - 1)]
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*{SUFFIX}"), reverse=True)

@@ -1,0 +1,191 @@
+"""The callback of :func:`tfmuster.checkpoint_callback`: what of a model goes into a checkpoint."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import CheckpointError
+from ..keras_compat.building import build
+from ..keras_compat.files import send_bytes
+from ..keras_compat.resume import resume_at, training_epochs
+from ..keras_compat.strategy_info import is_chief, multi_worker
+from ..system.tensorflow_import import import_tensorflow
+from . import checkpoint_files as checkpoints
+from .checkpoint_files import folder_of_job
+
+
+def make_callback(folder: Path, every: int | str, keep: int) -> Any:
+    """See :func:`tfmuster.training.checkpoints.checkpoint_callback`."""
+    import keras
+
+    from ..keras_compat import apply
+
+    apply()
+
+    class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
+        needs_batches = isinstance(every, int)
+
+        def before_writing(self) -> None:
+            """Bring the model up to date; parameter servers have the weights while it is trained."""
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            self.epoch = self.step = self.last = 0
+            self.metrics: list[Any] | None = None
+            self.past: dict[str, list[float]] = {}
+            strategy = self.model.distribute_strategy
+            content = checkpoints.newest(folder) if is_chief(strategy) else None
+            if multi_worker(strategy):
+                content = send_bytes(content, strategy)
+            if content is not None:
+                build(self.model, training_epochs(self.model))
+                self._restore(content)
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.epoch = epoch
+            if self.past:
+                self.model.history.history.update({name: list(values) for name, values in self.past.items()})
+                self.past = {}
+            if self.metrics is not None:
+                # Keras has just reset them, for an epoch that is half done.
+                _assign(_metrics(self.model), self.metrics)
+                self.metrics = None
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            # One call per execution, which may have several steps.
+            self.last += batch + 1 - self.step
+            self.step = batch + 1
+            steps = self.params.get("steps")
+            # At the end of an epoch the checkpoint waits for the epoch's logs.
+            if self._due() and (steps is None or self.step < steps):
+                self._write()
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self.epoch, self.step = epoch + 1, 0
+            if every == "epoch" or self._due():
+                self._write(logs)
+
+        def _due(self) -> bool:
+            return isinstance(every, int) and self.last >= every
+
+        def _write(self, logs: Any = None) -> None:
+            self.last = 0
+            self.before_writing()
+            history = {name: list(values) for name, values in self.model.history.history.items()}
+            for name, value in (logs or {}).items():
+                # Keras's own record of this epoch may come before or after this callback.
+                values = history.setdefault(name, [])
+                if len(values) < self.epoch:
+                    values.append(float(value))
+            # Reading metrics is collective, so every worker does it.
+            state, metrics = _read(_state(self.model)), _read(_metrics(self.model))
+            if is_chief(self.model.distribute_strategy):
+                place = {"epoch": self.epoch, "step": self.step}
+                # Optimizers count the steps of all epochs, and of earlier runs.
+                number = int(self.model.optimizer.iterations.numpy())
+                checkpoints.write(
+                    folder, number, {**place, "state": len(state), "history": history}, [*state, *metrics]
+                )
+                checkpoints.remove_old(folder, keep)
+
+        def _restore(self, content: bytes) -> None:
+            position, metrics = _load(self.model, content, folder)
+            self.past = position["history"]
+            if position["step"]:
+                self.metrics = metrics
+            self.epoch, self.step = position["epoch"], position["step"]
+            resume_at(self.model, self.epoch, self.step)
+
+    return Checkpoint()
+
+
+def load_weights(model: Any, content: bytes, folder: Path) -> None:
+    """Give a compiled model the weights in a checkpoint's content; `folder` is where it comes from.
+
+    Raises
+    ------
+    CheckpointError
+        It is of another model.
+    """
+    model.optimizer.build(model.trainable_variables)
+    _load(model, content, folder)
+
+
+def _load(model: Any, content: bytes, folder: Path) -> tuple[dict[str, Any], list[Any]]:
+    """Give a model its state; the position and the values of the metrics."""
+    position, values = checkpoints.unpack(content)
+    state = _state(model)
+    shapes = [tuple(variable.shape) for variable in state]
+    if [value.shape for value in values[: position["state"]]] != shapes:
+        raise CheckpointError(
+            "The checkpoint is of another model or optimizer.",
+            found=f"{position['state']} variables, here {len(state)}, or other shapes",
+            fix=f"remove {folder}, or choose another folder",
+            path=str(folder),
+            reason="other-model",
+        )
+    _assign(state, values[: len(state)])
+    return position, values[len(state) :]
+
+
+def _state(model: Any) -> list[Any]:
+    """All that the next step depends on: weights, states of random generators, the optimizer's variables."""
+    metrics = {id(variable) for variable in _metrics(model)}
+    return [v for v in [*model.variables, *model.optimizer.variables] if id(v) not in metrics]
+
+
+def _metrics(model: Any) -> list[Any]:
+    return [variable for metric in model.metrics for variable in metric.variables]
+
+
+def _read(variables: list[Any]) -> list[Any]:
+    return [np.asarray(variable.numpy()) for variable in variables]
+
+
+def _assign(variables: list[Any], values: list[Any]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
+
+
+def checkpoint_callback(
+    folder: str | os.PathLike[str] | None = None, *, every: int | str = "epoch", keep: int = 2
+) -> Any:
+    """A Keras callback that writes checkpoints, and resumes from the newest when ``fit`` begins.
+
+    Pass it to ``fit`` on every worker; the chief writes, and what it has is sent to the others. A run that
+    was interrupted and started again ends with the weights of an undisturbed run, bit for bit, if its data
+    come in a seeded order. The states of other callbacks, such as EarlyStopping, are not kept.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Default: ``checkpoints`` in the run directory of the job.
+    every : int or "epoch"
+        Write after so many steps, or after each epoch.
+    keep : int
+        How many checkpoints to keep. At least 2, so that there is one before a damaged one.
+
+    Returns
+    -------
+    keras.callbacks.Callback
+
+    Raises
+    ------
+    CheckpointError
+        No folder and no job; later, from ``fit``: the disk is full, or the checkpoint is of another model.
+    """
+    if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        raise CheckpointError(
+            'every is "epoch", or a whole number of steps of at least 1.',
+            found=repr(every),
+            path=None if folder is None else str(folder),
+            reason="every",
+        )
+    where = folder_of_job(folder)
+    import_tensorflow()
+    pass
+
+    return make_callback(where, every, max(2, keep))

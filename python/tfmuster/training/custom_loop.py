@@ -1,0 +1,101 @@
+"""Training loops written by hand, the same under every strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import StrategyError
+from ..keras_compat import multi_worker, worker_of
+
+_REDUCTIONS = ("mean", "sum")
+
+
+def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: str = "mean") -> Any:
+    """A step of a training loop, run on every replica of a strategy and compiled.
+
+    Make model and optimizer in ``strategy.scope()``, and build the optimizer there
+    (``optimizer.build(model.trainable_variables)``): it can't be built within a step.
+
+    Parameters
+    ----------
+    strategy : tf.distribute.Strategy
+        Any.
+    step_fn : callable
+        Takes one replica's batch, trains on it and returns a tensor, such as the loss, or several in a tuple,
+        list or dict. For a loss over the rows of all replicas, divide the sum by the rows of the whole batch.
+    reduce : {"mean", "sum"}
+        How the replicas' values become one.
+
+    Returns
+    -------
+    callable
+        ``step(iterator)`` takes the next batch and returns the reduced values. ``iterator`` is
+        ``iter(strategy.experimental_distribute_dataset(dataset))``.
+
+        With parameter servers it returns at once: one worker takes the next batch of its own from
+        ``step.iterator(dataset_fn)``, and the result is a RemoteValue; ``step.join()`` waits for all.
+
+    Raises
+    ------
+    StrategyError
+        ``reduce`` is something else.
+
+    Examples
+    --------
+    >>> import tensorflow as tf  # doctest: +SKIP
+    >>> step = distributed_step(tf.distribute.get_strategy(), lambda batch: batch + 1)  # doctest: +SKIP
+    >>> int(step(iter(tf.data.Dataset.range(3))))  # doctest: +SKIP
+    1
+    """
+    import tensorflow as tf
+
+    if reduce not in _REDUCTIONS:
+        raise StrategyError(
+            f"reduce is one of {', '.join(_REDUCTIONS)}.",
+            found=repr(reduce),
+            strategy=type(strategy).__name__,
+            reason="reduce",
+        )
+
+    def run(iterator: Any) -> Any:
+        values = strategy.run(step_fn, args=(next(iterator),))
+        return tf.nest.map_structure(lambda v: strategy.reduce(reduce.upper(), v, axis=None), values)
+
+    if multi_worker(strategy) and len(strategy.extended.worker_devices) == 1:
+        # `run` would call the function in a thread of its own, in which R can't.
+        strategy.extended._use_merge_call = lambda: False
+
+        def run(iterator: Any) -> Any:
+            batch = tf.nest.map_structure(lambda v: strategy.experimental_local_results(v)[0], next(iterator))
+            context = tf.distribute.ReplicaContext(strategy, worker_of(strategy)[0])
+            with context:
+                values = step_fn(batch)
+                return tf.nest.map_structure(lambda v: context.all_reduce(reduce.upper(), v), values)
+
+    compiled = tf.function(run, autograph=False)
+    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        return _Scheduled(strategy, compiled)
+    return compiled
+
+
+class _Scheduled:
+    """A step that any free worker of a parameter-server job takes."""
+
+    def __init__(self, strategy: Any, step: Any) -> None:
+        import tensorflow as tf
+
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        self._step = step
+
+    def __call__(self, iterator: Any) -> Any:
+        """Have the next step done; the RemoteValue of its result."""
+        return self._coordinator.schedule(self._step, args=(iterator,))
+
+    def iterator(self, dataset_fn: Callable[[], Any]) -> Any:
+        """An iterator for each worker, over what the function makes there."""
+        return iter(self._coordinator.create_per_worker_dataset(dataset_fn))
+
+    def join(self) -> None:
+        """Wait until all steps are done; raises what one has raised."""
+        self._coordinator.join()

@@ -1,0 +1,1 @@
+"""What runs inside every launched worker around the user's program."""

@@ -1,0 +1,91 @@
+"""Repairs for programs that never heard of tfmuster: made when they import TensorFlow and Keras."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..system.tensorflow_import import never_collected
+
+
+def install_import_hook(*, keras: bool = True) -> None:
+    """Prepare what is imported later in this process.
+
+    After ``import tensorflow``, a ``MultiWorkerMirroredStrategy`` waits for all workers by the rendezvous
+    before it binds a port, and its workers agree on a seed. After ``import keras``, Keras is repaired, unless
+    ``keras`` is False. What has been imported already is seen to at once.
+    """
+    from ..keras_compat import apply
+    from ..runs.states import say_phase
+
+    if "tensorflow" not in sys.modules:
+        say_phase("importing")
+    after = {"tensorflow": _watch_strategy}
+    if keras:
+        after["keras"] = apply
+    for name in [name for name in after if name in sys.modules]:
+        after.pop(name)()
+    if after:
+        sys.meta_path.insert(0, _AfterImport(after))
+
+
+class _AfterImport:
+    """A finder that leaves importing to the others, and calls a function after certain modules."""
+
+    def __init__(self, after: dict[str, Callable[[], None]]) -> None:
+        self._after = after
+        self._looking: set[str] = set()
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in self._after or name in self._looking:
+            return None
+        # TensorFlow looks for Keras long before it imports it: to be found is not to be imported.
+        self._looking.add(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking.discard(name)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            with never_collected():
+                execute(module)
+            if then := self._after.pop(name, None):
+                then()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _watch_strategy() -> None:
+    """Give a plain ``tf.distribute.MultiWorkerMirroredStrategy()`` what :func:`tfmuster.strategy` gives."""
+    from tensorflow.python.distribute import collective_all_reduce_strategy
+
+    from ..cluster.tf_config import current_task
+    from ..keras_compat.gradients import wanted_dtype
+    from ..keras_compat.strategy_info import agree_on_seed, multi_worker
+    from ..rendezvous.join import join_cluster
+    from ..runs.states import say_phase
+
+    say_phase("starting")
+    made = collective_all_reduce_strategy.CollectiveAllReduceStrategy
+    stock = made.__init__
+
+    @functools.wraps(stock)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        by_tf_config = not args and kwargs.get("cluster_resolver") is None
+        if by_tf_config and (task := current_task()) is not None:
+            # What is wrong in the environment is to be said before the others are waited for.
+            wanted_dtype()
+            join_cluster(task)
+        stock(self, *args, **kwargs)
+        if multi_worker(self):
+            agree_on_seed(self)
+            say_phase("building")
+
+    made.__init__ = init
