@@ -37,12 +37,9 @@ def test_it_carries_the_core_and_nothing_that_is_not_for_users(tarball: Path) ->
     with tarfile.open(tarball) as archive:
         names = archive.getnames()
     python = {name.removeprefix("tfmuster/inst/python/") for name in names if "/inst/python/" in name}
-    assert {
-        "tfmuster/__init__.py",
-        "tfmuster/launch/site/sitecustomize.py",
-        "tfmuster/troubles.json",
-    } <= python
-    assert "tfmuster/report/style.css" in python
+    assert {"tfmuster/__init__.py", "tfmuster/worker/site/sitecustomize.py"} <= python
+    assert "tfmuster/runs/report/style.css" in python
+    assert "tfmuster/vignettes/troubles.json" in names
     top = {name.split("/")[1] for name in names if "/" in name}
     assert top <= {"DESCRIPTION", "NAMESPACE", "NEWS.md", "R", "inst", "man", "tests", "vignettes", "build"}
     assert not [name for name in names if name.endswith(".pyc") or "/tests/python" in name]

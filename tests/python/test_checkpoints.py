@@ -13,6 +13,7 @@ import pytest
 from jobs import run_job, succeeded
 from tfmuster.errors import CheckpointError, TfmusterWarning
 from tfmuster.training import checkpoint_files as checkpoints
+from tfmuster.training.checkpoints import checkpoint_callback
 
 
 def final(folder: Path, worker: int = 0) -> dict[str, np.ndarray]:
@@ -110,14 +111,14 @@ def test_a_full_disk_leaves_the_last_good_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("every", [0, -1, True, 1.5, "step"])
 def test_every(tmp_path: Path, every: object) -> None:
     with pytest.raises(CheckpointError, match="every is") as caught:
-        checkpoints.checkpoint_callback(tmp_path, every=every)  # type: ignore[arg-type]
+        checkpoint_callback(tmp_path, every=every)  # type: ignore[arg-type]
     assert caught.value.fields["reason"] == "every"
 
 
 def test_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TFMUSTER_RUN_DIR", raising=False)
     with pytest.raises(CheckpointError, match="Outside of a job, checkpoints need a folder"):
-        checkpoints.checkpoint_callback()
+        checkpoint_callback()
 
 
 def test_the_import_that_it_needs_is_quiet(tmp_path: Path) -> None:

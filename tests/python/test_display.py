@@ -211,7 +211,7 @@ def test_nothing_is_written_outside_a_job_or_where_it_can_not_be(
 @pytest.mark.tensorflow
 def test_the_callback_writes_at_most_once_a_second(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr("tfmuster.runs.states.say_state", said.append)
+    monkeypatch.setattr("tfmuster.worker.progress.say_state", said.append)
     clock = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
     (callback,) = progress_callback(images_per_step=128)

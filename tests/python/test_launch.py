@@ -279,11 +279,12 @@ class TestSite:
     def test_keras_is_repaired_when_it_is_imported_and_not_before(self, tmp_path: Path) -> None:
         (tmp_path / "keras").mkdir()
         write(tmp_path / "keras", "__init__.py", "__version__ = '3.0'")
-        (tmp_path / "tfmuster").mkdir()
-        write(tmp_path / "tfmuster", "__init__.py", "")
+        (tmp_path / "tfmuster" / "worker").mkdir(parents=True)
+        for package in (tmp_path / "tfmuster", tmp_path / "tfmuster" / "worker"):
+            write(package, "__init__.py", "")
         write(
-            tmp_path / "tfmuster",
-            "keras_compat.py",
+            tmp_path / "tfmuster" / "worker",
+            "import_hook.py",
             "def install_import_hook(keras): print('repaired', keras)",
         )
         code = "print('before'); import keras; print('after')"

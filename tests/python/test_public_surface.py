@@ -30,14 +30,16 @@ def test_python_names() -> None:
         assert getattr(package, name) is not None
 
 
-def commands(command: click.Command, name: str) -> Iterator[tuple[str, list[str]]]:
-    context = click.Context(command, info_name=name)
+def commands(
+    command: click.Command, name: str, parent: click.Context | None = None
+) -> Iterator[tuple[str, list[str]]]:
+    context = click.Context(command, parent, name, **command.context_settings)
     yield name, sorted(text for parameter in command.get_params(context) for text in spelled(parameter))
     if isinstance(command, click.Group):
         for verb in command.list_commands(context):
             below = command.get_command(context, verb)
             assert below is not None
-            yield from commands(below, f"{name} {verb}")
+            yield from commands(below, f"{name} {verb}", context)
 
 
 def spelled(parameter: click.Parameter) -> list[str]:

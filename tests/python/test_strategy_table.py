@@ -55,7 +55,7 @@ def test_the_command_prints_it_without_tensorflow(tmp_path: Path) -> None:
     ]
     assert json.loads(tfmuster("strategies", "--json", cwd=tmp_path).stdout) == strategy_table(environment())
     assert {r["strategy"] for r in strategy_table()} == set(STRATEGIES)
-    code = "import sys, tfmuster; tfmuster.strategies.table(); print('tensorflow' in sys.modules)"
+    code = "import sys, tfmuster; tfmuster.strategy_table(); print('tensorflow' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         == "False\n"

@@ -14,7 +14,7 @@ import tfmuster
 from tfmuster import errors
 
 CORE = Path(tfmuster.__file__).parent
-ROWS = json.loads((CORE / "troubles.json").read_text(encoding="utf-8"))
+ROWS = json.loads((CORE.parents[1] / "vignettes" / "troubles.json").read_text(encoding="utf-8"))
 KINDS = {
     each.kind
     for each in vars(errors).values()

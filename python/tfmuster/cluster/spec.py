@@ -266,7 +266,8 @@ def raise_or_warn(found: Findings) -> None:
 
     # The warning has to point at the user's line, however deep in this package it was found.
     frame, level = sys._getframe(), 1
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
+    own = __name__.partition(".")[0]
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == own:
         frame, level = frame.f_back, level + 1
     for finding in found:
         shown = f"{finding.where}: {finding.value}: {finding.message}; {finding.fix}"

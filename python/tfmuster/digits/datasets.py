@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfmuster.digits import mnist_files
-from tfmuster.digits.synthetic import draw_digits
-from tfmuster.errors import DataError
-from tfmuster.keras_compat.sharding import batches, shard_description
+from ..errors import DataError
+from ..keras_compat.sharding import batches, shard_description
+from . import mnist_files
+from .synthetic import draw_digits
 
 if TYPE_CHECKING:
     import numpy as np

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfmuster.errors import DataError
+from ..errors import DataError
 
 #: Keras's own data set and its checksum (keras/src/datasets/mnist.py).
 URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"

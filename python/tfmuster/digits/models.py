@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tfmuster.errors import ModelError
-from tfmuster.system.tensorflow_import import import_tensorflow
+from ..errors import ModelError
+from ..system.tensorflow_import import import_tensorflow
 
 NUM_CLASSES = 10
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfmuster.errors import DataError
+from ..errors import DataError
 
 if TYPE_CHECKING:
     import numpy.typing as npt

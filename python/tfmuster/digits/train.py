@@ -134,7 +134,7 @@ def train_mnist(
     )
     fitting = Fitting.of(made, *(None, None) if evaluating else (updates, replicas_to_aggregate))
     replicas = fitting.replicas
-    from ..strategies.by_name import is_chief
+    from ..keras_compat.strategy_info import is_chief
 
     chief = is_chief(made)
     plan = make_plan(

@@ -58,21 +58,28 @@ TESTED = ((3, 10), (3, 15))
 _applied: list[str] = []
 
 
-def apply() -> None:
+def apply() -> bool:
     """Repair the imported Keras 3 for MWMS. Safe to call twice; does nothing to one-process training.
+
+    Returns
+    -------
+    bool
+        Whether this Keras is repaired now; False for Keras 2, other backends, and releases that are too old.
 
     Warns
     -----
     TfmusterWarning
         This Keras is too old to be repaired, and stays as it is; or newer than what was tested.
     """
-    if _applied or os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
-        return
+    if _applied:
+        return True
+    if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
+        return False
     import keras
 
     version = tuple(int(part) for part in keras.__version__.split(".")[:2])
     if version[0] != 3 or keras.config.backend() != "tensorflow":
-        return
+        return False
     oldest, newest = (".".join(map(str, tested)) for tested in TESTED)
     if version < TESTED[0]:
         warnings.warn(
@@ -81,7 +88,7 @@ def apply() -> None:
             TfmusterWarning,
             stacklevel=2,
         )
-        return
+        return False
     if version > TESTED[1]:
         warnings.warn(
             f"tfmuster repairs Keras for several workers; it was tested with Keras {oldest} to {newest}, "
@@ -94,7 +101,6 @@ def apply() -> None:
     from keras.src.losses import loss
     from keras.src.trainers.trainer import Trainer
 
-    from .callbacks import patch_callback_list
     from .files import patch_files
     from .gradients import patch_gradients
     from .parameter_server import patch_fit
@@ -109,5 +115,5 @@ def apply() -> None:
     patch_gradients(optimizer.TFOptimizer)
     patch_loss(loss)
     patch_files(models.Model, callbacks)
-    patch_callback_list(callbacks.CallbackList)
     _applied.append(keras.__version__)
+    return True

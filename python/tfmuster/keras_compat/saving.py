@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tfmuster.errors import ModelError
-from tfmuster.keras_compat.files import saved_everywhere
-from tfmuster.system.tensorflow_import import import_tensorflow
+from ..errors import ModelError
+from ..system.tensorflow_import import import_tensorflow
+from .files import saved_everywhere
+from .strategy_info import is_chief
 
 _H5 = (".h5", ".hdf5")
 _FIX_SUFFIX = "end the path in .keras or .h5, or in neither for a SavedModel folder"
@@ -61,8 +62,6 @@ def save_model(model: Any, path: str | Path, *, strategy: Any = None) -> Path | 
         )
     if strategy is None:
         strategy = getattr(model, "distribute_strategy", None)
-    from tfmuster.strategies.by_name import is_chief
-
     if not is_chief(strategy):
         # Reading such variables is a collective operation: the chief would wait for the others for ever.
         if _reads_from_all_workers(model):

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tfmuster.errors import DataError
-from tfmuster.system.tensorflow_import import import_tensorflow
+from ..errors import DataError
+from ..system.tensorflow_import import import_tensorflow
 
 if TYPE_CHECKING:
     import numpy.typing as npt

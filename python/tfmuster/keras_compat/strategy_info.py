@@ -24,8 +24,9 @@ def multi_worker(strategy: Any) -> bool:
 
 
 def is_chief(strategy: Any) -> bool:
-    """Whether this process is the one that writes files under ``strategy``."""
-    if not multi_worker(strategy):
+    """Whether this process is the one that prints results and writes files under ``strategy``."""
+    # Asking what a strategy is imports TensorFlow, which None and others need not have loaded.
+    if type(strategy).__module__.partition(".")[0] != "tensorflow" or not multi_worker(strategy):
         return True
     resolver = strategy.cluster_resolver
     chief = "chief" in resolver.cluster_spec().jobs

@@ -188,7 +188,7 @@ def launch(
         if is_function and run_dir is not None:
             function.remove_unused(run_dir)
     if failure is not None:
-        raise failure.to_error() from (error_of(run, failure.task) if is_function else None)
+        raise failure.to_error() from (error_of(run.path, failure.task) if is_function else None)
     return run.values() if is_function else run
 
 

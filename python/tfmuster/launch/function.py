@@ -19,17 +19,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError
-from ..runs.layout import CALL
-from ..runs.values import _PackedModel, _read
+from ..runs.layout import CALL, file_stem
+from ..runs.values import PackedModel, read_result
 from ..strategies.by_name import check_name
-
-if TYPE_CHECKING:
-    pass
 
 #: What each worker runs.
 WORKER = Path(__file__).with_name("function_worker.py")
@@ -111,8 +108,8 @@ def work_on_call(sent: Sequence[str]) -> None:
     _private(own)
     task = current_task()
     assert task is not None
-    result = own / f"{task.name.replace(' ', '-')}.pkl"
-    call = _read(found)
+    result = own / f"{file_stem(task.name)}.pkl"
+    call = read_result(found)
     # What the function imports is where its user's session would find it, if that is on this machine.
     sys.path += [entry for entry in call["path"] if entry not in sys.path]
     function, args = pickle.loads(call["work"])
@@ -163,7 +160,7 @@ def _packed(value: Any) -> Any:
         # All workers call this alike, and the chief writes: the others' copies are equal, and stay.
         with tempfile.TemporaryDirectory(prefix="tfmuster-") as scratch:
             path = save_model(value, Path(scratch, "model.keras"))
-            return None if path is None else _PackedModel(path.read_bytes())
+            return None if path is None else PackedModel(path.read_bytes())
     if keras is not None and isinstance(value, keras.callbacks.History):
         return value.history
     if type(value) is dict:

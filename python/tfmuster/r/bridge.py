@@ -17,14 +17,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tfmuster
-from tfmuster import __version__
-from tfmuster.errors import DependencyError, TfmusterError, TfmusterWarning
-from tfmuster.r.session import guard_r_functions, postponed_load_hooks
-from tfmuster.system.interpreter import python_executable
-from tfmuster.worker.error_file import leave_r_note
+
+from .. import __version__
+from ..errors import DependencyError, TfmusterError, TfmusterWarning
+from ..system.interpreter import python_executable
+from ..worker.error_file import leave_r_note
+from .session import guard_r_functions, postponed_load_hooks
 
 if TYPE_CHECKING:
-    from tfmuster.runs.run import Run
+    from ..runs.run import Run
 
 __all__ = [
     "__version__",
@@ -151,8 +152,8 @@ def launch_shown(
     **kwargs: Any,
 ) -> Run:
     """Launch, with the job shown by R's functions; see :class:`tfmuster.launch.supervise.display.Foreign`."""
-    from tfmuster.launch import launch
-    from tfmuster.launch.supervise.display import shown_by
+    from ..launch import launch
+    from ..launch.supervise.display import shown_by
 
     with shown_by(say, glance):
         run: Run = launch(*args, **kwargs)

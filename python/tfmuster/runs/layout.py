@@ -19,11 +19,24 @@ CALL = "call"
 #: Where each task notes what it is doing, in the run directory.
 STATES = "states"
 
+#: The command that ends the batch job of a run, from any machine, in the run directory.
+STOP_COMMAND = "stop.json"
+
 #: Between a failure and the next start of all tasks.
 RESTARTING = "restarting"
 
 #: States in which a run may still change.
 UNFINISHED = ("starting", "running", RESTARTING)
+
+
+def file_stem(task: str) -> str:
+    """How files of a task are called: ``worker-0`` for ``worker 0``."""
+    return task.replace(" ", "-")
+
+
+def task_of(stem: str) -> str:
+    """The task that a file is of, by its name without suffix."""
+    return stem.replace("-", " ")
 
 
 def utc_now() -> str:

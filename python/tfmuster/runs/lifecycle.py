@@ -12,11 +12,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ..cluster.resolvers import batch_job
 from ..errors import LaunchError
 from ..system.versions import versions
 from .layout import RUNS, utc_now, write_json
 from .run import Run
-from .tfruns import write_tfruns
 
 
 def new_run(
@@ -44,6 +44,9 @@ def new_run(
             f"The run directory {path} can't be made.", found=error.strerror, reason="run-dir"
         ) from error
     run = Run(path)
+    batch = batch_job()
+    if batch is not None:
+        run.set_stop_command(batch.stop)
     import psutil
 
     about = {
@@ -58,7 +61,7 @@ def new_run(
         # The command's own process ends its workers then; a session of R or Python would just be gone.
         "ends_on_sigterm": signal.getsignal(signal.SIGTERM) is signal.default_int_handler,
         "versions": versions(),
-        **({"slurm_job": batch} if (batch := os.environ.get("SLURM_JOB_ID")) else {}),
+        **({f"{batch.system}_job": batch.number} if batch else {}),
     }
     write_json(path / "run.json", about)
     run.set_status(state="starting", restarts=0, tasks={})
@@ -89,23 +92,3 @@ def record_git(run: Run) -> None:
     except (OSError, subprocess.SubprocessError):
         return
     write_json(run.path / "run.json", {**run.info(), "git": state})
-
-
-def end_run(run: Run, state: str, error: Mapping[str, Any] | None = None, **changes: Any) -> None:
-    """Note how a run has ended. Only its launcher does, or whoever finds that it has none any more.
-
-    Parameters
-    ----------
-    run : Run
-        Its directory.
-    state : str
-        The state in which it stays.
-    error : mapping, optional
-        The first failure, for ``error.json``.
-    **changes
-        More entries of ``status.json``.
-    """
-    if error is not None:
-        write_json(run.path / "error.json", error)
-    write_tfruns(run, state)
-    run.set_status(state=state, **changes)

@@ -9,6 +9,7 @@
 ``metrics.jsonl``  one line per epoch, from the chief
 ``model.keras``    the model, if the program saved it there
 ``call/``          of a function: what is called, and what each worker has returned
+``stop.json``      of a batch job: the command that ends it
 ``stop``           there while somebody asks a launcher to end the run that no signal may end
 ``error.json``     the first failure, after restarts of the last attempt: when, host, task, exit code or
                    signal, traceback
@@ -21,18 +22,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import LaunchError, TfmusterError
-from .layout import UNFINISHED, read_json, utc_now, write_json
+from ..system.ask import NoAnswerError, ask
+from .layout import STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
 from .metrics import NO_METRICS, read_metrics
+from .tfruns import write_tfruns
+from .values import Values, values_of
 
-if TYPE_CHECKING:
-    from .values import Values
+#: How long a batch system may take to accept that a job is to end, seconds.
+_ANSWER_SECONDS = 30.0
+#: How long it may take to end the job's processes, and how long a shared file system may take to show what a
+#: node has written, seconds.
+_BATCH_SECONDS, _SHARED_SECONDS = 60.0, 5.0
 
 
 class Run:
@@ -98,7 +106,7 @@ class Run:
     def log_paths(self) -> dict[str, Path]:
         """The log of each task, by the task's name, such as ``worker 0``."""
         paths = sorted((self.path / "logs").glob("*-*.log"), key=_task_order)
-        return {path.stem.replace("-", " "): path for path in paths}
+        return {task_of(path.stem): path for path in paths}
 
     def logs(self, task: str | None = None, *, lines: int | None = None) -> dict[str, str]:
         """The output of every task, or of one, by the task's name.
@@ -156,11 +164,9 @@ class Run:
         WorkerError
             A worker has failed.
         """
-        from .values import values_of
-
         self.wait()
         self.check()
-        return values_of(self)
+        return Values(values_of(self.path, self.log_paths()), self)
 
     def wait(self, timeout: float | None = None) -> dict[str, Any]:
         """The status once the run has ended, or after `timeout` seconds."""
@@ -201,11 +207,10 @@ class Run:
         if launcher is None:
             host = info.get("host")
             if host != socket.gethostname():
-                from ..launch.engines.slurm_batch import stop_batch
-
-                if not stop_batch(self):
+                if not self._stop_command:
                     message = f"The run {self.name} can be stopped on its own host only."
                     raise LaunchError(message, found=f"host {host}", run=self.name)
+                self._end_batch_job()
             return self.status()
         if info.get("ends_on_sigterm"):
             with contextlib.suppress(Exception):
@@ -213,6 +218,36 @@ class Run:
         else:
             self._stop_path.touch()
         return self.wait(timeout)
+
+    def set_stop_command(self, command: Sequence[str]) -> None:
+        """Note the command that ends this run's batch job. Whoever submits it does, and the job itself."""
+        write_json(self.path / STOP_COMMAND, {"command": list(command)})
+
+    @property
+    def _stop_command(self) -> list[str]:
+        return list(map(str, read_json(self.path / STOP_COMMAND).get("command", ())))
+
+    def _end_batch_job(self) -> None:
+        command = self._stop_command
+        has_begun = (self.path / "logs").is_dir()
+        try:
+            answer = ask(*command, seconds=_ANSWER_SECONDS)
+        except NoAnswerError as error:
+            found: str | None = str(error)
+        else:
+            found = None if answer.code == 0 else answer.first_line
+        # A job that has not begun has nobody who would write how it ends.
+        state = self.wait(_BATCH_SECONDS if has_begun and not found else _SHARED_SECONDS)["state"]
+        if state not in UNFINISHED:
+            return
+        if found:
+            raise LaunchError(
+                f"The batch job of the run {self.name} must be ended by its batch system.",
+                found=found,
+                fix=f"Run this on a machine of the cluster: {shlex.join(command)}",
+                run=self.name,
+            )
+        self.end("interrupted")
 
     @property
     def _stop_path(self) -> Path:
@@ -230,6 +265,26 @@ class Run:
     def goes_on(self) -> bool:
         """Whether it has not ended yet."""
         return self.status()["state"] in UNFINISHED
+
+    def end(self, state: str, error: Mapping[str, Any] | None = None, **changes: Any) -> None:
+        """Note how the run has ended. Only its launcher does, or whoever finds that it has none any more.
+
+        Parameters
+        ----------
+        state : str
+            The state in which it stays.
+        error : mapping, optional
+            The first failure, for ``error.json``.
+        **changes
+            More entries of ``status.json``.
+        """
+        if error is not None:
+            write_json(self.path / "error.json", error)
+        write_tfruns(
+            self.path / "tfruns.d", state=state, info=self.info(), history=self.history(), error=self.error()
+        )
+        # The state is the last thing that is written: whoever waits for it finds all the rest.
+        self.set_status(state=state, **changes)
 
     def set_status(self, **changes: Any) -> None:
         """Change entries of ``status.json``. Only the run's launcher does."""

@@ -19,7 +19,7 @@ import orjson
 from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import TfmusterError
-from .layout import STATES, read_json, write_json
+from .layout import STATES, file_stem, read_json, task_of, write_json
 
 #: Names shown of those who are waited for.
 _MOST_NAMES = 8
@@ -55,7 +55,7 @@ def _note_phase(path: Path, phase: str) -> None:
     """Note when this process began to do something else."""
     if _phases.get(path) != phase:
         _phases[path] = phase
-        note_phase(path.parent.parent, path.stem.replace("-", " "), phase)
+        note_phase(path.parent.parent, task_of(path.stem), phase)
 
 
 def say_waiting(progress: Mapping[str, Any]) -> None:
@@ -81,7 +81,7 @@ def read_serving(run_dir: Path) -> set[str]:
 
 def _read_all(run_dir: Path) -> dict[str, dict[str, Any]]:
     paths = run_dir.joinpath(STATES).glob("[a-z]*.json")
-    return {path.stem.replace("-", " "): read_json(path) for path in paths}
+    return {task_of(path.stem): read_json(path) for path in paths}
 
 
 def forget_states(run_dir: Path) -> None:
@@ -100,13 +100,13 @@ def _path(folder: str, tf_config: str) -> Path | None:
     """The file of the task that `tf_config` names; the text may be long, and is read each second."""
     with contextlib.suppress(TfmusterError):
         if task := current_task({"TF_CONFIG": tf_config}):
-            return Path(folder, STATES, f"{task.name.replace(' ', '-')}.json")
+            return Path(folder, STATES, f"{file_stem(task.name)}.json")
     return None
 
 
 def note_phase(run_dir: Path, task: str, phase: str) -> None:
     """Add a line. What can't be written is left: a picture is worth no failure."""
-    path = run_dir / STATES / f"{task.replace(' ', '-')}.jsonl"
+    path = run_dir / STATES / f"{file_stem(task)}.jsonl"
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
         with path.open("ab") as file:
@@ -123,7 +123,7 @@ def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
             with contextlib.suppress(orjson.JSONDecodeError, LookupError, TypeError, ValueError):
                 event = orjson.loads(line)
                 told.append({"time": float(event["time"]), "phase": str(event["phase"])})
-        events[path.stem.replace("-", " ")] = sorted(told, key=lambda event: event["time"])
+        events[task_of(path.stem)] = sorted(told, key=lambda event: event["time"])
     return events
 
 

@@ -8,22 +8,44 @@ from __future__ import annotations
 import contextlib
 import math
 import shlex
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from .layout import utc_now, write_json
-from .run import Run
 
 
-def write_tfruns(run: Run, state: str) -> None:
-    """Write ``tfruns.d`` for a run that ends now, in a state. What can't be written is left: a courtesy."""
+def write_tfruns(
+    folder: Path,
+    *,
+    state: str,
+    info: Mapping[str, Any],
+    history: Mapping[str, list[float]],
+    error: Mapping[str, Any] | None,
+) -> None:
+    """Write ``tfruns.d`` of a run that ends now. Files that can't be written are left out.
+
+    Parameters
+    ----------
+    folder : path
+        The folder ``tfruns.d`` of the run directory.
+    state : str
+        The state in which the run ends.
+    info, history, error
+        As :class:`tfmuster.runs.run.Run` reads them.
+    """
     with contextlib.suppress(OSError):
-        _write(run, state, run.path / "tfruns.d")
+        _write(folder, state, info, history, error)
 
 
-def _write(run: Run, state: str, folder: Path) -> None:
-    info, history = run.info(), run.history()
+def _write(
+    folder: Path,
+    state: str,
+    info: Mapping[str, Any],
+    history: Mapping[str, list[float]],
+    error: Mapping[str, Any] | None,
+) -> None:
     (folder / "properties").mkdir(parents=True, exist_ok=True)
     properties: dict[str, Any] = {
         "type": "training",
@@ -42,7 +64,7 @@ def _write(run: Run, state: str, folder: Path) -> None:
         for name, values in history.items()
     }
     write_json(folder / "metrics.json", columns)
-    if error := run.error():
+    if error:
         told = {"message": error["error"] or f"{error['task']} failed", "traceback": error["traceback"]}
         write_json(folder / "error.json", told)
 

@@ -3,46 +3,43 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .layout import CALL
-
-if TYPE_CHECKING:
-    from .run import Run
+from .layout import CALL, file_stem
 
 
 class Values(dict[str, Any]):
     """Each worker's value, by its task's name such as ``worker 0``; `run` is the run."""
 
-    def __init__(self, values: dict[str, Any], run: Run) -> None:
+    def __init__(self, values: dict[str, Any], run: Any) -> None:
         super().__init__(values)
         self.run = run
 
 
-class _PackedModel:
+class PackedModel:
     """A Keras model as bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
 
 
-def values_of(run: Run) -> Values:
-    """What the workers of a run have returned."""
-    names = [path.stem for path in run.log_paths().values()]
-    results = {name.replace("-", " "): _read(run.path / CALL / f"{name}.pkl") for name in names}
-    return Values({task: _unpacked(result["value"]) for task, result in results.items() if result}, run)
+def values_of(folder: Path, tasks: Iterable[str]) -> dict[str, Any]:
+    """What the function has returned on each of the `tasks`, such as ``worker 0``, of a run directory."""
+    results = {task: read_result(folder / CALL / f"{file_stem(task)}.pkl") for task in tasks}
+    return {task: _unpacked(result["value"]) for task, result in results.items() if result}
 
 
-def error_of(run: Run, task: str) -> BaseException | None:
+def error_of(folder: Path, task: str) -> BaseException | None:
     """The exception that a worker's function failed with; None if it did not, or it can't travel."""
-    result = _read(run.path / CALL / f"{task.replace(' ', '-')}.pkl")
+    result = read_result(folder / CALL / f"{file_stem(task)}.pkl")
     error = result.get("error")
     return error if isinstance(error, BaseException) else None
 
 
 def _unpacked(value: Any) -> Any:
-    if isinstance(value, _PackedModel):
+    if isinstance(value, PackedModel):
         from ..keras_compat.saving import model_from_bytes
 
         return model_from_bytes(value.data)
@@ -53,8 +50,8 @@ def _unpacked(value: Any) -> Any:
     return value
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """What `_write` has written; empty if there is nothing."""
+def read_result(path: Path) -> dict[str, Any]:
+    """What a worker has written; empty if there is nothing."""
     try:
         value: dict[str, Any] = pickle.loads(path.read_bytes())
     except FileNotFoundError:

@@ -284,12 +284,3 @@ def _tpu(address: str | None) -> Any:
             strategy="tpu",
             reason="no-tpu",
         ) from error
-
-
-def is_chief(strategy: Any) -> bool:
-    """Whether this process is the one that prints results and writes files under ``strategy``."""
-    if type(strategy).__module__.partition(".")[0] != "tensorflow":
-        return True
-    from ..keras_compat import is_chief
-
-    return is_chief(strategy)

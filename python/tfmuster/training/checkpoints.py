@@ -1,4 +1,4 @@
-"""The callback of :func:`tfmuster.checkpoint_callback`: what of a model goes into a checkpoint."""
+"""``checkpoint_callback()``: write checkpoints of a model, and resume from them within an epoch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,50 @@ from ..keras_compat.files import send_bytes
 from ..keras_compat.resume import resume_at, training_epochs
 from ..keras_compat.strategy_info import is_chief, multi_worker
 from ..system.tensorflow_import import import_tensorflow
-from . import checkpoint_files as checkpoints
+from . import checkpoint_files
 from .checkpoint_files import folder_of_job
 
 
-def make_callback(folder: Path, every: int | str, keep: int) -> Any:
-    """See :func:`tfmuster.training.checkpoints.checkpoint_callback`."""
+def checkpoint_callback(
+    folder: str | os.PathLike[str] | None = None, *, every: int | str = "epoch", keep: int = 2
+) -> Any:
+    """A Keras callback that writes checkpoints, and resumes from the newest when ``fit`` begins.
+
+    Pass it to ``fit`` on every worker; the chief writes, and what it has is sent to the others. A run that
+    was interrupted and started again ends with the weights of an undisturbed run, bit for bit, if its data
+    come in a seeded order. The states of other callbacks, such as EarlyStopping, are not kept.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Default: ``checkpoints`` in the run directory of the job.
+    every : int or "epoch"
+        Write after so many steps, or after each epoch.
+    keep : int
+        How many checkpoints to keep. At least 2, so that there is one before a damaged one.
+
+    Returns
+    -------
+    keras.callbacks.Callback
+
+    Raises
+    ------
+    CheckpointError
+        No folder and no job; later, from ``fit``: the disk is full, or the checkpoint is of another model.
+    """
+    if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        raise CheckpointError(
+            'every is "epoch", or a whole number of steps of at least 1.',
+            found=repr(every),
+            path=None if folder is None else str(folder),
+            reason="every",
+        )
+    where = folder_of_job(folder)
+    import_tensorflow()
+    return _make_callback(where, every, max(2, keep))
+
+
+def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
     import keras
 
     from ..keras_compat import apply
@@ -37,7 +75,7 @@ def make_callback(folder: Path, every: int | str, keep: int) -> Any:
             self.metrics: list[Any] | None = None
             self.past: dict[str, list[float]] = {}
             strategy = self.model.distribute_strategy
-            content = checkpoints.newest(folder) if is_chief(strategy) else None
+            content = checkpoint_files.newest(folder) if is_chief(strategy) else None
             if multi_worker(strategy):
                 content = send_bytes(content, strategy)
             if content is not None:
@@ -86,10 +124,10 @@ def make_callback(folder: Path, every: int | str, keep: int) -> Any:
                 place = {"epoch": self.epoch, "step": self.step}
                 # Optimizers count the steps of all epochs, and of earlier runs.
                 number = int(self.model.optimizer.iterations.numpy())
-                checkpoints.write(
+                checkpoint_files.write(
                     folder, number, {**place, "state": len(state), "history": history}, [*state, *metrics]
                 )
-                checkpoints.remove_old(folder, keep)
+                checkpoint_files.remove_old(folder, keep)
 
         def _restore(self, content: bytes) -> None:
             position, metrics = _load(self.model, content, folder)
@@ -116,7 +154,7 @@ def load_weights(model: Any, content: bytes, folder: Path) -> None:
 
 def _load(model: Any, content: bytes, folder: Path) -> tuple[dict[str, Any], list[Any]]:
     """Give a model its state; the position and the values of the metrics."""
-    position, values = checkpoints.unpack(content)
+    position, values = checkpoint_files.unpack(content)
     state = _state(model)
     shapes = [tuple(variable.shape) for variable in state]
     if [value.shape for value in values[: position["state"]]] != shapes:
@@ -148,44 +186,3 @@ def _read(variables: list[Any]) -> list[Any]:
 def _assign(variables: list[Any], values: list[Any]) -> None:
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
-
-
-def checkpoint_callback(
-    folder: str | os.PathLike[str] | None = None, *, every: int | str = "epoch", keep: int = 2
-) -> Any:
-    """A Keras callback that writes checkpoints, and resumes from the newest when ``fit`` begins.
-
-    Pass it to ``fit`` on every worker; the chief writes, and what it has is sent to the others. A run that
-    was interrupted and started again ends with the weights of an undisturbed run, bit for bit, if its data
-    come in a seeded order. The states of other callbacks, such as EarlyStopping, are not kept.
-
-    Parameters
-    ----------
-    folder : path, optional
-        Default: ``checkpoints`` in the run directory of the job.
-    every : int or "epoch"
-        Write after so many steps, or after each epoch.
-    keep : int
-        How many checkpoints to keep. At least 2, so that there is one before a damaged one.
-
-    Returns
-    -------
-    keras.callbacks.Callback
-
-    Raises
-    ------
-    CheckpointError
-        No folder and no job; later, from ``fit``: the disk is full, or the checkpoint is of another model.
-    """
-    if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
-        raise CheckpointError(
-            'every is "epoch", or a whole number of steps of at least 1.',
-            found=repr(every),
-            path=None if folder is None else str(folder),
-            reason="every",
-        )
-    where = folder_of_job(folder)
-    import_tensorflow()
-    pass
-
-    return make_callback(where, every, max(2, keep))

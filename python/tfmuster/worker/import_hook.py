@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..system.tensorflow_import import never_collected
@@ -18,14 +17,13 @@ def install_import_hook(*, keras: bool = True) -> None:
     before it binds a port, and its workers agree on a seed. After ``import keras``, Keras is repaired, unless
     ``keras`` is False. What has been imported already is seen to at once.
     """
-    from ..keras_compat import apply
     from ..runs.states import say_phase
 
     if "tensorflow" not in sys.modules:
         say_phase("importing")
     after = {"tensorflow": _watch_strategy}
     if keras:
-        after["keras"] = apply
+        after["keras"] = _repair_keras
     for name in [name for name in after if name in sys.modules]:
         after.pop(name)()
     if after:
@@ -64,28 +62,38 @@ class _AfterImport:
 
 def _watch_strategy() -> None:
     """Give a plain ``tf.distribute.MultiWorkerMirroredStrategy()`` what :func:`tfmuster.strategy` gives."""
-    from tensorflow.python.distribute import collective_all_reduce_strategy
-
-    from ..cluster.tf_config import current_task
-    from ..keras_compat.gradients import wanted_dtype
-    from ..keras_compat.strategy_info import agree_on_seed, multi_worker
-    from ..rendezvous.join import join_cluster
+    from ..keras_compat.callbacks import patch_strategy
     from ..runs.states import say_phase
 
     say_phase("starting")
-    made = collective_all_reduce_strategy.CollectiveAllReduceStrategy
-    stock = made.__init__
+    patch_strategy(before=_join, after=lambda: say_phase("building"))
 
-    @functools.wraps(stock)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        by_tf_config = not args and kwargs.get("cluster_resolver") is None
-        if by_tf_config and (task := current_task()) is not None:
-            # What is wrong in the environment is to be said before the others are waited for.
-            wanted_dtype()
-            join_cluster(task)
-        stock(self, *args, **kwargs)
-        if multi_worker(self):
-            agree_on_seed(self)
-            say_phase("building")
 
-    made.__init__ = init
+def _join() -> None:
+    from ..cluster.tf_config import current_task
+    from ..keras_compat.gradients import wanted_dtype
+    from ..rendezvous.join import join_cluster
+
+    if (task := current_task()) is not None:
+        # What is wrong in the environment is to be said before the others are waited for.
+        wanted_dtype()
+        join_cluster(task)
+
+
+def _repair_keras() -> None:
+    from ..keras_compat import apply
+    from ..keras_compat.callbacks import patch_callback_list
+
+    if apply():
+        patch_callback_list(_more_callbacks)
+
+
+def _more_callbacks(present: Sequence[Any]) -> list[Any]:
+    """What every ``fit`` of a worker gets, also that of a program that never heard of tfmuster."""
+    from .progress import progress_callback
+    from .trial import trial_callback
+
+    more = trial_callback()
+    if not any(getattr(callback, "notes_progress", False) for callback in present):
+        more += progress_callback()
+    return more

@@ -13,15 +13,17 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from ...errors import LaunchError
 from ..spec import Task
 from ..tf_config import current_task, use_tf_config
+from .batch_job import BatchJob
 from .spark import tf_config_from_barrier
 
 __all__ = [
     "BASE_PORT_VARIABLE",
+    "batch_job",
     "engine_here",
     "gpus_here",
     "join_engine",
@@ -31,8 +33,9 @@ __all__ = [
 ]
 
 BASE_PORT_VARIABLE = "TFMUSTER_BASE_PORT"
-#: Modules with ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and ``gpus(environ)``, in the
-#: order in which they are asked: an MPI job may run inside one of the others.
+#: Modules with ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and ``gpus(environ)``, those
+#: of batch systems with ``batch_job(environ)``, in the order in which they are asked: an MPI job may run
+#: inside one of the others.
 _ENGINES = ("mpi", "slurm", "kubernetes")
 
 
@@ -94,6 +97,17 @@ def engine_here(environ: Mapping[str, str] | None = None) -> str | None:
     """The name of the engine that has started this process, such as ``Slurm``; None if none has."""
     engine = _engine(os.environ if environ is None else environ)
     return None if engine is None else str(engine.NAME)
+
+
+def batch_job(environ: Mapping[str, str] | None = None) -> BatchJob | None:
+    """The batch job that this process belongs to; None if it belongs to none."""
+    environ = os.environ if environ is None else environ
+    for name in _ENGINES:
+        # MPI and Kubernetes have none.
+        find = getattr(import_module(f"{__name__}.{name}"), "batch_job", None)
+        if find is not None and (found := find(environ)) is not None:
+            return cast(BatchJob, found)
+    return None
 
 
 def gpus_here(environ: Mapping[str, str] | None = None) -> dict[str, str]:

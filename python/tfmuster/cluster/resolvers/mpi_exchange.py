@@ -24,14 +24,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...environment import start_timeout
 from ...errors import LaunchError
 from ...system.interpreter import python_executable, with_package
-
-if TYPE_CHECKING:
-    pass
 
 #: PMI's shortest limit of a value, and what MPI's ranks exchange, bytes.
 LONGEST = 1024

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...errors import LaunchError
 from ...system.gpus import VISIBLE, visible_gpus
 from ..spec import Cluster, Task
+from .batch_job import BatchJob
 
 NAME = "Slurm"
 #: Ports below those that Linux takes for outgoing connections: so many blocks of so many from here on.
@@ -27,6 +28,12 @@ _PART = re.compile(r"[^\[\],]+|\[[^\[\]]*\]")
 def is_here(environ: Mapping[str, str]) -> bool:
     """Whether ``srun`` has started this process as a task; a batch script itself is none."""
     return all(name in environ for name in ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID"))
+
+
+def batch_job(environ: Mapping[str, str]) -> BatchJob | None:
+    """The job whose allocation this process is in, also where ``srun`` has not started it."""
+    number = environ.get("SLURM_JOB_ID")
+    return BatchJob("slurm", number, ("scancel", number)) if number else None
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:

@@ -16,6 +16,7 @@ from ...cluster.tf_config import tf_config_json
 from ...environment import JOB_VARIABLE, RUN_DIR_VARIABLE
 from ...net.ports import held_ports
 from ...runs.failure import Failure
+from ...runs.layout import file_stem
 from ...runs.lifecycle import record_git
 from ...runs.run import Run
 from ...system.gpus import share_out
@@ -89,7 +90,7 @@ def worker_environment(job: LocalJob, attempt: Attempt, task: Task, run: Run) ->
     environment.pop("TFMUSTER_KERAS_COMPAT", None)
     if not job.keras_compat:
         environment["TFMUSTER_KERAS_COMPAT"] = "0"
-    stem = task.name.replace(" ", "-")
+    stem = file_stem(task.name)
     return {
         **environment,
         "TF_CONFIG": tf_config_json(task),

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...errors import LaunchError
 from .base import Engine, Where
 from .local import ThisMachine
-
-if TYPE_CHECKING:
-    pass
 
 
 def _local(where: Where) -> Engine:

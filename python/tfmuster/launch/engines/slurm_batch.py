@@ -15,8 +15,7 @@ from pathlib import Path
 
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
-from ...runs.layout import UNFINISHED, read_json, utc_now, write_json
-from ...runs.lifecycle import end_run
+from ...runs.layout import STOP_COMMAND, UNFINISHED, read_json, utc_now, write_json
 from ...runs.run import Run
 from ...runs.tail import Tail
 from ..supervise.display import Plain, Row, display
@@ -32,8 +31,6 @@ _PENDING = ("PENDING", "CONFIGURING")
 #: No state of Slurm's: its controller does not answer.
 _UNKNOWN = "UNKNOWN"
 _LAST_LINES = 20
-#: Slurm's number of the job, in the run directory.
-_NUMBER = "slurm.json"
 
 
 @dataclass(frozen=True)
@@ -111,20 +108,8 @@ def submit(script: str, run: Run, command: Sequence[str], env: Mapping[str, str]
             reason="slurm",
         )
     # Not into run.json, which the launcher may be writing now.
-    write_json(run.path / _NUMBER, {"job": number})
+    run.set_stop_command(["scancel", number])
     return Submitted(number, run)
-
-
-def stop_batch(run: Run) -> bool:
-    """Cancel the batch job of a run, and wait for its end; whether it has one."""
-    number = read_json(run.path / _NUMBER).get("job") or run.info().get("slurm_job")
-    if number is None:
-        return False
-    Submitted(str(number), run).cancel()
-    _wait_for_files(run)
-    if _written_state(run) in UNFINISHED:
-        end_run(run, "interrupted")
-    return True
 
 
 def note_failed_start(run: Run, error: TfmusterError) -> None:
@@ -132,7 +117,7 @@ def note_failed_start(run: Run, error: TfmusterError) -> None:
     if run.status()["state"] == "starting":
         lines = tuple(str(error).splitlines())
         failure = _failure(run, "the launcher", f"could not start the workers: {lines[0]}", lines)
-        # Not by end_run: what never began is removed again, if the launcher waits.
+        # Not by Run.end: what never began is removed again, if the launcher waits.
         write_json(run.path / "error.json", failure.to_dict())
         run.set_status(state="failed")
 
@@ -227,7 +212,7 @@ def _outcome(job: Submitted) -> tuple[Run, Failure | None]:
     failure = _failure(run, f"job {job.number}", f"was ended by Slurm: {_ending(job)}", lines)
     if state in UNFINISHED:
         # Its launcher was killed, and could not write it.
-        end_run(run, "failed", failure.to_dict())
+        run.end("failed", failure.to_dict())
     return run, failure
 
 
@@ -252,7 +237,7 @@ def _started(run: Run) -> bool:
 
 def _forget(run: Run) -> None:
     """Remove what a job has left that never started."""
-    for name in ("run.json", "status.json", "error.json", _NUMBER):
+    for name in ("run.json", "status.json", "error.json", STOP_COMMAND):
         (run.path / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         run.path.rmdir()

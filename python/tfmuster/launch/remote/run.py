@@ -25,6 +25,7 @@ from ...cluster.spec import Cluster, Task
 from ...cluster.tf_config import tf_config_json
 from ...environment import JOB_VARIABLE, start_timeout
 from ...runs.failure import Failure
+from ...runs.layout import file_stem
 from ...runs.lifecycle import record_git
 from ...runs.run import Run
 from ...system.interpreter import python_executable, with_package
@@ -100,7 +101,7 @@ class Errand:
         if not self.secret:
             # The agent has it already.
             del environment["TFMUSTER_TOKEN"]
-        note_path = str(run.path / "logs" / f"{task.name.replace(' ', '-')}.error.json")
+        note_path = str(run.path / "logs" / f"{file_stem(task.name)}.error.json")
         info = run.info()
         there = {
             "env": environment,

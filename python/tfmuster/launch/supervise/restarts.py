@@ -15,7 +15,7 @@ from typing import Any
 
 from ...runs.failure import Failure
 from ...runs.layout import RESTARTING, utc_now, write_json
-from ...runs.lifecycle import end_run, new_run
+from ...runs.lifecycle import new_run
 from ...runs.run import Run
 
 
@@ -86,7 +86,7 @@ def with_restarts(
             if run.status()["state"] == RESTARTING:
                 # It did not come to the next attempt, so this one was the last.
                 state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-                end_run(run, state, survived.to_dict())
+                run.end(state, survived.to_dict())
             raise
     return run, failure
 

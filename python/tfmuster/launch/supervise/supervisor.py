@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...runs.failure import Failure, not_writable
-from ...runs.layout import RESTARTING
-from ...runs.lifecycle import end_run
+from ...runs.layout import RESTARTING, file_stem
 from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...runs.terminal_text import is_chatter
@@ -100,12 +99,12 @@ class Supervisor:
                     self._run.set_status(state=state, tasks=self._tasks())
                 else:
                     error = failure.to_dict() if failure else None
-                    end_run(self._run, state, error, tasks=self._tasks())
+                    self._run.end(state, error, tasks=self._tasks())
             dismiss_guard(guard)
         return failure
 
     def _start(self, placement: Placement) -> Worker:
-        stem = placement.task.replace(" ", "-")
+        stem = file_stem(placement.task)
         log_path = self._run.path / "logs" / f"{stem}.log"
         note_path = Path(placement.env["TFMUSTER_ERROR_FILE"])
         log = log_path.open("ab")

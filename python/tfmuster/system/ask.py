@@ -1,0 +1,92 @@
+"""Ask a program something, with a limit on the time that it may take."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Bytes of an answer that are read.
+_LONGEST = 1 << 20
+
+
+class NoAnswerError(Exception):
+    """The program could not be started, or did not end in time. The text says which."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a program has said.
+
+    Attributes
+    ----------
+    code : int
+        Its exit code, negative for a signal.
+    output, errors : str
+        What it wrote on its standard output and standard error, at most 1 MiB each.
+    """
+
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def first_line(self) -> str:
+        """The first line that is not empty, of the output if it has one, else of the errors."""
+        lines = (line.strip() for text in (self.output, self.errors) for line in text.splitlines())
+        return next(filter(None, lines), "no output")
+
+
+def ask(
+    *command: str | os.PathLike[str],
+    seconds: float,
+    env: Mapping[str, str] | None = None,
+    input: str = "",
+) -> Answer:
+    """Run a program to its end and return its answer.
+
+    Parameters
+    ----------
+    *command : str or path
+        The program and its arguments; no shell reads them.
+    seconds : float
+        How long it may take. After that it is killed, with all processes that it has started.
+    env : mapping, optional
+        Its whole environment. Default: this process's.
+    input : str
+        What it reads on its standard input.
+
+    Raises
+    ------
+    NoAnswerError
+        It can't be started, or takes too long.
+    """
+    name = " ".join(os.fspath(word) for word in command[:3])
+    # Files, because a process that is left over would keep a pipe open.
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(input.encode())
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                command, stdin=given, stdout=out, stderr=err, env=env, start_new_session=True
+            )
+        except OSError as error:
+            raise NoAnswerError(f"{name} can't be started: {error.strerror}") from error
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise NoAnswerError(f"{name} does not answer within {seconds:g} s") from None
+        finally:
+            if process.poll() is None:
+                with contextlib.suppress(OSError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read(_LONGEST).decode(errors="replace"))
+    return Answer(code, *texts)
