@@ -5,12 +5,12 @@ say_how_it_ends <- function() {
     return(invisible())
   }
   the$ending <- new.env()
-  reg.finalizer(the$ending, function(ending) try(run_python("leave"), silent = TRUE), onexit = TRUE)
+  reg.finalizer(the$ending, function(ending) try(run_python("report_end"), silent = TRUE), onexit = TRUE)
   # Called for errors that nothing catches; with this option set, R does not end by itself any more.
   if (!interactive() && is.null(getOption("error"))) {
     options(error = function() {
       said <- last_words()
-      try(run_python("leave", said), silent = TRUE)
+      try(run_python("report_end", said), silent = TRUE)
       try(run_python("leave_r_note", said), silent = TRUE)
       quit(save = "no", status = exit_status(said))
     })

@@ -141,7 +141,7 @@ run_stop <- function(run = NULL, timeout = 10) {
 #' @export
 run_list <- function(..., folder = "runs") {
   wanted <- c(...)
-  rows <- run_python("table", as_folder(folder))
+  rows <- run_python("run_table", as_folder(folder))
   paths <- vapply(rows, function(row) row$path, character(1))
   if (length(wanted)) {
     fits <- lapply(wanted, function(part) grepl(part, basename(paths), fixed = TRUE))
@@ -227,7 +227,7 @@ abort_no_run <- function(run, call = rlang::caller_env()) {
 
 #' @exportS3Method print tfmuster.Run
 print.tfmuster.Run <- function(x, ...) { # nolint: object_name_linter.
-  facts <- run_python("facts", as_run(x))
+  facts <- run_python("summary", as_run(x))
   colour <- switch(sub(",.*", "", facts$state),
     done = cli::col_green,
     failed = ,

@@ -11,24 +11,24 @@ from pathlib import Path
 
 from launching import environment
 from tfmuster.errors import TfmusterError
-from tfmuster.launch.remote.gather import Call
+from tfmuster.launch.remote.gather import AgentRequest
 
 
 @dataclass
 class Plain:
     copy: bool = True
     files: Sequence[str | os.PathLike[str]] = ()
-    homes: Sequence[str] = ()
+    launcher_addresses: Sequence[str] = ()
     #: Of which agents nothing comes, and which have another secret.
     absent: Sequence[int] = ()
     strange: Sequence[int] = ()
     gpus: Sequence[str | None] = ()
     env: dict[str, str] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[AgentRequest] = field(default_factory=list)
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     why: TfmusterError | None = None
 
-    def start(self, call: Call) -> Plain:
+    def start(self, call: AgentRequest) -> Plain:
         self.calls.append(call)
         for rank in range(call.count):
             if rank in self.absent:
@@ -45,7 +45,7 @@ class Plain:
             )
         return self
 
-    def trouble(self) -> TfmusterError | None:
+    def startup_error(self) -> TfmusterError | None:
         return self.why
 
     def end(self) -> None:

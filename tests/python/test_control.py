@@ -11,7 +11,7 @@ import pytest
 from rendezvous_job import Job, local_cluster
 from tfmuster.cluster.spec import Cluster
 from tfmuster.errors import WorkerError
-from tfmuster.rendezvous.control_channel import Control
+from tfmuster.rendezvous.control_channel import ControlChannel
 from tfmuster.rendezvous.failures import failure_text
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
@@ -184,7 +184,7 @@ def test_a_second_muster_gives_the_same_line_and_forked_children_have_none(job: 
 
 
 def test_without_a_line_nothing_happens():
-    control = Control(Cluster(worker=["a:1"]).task("worker", 0))
+    control = ControlChannel(Cluster(worker=["a:1"]).task("worker", 0))
     control.done()
     control.failed("no matter")
     control.report_exception(ValueError("x"))
@@ -193,7 +193,7 @@ def test_without_a_line_nothing_happens():
 
 
 def test_failure_as_an_error_has_its_fields():
-    control = Control(Cluster(worker=["a:1"]).task("worker", 0))
+    control = ControlChannel(Cluster(worker=["a:1"]).task("worker", 0))
     control.raise_failure()
     control.first_failure = {
         "task": "worker 1",

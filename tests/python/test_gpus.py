@@ -10,7 +10,7 @@ from launching import nothing_left, only_run, tfmuster, write
 from tfmuster.errors import LaunchError
 from tfmuster.launch import launch
 from tfmuster.system import gpus
-from tfmuster.system.gpus import share_out, visible_gpus
+from tfmuster.system.gpus import assign_gpus, visible_gpus
 
 FOUR = ["worker"] * 4
 SHOW = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES', 'unset'))"
@@ -61,13 +61,13 @@ def test_each_worker_has_gpus_of_its_own(
 ) -> None:
     environ = {"PATH": plant(tmp_path, *gpu_lines(count))}
     expected = [{}] * len(kinds) if shares is None else [{gpus.VISIBLE: share} for share in shares]
-    assert share_out(kinds, per_worker, environ) == expected
+    assert assign_gpus(kinds, per_worker, environ) == expected
 
 
 def test_gpus_that_were_chosen_already_are_shared_out(tmp_path: Path) -> None:
     environ = {"PATH": plant(tmp_path, *gpu_lines(8)), gpus.VISIBLE: "5, GPU-0a,7"}
     assert visible_gpus(environ) == ["5", "GPU-0a", "7"]
-    assert share_out(["worker"] * 3, None, environ)[1] == {gpus.VISIBLE: "GPU-0a"}
+    assert assign_gpus(["worker"] * 3, None, environ)[1] == {gpus.VISIBLE: "GPU-0a"}
     assert visible_gpus({**environ, gpus.VISIBLE: ""}) == []
     assert visible_gpus({**environ, gpus.VISIBLE: "-1"}) == []
     assert visible_gpus({**environ, gpus.VISIBLE: "3,-1,4"}) == ["3"]

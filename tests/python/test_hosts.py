@@ -21,8 +21,8 @@ from tfmuster.launch.job import workers_for
 from tfmuster.launch.remote.files import files_to_send, script_to_send
 from tfmuster.launch.remote.frames import LONGEST, MAGIC, FrameError, Frames, frame, message, read_message
 from tfmuster.launch.remote.host_checks import clock_warnings, hosts_error, peer_names
-from tfmuster.launch.remote.proxy import StandIn
-from tfmuster.launch.remote.ssh_faults import fault
+from tfmuster.launch.remote.proxy import WorkerProxy
+from tfmuster.launch.remote.ssh_faults import explain_ssh_failure
 
 
 class TestNames:
@@ -287,7 +287,7 @@ class TestAnswers:
     ],
 )
 def test_what_ssh_says_in_words(said: str, code: int | None, name: str) -> None:
-    found = fault("node1", said, code, 60)
+    found = explain_ssh_failure("node1", said, code, 60)
     assert found["code"] == name
     assert found["message"] and found["fix"] and "{" not in found["message"] + found["fix"]
 
@@ -383,7 +383,7 @@ def test_a_host_writes_nowhere_but_in_the_run_directory(tmp_path: Path, name: st
     run.mkdir()
     (run / "run.json").write_text("ours")
     given = {"note_path": str(run / "logs/worker-0.error.json"), "job": {"run_dir": str(run)}}
-    stand_in = StandIn(None, "node1", 0.0, given)  # type: ignore[arg-type]
+    stand_in = WorkerProxy(None, "node1", 0.0, given)  # type: ignore[arg-type]
     stand_in._handle(b"F", b"theirs")
     stand_in._handle(b"J", message("file", path=name)[5:])
     assert (run / "run.json").read_text() == "ours"

@@ -13,7 +13,7 @@ import pytest
 from launching import environment, tfmuster, write
 from tfmuster import keras_compat
 from tfmuster.errors import TfmusterWarning
-from tfmuster.system.interpreter import with_package
+from tfmuster.system.interpreter import with_tfmuster_on_path
 
 HOOK = "from tfmuster.worker.import_hook import install_import_hook; install_import_hook()"
 #: Which of the two repairs are in place, without importing anything.
@@ -32,7 +32,7 @@ def last_line(*program: str) -> str:
     """What a program in a Python of its own prints last."""
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(program)],
-        env=with_package(environment(TF_CPP_MIN_LOG_LEVEL="3")),
+        env=with_tfmuster_on_path(environment(TF_CPP_MIN_LOG_LEVEL="3")),
         capture_output=True,
         text=True,
         timeout=100,

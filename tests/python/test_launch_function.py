@@ -17,7 +17,7 @@ from launching import environment, write
 from tfmuster import launch
 from tfmuster.errors import LaunchError, StrategyError, WorkerError
 from tfmuster.launch.function import name_of, put_call, remove_unused
-from tfmuster.runs.listing import facts
+from tfmuster.runs.listing import summary
 
 pytestmark = [pytest.mark.timeout(120)]
 REASON = why_not()
@@ -102,7 +102,7 @@ class TestHere:
         assert os.getpid() not in {pid for *_, pid in values.values()}
         assert values.run.status()["state"] == "done"
         assert values.run.path.name.endswith("-placed")
-        assert facts(values.run)["function"] == "placed"
+        assert summary(values.run)["function"] == "placed"
         assert values.run.values() == values
 
     def test_output_and_later_values(self, tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ import pytest
 from launching import nothing_left, read_json, wait_until, write
 from placing import Plain
 from tfmuster.errors import LaunchError, RendezvousError
-from tfmuster.launch.job import LocalJob
+from tfmuster.launch.job import Job
 from tfmuster.launch.remote.call_home import KEY_PURPOSE, call_home
 from tfmuster.launch.remote.frames import FrameError, Seal
-from tfmuster.launch.remote.gather import Call, run_placed
+from tfmuster.launch.remote.gather import AgentRequest, run_placed
 from tfmuster.net.channel import Channel
 from tfmuster.runs.failure import Failure
 from tfmuster.runs.run import Run
@@ -73,10 +73,10 @@ class TestSeals:
 
 
 def run(
-    folder: Path, placer: Plain, *command: object, workers: int = 2, **options: object
+    folder: Path, starter: Plain, *command: object, workers: int = 2, **options: object
 ) -> tuple[Run, Failure | None]:
-    job = LocalJob([str(word) for word in command], workers=workers, run_dir=folder / "run", **options)  # type: ignore[arg-type]
-    return run_placed(job, placer, show="all", tell=True)
+    job = Job([str(word) for word in command], workers=workers, run_dir=folder / "run", **options)  # type: ignore[arg-type]
+    return run_placed(job, starter, show="all", tell=True)
 
 
 @pytest.mark.cluster
@@ -93,8 +93,8 @@ class TestJobs:
             "print(task, sys.argv[1:], len(os.environ['TFMUSTER_TOKEN']), len(config['cluster']['worker']))",
         )
         beside = write(tmp_path, "beside.txt", "it came along")
-        placer = Plain(files=[beside])
-        ended, failure = run(tmp_path, placer, script, "a b", "$(x)", ps=1)
+        starter = Plain(files=[beside])
+        ended, failure = run(tmp_path, starter, script, "a b", "$(x)", ps=1)
         assert failure is None
         out, err = capfd.readouterr()
         lines = sorted(line.split("|")[1].strip() for line in out.splitlines())
@@ -103,7 +103,7 @@ class TestJobs:
         assert read_json(ended.path / "status.json")["state"] == "done"
         assert len(set(read_json(ended.path / "run.json")["cluster"]["worker"])) == 2
         assert f"tfmuster: 3 tasks on {socket.gethostname()}; run directory" in err
-        (call,) = placer.calls
+        (call,) = starter.calls
         assert not any(call.env["TFMUSTER_TOKEN"] in word for word in call.command("python", rank=0))
 
     def test_output_comes_as_it_is_written(self, tmp_path: Path) -> None:
@@ -169,11 +169,11 @@ class TestJobs:
             "print('restart', os.environ['TFMUSTER_RESTART'])",
             "sys.exit(0 if os.environ['TFMUSTER_RESTART'] == '1' else 9)",
         )
-        placer = Plain()
-        ended, failure = run(tmp_path, placer, script, max_restarts=2)
+        starter = Plain()
+        ended, failure = run(tmp_path, starter, script, max_restarts=2)
         assert failure is None
-        assert [call.count for call in placer.calls] == [2, 2]
-        assert len({call.env["TFMUSTER_TOKEN"] for call in placer.calls}) == 2
+        assert [call.count for call in starter.calls] == [2, 2]
+        assert len({call.env["TFMUSTER_TOKEN"] for call in starter.calls}) == 2
         assert read_json(ended.path / "status.json")["restarts"] == 1
 
     def test_an_agent_that_is_gone_is_the_failure(self, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ class TestJobs:
         script = write(tmp_path, f"lonely_{os.getpid()}.py", *lines)
 
         class Deadly(Plain):
-            def start(self, call: Call) -> Plain:
+            def start(self, call: AgentRequest) -> Plain:
                 started = super().start(call)
 
                 def kill() -> None:
@@ -235,7 +235,7 @@ class TestWhoDoesNotCome:
     def test_another_secret_is_refused(self, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         script = write(tmp_path, "t.py", "")
         with pytest.raises(RendezvousError) as caught:
-            run(tmp_path, Plain(strange=[0], homes=["127.0.0.1"]), script, start_timeout=4.0)
+            run(tmp_path, Plain(strange=[0], launcher_addresses=["127.0.0.1"]), script, start_timeout=4.0)
         assert caught.value.fields["missing"] == ["worker 0"]
         assert "127.0.0.1 called without the job's secret" in str(caught.value.found)
         assert "127.0.0.1" in (err := capfd.readouterr().err) and "it knows another token" in err
@@ -249,10 +249,10 @@ class TestWhoDoesNotCome:
         assert time.monotonic() - begun < 10
 
     def test_nothing_is_started_for_a_script_that_is_not_there(self, tmp_path: Path) -> None:
-        placer = Plain()
+        starter = Plain()
         with pytest.raises(LaunchError, match="must exist"):
-            run(tmp_path, placer, tmp_path / "gone.py")
-        assert not placer.calls
+            run(tmp_path, starter, tmp_path / "gone.py")
+        assert not starter.calls
 
     def test_what_is_wrong_on_a_host_is_said_of_it(self, tmp_path: Path) -> None:
         script = write(tmp_path, "t.R", "")
@@ -272,7 +272,7 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_of_an_agent() -> None:
-    call = Call("name", 2, ("node1:4000", "10.0.0.1:4000"), 60.0, {"TFMUSTER_TOKEN": "secret"})
+    call = AgentRequest("name", 2, ("node1:4000", "10.0.0.1:4000"), 60.0, {"TFMUSTER_TOKEN": "secret"})
     words = call.command(sys.executable, rank_from=("OMPI_COMM_WORLD_RANK", "PMI_RANK"))
     assert words[0] == sys.executable and "secret" not in " ".join(words)
     assert words[-6:] == [

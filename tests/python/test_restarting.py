@@ -99,7 +99,7 @@ def test_what_a_restart_can_not_mend(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "error", "for_good"),
+    ("code", "error", "is_permanent"),
     [
         (1, "ValueError: x", False),
         (2, "", True),
@@ -110,10 +110,10 @@ def test_what_a_restart_can_not_mend(tmp_path: Path, line: str) -> None:
         (None, "", False),
     ],
 )
-def test_which_failures_are_for_good(code: int | None, error: str, for_good: bool) -> None:
+def test_which_failures_are_for_good(code: int | None, error: str, is_permanent: bool) -> None:
     note = {"error": error}
     failure = Failure.of("worker 0", host="h", code=code, time=0.0, note=note, last_lines=(), log="")
-    assert failure.for_good == for_good
+    assert failure.is_permanent == is_permanent
 
 
 def test_ctrl_c_never_restarts(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tfmuster.cluster.spec import Cluster
 from tfmuster.net.channel import MAX_PAYLOAD
 from tfmuster.rendezvous.error import MAX_LISTED, too_late
-from tfmuster.rendezvous.roster import Arrival, Roll, check_targets, cluster_differences, printable
+from tfmuster.rendezvous.roster import Participant, Roster, check_targets, cluster_differences, printable
 
 CLUSTER = Cluster(worker=["10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222"])
 VERSIONS = {"tfmuster": "0.1.0", "tensorflow": "2.21.0"}
@@ -28,11 +28,11 @@ def hello(index: int, **changes: object) -> dict[str, object]:
     } | changes
 
 
-def roll_of(*hellos: dict[str, object]) -> Roll:
-    roll = Roll(CLUSTER.task("worker", 0), VERSIONS)
+def roll_of(*hellos: dict[str, object]) -> Roster:
+    roster = Roster(CLUSTER.task("worker", 0), VERSIONS)
     for each in hellos:
-        roll.arrive(Arrival.from_hello(each))
-    return roll
+        roster.arrive(Participant.from_hello(each))
+    return roster
 
 
 def assert_text(error: Exception, expected: str) -> None:
@@ -40,31 +40,31 @@ def assert_text(error: Exception, expected: str) -> None:
 
 
 def test_all_here_and_alike_is_no_fault():
-    roll = roll_of(hello(0), hello(1), hello(2))
-    assert roll.complete() and not roll.fault() and roll.missing() == []
-    assert roll.waiting_text() == "all 3 tasks are here"
+    roster = roll_of(hello(0), hello(1), hello(2))
+    assert roster.complete() and not roster.fault() and roster.missing() == []
+    assert roster.waiting_text() == "all 3 tasks are here"
 
 
 def test_one_missing():
-    roll = roll_of(hello(0), hello(1))
-    assert not roll.complete() and not roll.fault()
-    assert roll.waiting_text() == "2 of 3 tasks are here; waiting for worker 2 (10.0.0.3:2222)"
+    roster = roll_of(hello(0), hello(1))
+    assert not roster.complete() and not roster.fault()
+    assert roster.waiting_text() == "2 of 3 tasks are here; waiting for worker 2 (10.0.0.3:2222)"
     assert_text(
-        roll.error(60.0),
+        roster.error(60.0),
         """
         The 3 tasks of the cluster did not come together within 60 s.
           found: worker 2 (10.0.0.3:2222) is missing
           to do: start worker 2, or see in its own output why it did not arrive: a wrong index, a name that does not resolve, a firewall before port 2222 of 10.0.0.1
         """,  # noqa: E501
     )
-    assert roll.error(60.0).fields["missing"] == [{"task": "worker 2", "address": "10.0.0.3:2222"}]
+    assert roster.error(60.0).fields["missing"] == [{"task": "worker 2", "address": "10.0.0.3:2222"}]
 
 
 def test_one_that_left():
-    roll = roll_of(hello(0), hello(1), hello(2))
-    roll.leave("id-1")
+    roster = roll_of(hello(0), hello(1), hello(2))
+    roster.leave("id-1")
     assert_text(
-        roll.error(60.0),
+        roster.error(60.0),
         """
         The 3 tasks of the cluster did not come together within 60 s.
           found: worker 1 (10.0.0.2:2222) is missing: it was here (host node1, pid 101) and left
@@ -74,11 +74,11 @@ def test_one_that_left():
 
 
 def test_wrong_index_shows_as_a_double_and_a_gap():
-    roll = roll_of(hello(0), hello(1), hello(1, id="other", host="node2", pid=7))
-    roll.answered_by["worker 2"] = "worker 1"
-    assert roll.fault() and roll.complete()
+    roster = roll_of(hello(0), hello(1), hello(1, id="other", host="node2", pid=7))
+    roster.answered_by["worker 2"] = "worker 1"
+    assert roster.fault() and roster.complete()
     assert_text(
-        roll.error(None),
+        roster.error(None),
         """
         The 3 tasks of the cluster can't work together.
           found: worker 2 (10.0.0.3:2222) is missing: worker 1 answers at its address
@@ -90,24 +90,24 @@ def test_wrong_index_shows_as_a_double_and_a_gap():
 
 
 def test_the_same_process_that_calls_again_is_no_double():
-    roll = roll_of(hello(0), hello(1), hello(1))
-    assert not roll.fault() and roll.missing() == ["worker 2"]
+    roster = roll_of(hello(0), hello(1), hello(1))
+    assert not roster.fault() and roster.missing() == ["worker 2"]
 
 
 def test_a_double_that_left_is_no_double():
-    roll = roll_of(hello(0), hello(1), hello(1, id="other"), hello(2))
-    roll.leave("other")
-    assert not roll.fault() and roll.missing() == []
+    roster = roll_of(hello(0), hello(1), hello(1, id="other"), hello(2))
+    roster.leave("other")
+    assert not roster.fault() and roster.missing() == []
 
 
 def test_another_cluster():
     other = Cluster(worker=["10.0.0.1:2222", "10.0.0.9:2222"])
-    roll = roll_of(hello(0), hello(1, digest=other.digest), hello(2))
-    assert roll.fault() and not roll.described()
-    roll.differences["id-1"] = cluster_differences(CLUSTER, other.to_dict())
-    assert roll.described()
+    roster = roll_of(hello(0), hello(1, digest=other.digest), hello(2))
+    assert roster.fault() and not roster.described()
+    roster.differences["id-1"] = cluster_differences(CLUSTER, other.to_dict())
+    assert roster.described()
     assert_text(
-        roll.error(None),
+        roster.error(None),
         """
         The 3 tasks of the cluster can't work together.
           found: worker 1 (node1, pid 101) has another cluster than worker 0: 2 worker addresses instead of 3; worker[1] is 10.0.0.9:2222 instead of 10.0.0.2:2222
@@ -117,10 +117,10 @@ def test_another_cluster():
 
 
 def test_other_versions():
-    roll = roll_of(hello(0), hello(1, versions={"tfmuster": "0.1.0", "tensorflow": "2.20.0"}), hello(2))
-    assert roll.fault()
+    roster = roll_of(hello(0), hello(1, versions={"tfmuster": "0.1.0", "tensorflow": "2.20.0"}), hello(2))
+    assert roster.fault()
     assert_text(
-        roll.error(None),
+        roster.error(None),
         """
         The 3 tasks of the cluster can't work together.
           found: worker 1 (node1, pid 101) has TensorFlow 2.20.0; worker 0 has 2.21.0
@@ -158,19 +158,19 @@ def test_port_that_can_not_be_had(port, found, fix):
 
 def test_port_held_by_the_tasks_own_double_is_told_once():
     port = {"port": 2222, "reason": "taken", "holder": "python", "holder_pid": 101}
-    roll = roll_of(hello(0), hello(1), hello(1, id="other", host="node1", pid=7, port=port), hello(2))
-    assert roll.error(None).fields["ports"] == []
+    roster = roll_of(hello(0), hello(1), hello(1, id="other", host="node1", pid=7, port=port), hello(2))
+    assert roster.error(None).fields["ports"] == []
 
 
 def test_cut_off():
-    roll = roll_of(hello(0), hello(1))
-    roll.cut_off["worker 2"] = "no answer (a firewall, or the machine is down)"
-    assert roll.waiting_text() == (
+    roster = roll_of(hello(0), hello(1))
+    roster.cut_off["worker 2"] = "no answer (a firewall, or the machine is down)"
+    assert roster.waiting_text() == (
         "2 of 3 tasks are here; waiting for worker 2 (10.0.0.3:2222), which runs but can't reach worker 0: "
         "no answer (a firewall, or the machine is down)"
     )
     assert_text(
-        roll.error(60.0),
+        roster.error(60.0),
         """
         The 3 tasks of the cluster did not come together within 60 s.
           found: worker 2 can't reach worker 0 at 10.0.0.1:2222: no answer (a firewall, or the machine is down)
@@ -180,10 +180,10 @@ def test_cut_off():
 
 
 def test_strangers_are_told_only_when_someone_is_missing():
-    roll = roll_of(hello(0), hello(1))
-    roll.strangers["10.0.0.3"] = "another token"
+    roster = roll_of(hello(0), hello(1))
+    roster.strangers["10.0.0.3"] = "another token"
     assert_text(
-        roll.error(60.0),
+        roster.error(60.0),
         """
         The 3 tasks of the cluster did not come together within 60 s.
           found: worker 2 (10.0.0.3:2222) is missing
@@ -192,8 +192,8 @@ def test_strangers_are_told_only_when_someone_is_missing():
                  start every task with the same TFMUSTER_TOKEN; a task of an earlier job may still run
         """,  # noqa: E501
     )
-    roll.arrive(Arrival.from_hello(hello(2)))
-    assert "called" not in str(roll.error(None))
+    roster.arrive(Participant.from_hello(hello(2)))
+    assert "called" not in str(roster.error(None))
 
 
 def test_chief_out_of_reach():
@@ -211,11 +211,11 @@ def test_chief_out_of_reach():
 
 def test_an_error_about_a_thousand_tasks_fits_into_a_message_and_on_a_screen():
     cluster = Cluster(worker=[f"worker-{i}.training.example.org:2222" for i in range(1000)])
-    roll = Roll(cluster.task("worker", 0), VERSIONS)
+    roster = Roster(cluster.task("worker", 0), VERSIONS)
     for i in range(500):
         versions = {"tfmuster": "9", "tensorflow": "1" * 100}
-        roll.arrive(Arrival.from_hello(hello(i, host="h" * 300, versions=versions, digest="d" * 999)))
-    error = roll.error(60.0)
+        roster.arrive(Participant.from_hello(hello(i, host="h" * 300, versions=versions, digest="d" * 999)))
+    error = roster.error(60.0)
     assert len(orjson.dumps(error.to_dict())) < MAX_PAYLOAD
     assert len(str(error).splitlines()) < 40
     assert error.fields["counts"]["missing"] == 500 and len(error.fields["missing"]) == MAX_LISTED
@@ -225,7 +225,7 @@ def test_an_error_about_a_thousand_tasks_fits_into_a_message_and_on_a_screen():
 @pytest.mark.parametrize("broken", [{}, {"versions": 1}, {"versions": {}, "pid": "1"}])
 def test_what_is_no_hello_is_refused(broken):
     with pytest.raises(ValueError, match="not a hello"):
-        Arrival.from_hello(broken)
+        Participant.from_hello(broken)
 
 
 def test_text_from_elsewhere_is_cut_and_printable():

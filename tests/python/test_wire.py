@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfmuster.net.channel import MAX_PAYLOAD, Channel, WireError
+from tfmuster.net.channel import MAX_PAYLOAD, Channel, ChannelError
 
 
 def pair(listener_token=None, caller_token=None):
@@ -38,13 +38,13 @@ def test_both_ways_and_in_any_pieces(token):
 )
 def test_tokens_that_differ(listener_token, caller_token, reason):
     listener, caller = pair(listener_token, caller_token)
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(ChannelError) as caught:
         caller.decode(listener.encode({"type": "challenge"}))
     assert caught.value.reason == reason
 
 
 def refused(channel: Channel, data: bytes) -> str:
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(ChannelError) as caught:
         channel.decode(data)
     return caught.value.reason
 
@@ -118,7 +118,7 @@ def test_strangers(data, reason):
 
 def test_a_message_too_long_is_never_sent():
     listener, _ = introduced(None)
-    with pytest.raises(WireError, match="too-long"):
+    with pytest.raises(ChannelError, match="too-long"):
         listener.encode({"x": "y" * MAX_PAYLOAD})
 
 
@@ -129,7 +129,7 @@ def test_any_bytes_are_refused_or_awaited(data, sealed):
     channel.encode({"type": "challenge"})
     try:
         assert channel.decode(data) == []
-    except WireError as error:
+    except ChannelError as error:
         assert error.reason in {
             "not-tfmuster",
             "other-protocol",

@@ -17,7 +17,7 @@ from .where_options import read_where, where_options
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..launch.job import LocalJob
+    from ..launch.job import Job
 
 
 # Options end at the script's name: what follows is the script's.
@@ -100,12 +100,12 @@ def command(
     """
     from ..launch.engines.local import ThisMachine
     from ..launch.engines.registry import engine_for
-    from ..launch.job import LocalJob, workers_for
+    from ..launch.job import Job, workers_for
 
     engine = engine_for(read_where(**where))
     if timings and not isinstance(engine, ThisMachine):
         raise click.UsageError("--timings is for workers on this machine.")
-    job = LocalJob(
+    job = Job(
         command=program,
         workers=workers_for(workers, engine.slots, others=ps + chief + evaluator),
         ps=ps,
@@ -135,7 +135,7 @@ def command(
         return EXIT_INTERRUPTED
 
 
-def run_and_report(engine: Engine, job: LocalJob, *, show: str = "all", timings: bool = False) -> int:
+def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool = False) -> int:
     """Run a job to its end and say on stderr how it ended; the exit code.
 
     With ``timings`` it says, too, where the time to the first step went.

@@ -31,9 +31,11 @@ def command() -> None:
 @_FOLDER
 def list_runs(folder: str) -> None:
     """List all runs, the oldest first."""
-    from ..runs.listing import table
+    from ..runs.listing import run_table
 
-    rows = [(row["name"], row["state"], f"{row['tasks']} tasks", row["progress"]) for row in table(folder)]
+    rows = [
+        (row["name"], row["state"], f"{row['tasks']} tasks", row["progress"]) for row in run_table(folder)
+    ]
     if not rows:
         click.echo(f"No runs in {folder}.")
     widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else []
@@ -49,14 +51,14 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
     """Show what was started, how far it is, and the first failure."""
     import orjson
 
-    from ..runs.listing import facts, find_run
+    from ..runs.listing import find_run, summary
 
     run = find_run(name, folder)
     if as_json:
         known = {"path": str(run.path), **run.info(), "status": run.status(), "history": run.history()}
         click.echo(orjson.dumps({**known, "error": run.error()}, option=orjson.OPT_INDENT_2).decode())
         return
-    for label, value in facts(run).items():
+    for label, value in summary(run).items():
         click.echo(f"{label + ':':<15}{value}")
 
 

@@ -44,7 +44,7 @@ def command(
     from ..errors import LaunchError
     from ..launch.job import resolve_command
     from ..launch.supervise.child import run_child
-    from ..system.exit_code import leave
+    from ..system.exit_code import exit_as
 
     told = "TF_CONFIG" if os.environ.get("TF_CONFIG") else engine_here()
     # First of all: an engine's tasks may wait for each other here.
@@ -68,7 +68,7 @@ def command(
         click.echo(f"tfmuster: {about}", err=True)
     code = run_child(arguments, environment)
     if code < 0:
-        leave(code)
+        exit_as(code)
     if code == 0:
         leave_engine()
     return code

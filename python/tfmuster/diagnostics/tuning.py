@@ -21,7 +21,7 @@ from ..errors import LaunchError
 from ..keras_compat.gradients import VARIABLE as DTYPE_VARIABLE
 from ..keras_compat.steps_per_execution import VARIABLE as EXECUTION_VARIABLE
 from ..launch.engines.local import run_job
-from ..launch.job import LocalJob
+from ..launch.job import Job
 from ..runs.layout import read_json
 
 BATCH = "{batch}"
@@ -187,7 +187,7 @@ def _measure(command: Sequence[str], workers: int, setting: Setting, steps: int)
     """Seconds per step of the slowest worker."""
     with tempfile.TemporaryDirectory(prefix="tfmuster-trial-") as folder:
         run_dir = Path(folder, "run")
-        job = LocalJob(
+        job = Job(
             command=[argument.replace(BATCH, str(setting.batch)) for argument in command],
             workers=workers,
             run_dir=run_dir,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import StrategyError
-from .sharding import Part, part_of, rows_to_read
-from .steps_per_execution import Pace
+from .sharding import LocalBatch, part_of, rows_to_read
+from .steps_per_execution import StepsPerExecution
 from .strategy_info import worker_of
 from .tensor_fusion import pack, unpack
 
@@ -22,7 +22,7 @@ def current_loss_share() -> Any:
     return getattr(_scale, "share", None)
 
 
-def cut(batch: Any, worker: int, workers: int) -> Part:
+def local_batch(batch: Any, worker: int, workers: int) -> LocalBatch:
     """The rows of one worker out of a global batch."""
     import tensorflow as tf
 
@@ -30,7 +30,7 @@ def cut(batch: Any, worker: int, workers: int) -> Part:
     start, stop = part_of(rows, worker, workers)
     first, end = rows_to_read(start, stop)
     data = tf.nest.map_structure(lambda t: t if t is None else t[first:end], batch)
-    return Part(data, stop - start, rows)
+    return LocalBatch(data, stop - start, rows)
 
 
 @contextlib.contextmanager
@@ -70,7 +70,9 @@ def absent_to_none(data: Any) -> Any:
     return tf.nest.map_structure(lambda t: None if isinstance(t, tf.experimental.Optional) else t, data)
 
 
-def make_function(trainer: Any, step: Callable[[Any], Any], pace: Pace | None) -> Callable[[Any], Any]:
+def make_function(
+    trainer: Any, step: Callable[[Any], Any], pace: StepsPerExecution | None
+) -> Callable[[Any], Any]:
     """What ``fit`` and ``evaluate`` call: run some steps of an iterator, return logs.
 
     How many steps is what ``pace`` grants, or else the model's ``steps_per_execution``.
@@ -89,7 +91,7 @@ def make_function(trainer: Any, step: Callable[[Any], Any], pace: Pace | None) -
     strategy.extended._use_merge_call = lambda: False
 
     def replica_step(part: Any) -> Any:
-        if not isinstance(part, Part):
+        if not isinstance(part, LocalBatch):
             return step(absent_to_none(part))
         kept = [*moving_statistics(trainer), *(v for metric in trainer.metrics for v in metric.variables)]
         before = [tf.identity(v.value) for v in kept]
@@ -156,7 +158,7 @@ def make_function(trainer: Any, step: Callable[[Any], Any], pace: Pace | None) -
         return tf.cond(first.has_value(), train, end)
 
     @tf.autograph.experimental.do_not_convert
-    def on_batch(part: Part) -> Any:
+    def on_batch(part: LocalBatch) -> Any:
         return finish(lambda: strategy.run(replica_step, args=(part,)), tf.constant(0.0))[0]
 
     if not trainer.run_eagerly:
@@ -165,7 +167,7 @@ def make_function(trainer: Any, step: Callable[[Any], Any], pace: Pace | None) -
 
     def function(iterator: Any) -> Any:
         if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
-            logs = on_batch(cut(as_tensors(next(iter(iterator))), *worker_of(strategy)))
+            logs = on_batch(local_batch(as_tensors(next(iter(iterator))), *worker_of(strategy)))
             return trainer._get_metrics_result_or_logs(logs)
         begin = time.perf_counter()
         steps, report = (pace.granted, pace.report()) if pace else (trainer.steps_per_execution, 0.0)

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .execution import absent_to_none, as_tensors, cut
-from .sharding import Part, part_of
+from .execution import absent_to_none, as_tensors, local_batch
+from .sharding import LocalBatch, part_of
 from .steps_per_execution import given_callbacks, overrides
 from .strategy_info import multi_worker, worker_of
 
@@ -44,7 +44,7 @@ def patch_predict(trainer: Any) -> None:
                 if any(isinstance(value, tf.distribute.DistributedValues) for value in values):
                     return stock(data)
                 seen = sizes.get(self)
-                if seen is None or not all(isinstance(each, Part) for each in data):
+                if seen is None or not all(isinstance(each, LocalBatch) for each in data):
                     return of_all(data)
                 seen.extend(int(part.global_rows) for part in data)
                 return own(data)
@@ -81,12 +81,12 @@ def _predict_function(trainer: Any, *, all: bool = False) -> Callable[[list[Any]
 
     strategy = trainer.distribute_strategy
 
-    def replica_step(part: Part) -> Any:
+    def replica_step(part: LocalBatch) -> Any:
         outputs = trainer.predict_step(absent_to_none(part.data))
         return tf.nest.map_structure(lambda t: t[: part.rows], outputs)
 
     @tf.autograph.experimental.do_not_convert
-    def predict(parts: list[Part]) -> Any:
+    def predict(parts: list[LocalBatch]) -> Any:
         outputs = [strategy.run(replica_step, args=(part,)) for part in parts]
         if all:
             outputs = [tf.nest.map_structure(lambda t: strategy.gather(t, axis=0), each) for each in outputs]
@@ -97,7 +97,12 @@ def _predict_function(trainer: Any, *, all: bool = False) -> Callable[[list[Any]
 
     def function(data: list[Any]) -> Any:
         worker = worker_of(strategy)
-        return predict([each if isinstance(each, Part) else cut(as_tensors(each), *worker) for each in data])
+        return predict(
+            [
+                each if isinstance(each, LocalBatch) else local_batch(as_tensors(each), *worker)
+                for each in data
+            ]
+        )
 
     return function
 

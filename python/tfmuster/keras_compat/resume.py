@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from .steps_per_execution import Pace, in_executions
+from .steps_per_execution import StepsPerExecution, in_executions
 
 _SKIP = "_tfmuster_skip"
 _PACE = "_tfmuster_pace"
@@ -37,7 +37,7 @@ def resume_at(model: Any, epoch: int, step: int) -> None:
     setattr(training_epochs(model), _SKIP, (epoch, step))
 
 
-def set_pace(model: Any, pace: Pace | None) -> None:
+def set_pace(model: Any, pace: StepsPerExecution | None) -> None:
     """Let the call that ``model`` is in choose its steps per execution, or not."""
     if (epochs := training_epochs(model)) is not None:
         setattr(epochs, _PACE, pace)

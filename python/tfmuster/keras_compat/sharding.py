@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NUM_CLASSES = 10
 
 
-class Part(NamedTuple):
+class LocalBatch(NamedTuple):
     """One worker's rows of a global batch.
 
     Where a last batch has fewer rows than there are workers, some workers have none. They read one row all
@@ -212,7 +212,7 @@ def _pipeline(
         index = tf.ensure_shape(index, [static_rows])
         labels = tf.gather(y, index)
         data = tf.gather(x, index), tf.one_hot(labels, NUM_CLASSES) if one_hot else labels
-        return data if part is None else Part(data, stop - start, size)
+        return data if part is None else LocalBatch(data, stop - start, size)
 
     # A counter, not a range, for repeat: its cardinality is known to be infinite, which TensorFlow looks at.
     numbers = tf.data.Dataset.counter(dtype=tf.int64) if repeat else tf.data.Dataset.range(steps_per_epoch)

@@ -30,7 +30,7 @@ _chose_steps: weakref.WeakSet[Any] = weakref.WeakSet()
 _callbacks: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
-class Pace:
+class StepsPerExecution:
     """The number of steps of the next execution, the same on all workers.
 
     Attributes
@@ -60,7 +60,7 @@ class Pace:
             self.steps = min(_MOST_STEPS, max(1, int(_SECONDS / mean_report)))
 
 
-def in_executions(epochs: Any, steps: Iterator[Any], pace: Pace, skipped: int) -> Iterator[Any]:
+def in_executions(epochs: Any, steps: Iterator[Any], pace: StepsPerExecution, skipped: int) -> Iterator[Any]:
     """Put single steps of an epoch together to executions.
 
     Parameters

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .building import build
-from .execution import current_loss_share, cut, make_function, moving_statistics
+from .execution import current_loss_share, local_batch, make_function, moving_statistics
 from .resume import patch_epochs, remember_epochs, set_pace, training_epochs
 from .sharding import without_autotuning
-from .steps_per_execution import Pace, may_choose
+from .steps_per_execution import StepsPerExecution, may_choose
 from .strategy_info import agree_on_seed, multi_worker, worker_of
 
 
@@ -36,7 +36,7 @@ def _local_dataset(dataset: Any, strategy: Any) -> Any:
     if not by_position or len(strategy.extended.worker_devices) > 1:
         return strategy.experimental_distribute_dataset(dataset)
     parts = dataset.map(
-        lambda *batch: cut(batch if len(batch) > 1 else batch[0], worker, workers),
+        lambda *batch: local_batch(batch if len(batch) > 1 else batch[0], worker, workers),
         num_parallel_calls=tf.data.AUTOTUNE,
     )
     return parts.prefetch(tf.data.AUTOTUNE)
@@ -86,7 +86,7 @@ def patch_trainer(module: Any) -> None:
             return
         build(self, iterator)
 
-    paces: weakref.WeakKeyDictionary[Any, Pace | None] = weakref.WeakKeyDictionary()
+    paces: weakref.WeakKeyDictionary[Any, StepsPerExecution | None] = weakref.WeakKeyDictionary()
 
     def maker(stock: Callable[..., Any], function: str, step: str) -> Callable[..., Any]:
         @functools.wraps(stock)
@@ -99,7 +99,7 @@ def patch_trainer(module: Any) -> None:
             chooses = local and exact and may_choose(self)
             made = getattr(self, function)
             if made is None or force or (paces.get(made) is not None) != chooses:
-                pace = Pace() if chooses else None
+                pace = StepsPerExecution() if chooses else None
                 made = make_function(self, getattr(self, step), pace)
                 setattr(self, function, made)
                 paces[made] = pace

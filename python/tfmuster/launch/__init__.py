@@ -141,7 +141,7 @@ def launch(
     from .detached import start_detached
     from .engines.base import Where
     from .engines.registry import engine_for
-    from .job import LocalJob, workers_for
+    from .job import Job, workers_for
     from .remote.files import place_of
 
     is_function = callable(script)
@@ -167,7 +167,7 @@ def launch(
                 ssh_config=os.environ.get("TFMUSTER_SSH_CONFIG") or None,
             )
         )
-        job = LocalJob(
+        job = Job(
             command=[os.fspath(script), *map(str, args)],
             workers=workers_for(workers, engine.slots, others=ps + chief + evaluator),
             ps=ps,

@@ -12,12 +12,12 @@ from ..environment import start_timeout
 from ..errors import LaunchError
 from ..runs.lifecycle import new_run_path
 from ..runs.run import Run
-from ..system.interpreter import python_executable, with_package
+from ..system.interpreter import python_executable, with_tfmuster_on_path
 from .job import launch_options
 
 if TYPE_CHECKING:
     from .engines.base import Engine
-    from .job import LocalJob
+    from .job import Job
 
 _DETACH_SECONDS = 30.0
 
@@ -25,7 +25,7 @@ _DETACH_SECONDS = 30.0
 _detached: list[subprocess.Popen[bytes]] = []
 
 
-def start_detached(engine: Engine, job: LocalJob) -> Run:
+def start_detached(engine: Engine, job: Job) -> Run:
     """Start a job that goes on when this process ends; its run directory, as soon as it has one, or waits.
 
     Raises
@@ -41,7 +41,7 @@ def start_detached(engine: Engine, job: LocalJob) -> Run:
     return _start_launcher(job, engine.as_options())
 
 
-def _start_launcher(job: LocalJob, more: Sequence[str] = ()) -> Run:
+def _start_launcher(job: Job, more: Sequence[str] = ()) -> Run:
     """Start a job whose launcher is a process of its own, and return when its workers have been started.
 
     Parameters
@@ -60,7 +60,7 @@ def _start_launcher(job: LocalJob, more: Sequence[str] = ()) -> Run:
     options = [*launch_options(job, run), *more]
     launcher = subprocess.Popen(
         [python_executable(), "-m", "tfmuster", "launch", "--quiet", *options, "--", *job.command],
-        env=with_package({**os.environ, **job.env}),
+        env=with_tfmuster_on_path({**os.environ, **job.env}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -24,7 +24,7 @@ def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:
 
 
 @dataclass(frozen=True)
-class LocalJob:
+class Job:
     """What to run, and how many times. See :func:`tfmuster.launch.launch` for the fields."""
 
     command: Sequence[str]
@@ -105,7 +105,7 @@ def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
     return (_executable(first, "Give the path of a .py or .R script, or of a command."), *arguments)
 
 
-def launch_options(job: LocalJob, run: Run | None) -> list[str]:
+def launch_options(job: Job, run: Run | None) -> list[str]:
     """The same job as options of ``tfmuster launch``, without its variables."""
     options = ["-n", str(job.workers), "--ps", str(job.ps), "--name", job.run_name()]
     options += ["--max-restarts", str(job.max_restarts)]

@@ -32,7 +32,7 @@ _SEAL_BYTES = 32
 _SEALED = 1
 
 
-class WireError(Exception):
+class ChannelError(Exception):
     """What arrived is no frame of this job. ``reason`` is the short code that tests and texts go by."""
 
     def __init__(self, reason: str) -> None:
@@ -78,7 +78,7 @@ class Channel:
             message = {**message, "nonce": nonce.hex()}
         payload = orjson.dumps(message)
         if len(payload) > MAX_PAYLOAD:
-            raise WireError("too-long")
+            raise ChannelError("too-long")
         header = _HEADER.pack(_MAGIC, PROTOCOL, _SEALED if self._key else 0, len(payload))
         frame = header + self._seal(0, payload) + payload
         self._counts[0] += 1
@@ -94,9 +94,9 @@ class Channel:
             try:
                 message = orjson.loads(payload)
             except orjson.JSONDecodeError as error:
-                raise WireError("not-json") from error
+                raise ChannelError("not-json") from error
             if not isinstance(message, dict):
-                raise WireError("not-json")
+                raise ChannelError("not-json")
             if not self._nonces[not self._caller]:
                 self._nonces[not self._caller] = _nonce(message.pop("nonce", None))
             messages.append(message)
@@ -105,16 +105,16 @@ class Channel:
     def _next_payload(self) -> bytes | None:
         start = bytes(self._buffer[: _HEADER.size])
         if not _MAGIC.startswith(start[:2]):
-            raise WireError("not-tfmuster")
+            raise ChannelError("not-tfmuster")
         if len(start) < _HEADER.size:
             return None
         _, protocol, flags, length = _HEADER.unpack(start)
         if protocol != PROTOCOL or flags not in (0, _SEALED):
-            raise WireError("other-protocol")
+            raise ChannelError("other-protocol")
         if length > MAX_PAYLOAD:
-            raise WireError("too-long")
+            raise ChannelError("too-long")
         if bool(flags) != bool(self._key):
-            raise WireError("no-token" if self._key else "needs-token")
+            raise ChannelError("no-token" if self._key else "needs-token")
         seal_end = _HEADER.size + (_SEAL_BYTES if flags else 0)
         if len(self._buffer) < seal_end + length:
             return None
@@ -122,7 +122,7 @@ class Channel:
         payload = bytes(self._buffer[seal_end : seal_end + length])
         del self._buffer[: seal_end + length]
         if not hmac.compare_digest(seal, self._seal(1, payload)):
-            raise WireError("wrong-token")
+            raise ChannelError("wrong-token")
         self._counts[1] += 1
         return payload
 
@@ -146,5 +146,5 @@ def _nonce(text: Any) -> bytes:
     except (TypeError, ValueError):
         nonce = b""
     if len(nonce) != 16:
-        raise WireError("not-tfmuster")
+        raise ChannelError("not-tfmuster")
     return nonce

@@ -16,7 +16,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 
-from .channel import Channel, Message, WireError
+from .channel import Channel, ChannelError, Message
 from .ports import SocketAddress, connect_problem
 
 #: How long a connection may take to be made and to introduce itself, seconds.
@@ -32,38 +32,40 @@ _MAX_UNSENT = 4 * 1024 * 1024
 _RECEIVE = 64 * 1024
 
 
-class Line:
-    """One connection of a hub. `why` says, once it is closed, what ended it."""
+class Connection:
+    """One of `Connections`. `why` says, once it is closed, what ended it."""
 
-    def __init__(self, hub: Hub, *, caller: bool, targets: list[SocketAddress] | None = None) -> None:
-        self._hub = hub
+    def __init__(
+        self, connections: Connections, *, caller: bool, targets: list[SocketAddress] | None = None
+    ) -> None:
+        self._connections = connections
         self._targets = deque(targets or ())
-        self.channel = Channel(caller=caller, token=hub.token)
+        self.channel = Channel(caller=caller, token=connections.token)
         self.socket: socket.socket | None = None
         self.connected = False
         self.unsent = bytearray()
         self.why = ""
         #: The address it was accepted from.
         self.host = ""
-        #: Whatever the hub's owner wants to remember about the other side.
+        #: Whatever the owner of the connections wants to remember about the other side.
         self.owner: object = None
 
     def send(self, message: Message) -> None:
-        """Queue a message and send what the kernel takes at once. Errors show up as the line's end."""
+        """Queue a message and send what the kernel takes at once. Errors show up as the connection's end."""
         if self.socket is None:
             return
         try:
             self.unsent += self.channel.encode(message)
-        except WireError as error:
-            self._hub.end(self, error.reason)
+        except ChannelError as error:
+            self._connections.end(self, error.reason)
             return
         if len(self.unsent) > _MAX_UNSENT:
-            self._hub.end(self, "does not read")
+            self._connections.end(self, "does not read")
         elif self.connected:
-            self._hub.flush(self)
+            self._connections.flush(self)
 
 
-class Hub:
+class Connections:
     """All connections of one thread.
 
     Parameters
@@ -77,16 +79,16 @@ class Hub:
     def __init__(self, *, token: str | None, pending_limit: int) -> None:
         self.token = token
         self._selector = selectors.DefaultSelector()
-        self._strangers: OrderedDict[Line, float] = OrderedDict()
-        self._calls: set[Line] = set()
+        self._strangers: OrderedDict[Connection, float] = OrderedDict()
+        self._calls: set[Connection] = set()
         self._pending_limit = pending_limit
-        self._deadlines: list[tuple[float, int, Line]] = []
+        self._deadlines: list[tuple[float, int, Connection]] = []
         self._numbers = itertools.count()
-        self._lines: set[Line] = set()
+        self._open_connections: set[Connection] = set()
         self._listener: socket.socket | None = None
         self._listening_since = 0.0
         self._greeting: Message = {}
-        self._events: deque[tuple[Line, Message | None]] = deque()
+        self._events: deque[tuple[Connection, Message | None]] = deque()
         self._posted: deque[Callable[[], None]] = deque()
         self._wake_read, self._wake_write = socket.socketpair()
         for end in (self._wake_read, self._wake_write):
@@ -106,69 +108,69 @@ class Hub:
                 self._selector.unregister(self._listener)
             self._listener.close()
             self._listener = None
-        for line in list(self._strangers):
-            self.end(line, "closed", tell=False)
+        for connection in list(self._strangers):
+            self.end(connection, "closed", tell=False)
 
-    def call(self, targets: list[SocketAddress], *, seconds: float = PENDING_SECONDS) -> Line:
+    def call(self, targets: list[SocketAddress], *, seconds: float = PENDING_SECONDS) -> Connection:
         """Connect to the first of `targets` that can be connected to."""
-        line = Line(self, caller=True, targets=targets)
-        self._lines.add(line)
-        self._calls.add(line)
-        self._await(line, seconds)
-        self._connect_next(line, None)
-        return line
+        connection = Connection(self, caller=True, targets=targets)
+        self._open_connections.add(connection)
+        self._calls.add(connection)
+        self._await(connection, seconds)
+        self._connect_next(connection, None)
+        return connection
 
-    def adopt(self, made: socket.socket, *, caller: bool) -> Line:
+    def adopt(self, made: socket.socket, *, caller: bool) -> Connection:
         """Take over a connected socket."""
-        line = Line(self, caller=caller)
-        line.connected = True
-        self._lines.add(line)
-        self._open(line, made, selectors.EVENT_READ)
+        connection = Connection(self, caller=caller)
+        connection.connected = True
+        self._open_connections.add(connection)
+        self._open(connection, made, selectors.EVENT_READ)
         if not caller:
-            line.send(self._greeting)
-        return line
+            connection.send(self._greeting)
+        return connection
 
-    def keep(self, line: Line) -> None:
+    def keep(self, connection: Connection) -> None:
         """The other side has introduced itself: no deadline any more, and never dropped to make room."""
-        self._strangers.pop(line, None)
-        self._calls.discard(line)
-        if line.socket is not None:
-            _watch(line.socket)
+        self._strangers.pop(connection, None)
+        self._calls.discard(connection)
+        if connection.socket is not None:
+            _watch(connection.socket)
 
-    def release(self, line: Line) -> socket.socket:
-        """The socket of a line, for others: the hub knows it no more. What is unsent is sent first.
+    def release(self, connection: Connection) -> socket.socket:
+        """The socket of a connection, for others to use. What is unsent is sent first.
 
         OSError if the line has ended.
         """
-        made = line.socket
+        made = connection.socket
         if made is None:
-            raise OSError(line.why)
+            raise OSError(connection.why)
         self._selector.unregister(made)
-        line.socket = None
-        self.end(line, "released", tell=False)
+        connection.socket = None
+        self.end(connection, "released", tell=False)
         made.setblocking(True)
-        made.sendall(line.unsent)
+        made.sendall(connection.unsent)
         return made
 
-    def end(self, line: Line, why: str, *, tell: bool = True) -> None:
+    def end(self, connection: Connection, why: str, *, tell: bool = True) -> None:
         """Close a line. With `tell`, `poll` reports it as an event without a message."""
-        if line not in self._lines:
+        if connection not in self._open_connections:
             return
-        self._lines.discard(line)
-        self._strangers.pop(line, None)
-        self._calls.discard(line)
-        self._drop_socket(line)
-        line.why = why
+        self._open_connections.discard(connection)
+        self._strangers.pop(connection, None)
+        self._calls.discard(connection)
+        self._drop_socket(connection)
+        connection.why = why
         if tell:
-            self._events.append((line, None))
+            self._events.append((connection, None))
 
     def post(self, action: Callable[[], None]) -> None:
-        """Run `action` in the hub's thread; may be called from any thread."""
+        """Run `action` in the thread that polls; may be called from any thread."""
         self._posted.append(action)
         with contextlib.suppress(OSError):
             self._wake_write.send(b"!")
 
-    def poll(self, seconds: float) -> Iterator[tuple[Line, Message | None]]:
+    def poll(self, seconds: float) -> Iterator[tuple[Connection, Message | None]]:
         """Wait up to `seconds` for something to happen; yield messages, and None for lines that ended."""
         if self._events or self._posted:
             seconds = 0
@@ -181,7 +183,7 @@ class Hub:
                     self._wake_read.recv(4096)
             elif key.data is self._listener:
                 knock = True
-            elif isinstance(key.data, Line) and key.data in self._lines:
+            elif isinstance(key.data, Connection) and key.data in self._open_connections:
                 self._serve(key.data, mask)
         # After the others: nobody whose introduction has come must make room for one who only knocks.
         if knock:
@@ -192,41 +194,41 @@ class Hub:
         while self._events:
             yield self._events.popleft()
 
-    def flush(self, line: Line) -> None:
+    def flush(self, connection: Connection) -> None:
         """Send what the kernel takes."""
-        if line.socket is None:
+        if connection.socket is None:
             return
         try:
-            while line.unsent:
-                sent = line.socket.send(line.unsent)
-                del line.unsent[:sent]
+            while connection.unsent:
+                sent = connection.socket.send(connection.unsent)
+                del connection.unsent[:sent]
         except BlockingIOError:
             pass
         except OSError as error:
-            self.end(line, connect_problem(error))
+            self.end(connection, connect_problem(error))
             return
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.unsent else 0)
-        if self._selector.get_key(line.socket).events != wanted:
-            self._selector.modify(line.socket, wanted, line)
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.unsent else 0)
+        if self._selector.get_key(connection.socket).events != wanted:
+            self._selector.modify(connection.socket, wanted, connection)
 
     def close(self) -> None:
         """Close everything."""
-        for line in list(self._lines):
-            self.end(line, "closed", tell=False)
+        for connection in list(self._open_connections):
+            self.end(connection, "closed", tell=False)
         self.stop_listening()
         self._selector.close()
         self._wake_read.close()
         self._wake_write.close()
 
-    def _await(self, line: Line, seconds: float) -> None:
-        heapq.heappush(self._deadlines, (time.monotonic() + seconds, next(self._numbers), line))
+    def _await(self, connection: Connection, seconds: float) -> None:
+        heapq.heappush(self._deadlines, (time.monotonic() + seconds, next(self._numbers), connection))
 
     def _end_overdue(self) -> None:
         now = time.monotonic()
         while self._deadlines and self._deadlines[0][0] <= now:
-            line = heapq.heappop(self._deadlines)[2]
-            if line in self._strangers or line in self._calls:
-                self.end(line, connect_problem(None))
+            connection = heapq.heappop(self._deadlines)[2]
+            if connection in self._strangers or connection in self._calls:
+                self.end(connection, connect_problem(None))
 
     def _accept_some(self) -> None:
         for _ in range(256):
@@ -243,11 +245,11 @@ class Hub:
                     time.sleep(0.01)
                     return
                 continue
-            line = self.adopt(made, caller=False)
-            line.host = str(address[0]).removeprefix("::ffff:")
-            if line in self._lines:
-                self._strangers[line] = time.monotonic()
-                self._await(line, PENDING_SECONDS)
+            connection = self.adopt(made, caller=False)
+            connection.host = str(address[0]).removeprefix("::ffff:")
+            if connection in self._open_connections:
+                self._strangers[connection] = time.monotonic()
+                self._await(connection, PENDING_SECONDS)
 
     def _make_room(self) -> bool:
         """True if one more stranger may come in: the oldest goes, once it has had its chance."""
@@ -262,24 +264,24 @@ class Hub:
         self.end(oldest, "dropped to make room", tell=False)
         return True
 
-    def _open(self, line: Line, made: socket.socket, events: int) -> None:
+    def _open(self, connection: Connection, made: socket.socket, events: int) -> None:
         made.setblocking(False)
-        line.socket = made
-        self._selector.register(made, events, line)
+        connection.socket = made
+        self._selector.register(made, events, connection)
 
-    def _drop_socket(self, line: Line) -> None:
-        if line.socket is not None:
-            self._selector.unregister(line.socket)
-            line.socket.close()
-            line.socket = None
+    def _drop_socket(self, connection: Connection) -> None:
+        if connection.socket is not None:
+            self._selector.unregister(connection.socket)
+            connection.socket.close()
+            connection.socket = None
 
-    def _connect_next(self, line: Line, error: OSError | None) -> None:
-        self._drop_socket(line)
-        while line._targets:
-            family, address = line._targets.popleft()
+    def _connect_next(self, connection: Connection, error: OSError | None) -> None:
+        self._drop_socket(connection)
+        while connection._targets:
+            family, address = connection._targets.popleft()
             try:
                 made = socket.socket(family, socket.SOCK_STREAM)
-                self._open(line, made, selectors.EVENT_WRITE)
+                self._open(connection, made, selectors.EVENT_WRITE)
             except OSError as failure:
                 error = failure
                 continue
@@ -287,45 +289,48 @@ class Hub:
             if code in (0, errno.EINPROGRESS):
                 return
             error = OSError(code, "")
-            self._drop_socket(line)
-        self.end(line, connect_problem(error))
+            self._drop_socket(connection)
+        self.end(connection, connect_problem(error))
 
-    def _serve(self, line: Line, mask: int) -> None:
-        if line.socket is None:
+    def _serve(self, connection: Connection, mask: int) -> None:
+        if connection.socket is None:
             return
-        if not line.connected:
-            code = line.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if not connection.connected:
+            code = connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
-                self._connect_next(line, OSError(code, ""))
+                self._connect_next(connection, OSError(code, ""))
                 return
-            line.connected = True
-            self.flush(line)
+            connection.connected = True
+            self.flush(connection)
             return
         if mask & selectors.EVENT_WRITE:
-            self.flush(line)
-        if mask & selectors.EVENT_READ and line.socket is not None:
-            self._receive(line)
+            self.flush(connection)
+        if mask & selectors.EVENT_READ and connection.socket is not None:
+            self._receive(connection)
 
-    def _receive(self, line: Line) -> None:
-        assert line.socket is not None
+    def _receive(self, connection: Connection) -> None:
+        assert connection.socket is not None
         try:
-            data = line.socket.recv(_RECEIVE)
+            data = connection.socket.recv(_RECEIVE)
         except BlockingIOError:
             return
         except OSError as error:
-            self.end(line, connect_problem(error))
+            self.end(connection, connect_problem(error))
             return
         if not data:
-            self.end(line, "hung up")
+            self.end(connection, "hung up")
             return
         try:
-            for message in line.channel.decode(data):
-                self._events.append((line, message))
-        except WireError as error:
-            if error.reason in ("wrong-token", "no-token", "needs-token") and not line.channel.established:
+            for message in connection.channel.decode(data):
+                self._events.append((connection, message))
+        except ChannelError as error:
+            if (
+                error.reason in ("wrong-token", "no-token", "needs-token")
+                and not connection.channel.established
+            ):
                 # The other side learns from our frame that the tokens differ, and can say so.
-                line.send({"type": "refused"})
-            self.end(line, error.reason)
+                connection.send({"type": "refused"})
+            self.end(connection, error.reason)
 
 
 def _watch(made: socket.socket) -> None:

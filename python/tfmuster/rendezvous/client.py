@@ -12,12 +12,12 @@ from typing import Any, Final, NoReturn
 from ..cluster.spec import Task
 from ..errors import RendezvousError
 from ..net.channel import MAX_PAYLOAD, Message
-from ..net.connections import PENDING_SECONDS, SILENT_SECONDS, Hub, Line
+from ..net.connections import PENDING_SECONDS, SILENT_SECONDS, Connection, Connections
 from ..net.ports import Resolver, room_for_strangers
 from .error import MAX_LISTED, rendezvous_error, too_late
 from .failures import this_process
 from .roster import printable
-from .server import Chief
+from .server import RendezvousServer
 
 _RETRY_SECONDS: Final = 0.1
 _CALL_SECONDS: Final = 3.0
@@ -25,7 +25,7 @@ _CALL_SECONDS: Final = 3.0
 _VERDICT_SECONDS: Final = 1.5
 _NOTICE_SECONDS: Final = 10.0
 _OTHER = "what answers there is not tfmuster (another program, or the job runs already)"
-#: What the hub's words for the end of a line mean when it was the chief that was called.
+#: What `Connection.why` means when it was the chief that was called.
 _WHY = {
     "not-tfmuster": _OTHER,
     "not-json": _OTHER,
@@ -47,7 +47,7 @@ class _Probe:
     since: float
 
 
-class Member:
+class RendezvousClient:
     """A task during the rendezvous.
 
     Parameters
@@ -77,12 +77,12 @@ class Member:
         versions: dict[str, str],
         listener: socket.socket | None,
         port_trouble: dict[str, Any] | None,
-        chief: Chief | None,
+        chief: RendezvousServer | None,
         on_progress: Callable[[Message], None],
     ) -> None:
         self.task = task
         self.chief = chief
-        self.hub = Hub(token=token, pending_limit=room_for_strangers(len(task.cluster)))
+        self.connections = Connections(token=token, pending_limit=room_for_strangers(len(task.cluster)))
         self._to = task.cluster.chief_task()
         self._digest = task.cluster.digest
         self._versions = versions
@@ -91,13 +91,13 @@ class Member:
         self._port_trouble = port_trouble
         self._on_progress = on_progress
         self._resolver = Resolver()
-        self._line: Line | None = None
+        self._connection: Connection | None = None
         self._why = "no answer yet"
         self._why_until = 0.0
         self._welcome = False
-        self._called: Line | None = None
+        self._called: Connection | None = None
         self._patience = 0.0
-        self._self_call: Line | None = None
+        self._self_call: Connection | None = None
         self._self_checked = chief is None
         self._unstarted: list[_Probe] = []
         self._unanswered: set[_Probe] = set()
@@ -107,7 +107,7 @@ class Member:
         self._next_notice = time.monotonic() + 1.0
         if listener is not None:
             greeting = {"type": "challenge", "task": task.name, "id": self._id, "job": self._digest}
-            self.hub.listen(listener, greeting)
+            self.connections.listen(listener, greeting)
 
     def run(self) -> dict[str, Any]:
         """Block until the chief says go; returns its host and pid. Raises RendezvousError."""
@@ -116,23 +116,25 @@ class Member:
             self._check_time(now)
             self._reach_chief(now)
             self._start_probes(now)
-            for line, message in self.hub.poll(0.05 if self._unstarted else 1.0 if self._welcome else 0.2):
+            for connection, message in self.connections.poll(
+                0.05 if self._unstarted else 1.0 if self._welcome else 0.2
+            ):
                 try:
-                    chief_process = self._handle(line, message)
+                    chief_process = self._handle(connection, message)
                 except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-                    self.hub.end(line, "not-tfmuster")
+                    self.connections.end(connection, "not-tfmuster")
                     continue
                 if chief_process is not None:
                     return chief_process
 
-    def line_to_chief(self) -> Line:
+    def connection_to_chief(self) -> Connection:
         """The connection that becomes the control line."""
-        assert self._line is not None
-        return self._line
+        assert self._connection is not None
+        return self._connection
 
     def close(self) -> None:
         """Close all connections."""
-        self.hub.close()
+        self.connections.close()
 
     def _check_time(self, now: float) -> None:
         if self._welcome:
@@ -151,9 +153,9 @@ class Member:
     def _reach_chief(self, now: float) -> None:
         if now < self._next_try:
             return
-        if self._line is None and self.chief is not None:
-            self._line = self.hub.adopt(self.chief.local_line(), caller=True)
-        call_chief = self._line is None
+        if self._connection is None and self.chief is not None:
+            self._connection = self.connections.adopt(self.chief.local_connection(), caller=True)
+        call_chief = self._connection is None
         if not call_chief and (self._self_checked or self._self_call is not None):
             return
         targets = self._resolver.addresses(self._to.address)
@@ -162,9 +164,11 @@ class Member:
             self._cut_off(targets)
             self._resolver.forget(self._to.address)
         elif targets and call_chief:
-            self._line = self.hub.call(targets, seconds=min(_CALL_SECONDS, max(0.5, self._deadline - now)))
+            self._connection = self.connections.call(
+                targets, seconds=min(_CALL_SECONDS, max(0.5, self._deadline - now))
+            )
         elif targets:
-            self._self_call = self.hub.call(targets, seconds=PENDING_SECONDS)
+            self._self_call = self.connections.call(targets, seconds=PENDING_SECONDS)
 
     def _cut_off(self, why: str) -> None:
         """The chief can't be reached now. The chief hears of it if it calls."""
@@ -187,35 +191,35 @@ class Member:
     def _fail(self, **fields: list[dict[str, Any]]) -> NoReturn:
         raise rendezvous_error(self.task.cluster, None, **fields)
 
-    def _handle(self, line: Line, message: Message | None) -> dict[str, Any] | None:
-        if line is self._line:
-            return self._handle_chief(line, message)
-        if line is self._self_call:
-            self._handle_self(line, message)
-        elif isinstance(line.owner, _Probe):
-            self._handle_probe(line, line.owner, message)
+    def _handle(self, connection: Connection, message: Message | None) -> dict[str, Any] | None:
+        if connection is self._connection:
+            return self._handle_chief(connection, message)
+        if connection is self._self_call:
+            self._handle_self(connection, message)
+        elif isinstance(connection.owner, _Probe):
+            self._handle_probe(connection, connection.owner, message)
         elif message is not None and message["type"] == "called":
             # The chief reaches this task, which does not reach the chief: its verdict comes this way.
-            self.hub.keep(line)
+            self.connections.keep(connection)
             self._patience = _VERDICT_SECONDS
-            self._called = line
+            self._called = connection
             self._tell_trouble()
         elif message is not None and message["type"] == "verdict" and not self._welcome:
             raise _verdict(message)
         return None
 
-    def _handle_chief(self, line: Line, message: Message | None) -> dict[str, Any] | None:
+    def _handle_chief(self, connection: Connection, message: Message | None) -> dict[str, Any] | None:
         if message is None:
-            self._line = None
+            self._connection = None
             self._unstarted.clear()
             self._unanswered.clear()
             self._next_try = time.monotonic() + _RETRY_SECONDS
-            self._cut_off(line.why)
+            self._cut_off(connection.why)
             return None
         kind = message["type"]
         if kind == "challenge":
             now = time.monotonic()
-            line.send(
+            connection.send(
                 {
                     "type": "hello",
                     "task": self.task.name,
@@ -230,41 +234,41 @@ class Member:
             )
         elif kind == "welcome":
             self._welcome = True
-            self.hub.keep(line)
+            self.connections.keep(connection)
         elif kind == "describe":
-            self._describe(line)
+            self._describe(connection)
         elif kind == "waiting":
             self._on_progress({key: value for key, value in message.items() if key != "type"})
         elif kind == "check":
             self._round = message["round"]
             self._check(message["targets"], time.monotonic())
         elif kind == "close":
-            self.hub.stop_listening()
-            line.send({"type": "closed"})
+            self.connections.stop_listening()
+            connection.send({"type": "closed"})
         elif kind == "go":
             return dict(message["chief"])
         elif kind == "verdict":
             raise _verdict(message)
         return None
 
-    def _describe(self, line: Line) -> None:
+    def _describe(self, connection: Connection) -> None:
         cluster = self.task.cluster.to_dict()
         fits = sum(len(a) + 3 for addresses in cluster.values() for a in addresses) < MAX_PAYLOAD - 1024
-        line.send({"type": "cluster", "cluster": cluster if fits else {}, "complete": fits})
+        connection.send({"type": "cluster", "cluster": cluster if fits else {}, "complete": fits})
 
-    def _handle_self(self, line: Line, message: Message | None) -> None:
+    def _handle_self(self, connection: Connection, message: Message | None) -> None:
         """The chief's address leads here, or to another process that is the chief too: let that one tell."""
         self._self_call = None
         self._next_try = time.monotonic() + 1.0
         if message is None or self.chief is None:
             return
-        self.hub.end(line, "closed", tell=False)
+        self.connections.end(connection, "closed", tell=False)
         self._self_checked = True
         if message["id"] != self.chief.id:
             chief, self.chief = self.chief, None
-            if self._line is not None:
-                self.hub.end(self._line, "closed", tell=False)
-            self._line = None
+            if self._connection is not None:
+                self.connections.end(self._connection, "closed", tell=False)
+            self._connection = None
             self._next_try = 0.0
             chief.abandon()
 
@@ -284,7 +288,7 @@ class Member:
         for probe in self._unstarted:
             targets = self._resolver.addresses(probe.address)
             if isinstance(targets, list):
-                self.hub.call(targets).owner = probe
+                self.connections.call(targets).owner = probe
             elif targets is not None:
                 self._answer(probe, targets)
             elif now > probe.since + PENDING_SECONDS:
@@ -293,11 +297,11 @@ class Member:
                 waiting.append(probe)
         self._unstarted = waiting
 
-    def _handle_probe(self, line: Line, probe: _Probe, message: Message | None) -> None:
+    def _handle_probe(self, connection: Connection, probe: _Probe, message: Message | None) -> None:
         if message is None:
-            self._answer(probe, _WHY.get(line.why, line.why))
+            self._answer(probe, _WHY.get(connection.why, connection.why))
             return
-        self.hub.end(line, "closed", tell=False)
+        self.connections.end(connection, "closed", tell=False)
         if message["job"] != self._digest:
             self._answer(probe, f"{printable(message['task'])} of another cluster answers there")
         elif message["task"] != probe.name:
@@ -314,9 +318,9 @@ class Member:
         self._report_when_checked()
 
     def _report_when_checked(self) -> None:
-        if self._line is not None and not self._unanswered:
+        if self._connection is not None and not self._unanswered:
             problems = self._problems[:MAX_LISTED]
-            self._line.send({"type": "reached", "round": self._round, "problems": problems})
+            self._connection.send({"type": "reached", "round": self._round, "problems": problems})
 
 
 def _verdict(message: Message) -> RendezvousError:

@@ -23,15 +23,15 @@ from ..system.exit_code import failure_of_exit, watch_exit
 from .failures import Failure, disappeared, failure_text
 
 if TYPE_CHECKING:
-    from ..net.connections import Hub, Line
-    from .server import Chief
+    from ..net.connections import Connection, Connections
+    from .server import RendezvousServer
 
 
 #: How long a task that ends waits until the chief has heard of it, seconds.
 _TOLD_SECONDS = 2.0
 
 
-class Control:
+class ControlChannel:
     """The control line of one task. Made by :func:`tfmuster.rendezvous.meet.muster`.
 
     All methods may be called from any thread, any number of times, and do nothing if there is no line
@@ -47,15 +47,15 @@ class Control:
         ``time`` (seconds since the epoch).
     """
 
-    _current: ClassVar[Control | None] = None
+    _current: ClassVar[ControlChannel | None] = None
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.first_failure: Failure | None = None
         self._pid = os.getpid()
-        self._hub: Hub | None = None
-        self._line: Line | None = None
-        self._chief: Chief | None = None
+        self._connections: Connections | None = None
+        self._connection: Connection | None = None
+        self._chief: RendezvousServer | None = None
         self._chief_process: dict[str, Any] = {}
         self._callbacks: list[Callable[[Failure], None]] = []
         self._lock = threading.Lock()
@@ -65,29 +65,40 @@ class Control:
         self._ended = threading.Event()
 
     @classmethod
-    def current(cls) -> Control | None:
+    def current(cls) -> ControlChannel | None:
         """The control line of this process, None before the rendezvous and in forked children."""
-        control = Control._current
+        control = ControlChannel._current
         return control if control is not None and control._pid == os.getpid() else None
 
     @classmethod
-    def make_current(cls, control: Control) -> None:
+    def make_current(cls, control: ControlChannel) -> None:
         """Make `control` what `current` returns. Not for users."""
-        Control._current = control
+        ControlChannel._current = control
 
     @property
     def active(self) -> bool:
         """True while there is a line to the chief."""
-        return self._line is not None and not self._ended.is_set()
+        return self._connection is not None and not self._ended.is_set()
 
     @property
     def joined(self) -> bool:
         """True once there has been a line to the chief, which may be gone: then `wait_done` knows more."""
-        return self._line is not None
+        return self._connection is not None
 
-    def start(self, hub: Hub, line: Line, chief: Chief | None, chief_process: dict[str, Any]) -> None:
+    def start(
+        self,
+        connections: Connections,
+        connection: Connection,
+        chief: RendezvousServer | None,
+        chief_process: dict[str, Any],
+    ) -> None:
         """Take over the connection that the rendezvous made. Not for users."""
-        self._hub, self._line, self._chief, self._chief_process = hub, line, chief, chief_process
+        self._connections, self._connection, self._chief, self._chief_process = (
+            connections,
+            connection,
+            chief,
+            chief_process,
+        )
         threading.Thread(target=self._serve, name="tfmuster-control", daemon=True).start()
         atexit.register(self._at_exit)
         watch_exit()
@@ -166,7 +177,7 @@ class Control:
         WorkerError
             A task failed; fields as in `first_failure`, with `message` as `reason`.
         """
-        if self._line is None:
+        if self._connection is None:
             return True
         deadline = None if timeout is None else time.monotonic() + timeout
         # In short pieces, because a wait without limit can't be interrupted by Ctrl-C on every platform.
@@ -187,8 +198,8 @@ class Control:
 
     def close(self) -> None:
         """Let go of the line without a word: the others take it for a failure, unless `done` came before."""
-        if self._hub is not None and not self._ended.is_set():
-            self._hub.post(self._let_go)
+        if self._connections is not None and not self._ended.is_set():
+            self._connections.post(self._let_go)
             self._ended.wait(1)
 
     def _say(self, message: Message) -> bool:
@@ -198,33 +209,33 @@ class Control:
                 return False
             self._said = True
         atexit.unregister(self._at_exit)
-        hub, line = self._hub, self._line
-        assert hub is not None and line is not None
-        hub.post(lambda: line.send(message))
+        connections, connection = self._connections, self._connection
+        assert connections is not None and connection is not None
+        connections.post(lambda: connection.send(message))
         self._heard.wait(_TOLD_SECONDS)
         if self._chief is not None:
             self._chief.told.wait(_TOLD_SECONDS)
         return True
 
     def _serve(self) -> None:
-        assert self._hub is not None and self._line is not None
+        assert self._connections is not None and self._connection is not None
         while not self._ended.is_set():
-            for line, message in self._hub.poll(60.0):
-                if line is not self._line:
+            for connection, message in self._connections.poll(60.0):
+                if connection is not self._connection:
                     continue
                 if message is None:
-                    self._lost(line.why)
+                    self._lost(connection.why)
                 else:
                     self._handle(message)
-        self._hub.close()
+        self._connections.close()
 
     def _handle(self, message: Message) -> None:
         if message.get("type") == "noted":
             self._heard.set()
         elif message.get("type") == "failure":
             self._heard.set()
-            if self._line is not None:
-                self._line.send({"type": "heard"})
+            if self._connection is not None:
+                self._connection.send({"type": "heard"})
             self._note({key: value for key, value in message.items() if key != "type"})
         elif message.get("type") == "over":
             self._let_go()
@@ -252,8 +263,8 @@ class Control:
                 traceback.print_exc()
 
     def _let_go(self) -> None:
-        if self._hub is not None and self._line is not None:
-            self._hub.end(self._line, "closed", tell=False)
+        if self._connections is not None and self._connection is not None:
+            self._connections.end(self._connection, "closed", tell=False)
         self._heard.set()
         self._over.set()
         self._ended.set()

@@ -12,7 +12,8 @@ Failure = dict[str, Any]
 
 
 def disappeared(why: str) -> dict[str, Any]:
-    """A connection that ended, by the hub's word for it, as a failure of the process or machine behind it.
+    """A connection that ended, by the reason in `Connection.why`, as a failure of the process or machine
+    behind it.
 
     A machine that is cut off was so for some time before anybody could know, and that counts: other failures
     may have followed from it meanwhile.

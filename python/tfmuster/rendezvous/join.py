@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..errors import EXIT_WORKER_FAILED, RendezvousError
 from ..runs.states import say_phase, say_state, say_waiting
 from ..system.exit_code import end_with_its_code
-from .control_channel import Control
+from .control_channel import ControlChannel
 from .failures import failure_text
 from .meet import muster, print_progress
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 5.0
 
 
-def join_cluster(task: Task, *, timeout: float | None = None) -> Control:
+def join_cluster(task: Task, *, timeout: float | None = None) -> ControlChannel:
     """Wait until everyone is present; from then on another task's failure is told, and ends this process.
 
     A survivor is ended by force after a moment, because TensorFlow may leave it waiting for ever. In an
@@ -62,9 +62,9 @@ def join_cluster(task: Task, *, timeout: float | None = None) -> Control:
     return control
 
 
-def leave(error: str | None = None) -> None:
+def report_end(error: str | None = None) -> None:
     """Say that this task is done, or has failed with ``error``; the first word counts. R calls it."""
-    control = Control.current()
+    control = ControlChannel.current()
     if control is not None:
         if error is None:
             control.done()
@@ -83,7 +83,7 @@ def _leave_with_the_process() -> None:
         return
 
     def ending(status: int, _: object) -> None:
-        leave(None if status == 0 else f"exit code {status}")
+        report_end(None if status == 0 else f"exit code {status}")
 
     _callbacks.append(ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(ending))
     on_exit(_callbacks[0], None)
@@ -96,13 +96,13 @@ def _tell_progress(progress: Message) -> None:
 
 def _tell_and_end(failure: Failure) -> None:
     print(f"tfmuster: {failure_text(failure)}", file=sys.stderr, flush=True)
-    if may_end():
+    if is_worker_process():
         timer = threading.Timer(GRACE_SECONDS, _end)
         timer.daemon = True
         timer.start()
 
 
-def may_end() -> bool:
+def is_worker_process() -> bool:
     """Whether this process is a worker's program, and not somebody's session."""
     if "TFMUSTER_JOB" in os.environ:
         return True

@@ -22,9 +22,9 @@ from ..errors import RendezvousError
 from ..net.channel import Message
 from ..net.ports import listen_patiently, port_problem, split_address
 from ..system.versions import installed_versions
-from .client import Member
-from .control_channel import Control
-from .server import Chief
+from .client import RendezvousClient
+from .control_channel import ControlChannel
+from .server import RendezvousServer
 
 __all__ = ["DEFAULT_SECONDS", "installed_versions", "muster", "start_timeout"]
 
@@ -41,7 +41,7 @@ def muster(
     token: str | None = None,
     versions: Mapping[str, str] | None = None,
     on_progress: Progress | None = None,
-) -> Control:
+) -> ControlChannel:
     """Wait until all tasks of the cluster are present and agree.
 
     A second call for the same task returns the control line of the first.
@@ -74,10 +74,10 @@ def muster(
         Not everyone came in time, or not with the same cluster and versions, or can't reach the others: the
         same message and fields on every task (see :func:`tfmuster.rendezvous.error.rendezvous_error`).
     """
-    current = Control.current()
+    current = ControlChannel.current()
     if current is not None and current.active and current.task == task:
         return current
-    control = Control(task)
+    control = ControlChannel(task)
     if os.environ.get("TFMUSTER_RENDEZVOUS") != "0":
         _meet(
             control,
@@ -86,7 +86,7 @@ def muster(
             dict(installed_versions() if versions is None else versions),
             on_progress or print_progress,
         )
-    Control.make_current(control)
+    ControlChannel.make_current(control)
     return control
 
 
@@ -96,12 +96,16 @@ def print_progress(progress: Message) -> None:
 
 
 def _meet(
-    control: Control, seconds: float, token: str | None, versions: dict[str, str], on_progress: Progress
+    control: ControlChannel,
+    seconds: float,
+    token: str | None,
+    versions: dict[str, str],
+    on_progress: Progress,
 ) -> None:
     task = control.task
     deadline = time.monotonic() + seconds
     port = split_address(task.address)[1]
-    chief: Chief | None = None
+    chief: RendezvousServer | None = None
     listener = trouble = None
     if task.type != "evaluator":
         try:
@@ -109,10 +113,12 @@ def _meet(
         except OSError as error:
             trouble = port_problem(port, error)
     if task.is_chief and listener is not None:
-        chief = Chief(task, listener, token=token, versions=versions, deadline=deadline, limit=seconds)
+        chief = RendezvousServer(
+            task, listener, token=token, versions=versions, deadline=deadline, limit=seconds
+        )
         chief.start()
         listener = None
-    member = Member(
+    client = RendezvousClient(
         task,
         deadline=deadline,
         limit=seconds,
@@ -124,12 +130,12 @@ def _meet(
         on_progress=on_progress,
     )
     try:
-        chief_process = member.run()
+        chief_process = client.run()
     except BaseException as error:
-        member.close()
-        if member.chief is not None:
+        client.close()
+        if client.chief is not None:
             # Those who are here must hear it before this process, and with it the connection, ends.
             known = isinstance(error, RendezvousError)
-            member.chief.abandon(None if known else f"{type(error).__name__} {error}".strip())
+            client.chief.abandon(None if known else f"{type(error).__name__} {error}".strip())
         raise
-    control.start(member.hub, member.line_to_chief(), member.chief, chief_process)
+    control.start(client.connections, client.connection_to_chief(), client.chief, chief_process)

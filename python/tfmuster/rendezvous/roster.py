@@ -1,4 +1,6 @@
-"""The roll: who is expected, who is here, who differs, and the error that says so. No sockets, no clock.
+"""The roster: which tasks are expected, present, and different, and the error that says so.
+
+No sockets, no clock.
 
 The chief keeps it. Everything that came from another process is cut to a sane length before it is stored or
 shown.
@@ -27,7 +29,7 @@ def printable(value: object, limit: int = _MAX_TEXT) -> str:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class Participant:
     """One process that reported to the chief."""
 
     name: str
@@ -39,7 +41,7 @@ class Arrival:
     port: Entry | None = None
 
     @classmethod
-    def from_hello(cls, hello: Message) -> Arrival:
+    def from_hello(cls, hello: Message) -> Participant:
         """Read a hello; raises ValueError if it is none."""
         versions, pid, port = hello.get("versions"), hello.get("pid"), hello.get("port")
         if not isinstance(versions, dict) or not isinstance(pid, int):
@@ -68,13 +70,13 @@ class Arrival:
 
 
 @dataclass
-class Roll:
+class Roster:
     """What the chief knows about the tasks of its cluster."""
 
     task: Task
     versions: Mapping[str, str]
-    here: dict[str, Arrival] = field(default_factory=dict)
-    left: dict[str, Arrival] = field(default_factory=dict)
+    here: dict[str, Participant] = field(default_factory=dict)
+    left: dict[str, Participant] = field(default_factory=dict)
     differences: dict[str, list[str]] = field(default_factory=dict)
     unreachable: list[Entry] = field(default_factory=list)
     strangers: dict[str, str] = field(default_factory=dict)
@@ -92,31 +94,31 @@ class Roll:
         self._twice: set[str] = set()
         self._differing: set[str] = set()
 
-    def arrive(self, arrival: Arrival) -> None:
+    def arrive(self, participant: Participant) -> None:
         """A process says who it is; the same process may say it again over a new connection."""
-        self.here[arrival.id] = arrival
-        ids = self._names.setdefault(arrival.name, set())
-        ids.add(arrival.id)
+        self.here[participant.id] = participant
+        ids = self._names.setdefault(participant.name, set())
+        ids.add(participant.id)
         if len(ids) > 1:
-            self._twice.add(arrival.name)
-        if self._differs(arrival):
-            self._differing.add(arrival.id)
+            self._twice.add(participant.name)
+        if self._differs(participant):
+            self._differing.add(participant.id)
         for notes in (self.left, self.cut_off, self.answered_by):
-            notes.pop(arrival.name, None)
+            notes.pop(participant.name, None)
 
     def leave(self, id: str) -> None:
         """The connection of a process ended."""
-        arrival = self.here.pop(id, None)
+        participant = self.here.pop(id, None)
         self.differences.pop(id, None)
-        if arrival is None:
+        if participant is None:
             return
         self._differing.discard(id)
-        others = self._names[arrival.name]
+        others = self._names[participant.name]
         others.discard(id)
         if len(others) < 2:
-            self._twice.discard(arrival.name)
+            self._twice.discard(participant.name)
         if not others:
-            self.left[arrival.name] = arrival
+            self.left[participant.name] = participant
 
     def missing(self) -> list[str]:
         """Names of the tasks of which no process is here, in the cluster's order."""
@@ -150,9 +152,9 @@ class Roll:
 
     def error(self, seconds: float | None) -> RendezvousError:
         """What is wrong with this roll; `seconds` is the time waited if the time was up, else None."""
-        by_name: dict[str, list[Arrival]] = {}
-        for arrival in self.here.values():
-            by_name.setdefault(arrival.name, []).append(arrival)
+        by_name: dict[str, list[Participant]] = {}
+        for participant in self.here.values():
+            by_name.setdefault(participant.name, []).append(participant)
         return rendezvous_error(
             self.task.cluster,
             seconds,
@@ -164,9 +166,9 @@ class Roll:
                 if name not in self.cut_off
             ],
             duplicates=[
-                {"task": name, "processes": [a.process for a in arrivals[:MAX_SHOWN]]}
-                for name, arrivals in by_name.items()
-                if len(arrivals) > 1
+                {"task": name, "processes": [a.process for a in participants[:MAX_SHOWN]]}
+                for name, participants in by_name.items()
+                if len(participants) > 1
             ],
             clusters=[
                 {**a.process, "differences": self.differences.get(a.id, [])}
@@ -194,13 +196,15 @@ class Roll:
             strangers=[{"host": host, "reason": why} for host, why in self.strangers.items()],
         )
 
-    def _other_versions(self, arrival: Arrival) -> list[tuple[str, str, str]]:
-        packages = [*self.versions, *(p for p in arrival.versions if p not in self.versions)]
-        pairs = [(p, arrival.versions.get(p, "none"), self.versions.get(p, "none")) for p in packages]
+    def _other_versions(self, participant: Participant) -> list[tuple[str, str, str]]:
+        packages = [*self.versions, *(p for p in participant.versions if p not in self.versions)]
+        pairs = [(p, participant.versions.get(p, "none"), self.versions.get(p, "none")) for p in packages]
         return [(p, found, expected) for p, found, expected in pairs if found != expected]
 
-    def _differs(self, arrival: Arrival) -> bool:
-        return bool(arrival.digest != self.digest or arrival.port or self._other_versions(arrival))
+    def _differs(self, participant: Participant) -> bool:
+        return bool(
+            participant.digest != self.digest or participant.port or self._other_versions(participant)
+        )
 
 
 def listening_tasks(task: Task) -> list[Task]:

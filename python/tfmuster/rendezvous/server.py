@@ -15,12 +15,12 @@ from typing import Final
 from ..cluster.spec import Task
 from ..errors import RendezvousError
 from ..net.channel import Message
-from ..net.connections import PENDING_SECONDS, Hub, Line
+from ..net.connections import PENDING_SECONDS, Connection, Connections
 from ..net.ports import room_for_strangers
-from .call_back import Summons
+from .call_back import CallBack
 from .error import MAX_LISTED
 from .failures import disappeared, this_process
-from .roster import Arrival, Roll, check_targets, cluster_differences, printable
+from .roster import Participant, Roster, check_targets, cluster_differences, printable
 
 #: How long the others may take to arrive after a fault was seen that waiting can't mend, seconds.
 SETTLE_SECONDS: Final = 10.0
@@ -35,7 +35,7 @@ _TOKEN_REASONS = {
 }
 
 
-class Chief(threading.Thread):
+class RendezvousServer(threading.Thread):
     """Gathers the tasks of a cluster on the chief's own port.
 
     Parameters
@@ -65,13 +65,13 @@ class Chief(threading.Thread):
         super().__init__(name="tfmuster-chief", daemon=True)
         self.task = task
         self.id = uuid.uuid4().hex
-        self.hub = Hub(token=token, pending_limit=room_for_strangers(len(task.cluster)))
-        self._roll = Roll(task, versions)
-        greeting = {"type": "challenge", "task": task.name, "id": self.id, "job": self._roll.digest}
-        self.hub.listen(listener, greeting)
+        self.connections = Connections(token=token, pending_limit=room_for_strangers(len(task.cluster)))
+        self._roster = Roster(task, versions)
+        greeting = {"type": "challenge", "task": task.name, "id": self.id, "job": self._roster.digest}
+        self.connections.listen(listener, greeting)
         self._stage = "gather"
-        self._members: dict[str, Line] = {}
-        self._summons = Summons(self.hub, self._roll)
+        self._clients: dict[str, Connection] = {}
+        self._call_back = CallBack(self.connections, self._roster)
         self._answers: set[str] = set()
         self._round = 0
         now = time.monotonic()
@@ -89,14 +89,14 @@ class Chief(threading.Thread):
         self._done: set[str] = set()
         self._failed: set[str] = set()
 
-    def local_line(self) -> socket.socket:
+    def local_connection(self) -> socket.socket:
         """The chief's own way to itself: its cluster's address may lead nowhere from inside (NAT)."""
         ours, theirs = socket.socketpair()
 
         def adopt() -> None:
-            self.hub.keep(self.hub.adopt(theirs, caller=False))
+            self.connections.keep(self.connections.adopt(theirs, caller=False))
 
-        self.hub.post(adopt)
+        self.connections.post(adopt)
         return ours
 
     def abandon(self, why: str | None = None) -> None:
@@ -115,20 +115,20 @@ class Chief(threading.Thread):
                 self._stage = "over"
                 self._stage_ends = 0.0
 
-        self.hub.post(end)
+        self.connections.post(end)
         self.join(LINGER_SECONDS + 1)
 
     def run(self) -> None:
         """Serve until the job is over."""
         try:
-            while not (self._stage == "over" and (not self._members or time.monotonic() > self._stage_ends)):
-                for line, message in self.hub.poll(self._tick()):
+            while not (self._stage == "over" and (not self._clients or time.monotonic() > self._stage_ends)):
+                for connection, message in self.connections.poll(self._tick()):
                     try:
-                        self._handle(line, message)
+                        self._handle(connection, message)
                     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-                        self.hub.end(line, "sent what makes no sense")
+                        self.connections.end(connection, "sent what makes no sense")
         finally:
-            self.hub.close()
+            self.connections.close()
 
     def _tick(self) -> float:
         """Do what is due; returns the seconds until the next look at the clock."""
@@ -137,45 +137,49 @@ class Chief(threading.Thread):
             self._gather(now)
             return min(1.0, self._deadline - now) if self._settle is None else 0.1
         if self._stage in ("check", "close") and now > self._stage_ends:
-            for id in [id for id in self._members if id not in self._answers]:
-                self._roll.leave(id)
-            self._verdict(self._roll.error(None))
+            for id in [id for id in self._clients if id not in self._answers]:
+                self._roster.leave(id)
+            self._verdict(self._roster.error(None))
         return 0.5 if self._stage != "control" else 5.0
 
     def _gather(self, now: float) -> None:
-        roll = self._roll
-        if roll.complete() and not roll.fault():
+        roster = self._roster
+        if roster.complete() and not roster.fault():
             self._next_stage("check", PENDING_SECONDS + 3)
             self._round += 1
-            roll.unreachable.clear()
+            roster.unreachable.clear()
             targets = check_targets(self.task)
-            for id, line in self._members.items():
-                line.send({"type": "check", "round": self._round, "targets": targets[roll.here[id].name]})
+            for id, connection in self._clients.items():
+                connection.send(
+                    {"type": "check", "round": self._round, "targets": targets[roster.here[id].name]}
+                )
             return
-        if roll.fault() and self._settle is None:
+        if roster.fault() and self._settle is None:
             self._settle = now + SETTLE_SECONDS
-        if self._settle and (now > self._settle or (roll.complete() and roll.fault() and roll.described())):
-            self._verdict(roll.error(None))
+        if self._settle and (
+            now > self._settle or (roster.complete() and roster.fault() and roster.described())
+        ):
+            self._verdict(roster.error(None))
         elif now > self._deadline:
-            self._verdict(roll.error(self._limit))
+            self._verdict(roster.error(self._limit))
         else:
             self._notify(now)
             if now > self._next_call:
                 self._next_call = now + _CALL_EVERY
-                self._summons.call_missing()
+                self._call_back.call_missing()
 
     def _notify(self, now: float) -> None:
         # Changes are told at most once a second, a long wait is repeated every ten seconds.
         if now < self._next_notice:
             return
-        text = self._roll.waiting_text()
+        text = self._roster.waiting_text()
         if text == self._notice and now < self._next_notice + 9:
             return
         self._next_notice, self._notice = now + 1, text
-        missing = self._roll.missing()
-        expected = len(self._roll.addresses)
-        for line in self._members.values():
-            line.send(
+        missing = self._roster.missing()
+        expected = len(self._roster.addresses)
+        for connection in self._clients.values():
+            connection.send(
                 {
                     "type": "waiting",
                     "expected": expected,
@@ -185,36 +189,36 @@ class Chief(threading.Thread):
                 }
             )
 
-    def _handle(self, line: Line, message: Message | None) -> None:
-        if isinstance(line.owner, str):
-            if trouble := self._summons.handle(line, line.owner, message, self._deadline):
+    def _handle(self, connection: Connection, message: Message | None) -> None:
+        if isinstance(connection.owner, str):
+            if trouble := self._call_back.handle(connection, connection.owner, message, self._deadline):
                 self._shorten(trouble)
         elif message is None:
-            self._handle_end(line)
-        elif isinstance(line.owner, Arrival):
-            self._handle_member(line, line.owner, message)
+            self._handle_end(connection)
+        elif isinstance(connection.owner, Participant):
+            self._handle_client(connection, connection.owner, message)
         elif message["type"] == "hello":
-            self._handle_hello(line, Arrival.from_hello(message), message)
+            self._handle_hello(connection, Participant.from_hello(message), message)
 
-    def _handle_hello(self, line: Line, arrival: Arrival, hello: Message) -> None:
+    def _handle_hello(self, connection: Connection, participant: Participant, hello: Message) -> None:
         if self._stage == "over" and self._failure:
-            line.send(self._failure)
+            connection.send(self._failure)
             return
-        if self._stage != "gather" or len(self._members) > 2 * len(self._roll.addresses) + 64:
-            self.hub.end(line, "not now")
+        if self._stage != "gather" or len(self._clients) > 2 * len(self._roster.addresses) + 64:
+            self.connections.end(connection, "not now")
             return
-        previous = self._members.get(arrival.id)
+        previous = self._clients.get(participant.id)
         if previous is not None:
             previous.owner = None
-            self.hub.end(previous, "called again", tell=False)
-        line.owner = arrival
-        self.hub.keep(line)
-        self._members[arrival.id] = line
-        self._roll.arrive(arrival)
-        line.send({"type": "welcome"})
+            self.connections.end(previous, "called again", tell=False)
+        connection.owner = participant
+        self.connections.keep(connection)
+        self._clients[participant.id] = connection
+        self._roster.arrive(participant)
+        connection.send({"type": "welcome"})
         self._shorten(hello)
-        if arrival.digest != self._roll.digest:
-            line.send({"type": "describe"})
+        if participant.digest != self._roster.digest:
+            connection.send({"type": "describe"})
 
     def _shorten(self, message: Message) -> None:
         """Nobody waits longer than told to: the shortest limit counts for all (two seconds for the slow)."""
@@ -222,67 +226,69 @@ class Chief(threading.Thread):
         if ends < self._deadline - 1:
             self._deadline, self._limit = ends, float(message["limit"])
 
-    def _handle_end(self, line: Line) -> None:
-        if line.why in _TOKEN_REASONS and len(self._roll.strangers) < MAX_LISTED:
-            self._roll.strangers[printable(line.host, 64)] = _TOKEN_REASONS[line.why]
-        arrival = line.owner
-        if not isinstance(arrival, Arrival) or self._members.get(arrival.id) is not line:
+    def _handle_end(self, connection: Connection) -> None:
+        if connection.why in _TOKEN_REASONS and len(self._roster.strangers) < MAX_LISTED:
+            self._roster.strangers[printable(connection.host, 64)] = _TOKEN_REASONS[connection.why]
+        participant = connection.owner
+        if not isinstance(participant, Participant) or self._clients.get(participant.id) is not connection:
             return
-        del self._members[arrival.id]
-        self._answers.discard(arrival.id)
-        if self._stage == "control" and len(self._answers) >= len(self._members):
+        del self._clients[participant.id]
+        self._answers.discard(participant.id)
+        if self._stage == "control" and len(self._answers) >= len(self._clients):
             self.told.set()
         if self._stage in ("gather", "check"):
-            self._roll.leave(arrival.id)
+            self._roster.leave(participant.id)
             self._stage = "gather"
         elif self._stage == "close":
-            self._roll.leave(arrival.id)
-            self._verdict(self._roll.error(None))
-        elif self._stage == "control" and arrival.name not in self._done | self._failed:
-            self._fail(arrival, disappeared(line.why))
+            self._roster.leave(participant.id)
+            self._verdict(self._roster.error(None))
+        elif self._stage == "control" and participant.name not in self._done | self._failed:
+            self._fail(participant, disappeared(connection.why))
         self._check_over()
 
-    def _handle_member(self, line: Line, arrival: Arrival, message: Message) -> None:
+    def _handle_client(self, connection: Connection, participant: Participant, message: Message) -> None:
         kind = message["type"]
         if kind == "cluster":
-            self._roll.differences[arrival.id] = cluster_differences(self.task.cluster, message["cluster"])
+            self._roster.differences[participant.id] = cluster_differences(
+                self.task.cluster, message["cluster"]
+            )
         elif kind == "reached" and self._stage == "check" and message["round"] == self._round:
-            self._roll.unreachable += [
+            self._roster.unreachable += [
                 {
-                    "from": arrival.name,
+                    "from": participant.name,
                     "to": printable(p["to"], 40),
-                    "address": self._roll.addresses[p["to"]],
+                    "address": self._roster.addresses[p["to"]],
                     "reason": printable(p["reason"]),
                 }
                 for p in message["problems"]
             ]
-            if self._everyone_answered(arrival.id):
+            if self._everyone_answered(participant.id):
                 self._after_check()
         elif kind == "closed" and self._stage == "close":
-            if self._everyone_answered(arrival.id):
+            if self._everyone_answered(participant.id):
                 self._next_stage("control", 0)
                 self._send_all({"type": "go", "chief": this_process()})
         elif kind == "done":
-            self._done.add(arrival.name)
-            line.send({"type": "noted"})
+            self._done.add(participant.name)
+            connection.send({"type": "noted"})
             self._check_over()
         elif kind == "failed":
-            self._fail(arrival, message)
-        elif kind == "heard" and self._everyone_answered(arrival.id):
+            self._fail(participant, message)
+        elif kind == "heard" and self._everyone_answered(participant.id):
             self.told.set()
 
     def _after_check(self) -> None:
-        if self._roll.unreachable:
-            self._verdict(self._roll.error(None))
+        if self._roster.unreachable:
+            self._verdict(self._roster.error(None))
             return
         self._next_stage("close", PENDING_SECONDS + 3)
-        self.hub.stop_listening()
-        self._summons.end()
+        self.connections.stop_listening()
+        self._call_back.end()
         self._send_all({"type": "close"})
 
     def _everyone_answered(self, id: str) -> bool:
         self._answers.add(id)
-        return len(self._answers) >= len(self._members)
+        return len(self._answers) >= len(self._clients)
 
     def _next_stage(self, stage: str, seconds: float) -> None:
         self._stage = stage
@@ -294,26 +300,26 @@ class Chief(threading.Thread):
         until the others are there, and so would keep this thread from telling them.
         """
 
-        def here(line: Line) -> bool:
-            return isinstance(line.owner, Arrival) and line.owner.name == self.task.name
+        def here(connection: Connection) -> bool:
+            return isinstance(connection.owner, Participant) and connection.owner.name == self.task.name
 
-        for line in sorted(self._members.values(), key=here):
-            line.send(message)
+        for connection in sorted(self._clients.values(), key=here):
+            connection.send(message)
 
     def _verdict(self, error: RendezvousError) -> None:
         """Tell everyone, those too who could not reach the chief but whom the chief reaches."""
         self._failure = {"type": "verdict", "error": error.to_dict()}
         self._send_all(self._failure)
-        self._summons.tell(self._failure)
+        self._call_back.tell(self._failure)
         self._next_stage("over", LINGER_SECONDS)
 
-    def _fail(self, arrival: Arrival, report: Message) -> None:
-        self._failed.add(arrival.name)
+    def _fail(self, participant: Participant, report: Message) -> None:
+        self._failed.add(participant.name)
         moment = time.time() - min(max(0.0, float(report["age"])), 3600.0)
         if self._failure is None or moment < self._failure["time"]:
             self._failure = {
                 "type": "failure",
-                **arrival.process,
+                **participant.process,
                 "kind": printable(report["kind"], 40),
                 "message": str(report["message"])[:4000],
                 "traceback": str(report.get("traceback") or "")[-16_000:],

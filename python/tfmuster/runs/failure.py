@@ -99,14 +99,14 @@ class Failure:
         return self.error.startswith("tfmuster.errors.RendezvousError: ")
 
     @property
-    def for_good(self) -> bool:
+    def is_permanent(self) -> bool:
         """Whether the same program would fail again: it was used wrongly, or its input is bad."""
         on_purpose = _ON_PURPOSE.match(self.error)
         kind = getattr(errors, on_purpose[1], None) if on_purpose else None
         return EXIT_USAGE in (self.exit_code, getattr(kind, "exit_code", None))
 
     @property
-    def moment(self) -> float:
+    def cause_time(self) -> float:
         """When its cause was at work, for comparison.
 
         TensorFlow may miss a peer sooner than the launcher sees that it is gone.

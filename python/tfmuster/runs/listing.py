@@ -53,7 +53,7 @@ def last_epoch(run: Run) -> str:
     return epoch_line(epochs[-1]) if epochs else ""
 
 
-def facts(run: Run) -> dict[str, Any]:
+def summary(run: Run) -> dict[str, Any]:
     """What is known of a run now, by its label: what was started, how far each task is, the first failure."""
     info, status, error = run.info(), run.status(), run.error()
     command = " ".join(info.get("command", []))
@@ -84,7 +84,7 @@ def _task_line(entry: dict[str, Any], launcher: str | None) -> str:
     return text if code is None else f"{text}, exit code {code}"
 
 
-def table(folder: str | os.PathLike[str] = RUNS) -> list[dict[str, str]]:
+def run_table(folder: str | os.PathLike[str] = RUNS) -> list[dict[str, str]]:
     """A row for each run: ``name``, ``path``, ``state``, ``tasks`` (how many), ``started``, ``progress``."""
     rows = []
     for run in runs_in(folder):

@@ -68,7 +68,7 @@ def end_with_its_code(error: TfmusterError) -> None:
     sys.excepthook = hook
 
 
-def leave(code: int) -> None:
+def exit_as(code: int) -> None:
     """End as the worker did, by the same signal if it was one."""
     sys.stdout.flush()
     if code < 0:

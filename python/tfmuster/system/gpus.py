@@ -20,7 +20,7 @@ _ASK_SECONDS = 20.0
 _COMPUTING = ("chief", "worker")
 
 
-def share_out(
+def assign_gpus(
     kinds: Sequence[str], per_worker: int | None, environ: Mapping[str, str] = os.environ
 ) -> list[dict[str, str]]:
     """What each task of one machine finds in its environment of GPUs.

@@ -44,7 +44,7 @@ def package_root() -> str | None:
     return None if root.name in ("site-packages", "dist-packages") else str(root)
 
 
-def with_package(environment: Mapping[str, str], *first: Path) -> dict[str, str]:
+def with_tfmuster_on_path(environment: Mapping[str, str], *first: Path) -> dict[str, str]:
     """A copy of an environment in which Python finds the folders `first`.
 
     And this tfmuster, if it is not installed.
@@ -59,9 +59,9 @@ def with_package(environment: Mapping[str, str], *first: Path) -> dict[str, str]
     return environment
 
 
-def for_worker(environment: Mapping[str, str]) -> dict[str, str]:
+def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """A copy of an environment that prepares the Pythons of a worker, the one inside R too."""
-    environment = with_package(environment, SITE)
+    environment = with_tfmuster_on_path(environment, SITE)
     # Lines are to be seen when they are written, and not lost when the worker is killed.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     # reticulate takes an empty string for a path.

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .interpreter import python_executable, with_package
+from .interpreter import python_executable, with_tfmuster_on_path
 from .processes import end_job
 
 # Nothing is imported until it is needed: the workers start at the same time, and want the cores. The pipe
@@ -29,7 +29,7 @@ def start_guard(job: str, folder: Path | None = None) -> subprocess.Popen[bytes]
     folders = [] if folder is None else [str(folder)]
     return subprocess.Popen(
         [python_executable(), "-c", _WAIT, job, *folders],
-        env=with_package(os.environ),
+        env=with_tfmuster_on_path(os.environ),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

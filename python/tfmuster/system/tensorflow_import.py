@@ -24,7 +24,7 @@ def import_tensorflow() -> Any:
     """
     if "tensorflow" not in sys.modules and "TF_CPP_MIN_LOG_LEVEL" not in os.environ:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-        with never_collected():
+        with without_gc():
             _import_turned_away()
     import tensorflow
 
@@ -32,7 +32,7 @@ def import_tensorflow() -> Any:
 
 
 @contextlib.contextmanager
-def never_collected() -> Iterator[None]:
+def without_gc() -> Iterator[None]:
     """Within: an import of many modules. Python's garbage collector never looks at what they consist of.
 
     It would look through TensorFlow's half a million objects again and again while they are being made (a

@@ -13,7 +13,7 @@ import orjson
 from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import StrategyError
-from ..rendezvous.control_channel import Control
+from ..rendezvous.control_channel import ControlChannel
 from ..rendezvous.join import join_cluster
 from ..runs.states import say_state
 from . import checkpoint_files as checkpoints
@@ -90,7 +90,7 @@ def evaluate_checkpoints(
     return found
 
 
-def _over(control: Control) -> bool:
+def _over(control: ControlChannel) -> bool:
     # The job may have come to its end, and its line with it, while a checkpoint was tested.
     if control.joined:
         return control.wait_done(_LOOK_SECONDS)

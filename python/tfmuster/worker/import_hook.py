@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..system.tensorflow_import import never_collected
+from ..system.tensorflow_import import without_gc
 
 
 def install_import_hook(*, keras: bool = True) -> None:
@@ -51,7 +51,7 @@ class _AfterImport:
         execute = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
-            with never_collected():
+            with without_gc():
                 execute(module)
             if then := self._after.pop(name, None):
                 then()

@@ -55,11 +55,11 @@ def trial_callback() -> list[Any]:
                 self._end()
 
         def _end(self) -> None:
-            from ..rendezvous.join import leave
+            from ..rendezvous.join import report_end
 
             path = Path(os.environ[RUN_DIR_VARIABLE], f"trial-{os.getpid()}.json")
             write_json(path, {"seconds_per_step": self._seconds / self._measured, "steps": self._measured})
-            leave()
+            report_end()
             sys.stdout.flush()
             sys.stderr.flush()
             # What the program would do after its training is not to be waited for.

@@ -28,7 +28,7 @@ from typing import Any
 
 from ...environment import start_timeout
 from ...errors import LaunchError
-from ...system.interpreter import python_executable, with_package
+from ...system.interpreter import python_executable, with_tfmuster_on_path
 
 #: PMI's shortest limit of a value, and what MPI's ranks exchange, bytes.
 LONGEST = 1024
@@ -98,7 +98,7 @@ class _Pmi:
 _pmi: list[_Pmi] = []
 
 
-def leave() -> None:
+def finalize() -> None:
     """Tell the process manager that this process ends well, where it does not see that by itself."""
     with contextlib.suppress(OSError):
         while _pmi:
@@ -117,7 +117,7 @@ def _by_pmi(rank: Rank, text: str, number: int, seconds: float) -> list[str]:
 def _by_child(rank: Rank, text: str, environ: Mapping[str, str], seconds: float) -> list[str]:
     done = subprocess.run(
         [python_executable(), "-m", __name__, str(rank.size), text],
-        env=with_package(environ),
+        env=with_tfmuster_on_path(environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

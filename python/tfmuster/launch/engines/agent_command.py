@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ...errors import TfmusterError
-from ..remote.gather import Call
+from ..remote.gather import AgentRequest
 
 #: How long the command may take to end by itself when the job is over, and when it is asked to, seconds.
 _LEAVING_SECONDS, _ASKED_SECONDS = 4.0, 3.0
@@ -19,7 +19,7 @@ _LAST_SECONDS = 1.0
 _MOST_LINES = 4
 
 
-class Starter:
+class AgentCommand:
     """The running command.
 
     Parameters
@@ -38,7 +38,7 @@ class Starter:
         self,
         command: Sequence[str],
         environ: Mapping[str, str],
-        call: Call,
+        call: AgentRequest,
         explain: Callable[[str, str], TfmusterError],
     ) -> None:
         self._explain = explain
@@ -59,7 +59,7 @@ class Starter:
         finally:
             os.close(handle)
 
-    def trouble(self) -> TfmusterError | None:
+    def startup_error(self) -> TfmusterError | None:
         """What the command says, if it has ended, or the time is over."""
         code = self._process.poll()
         if code is None and time.monotonic() < self._patience:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from ...runs.failure import Failure
     from ...runs.run import Run
-    from ..job import LocalJob
+    from ..job import Job
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Engine(Protocol):
     def as_options(self) -> list[str]:
         """The same engine as options of ``tfmuster launch``."""
 
-    def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """Run a job to its end; its run directory, and the first failure of its last attempt.
 
         Parameters

@@ -19,9 +19,9 @@ from ...runs.failure import Failure
 from ...runs.layout import file_stem
 from ...runs.lifecycle import record_git
 from ...runs.run import Run
-from ...system.gpus import share_out
-from ...system.interpreter import for_worker
-from ..job import LocalJob, resolve_command
+from ...system.gpus import assign_gpus
+from ...system.interpreter import worker_environment
+from ..job import Job, resolve_command
 from ..supervise.display import shown_path
 from ..supervise.restarts import Attempt, with_restarts
 from ..supervise.supervisor import Supervisor
@@ -30,16 +30,16 @@ from ..supervise.worker_process import Placement
 if TYPE_CHECKING:
     from ...runs.failure import Failure
     from ...runs.run import Run
-    from ..job import LocalJob
+    from ..job import Job
 
 HOST = "127.0.0.1"
 
 
-def run_job(job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+def run_job(job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
     """Run a job to its end; its run directory, and the first failure of its last attempt."""
     command = resolve_command(job.command)
     kinds = [kind for kind, size in job.sizes().items() for _ in range(size)]
-    gpus = share_out(kinds, job.gpus_per_worker, {**os.environ, **job.env})
+    gpus = assign_gpus(kinds, job.gpus_per_worker, {**os.environ, **job.env})
 
     def once(attempt: Attempt) -> tuple[Run, Failure | None]:
         return _run_once(job, command, gpus, attempt, show=show, tell=tell)
@@ -48,7 +48,7 @@ def run_job(job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Ru
 
 
 def _run_once(
-    job: LocalJob,
+    job: Job,
     command: tuple[str, ...],
     gpus: Sequence[Mapping[str, str]],
     attempt: Attempt,
@@ -74,7 +74,7 @@ def _run_once(
             )
         placements = [
             Placement(
-                task.name, task.is_chief, command, {**worker_environment(job, attempt, task, run), **visible}
+                task.name, task.is_chief, command, {**task_environment(job, attempt, task, run), **visible}
             )
             for task, visible in zip(cluster.tasks(), gpus, strict=True)
         ]
@@ -84,9 +84,9 @@ def _run_once(
         return run, supervisor.supervise()
 
 
-def worker_environment(job: LocalJob, attempt: Attempt, task: Task, run: Run) -> dict[str, str]:
+def task_environment(job: Job, attempt: Attempt, task: Task, run: Run) -> dict[str, str]:
     """The whole environment of one worker."""
-    environment = for_worker({**os.environ, **job.variables(attempt)})
+    environment = worker_environment({**os.environ, **job.variables(attempt)})
     environment.pop("TFMUSTER_KERAS_COMPAT", None)
     if not job.keras_compat:
         environment["TFMUSTER_KERAS_COMPAT"] = "0"
@@ -120,7 +120,7 @@ class ThisMachine:
         """None are needed."""
         return []
 
-    def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
         pass
 

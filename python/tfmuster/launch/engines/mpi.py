@@ -19,10 +19,10 @@ from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.interpreter import python_executable
-from ..job import LocalJob
+from ..job import Job
 from ..remote.files import sent_options
-from ..remote.gather import Call, run_placed
-from .agent_command import Starter
+from ..remote.gather import AgentRequest, run_placed
+from .agent_command import AgentCommand
 from .hosts import Host, named_hosts
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Mpi:
     remote_python: str | None = None
     options: Sequence[str] = ()
     ssh_config: str | os.PathLike[str] | None = None
-    homes: Sequence[str] = ()
+    launcher_addresses: Sequence[str] = ()
 
     @classmethod
     def of(cls, where: Where) -> Mpi:
@@ -100,19 +100,19 @@ class Mpi:
         options += sent_options(self.files, copy=self.copy, remote_python=self.remote_python)
         return options + [f"--backend-option={option}" for option in self.options]
 
-    def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
         return run_placed(job, self, show=show, tell=tell)
 
-    def start(self, call: Call) -> Starter:
+    def start(self, call: AgentRequest) -> AgentCommand:
         """Have agents started."""
         program = mpirun_program()
         agent = call.command(self.remote_python or python_executable(), rank_from=_RANKS)
         own = [word for option in self.options for word in shlex.split(option)]
         command = [program, "-np", str(call.count), *self._placing(program, call), *own, *agent]
-        return Starter(command, {**os.environ, **call.env}, call, partial(_explain, call.count))
+        return AgentCommand(command, {**os.environ, **call.env}, call, partial(_explain, call.count))
 
-    def _placing(self, program: str, call: Call) -> list[str]:
+    def _placing(self, program: str, call: AgentRequest) -> list[str]:
         """The options that differ from one MPI to the other."""
         hosts = ",".join(f"{host.name}:{host.slots}" for host in self.hosts)
         # The agents go to the job's directory themselves, and say so if there is none.

@@ -19,11 +19,11 @@ from ...runs.failure import Failure
 from ...runs.lifecycle import new_run_path
 from ...runs.run import Run
 from ...system.interpreter import package_root, python_executable
-from ..job import LocalJob, launch_options
+from ..job import Job, launch_options
 from ..remote.files import sent_options
-from ..remote.gather import Call, run_placed
+from ..remote.gather import AgentRequest, run_placed
 from ..text_checks import check_line
-from .agent_command import Starter
+from .agent_command import AgentCommand
 from .slurm_batch import log_of, slurm_program
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Slurm:
     copy: bool = False
     files: Sequence[str | os.PathLike[str]] = ()
     remote_python: str | None = None
-    homes: Sequence[str] = ()
+    launcher_addresses: Sequence[str] = ()
 
     @classmethod
     def of(cls, where: Where) -> Slurm:
@@ -90,7 +90,7 @@ class Slurm:
         sent = sent_options(self.files, copy=self.copy, remote_python=self.remote_python)
         return ["--backend=slurm", *sent] + [f"--backend-option={option}" for option in self.options]
 
-    def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
         from .slurm_batch import follow, note_failed_start
 
@@ -103,7 +103,7 @@ class Slurm:
                 raise
         return follow(self.submit(job), show=show, tell=tell)
 
-    def submit(self, job: LocalJob) -> Submitted:
+    def submit(self, job: Job) -> Submitted:
         """Submit a batch job that runs this one, and do not wait for it.
 
         Raises
@@ -116,7 +116,7 @@ class Slurm:
         run = Run(job.run_dir if job.run_dir is not None else new_run_path(job.run_name()))
         return submit(self.script(job, run), run, job.command, job.env)
 
-    def script(self, job: LocalJob, run: Run | None = None) -> str:
+    def script(self, job: Job, run: Run | None = None) -> str:
         """The batch script; without a run directory it may be submitted again and again."""
         inner = replace(self, options=())
         options = [*launch_options(job, run), *inner.as_options()]
@@ -141,7 +141,7 @@ class Slurm:
             lines.append(f'export PYTHONPATH={shlex.quote(root)}"${{PYTHONPATH:+:$PYTHONPATH}}"')
         return "\n".join([*lines, f"exec {shlex.join(command)}", ""])
 
-    def start(self, call: Call) -> Starter:
+    def start(self, call: AgentRequest) -> AgentCommand:
         """Have agents started in the allocation."""
         program = slurm_program("srun")
         agent = call.command(self.remote_python or python_executable(), rank_from=("SLURM_PROCID",))
@@ -164,7 +164,7 @@ class Slurm:
             options.append(f"--cpus-per-task={cpus}")
         own = [word for option in self.options for word in shlex.split(option)]
         explain = partial(_explain, call.count)
-        return Starter([program, *options, *own, *agent], {**os.environ, **call.env}, call, explain)
+        return AgentCommand([program, *options, *own, *agent], {**os.environ, **call.env}, call, explain)
 
 
 def inside_allocation(environ: Mapping[str, str]) -> bool:

@@ -18,7 +18,7 @@ from ...runs.failure import Failure
 from ...runs.layout import STOP_COMMAND, UNFINISHED, read_json, utc_now, write_json
 from ...runs.run import Run
 from ...runs.tail import Tail
-from ..supervise.display import Plain, Row, display
+from ..supervise.display import LineDisplay, Row, display
 
 _LOOK_SECONDS = 0.2
 #: Slurm's controller is asked no oftener than this: it serves everybody.
@@ -146,7 +146,7 @@ def follow(job: Submitted, *, show: str, tell: bool) -> tuple[Run, Failure | Non
     return _outcome(job)
 
 
-def _watch(job: Submitted, shown: Plain, show: str, *, tell: bool) -> None:
+def _watch(job: Submitted, shown: LineDisplay, show: str, *, tell: bool) -> None:
     tail: Tail | None = None
     next_question, told = 0.0, ""
     state = "PENDING"

@@ -19,12 +19,12 @@ from typing import Any
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.run import Run
-from ..job import LocalJob
+from ..job import Job
 from ..remote.files import sent_options
-from ..remote.gather import Call, run_placed
+from ..remote.gather import AgentRequest, run_placed
 from ..remote.host_checks import refusal
-from ..remote.ssh_faults import fault
-from .spark_session import check_slots, first_line, homes_of, refuse_secrets, session_for
+from ..remote.ssh_faults import explain_ssh_failure
+from .spark_session import check_slots, first_line, launcher_addresses_of, refuse_secrets, session_for
 
 #: How long the stage may take to end by itself when all agents have been ended, seconds.
 _LEAVING_SECONDS = 6.0
@@ -125,7 +125,7 @@ class Spark:
             options += ["--backend-option", f"{key}={value}"]
         return options + sent_options(self.files, remote_python=self.python)
 
-    def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """Run a job to its end; its run directory, and the first failure of its last attempt.
 
         Raises
@@ -139,8 +139,8 @@ class Spark:
             if not self.plain:
                 refuse_secrets(dict(context.getConf().getAll()))
             check_slots(context, sum(job.sizes().values()))
-            placer = _Executors(context, self.files, self.python)
-            return run_placed(job, placer, show=show, tell=tell)
+            starter = _Executors(context, self.files, self.python)
+            return run_placed(job, starter, show=show, tell=tell)
 
 
 class _Executors:
@@ -152,17 +152,17 @@ class _Executors:
     def __init__(self, context: Any, files: Sequence[str | os.PathLike[str]], python: str | None) -> None:
         self._context = context
         self.files = files
-        self.homes: Sequence[str] = homes_of(context)
+        self.launcher_addresses: Sequence[str] = launcher_addresses_of(context)
         self._python = python
 
-    def start(self, call: Call) -> _Stage:
+    def start(self, call: AgentRequest) -> _Stage:
         return _Stage(self._context, call, self._python)
 
 
 class _Stage:
     """The barrier stage with the agents of one attempt, run in a thread of its own."""
 
-    def __init__(self, context: Any, call: Call, python: str | None) -> None:
+    def __init__(self, context: Any, call: AgentRequest, python: str | None) -> None:
         from pyspark import cloudpickle
 
         from . import spark_task
@@ -181,7 +181,7 @@ class _Stage:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def trouble(self) -> TfmusterError | None:
+    def startup_error(self) -> TfmusterError | None:
         """Why not all agents will come."""
         ended = not self._thread.is_alive()
         if ended and self._error is not None:
@@ -273,7 +273,7 @@ def _finding(host: str, said: str) -> dict[str, str]:
     if match := re.search(_OTHER_VERSION, said):
         code, message = "python-version", f"Python {match[1]}, the driver {match[2]}"
     else:
-        known = fault(host, said, 1, 0)
+        known = explain_ssh_failure(host, said, 1, 0)
         code, message = known["code"], f"{known['message']} ({known['said']})"
     return {"code": code, "message": message, "fix": _FIXES.get(code, "see the log of its executor")}
 

@@ -128,7 +128,7 @@ def _executors(context: Any) -> int:
     return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
 
 
-def homes_of(context: Any) -> tuple[str, ...]:
+def launcher_addresses_of(context: Any) -> tuple[str, ...]:
     """By which address the executors find this machine."""
     if context.master.startswith("local"):
         return ("127.0.0.1",)

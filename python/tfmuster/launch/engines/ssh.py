@@ -22,9 +22,9 @@ from ...net.addresses import address_problems
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.interpreter import package_root, python_executable
-from ..job import LocalJob
+from ..job import Job
 from ..remote.files import script_to_send, sent_options
-from ..remote.run import Errand, Place, run_remote
+from ..remote.run import AgentPlace, RemoteJob, run_remote
 from ..supervise.restarts import Attempt, with_restarts
 from .hosts import Host, place_tasks
 
@@ -68,7 +68,7 @@ class Ssh:
         """The same as options of ``tfmuster launch``."""
         return self.where.as_options()
 
-    def run(self, job: LocalJob, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """Run a job to its end; its run directory, and the first failure of its last attempt.
 
         Raises
@@ -86,11 +86,11 @@ class Ssh:
         def once(attempt: Attempt) -> tuple[Run, Failure | None]:
             names = {host.name: where.names(host) for host in dict.fromkeys(host for *_, host in tasks)}
             places = [
-                Place(kind, host.name, {"ssh": where.agent_command(host, seconds), "host": host.target})
+                AgentPlace(kind, host.name, {"ssh": where.agent_command(host, seconds), "host": host.target})
                 for kind, _, host in tasks
             ]
-            errand = Errand(job, attempt, where.copy, where.files)
-            return run_remote(errand, places, names, show=show, tell=tell)
+            remote_job = RemoteJob(job, attempt, where.copy, where.files)
+            return run_remote(remote_job, places, names, show=show, tell=tell)
 
         return with_restarts(once, job.max_restarts, tell=show != "nothing")
 

@@ -34,7 +34,7 @@ from ...net.ports import held_ports
 from ...system.interpreter import r_version
 from ...system.orphan_guard import dismiss_guard, start_guard
 from ...system.versions import installed_versions
-from .agent_worker import SENT, Work
+from .agent_worker import SENT, AgentWorker
 from .files import Arriving, not_kept
 from .frames import BEAT_SECONDS, FILE, JSON, MAGIC, SILENT_SECONDS, Frames, Way, message, read_message
 from .host_names import known_names
@@ -67,7 +67,7 @@ class Agent:
         #: Why a file that was sent could not be kept.
         self._trouble: OSError | None = None
         self._parent = os.getppid()
-        self._work = Work(self._job, self._folder, self._write)
+        self._work = AgentWorker(self._job, self._folder, self._write)
 
     def run(self) -> None:
         """Serve one worker from its launcher's question to its end; does not return."""

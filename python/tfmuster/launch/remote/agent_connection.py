@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from .files import file_frames
 from .frames import BEAT_SECONDS, MAGIC, PIECE, FrameError, Frames, Seal, Way, message, read_message
-from .ssh_faults import fault
+from .ssh_faults import explain_ssh_failure
 
 _LOOK_SECONDS = 0.2
 
@@ -36,7 +36,7 @@ class Link(Protocol):
         """End it, unless it is over and ends by itself; the exit code of what carried it."""
 
     def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
-        """Why no agent has answered, as :func:`.ssh_faults.fault` says it."""
+        """Why no agent has answered, as :func:`.ssh_faults.explain_ssh_failure` says it."""
 
 
 class SshLink:
@@ -70,7 +70,7 @@ class SshLink:
 
     def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
         """By what ssh has said."""
-        return fault(host, said, code, seconds)
+        return explain_ssh_failure(host, said, code, seconds)
 
 
 class HomeLink:
@@ -105,7 +105,7 @@ class HomeLink:
         }
 
 
-class Connection:
+class AgentConnection:
     """A link and what comes through it.
 
     Attributes
@@ -199,7 +199,7 @@ class Connection:
         self._link.close_output()
 
 
-def greet(connection: Connection, host: str, seconds: float) -> dict[str, Any]:
+def read_hello(connection: AgentConnection, host: str, seconds: float) -> dict[str, Any]:
     """The agent's ``hello``, or ``{"fault": ...}`` if there is none in time."""
     end = time.monotonic() + seconds
     why = ""

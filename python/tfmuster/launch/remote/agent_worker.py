@@ -18,8 +18,8 @@ import orjson
 from ...environment import JOB_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...runs.run import Run
-from ...system.gpus import share_out
-from ...system.interpreter import for_worker
+from ...system.gpus import assign_gpus
+from ...system.interpreter import worker_environment
 from ...system.processes import end_job, stopped_trees
 from ..job import resolve_command
 from .files import changed_frames
@@ -33,7 +33,7 @@ _SMALL = 65_536
 SENT = "work"
 
 
-class Work:
+class AgentWorker:
     """One worker.
 
     Parameters
@@ -85,7 +85,7 @@ class Work:
                 reason="directory",
             ) from error
         gpus = ask["gpus"]
-        self._gpus = share_out(gpus["kinds"], gpus["per_worker"])[gpus["place"]]
+        self._gpus = assign_gpus(gpus["kinds"], gpus["per_worker"])[gpus["place"]]
         self._command = resolve_command([first, *arguments])
 
     def run(self, job: Mapping[str, Any], trouble: TfmusterError | None, env: Mapping[str, str]) -> int:
@@ -106,7 +106,7 @@ class Work:
         if job["must_share"] and not shared:
             return self._refuse(_not_shared(job["run_dir"]))
         note = self._folder / "error.json"
-        environment = for_worker({**os.environ, **self._gpus, **job["env"], **env})
+        environment = worker_environment({**os.environ, **self._gpus, **job["env"], **env})
         environment |= {
             JOB_VARIABLE: self._job,
             RUN_DIR_VARIABLE: str(run_dir),

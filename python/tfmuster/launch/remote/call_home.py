@@ -22,7 +22,7 @@ import psutil
 
 from ...errors import LaunchError, TfmusterError
 from ...net.addresses import is_loopback
-from ...net.channel import Channel, WireError
+from ...net.channel import Channel, ChannelError
 from ...net.ports import connect_problem, split_address
 from ...system.gpus import VISIBLE
 from .agent import Agent
@@ -37,12 +37,12 @@ _PAUSE_SECONDS = 0.3
 _GIVING_UP_SECONDS = 10.0
 
 
-def call_home(homes: Sequence[str], token: str, about: Mapping[str, Any], seconds: float) -> Way:
+def call_home(launcher_addresses: Sequence[str], token: str, about: Mapping[str, Any], seconds: float) -> Way:
     """Connect to the launcher, introduce this agent, and wait until all others have.
 
     Parameters
     ----------
-    homes : sequence of str
+    launcher_addresses : sequence of str
         Addresses that may be the launcher's.
     token : str
         The job's secret.
@@ -61,26 +61,26 @@ def call_home(homes: Sequence[str], token: str, about: Mapping[str, Any], second
     problems: dict[str, str] = {}
     refused: dict[str, str] = {}
     while True:
-        for home in homes:
+        for address in launcher_addresses:
             try:
-                made = socket.create_connection(split_address(home), timeout=_CONNECT_SECONDS)
+                made = socket.create_connection(split_address(address), timeout=_CONNECT_SECONDS)
             except OSError as error:
-                problems[home] = connect_problem(error)
+                problems[address] = connect_problem(error)
                 continue
             try:
                 return _introduce(made, token, about, end)
-            except WireError as error:
+            except ChannelError as error:
                 # At the end it may just have hung up.
-                refused.setdefault(home, _WIRE_PROBLEMS.get(error.reason, "something else answers there"))
+                refused.setdefault(address, _WIRE_PROBLEMS.get(error.reason, "something else answers there"))
             except OSError as error:
-                problems[home] = connect_problem(error)
+                problems[address] = connect_problem(error)
             made.close()
         if time.monotonic() + _PAUSE_SECONDS > end or os.getppid() != parent:
             break
         time.sleep(_PAUSE_SECONDS)
     raise LaunchError(
         "The launcher must be reachable from the hosts of its workers.",
-        found="; ".join(f"{home}: {why}" for home, why in (problems | refused).items()),
+        found="; ".join(f"{address}: {why}" for address, why in (problems | refused).items()),
         fix="Let its firewall pass connections from here, or launch from a machine that can be reached.",
         reason="home",
     )
@@ -103,7 +103,7 @@ def _introduce(made: socket.socket, token: str, about: Mapping[str, Any], end: f
     # without a word.
     made.settimeout(max(0.0, end - time.monotonic()) + _GIVING_UP_SECONDS)
     if _hear(made, channel)["type"] != "welcome":
-        raise WireError("hung-up")
+        raise ChannelError("hung-up")
     made.settimeout(None)
     # Detached, as it lives as long as this process.
     number = made.detach()
@@ -115,12 +115,12 @@ def _hear(made: socket.socket, channel: Channel) -> dict[str, Any]:
     while True:
         data = made.recv(PIECE)
         if not data:
-            raise WireError("hung-up")
+            raise ChannelError("hung-up")
         for message in channel.decode(data):
             return message
 
 
-def own_names() -> list[str]:
+def host_names() -> list[str]:
     """By what others may know this host: its name, then the addresses of its interfaces."""
     names = [socket.gethostname()]
     for addresses in psutil.net_if_addrs().values():
@@ -156,7 +156,7 @@ def main() -> None:
     about = {
         "rank": rank,
         "host": socket.gethostname(),
-        "names": [*given.address, *own_names()],
+        "names": [*given.address, *host_names()],
         "own_gpus": given.gpus is not None,
     }
     try:

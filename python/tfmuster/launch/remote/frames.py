@@ -1,4 +1,4 @@
-"""What a stand-in and its agent say to each other: frames of a kind, a length and that many bytes.
+"""What a proxy and its agent say to each other: frames of a kind, a length and that many bytes.
 
 A frame is one letter, the length as four bytes, and the payload: ``J`` a JSON object with a ``type``, ``O``
 output of the worker, ``F`` a piece of a file. Before the first one the agent sends `MAGIC`, so that what a

@@ -4,19 +4,20 @@ An engine only says how agents are started, one for each task, and what it means
 else is as over ssh (:mod:`.run`): supervisor, run directory, restarts, files that are sent along, texts of
 failures. This is how a new one is made::
 
-    class Mine:                                        # a Placer
-        copy, files = True, ()                         # whether scripts are sent along, and what besides
-        homes = ()                                     # names of this machine, if the engine knows better
+    class Mine:  # an AgentStarter
+        copy, files = True, ()  # whether the script is sent, and which files with it
+        launcher_addresses = ()  # names of this machine, if the engine knows better
 
-        def start(self, call: Call) -> Started:        # `call.count` agents, of rank 0, 1 and so on
-            ...  subprocess.Popen(call.command(python, rank=rank), env={**os.environ, **call.env})
+        def start(self, request: AgentRequest) -> StartedAgents:  # request.count agents, of rank 0, 1, ...
+            ...  subprocess.Popen(request.command(python, rank=rank), env={**os.environ, **request.env})
 
     run, failure = run_placed(job, Mine(), show="all", tell=True)
 
-`Started` has ``trouble()``, which is asked again and again until all agents have called, and ``end()``, for
-when the job is over: agents end by themselves then, within about two seconds. An engine whose one command
-starts all of them names the variables that tell each its rank: ``call.command(python, rank_from=("A",))``.
-The variables of ``call.env`` must reach the agents by a way of the engine's own that others can't read.
+`StartedAgents` has ``startup_error()``, which is asked again and again until all agents have called, and
+``end()``, for when the job is over: agents end by themselves then, within about two seconds. An engine whose
+one command starts all of them names the variables that tell each its rank: ``request.command(python,
+rank_from=("A",))``. The variables of ``request.env`` must reach the agents by a way of the engine's own that
+others can't read.
 
 Each agent (:mod:`.call_home`) calls this process on a port that is open for this. Which task it gets follows
 from its rank: chief, workers, parameter servers, evaluator, in this order.
@@ -35,16 +36,16 @@ from typing import Any, Protocol
 from ...environment import start_timeout
 from ...errors import RendezvousError, TfmusterError
 from ...net.addresses import is_loopback
-from ...net.connections import Hub, Line
+from ...net.connections import Connection, Connections
 from ...net.ports import listen
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.interpreter import package_root
-from ..job import LocalJob
+from ..job import Job
 from ..supervise.restarts import Attempt, with_restarts
-from .call_home import KEY_PURPOSE, TOKEN, own_names
+from .call_home import KEY_PURPOSE, TOKEN, host_names
 from .files import files_to_send
-from .run import Errand, Place, run_remote
+from .run import AgentPlace, RemoteJob, run_remote
 
 # A checkout that is not installed is found there if the hosts share it.
 _START = (
@@ -55,7 +56,7 @@ _LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Call:
+class AgentRequest:
     """What an engine is to start.
 
     Attributes
@@ -64,7 +65,7 @@ class Call:
         The name of this attempt, in letters and digits.
     count : int
         How many agents.
-    homes : tuple of str
+    launcher_addresses : tuple of str
         Where they find this process, as ``host:port``.
     seconds : float
         How long they may take to come.
@@ -74,7 +75,7 @@ class Call:
 
     job: str
     count: int
-    homes: tuple[str, ...]
+    launcher_addresses: tuple[str, ...]
     seconds: float
     env: dict[str, str]
 
@@ -100,7 +101,7 @@ class Call:
             GPUs that are this agent's alone, as for ``CUDA_VISIBLE_DEVICES``.
         """
         command = [python, "-c", _START, package_root() or ""]
-        command += ["--home", ",".join(self.homes), "--seconds", f"{self.seconds:g}"]
+        command += ["--home", ",".join(self.launcher_addresses), "--seconds", f"{self.seconds:g}"]
         if rank is not None:
             command += ["--rank", str(rank)]
         if rank_from:
@@ -108,17 +109,17 @@ class Call:
         return command if gpus is None else [*command, f"--gpus={gpus}"]
 
 
-class Started(Protocol):
+class StartedAgents(Protocol):
     """Agents that an engine was asked to start."""
 
-    def trouble(self) -> TfmusterError | None:
+    def startup_error(self) -> TfmusterError | None:
         """Why not all of them will come, as soon as that is known."""
 
     def end(self) -> None:
         """The job is over: end what is left of them, and the engine's own part."""
 
 
-class Placer(Protocol):
+class AgentStarter(Protocol):
     """An engine that starts agents."""
 
     @property
@@ -130,10 +131,10 @@ class Placer(Protocol):
         """Files and folders to send along, and the script with them."""
 
     @property
-    def homes(self) -> Sequence[str]:
+    def launcher_addresses(self) -> Sequence[str]:
         """By which names or addresses the agents find this machine; none: all that it knows of itself."""
 
-    def start(self, call: Call) -> Started:
+    def start(self, call: AgentRequest) -> StartedAgents:
         """Start agents, and return without waiting for them.
 
         Raises
@@ -147,14 +148,14 @@ class Placer(Protocol):
 class _Caller:
     """An agent that has called."""
 
-    line: Line
+    connection: Connection
     host: str
     address: str
     names: tuple[str, ...]
     own_gpus: bool
 
 
-def run_placed(job: LocalJob, placer: Placer, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
+def run_placed(job: Job, starter: AgentStarter, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
     """Run a job to its end; its run directory, and the first failure of its last attempt.
 
     Raises
@@ -166,47 +167,51 @@ def run_placed(job: LocalJob, placer: Placer, *, show: str, tell: bool) -> tuple
     """
 
     def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-        errand = Errand(job, attempt, placer.copy, placer.files, secret=False)
+        remote_job = RemoteJob(job, attempt, starter.copy, starter.files, secret=False)
         # What can't be sent is said before anything starts.
-        errand.question()
-        files_to_send(placer.files)
-        with _gathered(errand, placer) as (places, names):
-            return run_remote(errand, places, names, show=show, tell=tell)
+        remote_job.question()
+        files_to_send(starter.files)
+        with _gathered(remote_job, starter) as (places, names):
+            return run_remote(remote_job, places, names, show=show, tell=tell)
 
     return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
 
 @contextlib.contextmanager
-def _gathered(errand: Errand, placer: Placer) -> Iterator[tuple[list[Place], dict[str, list[str]]]]:
+def _gathered(
+    remote_job: RemoteJob, starter: AgentStarter
+) -> Iterator[tuple[list[AgentPlace], dict[str, list[str]]]]:
     """The agents that the engine has started, each on its connection, and the names of their hosts."""
-    kinds = [kind for kind, size in errand.job.sizes().items() for _ in range(size)]
-    seconds = start_timeout(errand.job.start_timeout)
-    attempt = errand.attempt
+    kinds = [kind for kind, size in remote_job.job.sizes().items() for _ in range(size)]
+    seconds = start_timeout(remote_job.job.start_timeout)
+    attempt = remote_job.attempt
     # All that are to come may come at once, and a few strangers with them.
-    hub = Hub(token=attempt.token, pending_limit=len(kinds) + 64)
+    connections = Connections(token=attempt.token, pending_limit=len(kinds) + 64)
     sockets: list[socket.socket] = []
-    started: Started | None = None
+    started: StartedAgents | None = None
     try:
-        hosts = tuple(placer.homes) or ("127.0.0.1", *own_names())
+        hosts = tuple(starter.launcher_addresses) or ("127.0.0.1", *host_names())
         listener = _listener(hosts)
-        hub.listen(listener, {"type": "challenge"})
-        homes = tuple(f"{host}:{listener.getsockname()[1]}" for host in hosts)
-        started = placer.start(Call(attempt.name, len(kinds), homes, seconds, {TOKEN: attempt.token}))
-        callers = _wait_for_all(hub, started, kinds, seconds)
-        hub.stop_listening()
+        connections.listen(listener, {"type": "challenge"})
+        launcher_addresses = tuple(f"{host}:{listener.getsockname()[1]}" for host in hosts)
+        started = starter.start(
+            AgentRequest(attempt.name, len(kinds), launcher_addresses, seconds, {TOKEN: attempt.token})
+        )
+        callers = _wait_for_all(connections, started, kinds, seconds)
+        connections.stop_listening()
         places = []
         for rank, kind in enumerate(kinds):
             caller = callers[rank]
-            caller.line.send({"type": "welcome"})
-            key = caller.line.channel.key(KEY_PURPOSE).hex()
+            caller.connection.send({"type": "welcome"})
+            key = caller.connection.channel.key(KEY_PURPOSE).hex()
             try:
-                made = hub.release(caller.line)
+                made = connections.release(caller.connection)
             except OSError:
                 del callers[rank]
                 raise _not_all(kinds, callers, {rank: caller.host}, set(), seconds) from None
             sockets.append(made)
             link = {"socket": made.fileno(), "key": key, "host": caller.host}
-            places.append(Place(kind, caller.host, link, (made,), caller.own_gpus))
+            places.append(AgentPlace(kind, caller.host, link, (made,), caller.own_gpus))
         names = {
             caller.host: list(dict.fromkeys((caller.address, *caller.names))) for caller in callers.values()
         }
@@ -214,7 +219,7 @@ def _gathered(errand: Errand, placer: Placer) -> Iterator[tuple[list[Place], dic
     finally:
         for each in sockets:
             each.close()
-        hub.close()
+        connections.close()
         if started is not None:
             started.end()
 
@@ -228,36 +233,38 @@ def _listener(hosts: Sequence[str]) -> socket.socket:
     return listen(0)
 
 
-def _wait_for_all(hub: Hub, started: Started, kinds: Sequence[str], seconds: float) -> dict[int, _Caller]:
+def _wait_for_all(
+    connections: Connections, started: StartedAgents, kinds: Sequence[str], seconds: float
+) -> dict[int, _Caller]:
     """The agents by their ranks, as soon as all have called."""
     callers: dict[int, _Caller] = {}
     left: dict[int, str] = {}
     strangers: set[str] = set()
     end = time.monotonic() + seconds
     while len(callers) < len(kinds):
-        if trouble := started.trouble():
-            raise trouble
+        if error := started.startup_error():
+            raise error
         if time.monotonic() > end:
             raise _not_all(kinds, callers, left, strangers, seconds)
-        for line, message in hub.poll(_LOOK_SECONDS):
+        for connection, message in connections.poll(_LOOK_SECONDS):
             if message is None:
-                gone = [rank for rank, caller in callers.items() if caller.line is line]
+                gone = [rank for rank, caller in callers.items() if caller.connection is connection]
                 left |= {rank: callers.pop(rank).host for rank in gone}
                 if not gone:
-                    strangers.add(line.host)
+                    strangers.add(connection.host)
                 continue
             rank = int(message.get("rank", -1))
             if message.get("type") != "here" or rank not in range(len(kinds)) or rank in callers:
-                hub.end(line, "not expected", tell=False)
+                connections.end(connection, "not expected", tell=False)
                 continue
-            hub.keep(line)
-            callers[rank] = _caller(line, message)
+            connections.keep(connection)
+            callers[rank] = _caller(connection, message)
     return callers
 
 
-def _caller(line: Line, message: dict[str, Any]) -> _Caller:
+def _caller(connection: Connection, message: dict[str, Any]) -> _Caller:
     return _Caller(
-        line,
+        connection,
         str(message["host"]),
         str(message["address"]),
         tuple(map(str, message["names"])),

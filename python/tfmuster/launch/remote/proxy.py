@@ -29,9 +29,9 @@ import orjson
 
 from ...runs.failure import LOST, not_writable
 from ...runs.layout import write_json
-from ...system.exit_code import leave
+from ...system.exit_code import exit_as
 from ..supervise.worker_process import remote_path
-from .agent_connection import Connection, HomeLink, Link, SshLink, greet
+from .agent_connection import AgentConnection, HomeLink, Link, SshLink, read_hello
 from .files import Arriving
 from .frames import BEAT_SECONDS, FILE, JSON, OUTPUT, SILENT_SECONDS, FrameError, message, read_message
 
@@ -43,10 +43,10 @@ _LEAVING_SECONDS = 3.0
 _NOT_TO_REPLACE = ("run.json", "status.json", "error.json", "logs")
 
 
-class StandIn:
+class WorkerProxy:
     """Does here what the worker does there, to its end."""
 
-    def __init__(self, connection: Connection, host: str, ahead: float, given: dict[str, Any]) -> None:
+    def __init__(self, connection: AgentConnection, host: str, ahead: float, given: dict[str, Any]) -> None:
         self._connection = connection
         self._host = host
         self._ahead = ahead
@@ -139,12 +139,12 @@ class StandIn:
             self._ask_to_end()
 
 
-def connect(given: dict[str, Any]) -> tuple[Connection, dict[str, Any]]:
+def connect(given: dict[str, Any]) -> tuple[AgentConnection, dict[str, Any]]:
     """A connection and what `greet` says of it; once more if the ssh server had too many to greet at once."""
     end = time.monotonic() + given["seconds"]
     while True:
-        connection = Connection(_link(given), message("ask", **given["ask"]))
-        hello = greet(connection, given["host"], end - time.monotonic())
+        connection = AgentConnection(_link(given), message("ask", **given["ask"]))
+        hello = read_hello(connection, given["host"], end - time.monotonic())
         pause = random.uniform(0.5, 2)
         if hello.get("fault", {}).get("code") != "busy" or time.monotonic() + pause > end:
             return connection, hello
@@ -176,9 +176,9 @@ def main() -> None:
     for path, name in second["files"]:
         connection.send_file(path, name)
     connection.send(message("job", **second["job"]))
-    code = StandIn(connection, given["host"], hello["ahead"], second).run()
+    code = WorkerProxy(connection, given["host"], hello["ahead"], second).run()
     connection.kill()
-    leave(code)
+    exit_as(code)
 
 
 if __name__ == "__main__":

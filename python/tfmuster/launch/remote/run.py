@@ -28,9 +28,9 @@ from ...runs.failure import Failure
 from ...runs.layout import file_stem
 from ...runs.lifecycle import record_git
 from ...runs.run import Run
-from ...system.interpreter import python_executable, with_package
+from ...system.interpreter import python_executable, with_tfmuster_on_path
 from ...system.processes import end_job
-from ..job import LocalJob
+from ..job import Job
 from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import Placement
@@ -49,12 +49,12 @@ _NOT_PASSED = (
     "TFMUSTER_KERAS_COMPAT",
 )
 
-#: How long the stand-ins may take to end by themselves, seconds.
+#: How long the proxies may take to end by themselves, seconds.
 _LEAVING_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Errand:
+class RemoteJob:
     """What is to be done on the other machines.
 
     Attributes
@@ -71,7 +71,7 @@ class Errand:
         Whether nobody else can read what goes over the connections.
     """
 
-    job: LocalJob
+    job: Job
     attempt: Attempt
     copy: bool = False
     files: Sequence[str | os.PathLike[str]] = ()
@@ -88,7 +88,7 @@ class Errand:
             "script": script_to_send(script) if sent else None,
         }
 
-    def placement(self, task: Task, run: Run, remote: Remote) -> Placement:
+    def placement(self, task: Task, run: Run, remote: ProxyProcess) -> Placement:
         """A worker, for the supervisor."""
         environment = {
             key: value
@@ -121,7 +121,7 @@ class Errand:
 
 
 @dataclass(frozen=True)
-class Place:
+class AgentPlace:
     """Where one task is to run.
 
     Attributes
@@ -131,9 +131,9 @@ class Place:
     host : str
         The name of the machine.
     link : mapping
-        What its stand-in is told of the connection; see :mod:`.proxy`.
+        What its proxy is told of the connection; see :mod:`.proxy`.
     sockets : tuple of socket
-        What is handed over to its stand-in.
+        What is handed over to its proxy.
     own_gpus : bool
         Whether somebody has seen to it that the agent sees only GPUs that no other one sees.
     """
@@ -146,7 +146,7 @@ class Place:
 
 
 @dataclass
-class Remote:
+class ProxyProcess:
     """The process that stands in for one task's, started and asked."""
 
     host: str
@@ -155,12 +155,12 @@ class Remote:
 
     @classmethod
     def asked(
-        cls, job: str, place: Place, given: Mapping[str, Any], files: Sequence[tuple[str, str]]
-    ) -> Remote:
+        cls, job: str, place: AgentPlace, given: Mapping[str, Any], files: Sequence[tuple[str, str]]
+    ) -> ProxyProcess:
         """Start it and have the agent asked; `job` is the name by which the process is found again."""
         process = subprocess.Popen(
             [python_executable(), "-m", "tfmuster.launch.remote.proxy"],
-            env={**with_package(os.environ), JOB_VARIABLE: job},
+            env={**with_tfmuster_on_path(os.environ), JOB_VARIABLE: job},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -168,14 +168,14 @@ class Remote:
             pass_fds=[each.fileno() for each in place.sockets],
         )
         for each in place.sockets:
-            # Nobody else may hold it: when the stand-in ends, so is the agent to.
+            # Nobody else may hold it: when the proxy ends, the agent must end too.
             each.close()
         remote = cls(place.host, process, files)
         remote._say({**place.link, **given})
         return remote
 
     def hello(self) -> dict[str, Any]:
-        """What the agent answered; its stand-in limits the time."""
+        """What the agent answered; its proxy limits the time."""
         line = b""
         while not line.endswith(b"\n"):
             assert self.process.stdout is not None
@@ -217,13 +217,18 @@ class Remote:
 
 
 def run_remote(
-    errand: Errand, places: Sequence[Place], names: Mapping[str, list[str]], *, show: str, tell: bool
+    remote_job: RemoteJob,
+    places: Sequence[AgentPlace],
+    names: Mapping[str, list[str]],
+    *,
+    show: str,
+    tell: bool,
 ) -> tuple[Run, Failure | None]:
     """Run a job once, to its end; its run directory, and its first failure.
 
     Parameters
     ----------
-    errand : Errand
+    remote_job : RemoteJob
         The job.
     places : sequence of Place
         Of each task, in the order of the cluster's.
@@ -237,8 +242,8 @@ def run_remote(
     LaunchError
         A host can't take part; every host's problems at once.
     """
-    job, attempt = errand.job, errand.attempt
-    with _connected(errand, places, names) as (cluster, remotes, warnings):
+    job, attempt = remote_job.job, remote_job.attempt
+    with _connected(remote_job, places, names) as (cluster, remotes, warnings):
         run = attempt.begin(
             job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict()
         )
@@ -251,7 +256,8 @@ def run_remote(
             for line in (about, *warnings):
                 print(f"tfmuster: {line}", file=sys.stderr, flush=True)
         placements = [
-            errand.placement(task, run, remote) for task, remote in zip(cluster.tasks(), remotes, strict=True)
+            remote_job.placement(task, run, remote)
+            for task, remote in zip(cluster.tasks(), remotes, strict=True)
         ]
         supervisor = Supervisor(attempt.name, run, placements, show=show, another_after=attempt.another_after)
         return run, supervisor.supervise()
@@ -259,22 +265,22 @@ def run_remote(
 
 @contextlib.contextmanager
 def _connected(
-    errand: Errand, places: Sequence[Place], names: Mapping[str, list[str]]
-) -> Iterator[tuple[Cluster, list[Remote], list[str]]]:
+    remote_job: RemoteJob, places: Sequence[AgentPlace], names: Mapping[str, list[str]]
+) -> Iterator[tuple[Cluster, list[ProxyProcess], list[str]]]:
     """The cluster, a process for each of its tasks that waits for its job, and what deserves a word.
 
     Afterwards nothing of them is left, neither here nor on the hosts.
     """
-    name = errand.attempt.name
-    question = {**errand.question(), "names": dict(names)}
-    files = files_to_send(errand.files)
-    seconds = start_timeout(errand.job.start_timeout)
-    remotes: list[Remote] = []
+    name = remote_job.attempt.name
+    question = {**remote_job.question(), "names": dict(names)}
+    files = files_to_send(remote_job.files)
+    seconds = start_timeout(remote_job.job.start_timeout)
+    remotes: list[ProxyProcess] = []
     try:
         for place in places:
-            gpus = {**_share_of(place, places), "per_worker": errand.job.gpus_per_worker}
+            gpus = {**_share_of(place, places), "per_worker": remote_job.job.gpus_per_worker}
             ask = {**question, "host": place.host, "gpus": gpus}
-            remotes.append(Remote.asked(name, place, {"seconds": seconds, "ask": ask}, files))
+            remotes.append(ProxyProcess.asked(name, place, {"seconds": seconds, "ask": ask}, files))
         by_host: dict[str, dict[str, Any]] = {}
         hellos = [remote.hello() for remote in remotes]
         for place, hello in zip(places, hellos, strict=True):
@@ -295,14 +301,14 @@ def _connected(
         _end(name, remotes)
 
 
-def _share_of(place: Place, places: Sequence[Place]) -> dict[str, Any]:
+def _share_of(place: AgentPlace, places: Sequence[AgentPlace]) -> dict[str, Any]:
     """Among which tasks the GPUs that an agent sees are shared out, and which of them it is."""
     here = [place] if place.own_gpus else [other for other in places if other.host == place.host]
     number = next(at for at, other in enumerate(here) if other is place)
     return {"kinds": [other.kind for other in here], "place": number}
 
 
-def _end(name: str, remotes: Sequence[Remote]) -> None:
+def _end(name: str, remotes: Sequence[ProxyProcess]) -> None:
     """Let all end by themselves, together; end those that don't."""
     for remote in remotes:
         remote.ask_to_end()

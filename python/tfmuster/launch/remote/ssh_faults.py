@@ -72,7 +72,7 @@ _FAULTS = (
 )
 
 
-def fault(host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
+def explain_ssh_failure(host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
     """Why a host can't be used: ``code``, ``message``, ``fix`` and ``said``, the last line of what was said.
 
     Parameters

@@ -20,7 +20,7 @@ from types import FrameType
 from ...environment import JOB_VARIABLE
 from ...errors import EXIT_WORKER_FAILED, LaunchError
 from ...runs.layout import read_json
-from ...system.interpreter import for_worker
+from ...system.interpreter import worker_environment
 from ...system.orphan_guard import dismiss_guard, start_guard
 from ...system.processes import GRACE_SECONDS, end_job
 from .worker_process import LEAVING_SECONDS
@@ -50,7 +50,7 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
     job = secrets.token_hex(16)
     folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
     note_path = environ.get(_ERROR_FILE) or str(folder / "error.json")
-    environment = {**for_worker(environ), JOB_VARIABLE: job, _ERROR_FILE: note_path}
+    environment = {**worker_environment(environ), JOB_VARIABLE: job, _ERROR_FILE: note_path}
     guard = start_guard(job, folder)
     try:
         child = _Child(command, environment, Path(note_path))

@@ -33,7 +33,7 @@ _EVERY_SECONDS = 0.5
 _STYLES = {"failed": "red", "done": "green", "training": "cyan", "waiting": "yellow", "stopped": "red"}
 
 
-class Plain:
+class LineDisplay:
     """Writes lines as they come."""
 
     def line(self, text: str) -> None:
@@ -49,7 +49,7 @@ class Plain:
         sys.stdout.flush()
 
 
-class LiveTable(Plain):
+class LiveTable(LineDisplay):
     """Writes lines as they come, and keeps a table of the workers below them."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class LiveTable(Plain):
         self._next = float("inf")
 
 
-class Foreign(Plain):
+class CallbackDisplay(LineDisplay):
     """Hands everything to functions of the session that launches, such as R's: its console is no terminal.
 
     Parameters
@@ -119,14 +119,14 @@ class Foreign(Plain):
         """Tell how far the job is, if it is time."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY_SECONDS
-            self._hand_over(self._glance, glance(rows(), self._run_path))
+            self._hand_over(self._glance, progress_snapshot(rows(), self._run_path))
 
     def close(self) -> None:
         """Tell the last epochs, and that there is no more."""
-        self._hand_over(self._glance, glance([], self._run_path))
+        self._hand_over(self._glance, progress_snapshot([], self._run_path))
 
 
-def glance(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
+def progress_snapshot(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
     """How far a job is, for a progress bar.
 
     Returns
@@ -163,13 +163,13 @@ def shown_by(say: Callable[[str], object], glance: Callable[[Mapping[str, Any]],
         _foreign.reset(token)
 
 
-def display(show: str, run_path: Path) -> Plain:
+def display(show: str, run_path: Path) -> LineDisplay:
     """The display for `show`: ``"all"``, ``"chief"`` or ``"nothing"``."""
     functions = _foreign.get()
     if functions is not None:
-        return Foreign(*functions, run_path) if show != "nothing" else Plain()
+        return CallbackDisplay(*functions, run_path) if show != "nothing" else LineDisplay()
     capable = sys.stdout.isatty() and (os.environ.get("TERM") or "dumb") not in ("dumb", "unknown")
-    return LiveTable() if show != "nothing" and capable else Plain()
+    return LiveTable() if show != "nothing" and capable else LineDisplay()
 
 
 def _console() -> Console:

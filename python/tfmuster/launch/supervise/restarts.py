@@ -60,7 +60,7 @@ class Attempt:
 
     def another_after(self, failure: Failure) -> bool:
         """Whether there is to be another attempt."""
-        return self.number < self.most and not failure.for_good
+        return self.number < self.most and not failure.is_permanent
 
 
 def with_restarts(

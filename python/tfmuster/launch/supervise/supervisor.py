@@ -25,7 +25,7 @@ from ...system.orphan_guard import dismiss_guard, start_guard
 from ...system.processes import GRACE_SECONDS, end_job, stopped_trees
 from ...system.tensorflow_import import HAVE_GPU
 from .display import Row, display
-from .worker_process import Placement, Worker
+from .worker_process import Placement, WorkerProcess
 
 _LOOK_SECONDS = 0.1
 #: How long tasks that serve others and end by themselves may take for that, seconds.
@@ -66,7 +66,7 @@ class Supervisor:
         self._another_after = another_after
         self._interrupted = False
         self._width = max(len(placement.task) for placement in placements)
-        self._workers: list[Worker] = []
+        self._workers: list[WorkerProcess] = []
         self._selector = selectors.DefaultSelector()
         self._disk_error: OSError | None = None
         self._noted: dict[str, Any] = {}
@@ -90,7 +90,7 @@ class Supervisor:
         finally:
             self._end()
             if failure is not None:
-                failure = self._first_failure(until=failure.moment) or failure
+                failure = self._first_failure(until=failure.cause_time) or failure
                 if not self._interrupted and self._another_after(failure):
                     state = RESTARTING
             # On a full disk nothing can be noted, but the reason is on its way already.
@@ -103,7 +103,7 @@ class Supervisor:
             dismiss_guard(guard)
         return failure
 
-    def _start(self, placement: Placement) -> Worker:
+    def _start(self, placement: Placement) -> WorkerProcess:
         stem = file_stem(placement.task)
         log_path = self._run.path / "logs" / f"{stem}.log"
         note_path = Path(placement.env["TFMUSTER_ERROR_FILE"])
@@ -123,7 +123,7 @@ class Supervisor:
                 start_new_session=True,
             )
         note_phase(self._run.path, placement.task, "started")
-        worker = Worker(placement, process, log, log_path, note_path)
+        worker = WorkerProcess(placement, process, log, log_path, note_path)
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
         return worker
@@ -171,7 +171,7 @@ class Supervisor:
         if changed:
             self._note(self._tasks())
 
-    def _only_serve(self, workers: Sequence[Worker]) -> bool:
+    def _only_serve(self, workers: Sequence[WorkerProcess]) -> bool:
         """Whether nobody is left who trains."""
         if any(worker.code is None and worker.placement.is_chief for worker in self._workers):
             return False
@@ -180,7 +180,7 @@ class Supervisor:
             worker.serves = worker.task in serving
         return all(worker.serving or worker.serves for worker in workers)
 
-    def _go_on_without(self, worker: Worker) -> None:
+    def _go_on_without(self, worker: WorkerProcess) -> None:
         """A worker that only served is lost; who it served knows what that means."""
         failure = worker.failure()
         assert failure is not None
@@ -206,7 +206,7 @@ class Supervisor:
                 self._reap(worker, end)
         self._display.look(self._rows)
 
-    def _keep(self, worker: Worker, data: bytes) -> None:
+    def _keep(self, worker: WorkerProcess, data: bytes) -> None:
         try:
             worker.log.write(data)
             worker.log.flush()
@@ -219,11 +219,11 @@ class Supervisor:
         except OSError as error:
             self._disk_error = self._disk_error or error
 
-    def _reap(self, worker: Worker, end: float) -> None:
+    def _reap(self, worker: WorkerProcess, end: float) -> None:
         while worker.process.poll() is None and time.monotonic() < end:
             time.sleep(0.002)
 
-    def _tell(self, worker: Worker, lines: list[str]) -> None:
+    def _tell(self, worker: WorkerProcess, lines: list[str]) -> None:
         if "TF_CPP_MIN_LOG_LEVEL" not in worker.placement.env:
             lines = [line for line in lines if not is_chatter(line, gpu=HAVE_GPU)]
         worker.last_lines.extend(lines)
@@ -234,7 +234,7 @@ class Supervisor:
     def _first_failure(self, until: float = float("inf")) -> Failure | None:
         """The failure with the earliest moment, if it is not later than `until`."""
         failures = [failure for worker in self._workers if (failure := worker.failure())]
-        return min((f for f in failures if f.moment <= until), key=lambda f: f.moment, default=None)
+        return min((f for f in failures if f.cause_time <= until), key=lambda f: f.cause_time, default=None)
 
     def _end(self) -> None:
         """End every process of the job and take its last words."""

@@ -41,7 +41,7 @@ class Placement:
 
 
 @dataclass
-class Worker:
+class WorkerProcess:
     """A process that was started, and what is known of it."""
 
     placement: Placement
@@ -173,10 +173,10 @@ class Worker:
         )
 
     def _remote(self) -> dict[str, Any]:
-        """What its stand-in has noted of the process on another host."""
+        """What its proxy has noted of the process on another host."""
         return read_json(remote_path(self.note_path)) if self.placement.host else {}
 
 
 def remote_path(note_path: Path) -> Path:
-    """Where the stand-in of a worker on another host notes what is known of the process there."""
+    """Where the proxy of a worker on another host notes what is known of the process there."""
     return note_path.with_name(note_path.name.replace(".error.json", ".remote.json"))

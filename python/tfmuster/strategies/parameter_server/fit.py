@@ -12,7 +12,7 @@ from .data import worker_datasets
 from .serving import NAME, current_strategy
 from .steps import Outcome, Steps
 from .weights import PlacedWeights
-from .worker_loops import Crew
+from .worker_loops import WorkerLoops
 
 UPDATES = ("async", "sync")
 
@@ -136,7 +136,7 @@ class _Training:
         function = self._steps.trace_gradients() if self._sync else self._steps.trace_update()
         self._apply = self._steps.trace_apply() if self._sync else None
         numbers = [tf.constant(worker) for worker in range(self._workers)]
-        crew = Crew(
+        loops = WorkerLoops(
             self._strategy,
             self._workers,
             lambda worker: iter(datasets[worker]()),
@@ -144,11 +144,11 @@ class _Training:
         )
         try:
             logs: dict[str, float] = {}
-            results = crew.results()
+            results = loops.results()
             while epoch < epochs and not model.stop_training:
                 model.reset_metrics()
                 listening.on_epoch_begin(epoch)
-                logs = self._epoch(crew, results, step, steps_per_epoch, listening)
+                logs = self._epoch(loops, results, step, steps_per_epoch, listening)
                 placed.pull()
                 if validation_data is not None:
                     x, y, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
@@ -158,21 +158,23 @@ class _Training:
                 epoch, step = epoch + 1, 0
             listening.on_train_end(logs)
         finally:
-            crew.stop()
+            loops.stop()
         return model.history
 
     def _bring_up_to_date(self) -> None:
         self._placed.pull()
 
-    def _epoch(self, crew: Crew, results: Any, first: int, steps: int, listening: Any) -> dict[str, float]:
+    def _epoch(
+        self, loops: WorkerLoops, results: Any, first: int, steps: int, listening: Any
+    ) -> dict[str, float]:
         staleness: list[int] = []
         advance = self._advance_together if self._sync else self._advance
         if not self._sync:
-            crew.give_any(steps - first)
+            loops.give_any(steps - first)
         for step in range(first, steps):
             self._placed.push_learning_rate()
             listening.on_train_batch_begin(step)
-            outcomes = advance(crew, results, step)
+            outcomes = advance(loops, results, step)
             self._count(outcomes)
             staleness += [outcome.staleness for outcome in outcomes]
             listening.on_train_batch_end(step, self._logs())
@@ -181,26 +183,26 @@ class _Training:
             logs |= {"staleness": sum(staleness) / len(staleness), "max_staleness": float(max(staleness))}
         return logs
 
-    def _advance(self, crew: Crew, results: Any, step: int) -> list[Outcome]:
+    def _advance(self, loops: WorkerLoops, results: Any, step: int) -> list[Outcome]:
         """Wait for the next update of any worker."""
         for worker, _, report in results:
             if report is not None:
                 return [self._steps.outcome(report)]
-            _tell_lost(worker, crew)
+            _tell_lost(worker, loops)
         raise AssertionError  # results() has no end
 
-    def _advance_together(self, crew: Crew, results: Any, step: int) -> list[Outcome]:
+    def _advance_together(self, loops: WorkerLoops, results: Any, step: int) -> list[Outcome]:
         """One update by the mean of the first gradients of this step."""
         import tensorflow as tf
 
-        for worker in sorted(crew.alive):
-            crew.give(worker, step)
+        for worker in sorted(loops.alive):
+            loops.give(worker, step)
         arrived: dict[int, Outcome] = {}
-        self._enough(crew)
+        self._enough(loops)
         for worker, of_step, report in results:
             if report is None:
-                _tell_lost(worker, crew)
-                self._enough(crew)
+                _tell_lost(worker, loops)
+                self._enough(loops)
             elif of_step == step:
                 arrived[worker] = self._steps.outcome(report)
                 if len(arrived) == self._aggregate:
@@ -215,17 +217,17 @@ class _Training:
         self._apply(tf.constant(taken, tf.int32), tf.constant(shares, tf.float64), moves)
         return outcomes
 
-    def _enough(self, crew: Crew) -> None:
-        if len(crew.alive) < self._aggregate:
-            worker = max(crew.lost)
+    def _enough(self, loops: WorkerLoops) -> None:
+        if len(loops.alive) < self._aggregate:
+            worker = max(loops.lost)
             raise WorkerError(
                 f"Each synchronous update needs the gradients of {self._aggregate} workers.",
-                found=f"worker {worker} is gone; {len(crew.alive)} left",
+                found=f"worker {worker} is gone; {len(loops.alive)} left",
                 fix="restart from a checkpoint (tfmuster launch --max-restarts), or have spare workers "
                 "(replicas_to_aggregate)",
                 task=f"worker {worker}",
                 exit_code=None,
-            ) from crew.lost[worker]
+            ) from loops.lost[worker]
 
     def _count(self, outcomes: Sequence[Outcome]) -> None:
         """Add to the model's metrics what steps have added."""
@@ -237,8 +239,8 @@ class _Training:
         return {name: float(value) for name, value in self._model.get_metrics_result().items()}
 
 
-def _tell_lost(worker: int, crew: Crew) -> None:
-    left = len(crew.alive)
+def _tell_lost(worker: int, loops: WorkerLoops) -> None:
+    left = len(loops.alive)
     text = f"tfmuster: worker {worker} is gone; {left} {'worker goes' if left == 1 else 'workers go'} on"
     print(text, file=sys.stderr, flush=True)
 

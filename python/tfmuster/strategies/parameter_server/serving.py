@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import EXIT_WORKER_FAILED, StrategyError, WorkerError
 from ...net.ports import free_ports, split_address
-from ...rendezvous.join import GRACE_SECONDS, join_cluster, may_end
+from ...rendezvous.join import GRACE_SECONDS, is_worker_process, join_cluster
 from ...runs.states import say_state
 from ...system.tensorflow_import import import_tensorflow
 from ..devices import STRATEGY_FIRST
 
 if TYPE_CHECKING:
     from ...cluster.spec import Task
-    from ...rendezvous.control_channel import Control
+    from ...rendezvous.control_channel import ControlChannel
 
 NAME = "parameter_server"
 #: Variables of at least twice as many bytes are cut over several parameter servers. TensorFlow's advice.
@@ -81,7 +81,7 @@ def make_strategy(
     return made
 
 
-def serve(task: Task, control: Control) -> None:
+def serve(task: Task, control: ControlChannel) -> None:
     """Run this task's server until the job is over, then end this process with 0.
 
     In somebody's session, which is not to be ended, a StrategyError says that it is over.
@@ -101,7 +101,7 @@ def serve(task: Task, control: Control) -> None:
         # The control line has told the cause. Whoever it is has to end first, to be known as the cause.
         code = EXIT_WORKER_FAILED
         time.sleep(GRACE_SECONDS)
-    if not may_end():
+    if not is_worker_process():
         raise StrategyError(
             "This task has served, and the job is over; only its coordinator trains.",
             found=f"this is {task.name}",
@@ -126,7 +126,7 @@ def _wait_until_gone(address: str) -> None:
 
 
 @contextlib.contextmanager
-def cutting() -> Iterator[None]:
+def partitioned_variables() -> Iterator[None]:
     """Within: large variables made in the strategy's scope are cut over the parameter servers.
 
     Elsewhere they are not, because Keras 3's layers don't know variables in pieces.

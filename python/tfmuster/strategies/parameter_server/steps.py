@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...keras_compat.sharding import Part
+from ...keras_compat.sharding import LocalBatch
 from .weights import PlacedWeights
 
 
@@ -167,12 +167,12 @@ class Steps:
         import keras
         import tensorflow as tf
 
-        data = batch.data if isinstance(batch, Part) else batch
+        data = batch.data if isinstance(batch, LocalBatch) else batch
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         model, placed = self._model, self._placed
         values = placed.read()
         before = [_of_worker(v.read_value(), worker) for v in placed.others]
-        rows = batch.rows if isinstance(batch, Part) else tf.shape(tf.nest.flatten(x)[0])[0]
+        rows = batch.rows if isinstance(batch, LocalBatch) else tf.shape(tf.nest.flatten(x)[0])[0]
         # Metrics begin at nothing here: what they have then is what this batch adds.
         nothing = [(v, tf.zeros(v.shape, v.dtype)) for v in self._metrics]
         with tf.GradientTape() as tape:

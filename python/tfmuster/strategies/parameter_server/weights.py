@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ModelError
-from .serving import cutting
+from .serving import partitioned_variables
 
 # An optimizer that looks at a whole variable at once can't be given pieces of it.
 _WHOLE = ("Adafactor", "Lamb", "Muon")
@@ -66,7 +66,7 @@ class PlacedWeights:
         import tensorflow as tf
 
         whole = weight.constraint is not None or type(self._model.optimizer).__name__ in _WHOLE
-        with contextlib.nullcontext() if whole else cutting():
+        with contextlib.nullcontext() if whole else partitioned_variables():
             made = tf.Variable(weight.numpy(), name=weight.name)
         parts = list(getattr(made, "variables", [made]))
         pieces = []

@@ -17,7 +17,7 @@ from ...errors import WorkerError
 _LOOK_SECONDS = 0.5
 
 
-class Crew:
+class WorkerLoops:
     """The workers of a job, and what they do now.
 
     Parameters
