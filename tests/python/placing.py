@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,13 +10,13 @@ from pathlib import Path
 
 from launching import environment
 from tfmuster.errors import TfmusterError
+from tfmuster.launch.engines.base import Where
 from tfmuster.launch.remote.gather import AgentRequest
 
 
 @dataclass
 class Plain:
-    copy: bool = True
-    files: Sequence[str | os.PathLike[str]] = ()
+    where: Where = field(default_factory=lambda: Where(copy=True))
     launcher_addresses: Sequence[str] = ()
     #: Of which agents nothing comes, and which have another secret.
     absent: Sequence[int] = ()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launching import nothing_left, tfmuster
-from tfmuster.launch.engines import availability
+from tfmuster.launch.engines.registry import availability
 
 PING = 'echo "Slurmctld(primary) at head is UP"'
 OPEN_MPI = "echo 'mpirun (Open MPI) 4.1.4'; echo; echo 'Report bugs to ...'"
@@ -37,7 +37,7 @@ def plant(folder: Path, **programs: str) -> None:
 
 
 def test_without_anything_only_this_machine_is_left(planted: Path) -> None:
-    said = availability.engines()
+    said = availability()
     assert list(said) == ["local", "ssh", "spark", "slurm", "mpi", "kubernetes"]
     assert said.pop("local") == "yes"
     assert all(text.startswith("no: ") for text in said.values())
@@ -68,7 +68,7 @@ def test_without_anything_only_this_machine_is_left(planted: Path) -> None:
 )
 def test_what_is_found_is_told(engine: str, programs: dict[str, str], said: str, planted: Path) -> None:
     plant(planted, **programs)
-    assert availability.engines()[engine].startswith(said)
+    assert availability()[engine].startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_what_is_found_is_told(engine: str, programs: dict[str, str], said: str,
 )
 def test_spark_needs_a_java_that_is_new_enough(version: str, usable: bool, planted: Path) -> None:
     pytest.importorskip("pyspark")
-    assert "java is not on PATH" in availability.engines()["spark"]
+    assert "java is not on PATH" in availability()["spark"]
     plant(planted, java=f"echo '{version}' >&2")
-    said = availability.engines()["spark"]
+    said = availability()["spark"]
     assert said.startswith("yes: pyspark " if usable else "no: pyspark ")
     assert usable or f"needs Java 17 or later, and {planted}/java is {version}" in said
 
@@ -97,12 +97,12 @@ def test_the_java_of_java_home_counts_first(planted: Path, monkeypatch: pytest.M
     plant(planted, java="echo 'version \"11\"'")
     plant(home / "bin", java="echo 'version \"21.0.1\"'")
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert availability.engines()["spark"].endswith("Java 21")
+    assert availability()["spark"].endswith("Java 21")
 
 
 def test_a_program_that_fails_is_no_engine(planted: Path) -> None:
     plant(planted, mpirun="echo broken; exit 3")
-    assert availability.engines()["mpi"] == f"no: {planted}/mpirun --version fails (broken)"
+    assert availability()["mpi"] == f"no: {planted}/mpirun --version fails (broken)"
 
 
 def test_who_does_not_answer_holds_nobody_up(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_who_does_not_answer_holds_nobody_up(planted: Path, monkeypatch: pytest.
     hang = "sleep 60 & sleep 60"
     plant(planted, ssh=hang, srun="", sbatch="", scontrol=hang, mpirun=hang, kubectl="")
     begun = time.monotonic()
-    said = availability.engines(timeout=0.5)
+    said = availability(timeout=0.5)
     assert time.monotonic() - begun < 2
     for engine in ("ssh", "slurm", "mpi"):
         assert said[engine].endswith("does not answer within 0.5 s")
@@ -120,7 +120,7 @@ def test_who_does_not_answer_holds_nobody_up(planted: Path, monkeypatch: pytest.
 def test_a_program_that_can_t_be_started_is_named(planted: Path) -> None:
     (planted / "ssh").write_text("#!/no/such/interpreter\n")
     (planted / "ssh").chmod(0o755)
-    assert f"{planted}/ssh -V can't be started: No such file" in availability.engines()["ssh"]
+    assert f"{planted}/ssh -V can't be started: No such file" in availability()["ssh"]
 
 
 def test_the_doctor_tells_it(tmp_path: Path) -> None:

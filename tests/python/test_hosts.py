@@ -16,7 +16,7 @@ from tfmuster.launch.engines.base import Where
 from tfmuster.launch.engines.hosts import Host, named_hosts, only_this_machine, parse_hosts, place_tasks
 from tfmuster.launch.engines.local import ThisMachine
 from tfmuster.launch.engines.registry import engine_for
-from tfmuster.launch.engines.ssh import SshOptions, parse_addresses
+from tfmuster.launch.engines.ssh import Ssh, parse_addresses
 from tfmuster.launch.job import workers_for
 from tfmuster.launch.remote.files import files_to_send, script_to_send
 from tfmuster.launch.remote.frames import LONGEST, MAGIC, FrameError, Frames, frame, message, read_message
@@ -157,7 +157,8 @@ class TestEngines:
 
     def test_chosen_by_the_hosts(self) -> None:
         assert engine_for(Where()) == engine_for(Where(backend="local")) == ThisMachine()
-        assert engine_for(Where(hosts="localhost:3")) == ThisMachine(slots=3)
+        here = engine_for(Where(hosts="localhost:3"))
+        assert isinstance(here, ThisMachine) and here.slots == 3
         assert engine_for(Where(hosts="a:2,b", backend="ssh")).slots == 3
 
 
@@ -165,7 +166,7 @@ class TestOptions:
     HOSTS = parse_hosts("node1:2,me@node2")
 
     def test_only_the_path_of_a_python_is_a_remote_command(self) -> None:
-        where = SshOptions(self.HOSTS, remote_python="/o p/$(x)/python")
+        where = Ssh(Where(remote_python="/o p/$(x)/python"), self.HOSTS)
         *_, dashes, host, command = where.agent_command(self.HOSTS[1], 60)
         assert (dashes, host) == ("--", "me@node2")
         assert command.startswith("'/o p/$(x)/python' -c 'import sys;")
@@ -173,17 +174,17 @@ class TestOptions:
     @pytest.mark.parametrize("python", ["-c", "a\nb", "--version"])
     def test_what_is_no_python_is_refused(self, python: str) -> None:
         with pytest.raises(LaunchError, match="path or the name of a command"):
-            SshOptions(self.HOSTS, remote_python=python)
+            Ssh(Where(remote_python=python), self.HOSTS)
 
     @pytest.mark.parametrize(
         "text", ["node3=10.0.0.3", "node1", "node1=", "node1=a b", "node1=-x", "node1=a:1"]
     )
     def test_what_is_no_address_is_refused(self, text: str) -> None:
         with pytest.raises(LaunchError, match="by which the others reach it"):
-            SshOptions(self.HOSTS, addresses=parse_addresses([text]))
+            Ssh(Where(addresses=parse_addresses([text])), self.HOSTS)
 
     def test_a_given_address_is_the_only_one(self) -> None:
-        where = SshOptions(self.HOSTS, addresses=parse_addresses(["node1=10.0.0.1"]))
+        where = Ssh(Where(addresses=parse_addresses(["node1=10.0.0.1"])), self.HOSTS)
         assert where.names(self.HOSTS[0]) == ["10.0.0.1"]
 
 

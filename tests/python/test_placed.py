@@ -15,6 +15,7 @@ import pytest
 from launching import nothing_left, read_json, wait_until, write
 from placing import Plain
 from tfmuster.errors import LaunchError, RendezvousError
+from tfmuster.launch.engines.base import Where
 from tfmuster.launch.job import Job
 from tfmuster.launch.remote.call_home import KEY_PURPOSE, call_home
 from tfmuster.launch.remote.frames import FrameError, Seal
@@ -93,7 +94,7 @@ class TestJobs:
             "print(task, sys.argv[1:], len(os.environ['TFMUSTER_TOKEN']), len(config['cluster']['worker']))",
         )
         beside = write(tmp_path, "beside.txt", "it came along")
-        starter = Plain(files=[beside])
+        starter = Plain(Where(copy=True, files=[beside]))
         ended, failure = run(tmp_path, starter, script, "a b", "$(x)", ps=1)
         assert failure is None
         out, err = capfd.readouterr()

@@ -74,9 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             leave_note(error)
         control = sys.modules.get("tfmuster.rendezvous.control_channel")
-        if control is not None and (line := control.Control.current()):
+        if control is not None and (channel := control.ControlChannel.current()):
             # The other tasks are to learn why, not only with which exit code.
-            line.report_exception(error)
+            channel.report_exception(error)
         click.echo(f"Error: {error}", err=True)
         return error.exit_code
     except click.ClickException as error:

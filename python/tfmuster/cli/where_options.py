@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..launch.engines.registry import BACKENDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,8 +22,8 @@ def where_options(command: _Command) -> _Command:
         click.option(
             "--backend",
             metavar="NAME",
-            help="What starts the processes: local, ssh, spark, mpi, slurm. Default: ssh if there are hosts, "
-            "else local.",
+            help=f"What starts the processes: {', '.join(BACKENDS)}. "
+            "Default: ssh if there are hosts, else local.",
         ),
         click.option(
             "--backend-option",

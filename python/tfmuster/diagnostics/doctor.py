@@ -21,7 +21,7 @@ import orjson
 
 from .. import __version__
 from ..errors import TfmusterError
-from ..launch.engines.availability import engines
+from ..launch.engines.registry import availability
 from ..system.interpreter import python_executable, rscript_executable
 
 _PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil", "rich")
@@ -78,7 +78,7 @@ def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
         "packages": _package_versions(),
         "r": _r_report(),
         "machine": _machine(),
-        "engines": engines(),
+        "engines": availability(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "devices": _devices(timeout) if devices else None,
     }

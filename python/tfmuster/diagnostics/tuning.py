@@ -20,7 +20,7 @@ from ..environment import STEPS_VARIABLE
 from ..errors import LaunchError
 from ..keras_compat.gradients import VARIABLE as DTYPE_VARIABLE
 from ..keras_compat.steps_per_execution import VARIABLE as EXECUTION_VARIABLE
-from ..launch.engines.local import run_job
+from ..launch.engines.local import ThisMachine
 from ..launch.job import Job
 from ..runs.layout import read_json
 
@@ -193,7 +193,7 @@ def _measure(command: Sequence[str], workers: int, setting: Setting, steps: int)
             run_dir=run_dir,
             env={**setting.environment(), STEPS_VARIABLE: str(steps)},
         )
-        _, failure = run_job(job, show="nothing")
+        _, failure = ThisMachine().run(job, show="nothing")
         if failure is not None:
             said = (f"with {setting}", *failure.last_lines[-_MOST_LINES:])
             message = f"A trial failed: {failure.headline()}"

@@ -33,12 +33,7 @@ def start_detached(engine: Engine, job: Job) -> Run:
     LaunchError
         It could not be started.
     """
-    from .engines import slurm
-
-    if isinstance(engine, slurm.Slurm) and not slurm.inside_allocation(os.environ):
-        # It may wait for its machines for hours.
-        return engine.submit(job).run
-    return _start_launcher(job, engine.as_options())
+    return engine.submit(job) or _start_launcher(job, engine.as_options())
 
 
 def _start_launcher(job: Job, more: Sequence[str] = ()) -> Run:

@@ -3,7 +3,7 @@
 Every task calls :func:`muster` before TensorFlow waits for anybody. The chief (else worker 0) listens on
 its own address, the one port that is known to be open; the others report to it, try to reach each other,
 close every listener so that TensorFlow may bind the ports, and go on together. The connection stays open as
-the control line (:class:`.control_channel.Control`). The protocol is in docs/rendezvous.md.
+the control line (:class:`.control_channel.ControlChannel`). The protocol is in docs/rendezvous.md.
 
 Environment: ``TFMUSTER_START_TIMEOUT`` (seconds), ``TFMUSTER_TOKEN`` (the job's secret),
 ``TFMUSTER_RENDEZVOUS=0`` (go on without).

@@ -77,7 +77,7 @@ def leave_engine() -> None:
     """Tell the engine that this process ends well, if it has to be told."""
     exchange = sys.modules.get(f"{__name__}.mpi_exchange")
     if exchange is not None:
-        exchange.leave()
+        exchange.finalize()
 
 
 def join_engine() -> Task | None:

@@ -9,11 +9,11 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...cluster.spec import Cluster, Task
 from ...cluster.tf_config import tf_config_json
 from ...environment import JOB_VARIABLE, RUN_DIR_VARIABLE
+from ...errors import LaunchError
 from ...net.ports import held_ports
 from ...runs.failure import Failure
 from ...runs.layout import file_stem
@@ -26,25 +26,71 @@ from ..supervise.display import shown_path
 from ..supervise.restarts import Attempt, with_restarts
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import Placement
-
-if TYPE_CHECKING:
-    from ...runs.failure import Failure
-    from ...runs.run import Run
-    from ..job import Job
+from .base import Engine, Where
+from .hosts import Host, named_hosts, only_this_machine
 
 HOST = "127.0.0.1"
 
 
-def run_job(job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
-    """Run a job to its end; its run directory, and the first failure of its last attempt."""
-    command = resolve_command(job.command)
-    kinds = [kind for kind, size in job.sizes().items() for _ in range(size)]
-    gpus = assign_gpus(kinds, job.gpus_per_worker, {**os.environ, **job.env})
+#: See :class:`.base.Engine`.
+READS = ()
 
-    def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-        return _run_once(job, command, gpus, attempt, show=show, tell=tell)
 
-    return with_restarts(once, job.max_restarts, tell=show != "nothing")
+@dataclass(frozen=True)
+class ThisMachine(Engine):
+    """Starts the processes itself.
+
+    Attributes
+    ----------
+    hosts : sequence of Host
+        Names of this machine, with their slots; none needs to be given.
+    """
+
+    hosts: Sequence[Host] = ()
+
+    @property
+    def slots(self) -> int | None:
+        """Those of the hosts, if there are any."""
+        return sum(host.slots for host in self.hosts) or None
+
+    def as_options(self) -> list[str]:
+        """None are needed: the number of workers is known."""
+        return []
+
+    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+        """See :class:`.base.Engine`."""
+        command = resolve_command(job.command)
+        kinds = [kind for kind, size in job.sizes().items() for _ in range(size)]
+        gpus = assign_gpus(kinds, job.gpus_per_worker, {**os.environ, **job.env})
+
+        def once(attempt: Attempt) -> tuple[Run, Failure | None]:
+            return _run_once(job, command, gpus, attempt, show=show, tell=tell)
+
+        return with_restarts(once, job.max_restarts, tell=show != "nothing")
+
+
+def of(where: Where) -> ThisMachine:
+    """The engine for this machine.
+
+    Raises
+    ------
+    LaunchError
+        Another machine is named.
+    """
+    machines = named_hosts(where.hosts, where.hostfile)
+    if machines and not only_this_machine(machines):
+        raise LaunchError(
+            "The backend local runs everything on this machine.",
+            found=f"hosts {', '.join(host.name for host in machines)}",
+            fix="Leave the hosts out, or choose the backend ssh.",
+            reason="backend",
+        )
+    return ThisMachine(hosts=machines)
+
+
+def available(seconds: float) -> str:
+    """Always."""
+    return ""
 
 
 def _run_once(
@@ -108,20 +154,3 @@ def _count(sizes: Mapping[str, int]) -> str:
         for name, size in sizes.items()
         if size
     )
-
-
-@dataclass(frozen=True)
-class ThisMachine:
-    """Starts the processes itself."""
-
-    slots: int | None = None
-
-    def as_options(self) -> list[str]:
-        """None are needed."""
-        return []
-
-    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
-        """See :class:`.base.Engine`."""
-        pass
-
-        return run_job(job, show=show, tell=tell)

@@ -9,80 +9,42 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.run import Run
+from ...system.ask import ask
 from ...system.interpreter import python_executable
 from ..job import Job
-from ..remote.files import sent_options
 from ..remote.gather import AgentRequest, run_placed
 from .agent_command import AgentCommand
+from .base import Engine, UnavailableError, Where, version_of
 from .hosts import Host, named_hosts
-
-if TYPE_CHECKING:
-    from .base import Where
 
 #: Names of the program, if PATH is not to decide.
 _PROGRAM_VARIABLE = "TFMUSTER_MPIRUN"
+#: See :class:`.base.Engine`.
+READS = ("backend_options",)
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _ASK_SECONDS = 20.0
 _NO_SLOTS = re.compile(r"not enough slots|more processes? .* than|requested .* slots", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Mpi:
-    """Where ``mpirun`` is to start a job.
+class Mpi(Engine):
+    """Has ``mpirun`` start a job. Hydra knows ssh's own configuration only.
 
     Attributes
     ----------
     hosts : sequence of Host
         Machines; none leaves that to mpirun, which knows those of a batch system's job, and this one.
-    copy, files, remote_python, ssh_config
-        See :class:`.ssh.SshOptions`; Hydra knows ssh's own configuration only.
-    options : sequence of str
-        More options of mpirun, each with its value: ``--map-by node``.
     """
 
     hosts: Sequence[Host] = ()
-    copy: bool = False
-    files: Sequence[str | os.PathLike[str]] = ()
-    remote_python: str | None = None
-    options: Sequence[str] = ()
-    ssh_config: str | os.PathLike[str] | None = None
     launcher_addresses: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, where: Where) -> Mpi:
-        """What its user says.
-
-        Raises
-        ------
-        LaunchError
-            Something of it has no meaning for mpirun.
-        """
-        hosts = named_hosts(where.hosts, where.hostfile)
-        users = [host.target for host in hosts if host.user]
-        if users or where.addresses:
-            raise LaunchError(
-                "mpirun takes hosts by their names, and finds their addresses itself.",
-                found=", ".join([*users, *(f"--address {host}" for host in where.addresses)]),
-                fix="Say in ssh's configuration who logs in, and where.",
-                reason="hosts",
-            )
-        return cls(
-            hosts,
-            where.copy,
-            tuple(where.files),
-            where.remote_python,
-            tuple(where.backend_options),
-            where.ssh_config,
-        )
 
     @property
     def slots(self) -> int | None:
@@ -92,13 +54,13 @@ class Mpi:
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
         hosts = ",".join(f"{host.name}:{host.slots}" for host in self.hosts)
-        given = {"hosts": hosts, "ssh-config": self.ssh_config}
+        given = {"hosts": hosts, "ssh-config": self.where.ssh_config}
         options = [
             "--backend=mpi",
             *(f"--{name}={os.fspath(value)}" for name, value in given.items() if value),
         ]
-        options += sent_options(self.files, copy=self.copy, remote_python=self.remote_python)
-        return options + [f"--backend-option={option}" for option in self.options]
+        options += self.where.sent_options()
+        return options + [f"--backend-option={option}" for option in self.where.backend_options]
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
@@ -107,8 +69,8 @@ class Mpi:
     def start(self, call: AgentRequest) -> AgentCommand:
         """Have agents started."""
         program = mpirun_program()
-        agent = call.command(self.remote_python or python_executable(), rank_from=_RANKS)
-        own = [word for option in self.options for word in shlex.split(option)]
+        agent = call.command(self.where.remote_python or python_executable(), rank_from=_RANKS)
+        own = [word for option in self.where.backend_options for word in shlex.split(option)]
         command = [program, "-np", str(call.count), *self._placing(program, call), *own, *agent]
         return AgentCommand(command, {**os.environ, **call.env}, call, partial(_explain, call.count))
 
@@ -121,9 +83,40 @@ class Mpi:
         # TensorFlow has threads of its own for all cores, which must not be bound to one.
         options = ["-wdir", "/", "--bind-to", "none", *(["-H", hosts] if hosts else [])]
         options += [word for name in call.env for word in ("-x", name)]
-        if self.ssh_config is not None:
-            options += ["--mca", "plm_rsh_agent", f"ssh -F {os.fspath(self.ssh_config)}"]
+        if self.where.ssh_config is not None:
+            options += ["--mca", "plm_rsh_agent", f"ssh -F {os.fspath(self.where.ssh_config)}"]
         return [*options, "--allow-run-as-root"] if os.geteuid() == 0 else options
+
+
+def of(where: Where) -> Mpi:
+    """What mpirun is to do.
+
+    Raises
+    ------
+    LaunchError
+        Something has no meaning for mpirun.
+    """
+    hosts = named_hosts(where.hosts, where.hostfile)
+    users = [host.target for host in hosts if host.user]
+    if users or where.addresses:
+        raise LaunchError(
+            "mpirun takes hosts by their names, and finds their addresses itself.",
+            found=", ".join([*users, *(f"--address {host}" for host in where.addresses)]),
+            fix="Say in ssh's configuration who logs in, and where.",
+            reason="hosts",
+        )
+    return Mpi(where, hosts)
+
+
+def available(seconds: float) -> str:
+    """Which MPI it is."""
+    try:
+        program = mpirun_program()
+    except LaunchError as error:
+        raise UnavailableError(f"{error.found} (apt-get install openmpi-bin)") from error
+    answer = version_of(program, "--version", seconds=seconds)
+    hydra = re.search(r"Version:\s*(\S+)", answer.output) if "HYDRA" in answer.output else None
+    return f"MPICH {hydra[1]}" if hydra else answer.first_line
 
 
 def _explain(count: int, text: str, lines: str) -> TfmusterError:
@@ -159,7 +152,5 @@ def mpirun_program() -> str:
 
 
 def _is_open_mpi(program: str) -> bool:
-    done = subprocess.run(
-        [program, "--version"], capture_output=True, text=True, timeout=_ASK_SECONDS, check=False
-    )
-    return "Open MPI" in done.stdout or "OpenRTE" in done.stdout
+    said = ask(program, "--version", seconds=_ASK_SECONDS).output
+    return "Open MPI" in said or "OpenRTE" in said

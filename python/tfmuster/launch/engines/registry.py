@@ -1,96 +1,26 @@
-"""Which engine takes a job to where it is to run: this machine, ssh, or one that places processes itself."""
+"""The engines by name, and which of them can be used from here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any, cast
 
 from ...errors import LaunchError
-from .base import Engine, Where
-from .local import ThisMachine
+from .base import Engine, UnavailableError, Where
 
-
-def _local(where: Where) -> Engine:
-    from .hosts import named_hosts, only_this_machine
-
-    machines = named_hosts(where.hosts, where.hostfile)
-    if machines and not only_this_machine(machines):
-        raise LaunchError(
-            "The backend local runs everything on this machine.",
-            found=f"hosts {', '.join(host.name for host in machines)}",
-            fix="Leave the hosts out, or choose the backend ssh.",
-            reason="backend",
-        )
-    return _here_or_ssh(where)
-
-
-def _ssh(where: Where) -> Engine:
-    if where.hosts is None and where.hostfile is None:
-        raise LaunchError(
-            "The backend ssh must know the hosts.",
-            found="none",
-            fix="Name them: -H node1:2,node2:2, or --hostfile.",
-            reason="hosts",
-        )
-    return _here_or_ssh(where)
-
-
-def _here_or_ssh(where: Where) -> Engine:
-    """With hosts ssh, unless they are all this machine."""
-    from .hosts import named_hosts, only_this_machine
-
-    machines = named_hosts(where.hosts, where.hostfile)
-    if not machines:
-        return ThisMachine()
-    if only_this_machine(machines):
-        return ThisMachine(sum(host.slots for host in machines))
-    from .ssh import Ssh, SshOptions
-
-    return Ssh(
-        SshOptions(
-            machines,
-            where.copy,
-            where.remote_python,
-            where.ssh_config,
-            where.addresses,
-            tuple(where.files),
-        )
-    )
-
-
-def _spark(where: Where) -> Engine:
-    from .spark import Spark
-
-    return Spark.of(
-        where.backend_options,
-        master=where.master,
-        session=where.spark,
-        files=where.files,
-        python=where.remote_python,
-    )
-
-
-def _mpi(where: Where) -> Engine:
-    from .mpi import Mpi
-
-    return Mpi.of(where)
-
-
-def _slurm(where: Where) -> Engine:
-    from .slurm import Slurm
-
-    return Slurm.of(where)
-
-
-#: The names of the engines, and what makes each from what its user says.
-_ENGINES: dict[str | None, Callable[[Where], Engine]] = {
-    None: _here_or_ssh,
-    "local": _local,
-    "ssh": _ssh,
-    "mpi": _mpi,
-    "slurm": _slurm,
-    "spark": _spark,
+#: The engines: modules of this package, named as ``--backend`` names them. A new one is a file and a word
+#: here.
+BACKENDS = ("local", "ssh", "spark", "slurm", "mpi")
+#: How long each may take to tell whether it can be used, seconds.
+ANSWER_SECONDS = 5.0
+#: Settings that not all engines read, and how an error calls them.
+_SETTINGS = {
+    "master": "A master or session of Spark",
+    "spark": "A master or session of Spark",
+    "backend_options": "An option of a backend's own",
 }
-BACKENDS = tuple(name for name in _ENGINES if name)
 
 
 def engine_for(where: Where) -> Engine:
@@ -101,24 +31,47 @@ def engine_for(where: Where) -> Engine:
     LaunchError
         There is no such engine, or it can't be used so.
     """
-    if where.backend not in _ENGINES:
+    name = where.backend or ("local" if where.hosts is None and where.hostfile is None else "ssh")
+    if name not in BACKENDS:
         raise LaunchError(
-            f"There is no backend {where.backend!r}.",
-            fix=f"Choose one of {', '.join(BACKENDS)}.",
-            reason="backend",
+            f"There is no backend {name!r}.", fix=f"Choose one of {', '.join(BACKENDS)}.", reason="backend"
         )
-    if where.backend != "spark" and (where.master or where.spark is not None):
-        raise _unread("A master or session of Spark", where)
-    if where.backend in (None, "local", "ssh") and where.backend_options:
-        raise _unread("An option of a backend's own", where)
-    return _ENGINES[where.backend](where)
+    module = _module(name)
+    for setting, what in _SETTINGS.items():
+        if getattr(where, setting) and setting not in module.READS:
+            # Nothing would read it: the job would run elsewhere, or otherwise, than its user means.
+            raise LaunchError(
+                f"{what} needs a backend that reads it.",
+                found="no backend" if where.backend is None else f"the backend {name}",
+                fix="Name the backend, or leave it out.",
+                reason="backend",
+            )
+    return cast(Engine, module.of(where))
 
 
-def _unread(what: str, where: Where) -> LaunchError:
-    """What nothing would read: the job would run elsewhere, or otherwise, than its user means."""
-    return LaunchError(
-        f"{what} needs a backend that reads it.",
-        found="no backend" if where.backend is None else f"the backend {where.backend}",
-        fix="Name the backend, or leave it out.",
-        reason="backend",
-    )
+def availability(timeout: float = ANSWER_SECONDS) -> dict[str, str]:
+    """For each engine, and for Kubernetes, ``yes`` with what was found, or ``no`` and why.
+
+    Parameters
+    ----------
+    timeout : float
+        How long each may take to answer, seconds. They are asked at the same time.
+    """
+    from ..manifests import kubernetes
+
+    asked: dict[str, Callable[[float], str]] = {name: _module(name).available for name in BACKENDS}
+    asked["kubernetes"] = kubernetes.available
+
+    def answer(ask: Callable[[float], str]) -> str:
+        try:
+            found = ask(timeout)
+        except UnavailableError as problem:
+            return f"no: {problem}"
+        return f"yes: {found}" if found else "yes"
+
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return dict(zip(asked, pool.map(answer, asked.values()), strict=True))
+
+
+def _module(name: str) -> Any:
+    return import_module(f".{name}", __package__)

@@ -20,19 +20,20 @@ from ...runs.lifecycle import new_run_path
 from ...runs.run import Run
 from ...system.interpreter import package_root, python_executable
 from ..job import Job, launch_options
-from ..remote.files import sent_options
 from ..remote.gather import AgentRequest, run_placed
 from ..text_checks import check_line
 from .agent_command import AgentCommand
+from .base import Engine, UnavailableError, Where, answer_of, find_program
 from .slurm_batch import log_of, slurm_program
 
 if TYPE_CHECKING:
-    from .base import Where
     from .slurm_batch import Submitted
 
 _NO_ROOM = re.compile(
     "More processors requested|Requested node configuration|nodes? count|not available", re.IGNORECASE
 )
+#: See :class:`.base.Engine`.
+READS = ("backend_options",)
 #: Slurm gives each task the GPUs that are its own, and only the task itself can tell which.
 _WITH_GPUS = '"--gpus=${CUDA_VISIBLE_DEVICES:--1}"'
 #: Who cancels a batch job asks all of its processes to end, the launcher among them: it is to do that alone.
@@ -40,44 +41,14 @@ _FOR_THE_LAUNCHER = "trap '' TERM; "
 
 
 @dataclass(frozen=True)
-class Slurm:
-    """What Slurm is to do.
+class Slurm(Engine):
+    """Has Slurm run a job.
 
-    Attributes
-    ----------
-    options : sequence of str
-        More options of ``sbatch``, or inside an allocation of ``srun``, each with its value:
-        ``--partition=gpu``.
-    copy, files, remote_python
-        See :class:`.ssh.SshOptions`.
+    The user's options are those of ``sbatch``, or inside an allocation of ``srun``, each with its value:
+    ``--partition=gpu``.
     """
 
-    options: Sequence[str] = ()
-    copy: bool = False
-    files: Sequence[str | os.PathLike[str]] = ()
-    remote_python: str | None = None
     launcher_addresses: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, where: Where) -> Slurm:
-        """What its user says.
-
-        Raises
-        ------
-        LaunchError
-            Something of it has no meaning for Slurm.
-        """
-        hosts = where.hosts or where.hostfile
-        if hosts or where.addresses:
-            raise LaunchError(
-                "Slurm chooses the nodes.",
-                found=f"hosts {hosts}" if hosts else "--address",
-                fix="Leave them out; --backend-option=--nodelist=node1,node2 asks for some.",
-                reason="hosts",
-            )
-        for option in where.backend_options:
-            check_line(option, "option of sbatch or srun", start="-")
-        return cls(tuple(where.backend_options), where.copy, tuple(where.files), where.remote_python)
 
     @property
     def slots(self) -> int | None:
@@ -87,8 +58,9 @@ class Slurm:
 
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
-        sent = sent_options(self.files, copy=self.copy, remote_python=self.remote_python)
-        return ["--backend=slurm", *sent] + [f"--backend-option={option}" for option in self.options]
+        where = self.where
+        options = [f"--backend-option={option}" for option in where.backend_options]
+        return ["--backend=slurm", *where.sent_options(), *options]
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
@@ -101,16 +73,13 @@ class Slurm:
                 if job.run_dir is not None and Run(job.run_dir).info():
                     note_failed_start(Run(job.run_dir), error)
                 raise
-        return follow(self.submit(job), show=show, tell=tell)
+        return follow(self._submit(job), show=show, tell=tell)
 
-    def submit(self, job: Job) -> Submitted:
-        """Submit a batch job that runs this one, and do not wait for it.
+    def submit(self, job: Job) -> Run | None:
+        """See :class:`.base.Engine`. It may wait for its machines for hours."""
+        return None if inside_allocation(os.environ) else self._submit(job).run
 
-        Raises
-        ------
-        LaunchError
-            Slurm does not take it.
-        """
+    def _submit(self, job: Job) -> Submitted:
         from .slurm_batch import submit
 
         run = Run(job.run_dir if job.run_dir is not None else new_run_path(job.run_name()))
@@ -118,9 +87,9 @@ class Slurm:
 
     def script(self, job: Job, run: Run | None = None) -> str:
         """The batch script; without a run directory it may be submitted again and again."""
-        inner = replace(self, options=())
+        inner = replace(self, where=replace(self.where, backend_options=()))
         options = [*launch_options(job, run), *inner.as_options()]
-        python = self.remote_python or python_executable()
+        python = self.where.remote_python or python_executable()
         command = [python, "-m", "tfmuster", "launch", "--quiet", *options, "--", *job.command]
         asked = {
             "job-name": job.run_name(),
@@ -136,7 +105,7 @@ class Slurm:
             check_line(value, name, without="\\")
         lines = ["#!/bin/bash", *(f"#SBATCH --{name}={_quoted(value)}" for name, value in asked.items())]
         # A second start would find the run directory of the first.
-        lines += ["#SBATCH --no-requeue", *(f"#SBATCH {option}" for option in self.options)]
+        lines += ["#SBATCH --no-requeue", *(f"#SBATCH {option}" for option in self.where.backend_options)]
         if root := package_root():
             lines.append(f'export PYTHONPATH={shlex.quote(root)}"${{PYTHONPATH:+:$PYTHONPATH}}"')
         return "\n".join([*lines, f"exec {shlex.join(command)}", ""])
@@ -144,7 +113,7 @@ class Slurm:
     def start(self, call: AgentRequest) -> AgentCommand:
         """Have agents started in the allocation."""
         program = slurm_program("srun")
-        agent = call.command(self.remote_python or python_executable(), rank_from=("SLURM_PROCID",))
+        agent = call.command(self.where.remote_python or python_executable(), rank_from=("SLURM_PROCID",))
         own_gpus = _WITH_GPUS if "SLURM_GPUS_PER_TASK" in os.environ else ""
         patient = _FOR_THE_LAUNCHER if os.environ.get("ENVIRONMENT") == "BATCH" else ""
         agent = ["sh", "-c", f'{patient}exec "$@" {own_gpus}', "sh", *agent]
@@ -162,9 +131,41 @@ class Slurm:
             options.append("--overlap")
         if cpus := os.environ.get("SLURM_CPUS_PER_TASK"):
             options.append(f"--cpus-per-task={cpus}")
-        own = [word for option in self.options for word in shlex.split(option)]
+        own = [word for option in self.where.backend_options for word in shlex.split(option)]
         explain = partial(_explain, call.count)
         return AgentCommand([program, *options, *own, *agent], {**os.environ, **call.env}, call, explain)
+
+
+def of(where: Where) -> Slurm:
+    """What Slurm is to do.
+
+    Raises
+    ------
+    LaunchError
+        Something has no meaning for Slurm.
+    """
+    hosts = where.hosts or where.hostfile
+    if hosts or where.addresses:
+        raise LaunchError(
+            "Slurm chooses the nodes.",
+            found=f"hosts {hosts}" if hosts else "--address",
+            fix="Leave them out; --backend-option=--nodelist=node1,node2 asks for some.",
+            reason="hosts",
+        )
+    for option in where.backend_options:
+        check_line(option, "option of sbatch or srun", start="-")
+    return Slurm(where)
+
+
+def available(seconds: float) -> str:
+    """Which controller answers."""
+    for name in ("srun", "sbatch"):
+        find_program(name, "apt-get install slurm-client, on a machine of a Slurm cluster")
+    answer = answer_of("scontrol", "ping", seconds=seconds)
+    up = [line for line in answer.output.splitlines() if " is UP" in line]
+    if not up:
+        raise UnavailableError(f"srun is here, but no controller answers ({answer.first_line})")
+    return up[0].strip()
 
 
 def inside_allocation(environ: Mapping[str, str]) -> bool:

@@ -7,102 +7,51 @@ second job in the same session finds nothing of the first, and the agents call t
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
 import os
 import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ..job import Job
-from ..remote.files import sent_options
 from ..remote.gather import AgentRequest, run_placed
 from ..remote.host_checks import refusal
 from ..remote.ssh_faults import explain_ssh_failure
+from .base import Engine, UnavailableError, Where, find_program, version_of
 from .spark_session import check_slots, first_line, launcher_addresses_of, refuse_secrets, session_for
 
 #: How long the stage may take to end by itself when all agents have been ended, seconds.
 _LEAVING_SECONDS = 6.0
 _PLAIN = "plain"
+#: What pyspark 4 needs.
+_OLDEST_JAVA = 17
+#: See :class:`.base.Engine`.
+READS = ("backend_options", "master", "spark")
 
 
 @dataclass(frozen=True)
-class Spark:
+class Spark(Engine):
     """Runs jobs on Spark.
 
     Attributes
     ----------
-    master : str or None
-        The URL of a master, for a session that is made for the job.
-    session : SparkSession or None
-        One that there is already.
     conf : mapping of str
         Configuration of a session that is made for the job, such as ``spark.executor.memory``.
     plain : bool
         Whether a Spark that encrypts its own connections may be used, although TensorFlow's are plain.
-    files : sequence of path
-        Files and folders to send along.
-    python : str or None
-        The Python of the agents; the executors' own unless given.
     """
 
-    master: str | None = None
-    session: Any = None
     conf: Mapping[str, str] = field(default_factory=dict)
     plain: bool = False
-    files: Sequence[str | os.PathLike[str]] = ()
-    python: str | None = None
-
-    @classmethod
-    def of(
-        cls,
-        options: Sequence[str],
-        *,
-        master: str | None,
-        session: Any,
-        files: Sequence[str | os.PathLike[str]],
-        python: str | None,
-    ) -> Spark:
-        """By options such as ``spark.executor.cores=2`` and ``plain=yes``.
-
-        Raises
-        ------
-        LaunchError
-            One is neither.
-        """
-        conf = {}
-        plain = False
-        for option in options:
-            key, equals, value = option.partition("=")
-            if key == _PLAIN and value in ("yes", "no"):
-                plain = value == "yes"
-            elif equals and key.startswith("spark."):
-                conf[key] = value
-            else:
-                raise LaunchError(
-                    "An option of the backend spark is a setting of Spark, or plain=yes.",
-                    found=option,
-                    fix="Write it as spark.executor.memory=4g.",
-                    reason="backend-option",
-                )
-        if session is not None and (master is not None or conf):
-            raise LaunchError(
-                "A session has its master and its settings already.",
-                found="both a session and others",
-                fix="Leave the one or the other out.",
-                reason="spark-session",
-            )
-        return cls(master, session, conf, plain, tuple(files), python)
-
-    @property
-    def slots(self) -> int | None:
-        """Not known before there is a session."""
-        return None
 
     def as_options(self) -> list[str]:
         """The same as options of ``tfmuster launch``.
@@ -112,18 +61,19 @@ class Spark:
         LaunchError
             No other process can have the session.
         """
-        if self.session is not None:
+        if self.where.spark is not None:
             raise LaunchError(
                 "Without waiting, the job is started by another process, which can't use this session.",
                 found="wait = False together with a session",
                 fix="Give the master instead of the session.",
                 reason="spark-session",
             )
-        options = ["--backend", "spark", *(["--master", self.master] if self.master else [])]
+        master = self.where.master
+        options = ["--backend", "spark", *(["--master", master] if master else [])]
         settings = {**self.conf, **({_PLAIN: "yes"} if self.plain else {})}
         for key, value in settings.items():
             options += ["--backend-option", f"{key}={value}"]
-        return options + sent_options(self.files, remote_python=self.python)
+        return options + replace(self.where, copy=False).sent_options()
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """Run a job to its end; its run directory, and the first failure of its last attempt.
@@ -133,30 +83,79 @@ class Spark:
         LaunchError
             There are too few slots, or an executor can't take part.
         """
+        where = self.where
         if not self.plain:
             refuse_secrets(self.conf)
-        with session_for(self.master, self.session, self.conf, self.python) as context:
+        with session_for(where.master, where.spark, self.conf, where.remote_python) as context:
             if not self.plain:
                 refuse_secrets(dict(context.getConf().getAll()))
             check_slots(context, sum(job.sizes().values()))
-            starter = _Executors(context, self.files, self.python)
+            starter = _Executors(context, where)
             return run_placed(job, starter, show=show, tell=tell)
+
+
+def of(where: Where) -> Spark:
+    """What Spark is to do, with options such as ``spark.executor.cores=2`` and ``plain=yes``.
+
+    Raises
+    ------
+    LaunchError
+        An option is neither, or a session is to be changed.
+    """
+    conf = {}
+    plain = False
+    for option in where.backend_options:
+        key, equals, value = option.partition("=")
+        if key == _PLAIN and value in ("yes", "no"):
+            plain = value == "yes"
+        elif equals and key.startswith("spark."):
+            conf[key] = value
+        else:
+            raise LaunchError(
+                "An option of the backend spark is a setting of Spark, or plain=yes.",
+                found=option,
+                fix="Write it as spark.executor.memory=4g.",
+                reason="backend-option",
+            )
+    if where.spark is not None and (where.master is not None or conf):
+        raise LaunchError(
+            "A session has its master and its settings already.",
+            found="both a session and others",
+            fix="Leave the one or the other out.",
+            reason="spark-session",
+        )
+    return Spark(where, conf, plain)
+
+
+def available(seconds: float) -> str:
+    """The versions of pyspark and Java."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise UnavailableError("pyspark is not installed (pip install 'tfmuster[spark]')")
+    pyspark = f"pyspark {importlib.metadata.version('pyspark')}"
+    own = Path(os.environ.get("JAVA_HOME", ""), "bin", "java")
+    java = str(own) if own.is_absolute() else find_program("java", "apt-get install openjdk-17-jre-headless")
+    answer = version_of(java, "-version", seconds=seconds)
+    version = re.search(r'version "(\d+)(?:\.(\d+))?[^"]*"', answer.output + answer.errors)
+    # Before 9 it was called 1.8.
+    number = int(version[2] or 0) if version and version[1] == "1" else int(version[1]) if version else 0
+    if number < _OLDEST_JAVA:
+        raise UnavailableError(
+            f"{pyspark} needs Java {_OLDEST_JAVA} or later, and {java} is {answer.first_line}"
+        )
+    return f"{pyspark}, Java {number}"
 
 
 class _Executors:
     """The executors of a session."""
 
-    #: They have directories of their own.
-    copy = True
-
-    def __init__(self, context: Any, files: Sequence[str | os.PathLike[str]], python: str | None) -> None:
+    def __init__(self, context: Any, where: Where) -> None:
         self._context = context
-        self.files = files
+        # They have directories of their own.
+        self.where = replace(where, copy=True)
         self.launcher_addresses: Sequence[str] = launcher_addresses_of(context)
-        self._python = python
 
     def start(self, call: AgentRequest) -> _Stage:
-        return _Stage(self._context, call, self._python)
+        return _Stage(self._context, call, self.where.remote_python)
 
 
 class _Stage:

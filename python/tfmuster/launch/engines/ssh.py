@@ -8,12 +8,10 @@ One connection per worker asks everything first, then carries the worker (:mod:`
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...environment import start_timeout
@@ -21,12 +19,15 @@ from ...errors import LaunchError
 from ...net.addresses import address_problems
 from ...runs.failure import Failure
 from ...runs.run import Run
+from ...system.ask import ask
 from ...system.interpreter import package_root, python_executable
 from ..job import Job
-from ..remote.files import script_to_send, sent_options
+from ..remote.files import script_to_send
 from ..remote.run import AgentPlace, RemoteJob, run_remote
 from ..supervise.restarts import Attempt, with_restarts
-from .hosts import Host, place_tasks
+from .base import Engine, Where, find_program, version_of
+from .hosts import Host, named_hosts, only_this_machine, place_tasks
+from .local import ThisMachine
 
 # A checkout that is not installed is found there if the hosts share it. The home directory, where a login
 # begins, is no place to import from.
@@ -51,76 +52,23 @@ _SSH_OPTIONS = (
 )
 
 _CONNECT_SECONDS = 10
+#: How long ssh may take to read its configuration, seconds.
+_CONFIG_SECONDS = 20.0
+#: See :class:`.base.Engine`.
+READS = ()
 
 
 @dataclass(frozen=True)
-class Ssh:
-    """Runs jobs on other machines, through ssh."""
-
-    where: SshOptions
-
-    @property
-    def slots(self) -> int:
-        """How many tasks the hosts take."""
-        return sum(host.slots for host in self.where.hosts)
-
-    def as_options(self) -> list[str]:
-        """The same as options of ``tfmuster launch``."""
-        return self.where.as_options()
-
-    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
-        """Run a job to its end; its run directory, and the first failure of its last attempt.
-
-        Raises
-        ------
-        LaunchError
-            A host can't take part; every host's problems at once.
-        """
-        where = self.where
-        if where.copy:
-            # What can't be sent is not to be missed there.
-            script_to_send(Path(job.command[0]))
-        tasks = place_tasks(job.sizes(), where.hosts)
-        seconds = start_timeout(job.start_timeout)
-
-        def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-            names = {host.name: where.names(host) for host in dict.fromkeys(host for *_, host in tasks)}
-            places = [
-                AgentPlace(kind, host.name, {"ssh": where.agent_command(host, seconds), "host": host.target})
-                for kind, _, host in tasks
-            ]
-            remote_job = RemoteJob(job, attempt, where.copy, where.files)
-            return run_remote(remote_job, places, names, show=show, tell=tell)
-
-        return with_restarts(once, job.max_restarts, tell=show != "nothing")
-
-
-@dataclass(frozen=True)
-class SshOptions:
-    """Where to run a job.
+class Ssh(Engine):
+    """Runs jobs on other machines, through ssh.
 
     Attributes
     ----------
     hosts : sequence of Host
         The machines, filled in this order.
-    copy : bool
-        Whether the script is sent along, instead of being there already.
-    files : sequence of path
-        Files and folders to send along, and the script with them.
-    remote_python : str or None
-        The Python of the hosts that has tfmuster; the path of this one unless given.
-    ssh_config : path or None
-        ssh's configuration file, instead of the user's.
-    addresses : mapping of str
-        By which name or address the others reach a host, where ``-H`` has another.
     """
 
-    hosts: Sequence[Host]
-    copy: bool = False
-    remote_python: str | None = None
-    ssh_config: str | os.PathLike[str] | None = None
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    files: Sequence[str | os.PathLike[str]] = ()
+    hosts: Sequence[Host] = ()
 
     def __post_init__(self) -> None:
         python = self.python
@@ -132,7 +80,7 @@ class SshOptions:
                 reason="remote-python",
             )
         names = {host.name for host in self.hosts}
-        for name, address in self.addresses.items():
+        for name, address in self.where.addresses.items():
             if name not in names or any(address_problems(f"{address}:1")):
                 raise LaunchError(
                     "--address gives one of the hosts the name or address by which the others reach it.",
@@ -142,24 +90,49 @@ class SshOptions:
                 )
 
     @property
+    def slots(self) -> int:
+        """How many tasks the hosts take."""
+        return sum(host.slots for host in self.hosts)
+
+    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+        """See :class:`.base.Engine`. LaunchError has every host's problems at once."""
+        where = self.where
+        if where.copy:
+            # What can't be sent is not to be missed there.
+            script_to_send(Path(job.command[0]))
+        tasks = place_tasks(job.sizes(), self.hosts)
+        seconds = start_timeout(job.start_timeout)
+
+        def once(attempt: Attempt) -> tuple[Run, Failure | None]:
+            names = {host.name: self.names(host) for host in dict.fromkeys(host for *_, host in tasks)}
+            places = [
+                AgentPlace(kind, host.name, {"ssh": self.agent_command(host, seconds), "host": host.target})
+                for kind, _, host in tasks
+            ]
+            remote_job = RemoteJob(job, attempt, where.copy, where.files)
+            return run_remote(remote_job, places, names, show=show, tell=tell)
+
+        return with_restarts(once, job.max_restarts, tell=show != "nothing")
+
+    @property
     def python(self) -> str:
         """The Python to run on the hosts."""
-        return self.remote_python or python_executable()
+        return self.where.remote_python or python_executable()
 
     def as_options(self) -> list[str]:
-        """The same as options of ``tfmuster launch``."""
+        """See :class:`.base.Engine`."""
         hosts = ",".join(
             f"{host.user}@{host.name}:{host.slots}" if host.user else f"{host.name}:{host.slots}"
             for host in self.hosts
         )
-        options = ["--hosts", hosts, *sent_options(self.files, copy=self.copy, remote_python=self.python)]
-        if self.ssh_config is not None:
-            options += ["--ssh-config", str(self.ssh_config)]
-        return options + [f"--address={host}={address}" for host, address in self.addresses.items()]
+        options = ["--hosts", hosts, *replace(self.where, remote_python=self.python).sent_options()]
+        if self.where.ssh_config is not None:
+            options += ["--ssh-config", str(self.where.ssh_config)]
+        return options + [f"--address={host}={address}" for host, address in self.where.addresses.items()]
 
     def ssh(self, *arguments: str) -> list[str]:
         """An argument list that runs ssh."""
-        config = [] if self.ssh_config is None else ["-F", str(self.ssh_config)]
+        config = [] if self.where.ssh_config is None else ["-F", str(self.where.ssh_config)]
         return [_ssh(), *config, *arguments]
 
     def agent_command(self, host: Host, seconds: float) -> list[str]:
@@ -172,18 +145,39 @@ class SshOptions:
 
     def names(self, host: Host) -> list[str]:
         """By which names the others may know a host: as it was given, then as ssh knows it."""
-        if host.name in self.addresses:
-            return [self.addresses[host.name]]
+        if host.name in self.where.addresses:
+            return [self.where.addresses[host.name]]
         names = [host.name]
-        done = subprocess.run(
-            self.ssh("-G", "--", host.target), capture_output=True, text=True, timeout=20, check=False
-        )
-        for line in done.stdout.splitlines():
+        for line in ask(*self.ssh("-G", "--", host.target), seconds=_CONFIG_SECONDS).output.splitlines():
             key, _, value = line.partition(" ")
             value = f"[{value}]" if ":" in value else value
             if key == "hostname" and value not in names and not any(address_problems(f"{value}:1")):
                 names.append(value)
         return names
+
+
+def of(where: Where) -> Engine:
+    """The hosts through ssh, unless all of them are this machine.
+
+    Raises
+    ------
+    LaunchError
+        No hosts are named, or something of them makes no sense.
+    """
+    if where.hosts is None and where.hostfile is None:
+        raise LaunchError(
+            "The backend ssh must know the hosts.",
+            found="none",
+            fix="Name them: -H node1:2,node2:2, or --hostfile.",
+            reason="hosts",
+        )
+    machines = named_hosts(where.hosts, where.hostfile)
+    return ThisMachine(hosts=machines) if only_this_machine(machines) else Ssh(where, machines)
+
+
+def available(seconds: float) -> str:
+    """The version of ssh."""
+    return version_of(find_program("ssh", "apt-get install openssh-client"), "-V", seconds=seconds).first_line
 
 
 def parse_addresses(texts: Sequence[str]) -> dict[str, str]:

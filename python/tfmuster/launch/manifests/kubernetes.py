@@ -30,6 +30,7 @@ from ...cluster.resolvers.kubernetes import (
 )
 from ...errors import LaunchError
 from ...system.gpus import NO_GPU, VISIBLE
+from ..engines.base import find_program
 from ..text_checks import check_label, check_text, name_for
 
 Object = dict[str, Any]
@@ -292,3 +293,8 @@ def _check_host(host: str) -> None:
 
 def _refused(reason: str, message: str, found: str) -> LaunchError:
     return LaunchError(message, found=ascii(found), reason=reason)
+
+
+def available(seconds: float) -> str:
+    """Where kubectl is, which applies manifests."""
+    return find_program("kubectl", "manifests can be printed here, and applied where it is")

@@ -124,15 +124,6 @@ def files_to_send(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[str, st
     return [(path, name) for name, path in found.items()]
 
 
-def sent_options(
-    files: Iterable[str | os.PathLike[str]], *, copy: bool = False, remote_python: str | None = None
-) -> list[str]:
-    """What goes along to other machines and the Python there, as options of ``tfmuster launch``."""
-    options = ["--copy"] if copy else []
-    options += [f"--file={os.fspath(path)}" for path in files]
-    return options + ([f"--remote-python={remote_python}"] if remote_python else [])
-
-
 def not_kept(error: OSError) -> LaunchError:
     """The error for files that were sent to this host and have no room."""
     return LaunchError(

@@ -5,7 +5,7 @@ else is as over ssh (:mod:`.run`): supervisor, run directory, restarts, files th
 failures. This is how a new one is made::
 
     class Mine:  # an AgentStarter
-        copy, files = True, ()  # whether the script is sent, and which files with it
+        where = Where(copy=True)  # whether the script is sent, and which files with it
         launcher_addresses = ()  # names of this machine, if the engine knows better
 
         def start(self, request: AgentRequest) -> StartedAgents:  # request.count agents, of rank 0, 1, ...
@@ -30,7 +30,6 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any, Protocol
 
 from ...environment import start_timeout
@@ -41,6 +40,7 @@ from ...net.ports import listen
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.interpreter import package_root
+from ..engines.base import Where
 from ..job import Job
 from ..supervise.restarts import Attempt, with_restarts
 from .call_home import KEY_PURPOSE, TOKEN, host_names
@@ -123,12 +123,8 @@ class AgentStarter(Protocol):
     """An engine that starts agents."""
 
     @property
-    def copy(self) -> bool:
-        """Whether a script is sent along, instead of being at the same place on every machine."""
-
-    @property
-    def files(self) -> Sequence[str | PathLike[str]]:
-        """Files and folders to send along, and the script with them."""
+    def where(self) -> Where:
+        """What the user has asked for: whether the script is sent to the agents, and which files."""
 
     @property
     def launcher_addresses(self) -> Sequence[str]:
@@ -167,10 +163,10 @@ def run_placed(job: Job, starter: AgentStarter, *, show: str, tell: bool) -> tup
     """
 
     def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-        remote_job = RemoteJob(job, attempt, starter.copy, starter.files, secret=False)
+        remote_job = RemoteJob(job, attempt, starter.where.copy, starter.where.files, secret=False)
         # What can't be sent is said before anything starts.
         remote_job.question()
-        files_to_send(starter.files)
+        files_to_send(starter.where.files)
         with _gathered(remote_job, starter) as (places, names):
             return run_remote(remote_job, places, names, show=show, tell=tell)
 
