@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from tfmuster.launch.engines.local import ThisMachine
 from tfmuster.launch.engines.registry import engine_for
 from tfmuster.launch.engines.ssh import Ssh, parse_addresses
 from tfmuster.launch.job import workers_for
+from tfmuster.launch.remote.agent_connection import PREAMBLE, agent_channel, channel_problem
 from tfmuster.launch.remote.files import files_to_send, script_to_send
-from tfmuster.launch.remote.frames import LONGEST, MAGIC, FrameError, Frames, frame, message, read_message
 from tfmuster.launch.remote.host_checks import clock_warnings, hosts_error, peer_names
 from tfmuster.launch.remote.proxy import WorkerProxy
 from tfmuster.launch.remote.ssh_faults import explain_ssh_failure
+from tfmuster.net.channel import OUTPUT, PROTOCOL, ChannelError, Frame, message, read_message
 
 
 class TestNames:
@@ -295,37 +297,47 @@ def test_what_ssh_says_in_words(said: str, code: int | None, name: str) -> None:
 
 class TestFrames:
     def test_what_a_login_shell_prints_is_no_frame(self) -> None:
-        frames = Frames(MAGIC)
-        data = b"Welcome!\nJ\0\0\0\1x" + MAGIC + message("hello", port=1) + frame(b"O", b"out")
-        seen = [each for i in range(len(data)) for each in frames.feed(data[i : i + 1])]
-        assert frames.noise == b"Welcome!\nJ\0\0\0\1x"
+        sender, receiver = agent_channel(caller=False), agent_channel(caller=True, preamble=PREAMBLE)
+        noise = b"Welcome!\n" + sender.pack(Frame(OUTPUT, b"x"))
+        data = noise + PREAMBLE + sender.pack(message("hello", port=1)) + sender.pack(Frame(OUTPUT, b"out"))
+        seen = [each for i in range(len(data)) for each in receiver.unpack(data[i : i + 1])]
+        assert receiver.noise == noise
         assert [kind for kind, _ in seen] == [b"J", b"O"]
-        assert read_message(seen[0][1]) == {"type": "hello", "port": 1}
+        assert read_message(seen[0].payload) == {"type": "hello", "port": 1}
 
     @pytest.mark.parametrize(
-        "data", [b"HTTP/1.1 400", b"J\xff\xff\xff\xff", b"O" + (LONGEST + 1).to_bytes(4, "big")]
+        "data",
+        [
+            b"HTTP/1.1 400",
+            struct.pack(">2sBcBI", b"tm", PROTOCOL, b"J", 0, 0xFFFFFFFF),
+            struct.pack(">2sBcBI", b"tm", PROTOCOL, b"O", 0, (32 << 20) + 1),
+            struct.pack(">2sBcBI", b"tm", PROTOCOL, b"X", 0, 1),
+        ],
     )
     def test_what_is_no_frame_is_refused(self, data: bytes) -> None:
-        with pytest.raises(FrameError):
-            Frames().feed(data)
+        with pytest.raises(ChannelError):
+            agent_channel(caller=True).unpack(data)
 
     def test_text_without_end_is_refused(self) -> None:
-        with pytest.raises(FrameError, match="only text"):
-            Frames(MAGIC).feed(b"y\n" * 40_000)
+        with pytest.raises(ChannelError) as caught:
+            agent_channel(caller=True, preamble=PREAMBLE).unpack(b"y\n" * 40_000)
+        assert channel_problem(caught.value) == "no agent answers, only text"
 
     @given(st.lists(st.tuples(st.sampled_from([b"J", b"O", b"F"]), st.binary())), st.integers(1, 9))
     def test_frames_arrive_as_they_were_sent(self, sent: list[tuple[bytes, bytes]], size: int) -> None:
-        data = b"".join(frame(*each) for each in sent)
-        frames = Frames()
-        assert [each for i in range(0, len(data), size) for each in frames.feed(data[i : i + size])] == sent
+        sender, receiver = agent_channel(caller=True), agent_channel(caller=False)
+        data = b"".join(sender.pack(Frame(*each)) for each in sent)
+        assert [
+            each for i in range(0, len(data), size) for each in receiver.unpack(data[i : i + size])
+        ] == sent
 
     @given(st.binary(max_size=40))
     def test_any_bytes_are_frames_or_refused(self, data: bytes) -> None:
         try:
-            for kind, payload in Frames().feed(data):
+            for kind, payload in agent_channel(caller=True).unpack(data):
                 if kind == b"J":
                     read_message(payload)
-        except FrameError:
+        except ChannelError:
             pass
 
 
@@ -346,7 +358,7 @@ class TestSending:
             ("../other/more/z", "other/more/z"),
             ("../other/z", "other/z"),
         ]
-        assert script_to_send(here / "a.py") == {"name": "a.py", "data": "YS5weQ=="}
+        assert script_to_send(here / "a.py") == (str(here / "a.py"), "a.py")
 
     @pytest.mark.parametrize(
         ("names", "found"),
@@ -386,6 +398,6 @@ def test_a_host_writes_nowhere_but_in_the_run_directory(tmp_path: Path, name: st
     given = {"note_path": str(run / "logs/worker-0.error.json"), "job": {"run_dir": str(run)}}
     stand_in = WorkerProxy(None, "node1", 0.0, given)  # type: ignore[arg-type]
     stand_in._handle(b"F", b"theirs")
-    stand_in._handle(b"J", message("file", path=name)[5:])
+    stand_in._handle(b"J", message("file", path=name).payload)
     assert (run / "run.json").read_text() == "ours"
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["run", "run.json"]

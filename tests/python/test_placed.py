@@ -17,10 +17,10 @@ from placing import Plain
 from tfmuster.errors import LaunchError, RendezvousError
 from tfmuster.launch.engines.base import Where
 from tfmuster.launch.job import Job
+from tfmuster.launch.remote.agent_connection import agent_channel
 from tfmuster.launch.remote.call_home import KEY_PURPOSE, call_home
-from tfmuster.launch.remote.frames import FrameError, Seal
 from tfmuster.launch.remote.gather import AgentRequest, run_placed
-from tfmuster.net.channel import Channel
+from tfmuster.net.channel import FILE, Channel, ChannelError, Frame
 from tfmuster.runs.failure import Failure
 from tfmuster.runs.run import Run
 
@@ -40,11 +40,13 @@ class TestSeals:
         ours, theirs = channels()
         key = ours.key(KEY_PURPOSE)
         assert key == theirs.key(KEY_PURPOSE) != theirs.key(b"other")
-        sender, receiver = Seal(key, caller=True), Seal(key, caller=False)
-        data = os.urandom(700_000)
-        sent = b"".join([*sender.put_on(data), *sender.put_on(b"more")])
-        got = b"".join(receiver.take_off(sent[at : at + 60_001]) for at in range(0, len(sent), 60_001))
-        assert got == data + b"more"
+        sender, receiver = agent_channel(caller=True, key=key), agent_channel(caller=False, key=key)
+        frames = [Frame(FILE, os.urandom(700_000)), Frame(FILE, b"more")]
+        sent = b"".join(map(sender.pack, frames))
+        got = [
+            frame for at in range(0, len(sent), 60_001) for frame in receiver.unpack(sent[at : at + 60_001])
+        ]
+        assert got == frames
 
     def test_every_connection_has_its_own_key(self) -> None:
         assert channels()[0].key(KEY_PURPOSE) != channels()[0].key(KEY_PURPOSE)
@@ -57,20 +59,22 @@ class TestSeals:
             lambda one, two: (two,),
             lambda one, two: (one, one),
             lambda one, two: (b"\xff" + one[1:], two),
+            lambda one, two: (one.replace(b"F", b"O", 1), two),
         ],
-        ids=["altered", "in another order", "one left out", "repeated", "endless"],
+        ids=["altered", "in another order", "one left out", "repeated", "endless", "of another kind"],
     )
     def test_what_was_tampered_with_is_refused(self, change: object) -> None:
-        sender, receiver = Seal(b"k" * 32, caller=True), Seal(b"k" * 32, caller=False)
-        one, two = (b"".join(sender.put_on(text)) for text in (b"one", b"two"))
-        with pytest.raises(FrameError):
+        key = b"k" * 32
+        sender, receiver = agent_channel(caller=True, key=key), agent_channel(caller=False, key=key)
+        one, two = (sender.pack(Frame(FILE, text)) for text in (b"one", b"two"))
+        with pytest.raises(ChannelError):
             for piece in change(one, two):  # type: ignore[operator]
-                receiver.take_off(piece)
+                receiver.unpack(piece)
 
     def test_what_is_sent_back_is_refused(self) -> None:
-        sender = Seal(b"k" * 32, caller=True)
-        with pytest.raises(FrameError):
-            sender.take_off(b"".join(sender.put_on(b"text")))
+        sender = agent_channel(caller=True, key=b"k" * 32)
+        with pytest.raises(ChannelError):
+            sender.unpack(sender.pack(Frame(FILE, b"text")))
 
 
 def run(

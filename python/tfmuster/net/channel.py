@@ -1,13 +1,16 @@
-"""Messages between tasks: length-prefixed JSON, bounded, and sealed by an HMAC when the job has a token.
+"""Frames of bytes and messages: length-prefixed, bounded, and sealed by an HMAC if both ends share a secret.
 
-A frame is ``b"tm"``, a version byte, a flag byte, the payload's length (4 bytes, big-endian), the seal (32
-bytes, present when the flag is 1) and the payload: one JSON object of at most 64 KiB. Nothing is ever
-unpickled.
+A frame is ``b"tm"``, a version byte, a byte for its kind, a flag byte, the payload's length (4 bytes,
+big-endian), the seal (32 bytes, present when the flag is 1) and the payload. The kinds are ``J``, one JSON
+object; ``O``, output of a worker; and ``F``, a piece of a file. Nothing is ever unpickled.
 
-The listening side speaks first (a challenge with a nonce), the caller answers with a nonce of its own. Each
-seal is ``HMAC-SHA256(token, direction, sequence number, both nonces, payload)``, so that a frame that is
-altered, repeated, left out, sent back to its sender, or recorded on another connection is refused. Frames
-are authentic, not secret.
+The rendezvous speaks JSON only, at most 64 KiB a message. Its listening side speaks first (a challenge with a
+nonce), the caller answers with a nonce of its own. Each seal is ``HMAC-SHA256(token, direction, sequence
+number, both nonces, kind, payload)``, so that a frame that is altered, repeated, left out, sent back to its
+sender, or recorded on another connection is refused. Frames are authentic, not secret.
+
+Agents on other machines (:mod:`tfmuster.launch.remote`) use all kinds, with larger payloads: over ssh without
+seals, over a connection of their own sealed by its `Channel.key`.
 """
 
 from __future__ import annotations
@@ -16,20 +19,24 @@ import hashlib
 import hmac
 import os
 import struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
-#: Largest payload, bytes. A cluster of 1,000 tasks takes about 25 KiB.
+#: Largest payload of the rendezvous, bytes. A cluster of 1,000 tasks takes about 25 KiB.
 MAX_PAYLOAD: Final = 64 * 1024
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
+JSON, OUTPUT, FILE = b"J", b"O", b"F"
 
 Message = dict[str, Any]
 
-_HEADER = struct.Struct(">2sBBI")
+_HEADER = struct.Struct(">2sBcBI")
 _MAGIC = b"tm"
 _SEAL_BYTES = 32
 _SEALED = 1
+_NONCE_BYTES = 16
+#: Bytes before a preamble after which nobody waits for it any longer.
+_MOST_NOISE = 64 * 1024
 
 
 class ChannelError(Exception):
@@ -40,24 +47,63 @@ class ChannelError(Exception):
         self.reason = reason
 
 
+class Frame(NamedTuple):
+    """A kind, one of `JSON`, `OUTPUT` and `FILE`, and its payload."""
+
+    kind: bytes
+    payload: bytes
+
+
+def message(type: str, **fields: Any) -> Frame:
+    """The frame of a JSON object with a ``type``."""
+    return Frame(JSON, orjson.dumps({"type": type, **fields}))
+
+
+def read_message(payload: bytes) -> Message:
+    """The JSON object of a frame. Raises ChannelError if it is none."""
+    try:
+        value = orjson.loads(payload)
+    except orjson.JSONDecodeError as error:
+        raise ChannelError("not-json") from error
+    if not isinstance(value, dict):
+        raise ChannelError("not-json")
+    return value
+
+
 class Channel:
-    """The two directions of one connection, without the socket: messages to bytes and bytes to messages.
+    """The two directions of one connection, without the socket: frames to bytes and bytes to frames.
 
     Parameters
     ----------
     caller : bool
         True for the side that called, False for the side that listens (and so sends the challenge).
-    token : str, optional
-        The job's secret. Both sides have it, or neither.
+    token : str or bytes, optional
+        The secret of both sides. Both have it, or neither.
+    kinds : bytes
+        The kinds of frames that are accepted.
+    limit : int
+        The largest payload in both directions, bytes.
+    preamble : bytes
+        What the other side sends before its first frame. What comes before it is kept in `noise`.
     """
 
-    def __init__(self, *, caller: bool, token: str | None) -> None:
-        self._key = token.encode() if token else None
+    def __init__(
+        self,
+        *,
+        caller: bool,
+        token: str | bytes | None,
+        kinds: bytes = JSON,
+        limit: int = MAX_PAYLOAD,
+        preamble: bytes = b"",
+    ) -> None:
+        self._key = token.encode() if isinstance(token, str) else token
         self._directions = (b">", b"<") if caller else (b"<", b">")
         self._counts = [0, 0]
         self._nonces = {True: b"", False: b""}
         self._caller = caller
+        self._kinds, self._limit, self._preamble = kinds, limit, preamble
         self._buffer = bytearray()
+        self.noise = b""
 
     @property
     def established(self) -> bool:
@@ -67,51 +113,73 @@ class Channel:
     def key(self, purpose: bytes) -> bytes:
         """A key of this connection alone, for something else that goes over it once it is established."""
         assert self._key is not None and self.established
-        parts = (b"tfmuster-1 key ", purpose, self._nonces[False], self._nonces[True])
+        parts = (b"tfmuster-2 key ", purpose, self._nonces[False], self._nonces[True])
         return hmac.digest(self._key, b"".join(parts), hashlib.sha256)
 
     def encode(self, message: Message) -> bytes:
-        """One frame. The first one of each side carries its nonce."""
+        """The bytes of one message of the rendezvous. The first one of each side carries its nonce."""
         nonce = b""
         if not self._nonces[self._caller]:
-            nonce = os.urandom(16)
+            nonce = os.urandom(_NONCE_BYTES)
             message = {**message, "nonce": nonce.hex()}
-        payload = orjson.dumps(message)
-        if len(payload) > MAX_PAYLOAD:
-            raise ChannelError("too-long")
-        header = _HEADER.pack(_MAGIC, PROTOCOL, _SEALED if self._key else 0, len(payload))
-        frame = header + self._seal(0, payload) + payload
-        self._counts[0] += 1
+        data = self.pack(Frame(JSON, orjson.dumps(message)))
         if nonce:
             self._nonces[self._caller] = nonce
-        return frame
+        return data
 
     def decode(self, data: bytes) -> list[Message]:
-        """The messages that `data` completes; raises WireError at the first frame that is not this job's."""
+        """The messages of the rendezvous that `data` completes.
+
+        Raises
+        ------
+        ChannelError
+            At the first frame that is not this job's.
+        """
         self._buffer += data
         messages: list[Message] = []
-        while (payload := self._next_payload()) is not None:
-            try:
-                message = orjson.loads(payload)
-            except orjson.JSONDecodeError as error:
-                raise ChannelError("not-json") from error
-            if not isinstance(message, dict):
-                raise ChannelError("not-json")
+        while (frame := self._next_frame()) is not None:
+            message = read_message(frame.payload)
             if not self._nonces[not self._caller]:
                 self._nonces[not self._caller] = _nonce(message.pop("nonce", None))
             messages.append(message)
         return messages
 
-    def _next_payload(self) -> bytes | None:
+    def pack(self, frame: Frame) -> bytes:
+        """The bytes of one frame. Raises ChannelError if its payload is too long."""
+        kind, payload = frame
+        if len(payload) > self._limit:
+            raise ChannelError("too-long")
+        header = _HEADER.pack(_MAGIC, PROTOCOL, kind, _SEALED if self._key else 0, len(payload))
+        data = header + self._seal(0, frame) + payload
+        self._counts[0] += 1
+        return data
+
+    def unpack(self, data: bytes) -> list[Frame]:
+        """The frames that `data` completes. Raises ChannelError at the first that is not this job's."""
+        self._buffer += data
+        if self._preamble:
+            before, found, after = self._buffer.partition(self._preamble)
+            if not found:
+                if len(self._buffer) > _MOST_NOISE:
+                    raise ChannelError("no-preamble")
+                self.noise = bytes(self._buffer)
+                return []
+            self.noise, self._preamble, self._buffer = bytes(before), b"", after
+        frames = []
+        while (frame := self._next_frame()) is not None:
+            frames.append(frame)
+        return frames
+
+    def _next_frame(self) -> Frame | None:
         start = bytes(self._buffer[: _HEADER.size])
         if not _MAGIC.startswith(start[:2]):
             raise ChannelError("not-tfmuster")
         if len(start) < _HEADER.size:
             return None
-        _, protocol, flags, length = _HEADER.unpack(start)
-        if protocol != PROTOCOL or flags not in (0, _SEALED):
+        _, protocol, kind, flags, length = _HEADER.unpack(start)
+        if protocol != PROTOCOL or flags not in (0, _SEALED) or kind not in self._kinds:
             raise ChannelError("other-protocol")
-        if length > MAX_PAYLOAD:
+        if length > self._limit:
             raise ChannelError("too-long")
         if bool(flags) != bool(self._key):
             raise ChannelError("no-token" if self._key else "needs-token")
@@ -119,25 +187,28 @@ class Channel:
         if len(self._buffer) < seal_end + length:
             return None
         seal = bytes(self._buffer[_HEADER.size : seal_end])
-        payload = bytes(self._buffer[seal_end : seal_end + length])
+        frame = Frame(kind, bytes(self._buffer[seal_end : seal_end + length]))
         del self._buffer[: seal_end + length]
-        if not hmac.compare_digest(seal, self._seal(1, payload)):
+        if not hmac.compare_digest(seal, self._seal(1, frame)):
             raise ChannelError("wrong-token")
         self._counts[1] += 1
-        return payload
+        return frame
 
-    def _seal(self, way: int, payload: bytes) -> bytes:
+    def _seal(self, way: int, frame: Frame) -> bytes:
         if self._key is None:
             return b""
         # The listener's nonce comes first on both sides; all parts before the payload have a fixed length
         # once set, and the sequence number tells which of them are set.
         parts = (
+            b"tfmuster-2",
             self._directions[way],
             struct.pack(">Q", self._counts[way]),
             self._nonces[False],
             self._nonces[True],
+            frame.kind,
+            frame.payload,
         )
-        return hmac.digest(self._key, b"tfmuster-1" + b"".join(parts) + payload, hashlib.sha256)
+        return hmac.digest(self._key, b"".join(parts), hashlib.sha256)
 
 
 def _nonce(text: Any) -> bytes:
@@ -145,6 +216,6 @@ def _nonce(text: Any) -> bytes:
         nonce = bytes.fromhex(text)
     except (TypeError, ValueError):
         nonce = b""
-    if len(nonce) != 16:
+    if len(nonce) != _NONCE_BYTES:
         raise ChannelError("not-tfmuster")
     return nonce

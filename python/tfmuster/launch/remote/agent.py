@@ -1,10 +1,12 @@
 """The far end of a launch on other machines: one worker's process on its host, and nothing of it afterwards.
 
 Started by ssh and spoken to over its own input and output, or started by an engine, and then it calls the
-launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`; what they say is in frames (:mod:`.frames`):
+launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`. They exchange the frames of
+:mod:`tfmuster.net.channel`:
 
-1. ``ask`` comes: what is to run, and where. The answer is ``hello``: versions, the clock, a port that is kept
-   free, which names of the hosts are known here, and why the program can't run, if so.
+1. The script comes, if it is sent, and ``ask``: what is to run, and where. The answer is ``hello``: versions,
+   the clock, a port that is kept free, which names of the hosts are known here, and why the program can't
+   run, if so.
 2. ``job`` comes: the environment with TF_CONFIG and the job's token. The worker starts, in a session apart.
 3. Its process, its output, the files in its run directory, the note of an uncaught exception and its exit
    code go back, and that it is stopped by a signal.
@@ -14,6 +16,7 @@ When the input ends or nothing has come for `SILENT_SECONDS`, the worker and all
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import secrets
@@ -30,13 +33,15 @@ from typing import Any
 
 from ... import __version__
 from ...errors import LaunchError
+from ...net.channel import FILE, JSON, Frame, message, read_message
+from ...net.connections import SILENT_SECONDS
 from ...net.ports import held_ports
 from ...system.interpreter import r_version
 from ...system.orphan_guard import dismiss_guard, start_guard
 from ...system.versions import installed_versions
+from .agent_connection import BEAT_SECONDS, PREAMBLE, Way, agent_channel
 from .agent_worker import SENT, AgentWorker
 from .files import Arriving, not_kept
-from .frames import BEAT_SECONDS, FILE, JSON, MAGIC, SILENT_SECONDS, Frames, Way, message, read_message
 from .host_names import known_names
 
 _LAST_WORDS_SECONDS = 1.0
@@ -80,7 +85,6 @@ class Agent:
 
     def _serve(self) -> None:
         threading.Thread(target=self._listen, daemon=True).start()
-        self._write(MAGIC)
         ask = self._messages.get()
         with held_ports(1) as (port,):
             self._write(message("hello", port=port, **self._answer(ask)))
@@ -109,6 +113,8 @@ class Agent:
             versions["r"] = version
         problem = None
         try:
+            if self._trouble is not None:
+                raise not_kept(self._trouble)
             self._work.prepare(ask)
         except LaunchError as error:
             problem = error.to_dict()
@@ -120,16 +126,15 @@ class Agent:
             "problem": problem,
         }
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, frame: Frame) -> None:
         """Write all of it; if nobody is left to read it, this is the end."""
         try:
-            self._way.write(data)
+            self._way.write(frame)
         except OSError:
             self._end()
 
     def _listen(self) -> None:
         """Read what comes from the launcher, and end everything when nothing does."""
-        frames = Frames()
         files = Arriving(self._folder / SENT, self._folder / "part")
         silent_from = time.monotonic()
         try:
@@ -137,10 +142,10 @@ class Agent:
             while os.getppid() == self._parent and time.monotonic() < silent_from + SILENT_SECONDS:
                 if not select.select([self._way], [], [], BEAT_SECONDS)[0]:
                     continue
-                if (data := self._way.read()) is None:
+                if (frames := self._way.read()) is None:
                     break
                 silent_from = time.monotonic()
-                for kind, payload in frames.feed(data):
+                for kind, payload in frames:
                     self._hear(kind, payload, files)
         finally:
             self._end()
@@ -175,7 +180,10 @@ def main() -> None:
     """Serve over the standard streams; what Python or a library prints must not get between the frames."""
     outgoing = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    Agent(Way(sys.stdin.fileno(), outgoing), {}).run()
+    way = Way(sys.stdin.fileno(), outgoing, agent_channel(caller=False))
+    with contextlib.suppress(OSError):
+        way.write_raw(PREAMBLE)
+    Agent(way, {}).run()
 
 
 if __name__ == "__main__":

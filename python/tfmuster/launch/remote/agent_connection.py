@@ -15,11 +15,83 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from .files import file_frames
-from .frames import BEAT_SECONDS, MAGIC, PIECE, FrameError, Frames, Seal, Way, message, read_message
+from ...net.channel import FILE, JSON, OUTPUT, Channel, ChannelError, Frame, message, read_message
+from .files import PIECE, file_frames
 from .ssh_faults import explain_ssh_failure
 
+#: What an agent that ssh has started writes first, so that what a login shell prints is told apart.
+PREAMBLE = b"\n--tfmuster agent 2--\n"
+#: Largest payload, bytes: an environment with a large cluster in it. Output and files come in pieces.
+_MAX_PAYLOAD = 32 << 20
 _LOOK_SECONDS = 0.2
+#: Each end sends something at least this often, seconds; one that hears nothing for `SILENT_SECONDS` ends.
+BEAT_SECONDS = 1.0
+#: What was wrong with a connection, in words.
+_PROBLEMS = {
+    "no-preamble": "no agent answers, only text",
+    "not-json": "what came is no JSON object",
+    "wrong-token": "what came was altered on its way",
+}
+
+
+def agent_channel(*, caller: bool, key: bytes | None = None, preamble: bytes = b"") -> Channel:
+    """The framing of a connection to an agent, sealed where it has a key of its own."""
+    return Channel(
+        caller=caller, token=key, kinds=JSON + OUTPUT + FILE, limit=_MAX_PAYLOAD, preamble=preamble
+    )
+
+
+def channel_problem(error: ChannelError) -> str:
+    """What was wrong with a connection to an agent, in words."""
+    return _PROBLEMS.get(error.reason, "what came is not of tfmuster")
+
+
+class Way:
+    """The two directions of a connection, as file descriptors, and its framing.
+
+    Parameters
+    ----------
+    incoming, outgoing : int
+        What is read and what is written; of a socket they are the same.
+    channel : Channel
+        From frames to bytes and back.
+    """
+
+    def __init__(self, incoming: int, outgoing: int, channel: Channel) -> None:
+        self._incoming, self._outgoing, self._channel = incoming, outgoing, channel
+
+    @property
+    def noise(self) -> bytes:
+        """What came before the preamble."""
+        return self._channel.noise
+
+    def fileno(self) -> int:
+        """What is to be waited for."""
+        return self._incoming
+
+    def read(self) -> list[Frame] | None:
+        """The frames that are complete now, which may be none yet; None at the end.
+
+        Raises
+        ------
+        ChannelError
+            What came is not the other end's.
+        """
+        try:
+            data = os.read(self._incoming, PIECE)
+        except OSError:
+            data = b""
+        return self._channel.unpack(data) if data else None
+
+    def write(self, frame: Frame) -> None:
+        """Write all of a frame; OSError if nobody is left to read it."""
+        self.write_raw(self._channel.pack(frame))
+
+    def write_raw(self, data: bytes) -> None:
+        """Write bytes that are no frame: the preamble."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._outgoing, view) :]
 
 
 class Link(Protocol):
@@ -51,7 +123,8 @@ class SshLink:
         )
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         assert self._ssh.stdin and self._ssh.stdout and self._ssh.stderr
-        self.way = Way(self._ssh.stdout.fileno(), self._ssh.stdin.fileno())
+        channel = agent_channel(caller=True, preamble=PREAMBLE)
+        self.way = Way(self._ssh.stdout.fileno(), self._ssh.stdin.fileno(), channel)
         self.complaints: int | None = self._ssh.stderr.fileno()
 
     def close_output(self) -> None:
@@ -80,7 +153,7 @@ class HomeLink:
 
     def __init__(self, number: int, key: bytes) -> None:
         self._socket = socket.socket(fileno=number)
-        self.way = Way(number, number, Seal(key, caller=False))
+        self.way = Way(number, number, agent_channel(caller=False, key=key))
 
     def close_output(self) -> None:
         """Close this direction."""
@@ -116,10 +189,9 @@ class AgentConnection:
         What ssh, or a program at the other end, has written to its standard error; the end of it.
     """
 
-    def __init__(self, link: Link, first: bytes) -> None:
+    def __init__(self, link: Link) -> None:
         self._link = link
-        self._frames = Frames(MAGIC)
-        self._outgoing: queue.Queue[Iterable[bytes]] = queue.Queue()
+        self._outgoing: queue.Queue[Iterable[Frame]] = queue.Queue()
         self._over = threading.Event()
         self._selector = selectors.DefaultSelector()
         self._selector.register(link.way, selectors.EVENT_READ)
@@ -127,7 +199,6 @@ class AgentConnection:
             self._selector.register(link.complaints, selectors.EVENT_READ)
         self.silence = 0.0
         self.said = ""
-        self.send(first)
         threading.Thread(target=self._write, daemon=True).start()
 
     @property
@@ -138,22 +209,22 @@ class AgentConnection:
     @property
     def noise(self) -> str:
         """What a login shell has printed instead of, or before, an agent."""
-        return self._frames.noise.decode(errors="replace")
+        return self._link.way.noise.decode(errors="replace")
 
-    def send(self, *data: bytes) -> None:
-        """Send frames; returns at once."""
-        self._outgoing.put(data)
+    def send(self, frame: Frame) -> None:
+        """Send a frame; returns at once."""
+        self._outgoing.put((frame,))
 
     def send_file(self, path: str, name: str) -> None:
         """Send a file, and the name that it is to get; returns at once."""
         self._outgoing.put(file_frames(Path(path), name))
 
-    def receive(self) -> Iterator[tuple[bytes, bytes]]:
+    def receive(self) -> Iterator[Frame]:
         """The frames that come within a moment.
 
         Raises
         ------
-        FrameError
+        ChannelError
             It was something else.
         """
         begun = time.monotonic()
@@ -165,11 +236,11 @@ class AgentConnection:
                 self.said = (self.said + said.decode(errors="replace"))[-4000:]
                 if not said:
                     self._selector.unregister(key.fileobj)
-            elif (data := self._link.way.read()) is None:
+            elif (frames := self._link.way.read()) is None:
                 self._selector.unregister(key.fileobj)
             else:
                 self.silence = 0.0
-                yield from self._frames.feed(data)
+                yield from frames
 
     def end(self) -> None:
         """Tell the other end, which ends the worker and then itself."""
@@ -193,9 +264,9 @@ class AgentConnection:
                     frames = self._outgoing.get(timeout=BEAT_SECONDS)
                 except queue.Empty:
                     frames = (message("beat"),)
-                for data in frames:
+                for frame in frames:
                     if not self._over.is_set():
-                        self._link.way.write(data)
+                        self._link.way.write(frame)
         self._link.close_output()
 
 
@@ -208,6 +279,6 @@ def read_hello(connection: AgentConnection, host: str, seconds: float) -> dict[s
             for _, payload in connection.receive():
                 hello = read_message(payload)
                 return {**hello, "ahead": hello["time"] - time.time()}
-    except FrameError as error:
-        why = f"\n{error}"
+    except ChannelError as error:
+        why = f"\n{channel_problem(error)}"
     return {"fault": connection.fault(host, why, seconds)}

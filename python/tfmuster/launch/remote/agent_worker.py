@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import selectors
 import subprocess
@@ -17,13 +16,14 @@ import orjson
 
 from ...environment import JOB_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError, TfmusterError
+from ...net.channel import OUTPUT, Frame, message
 from ...runs.run import Run
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
 from ...system.processes import end_job, stopped_trees
 from ..job import resolve_command
-from .files import changed_frames
-from .frames import BEAT_SECONDS, OUTPUT, PIECE, frame, message
+from .agent_connection import BEAT_SECONDS
+from .files import PIECE, changed_frames
 
 #: Less than a launcher's own patience with its processes, so that all is ended when it has ended.
 GRACE_SECONDS = 1.4
@@ -44,7 +44,7 @@ class AgentWorker:
         What sends frames to the launcher.
     """
 
-    def __init__(self, job: str, folder: Path, write: Callable[[bytes], None]) -> None:
+    def __init__(self, job: str, folder: Path, write: Callable[[Frame], None]) -> None:
         self._job = job
         self._folder = folder
         self._write = write
@@ -67,14 +67,11 @@ class AgentWorker:
         first, *arguments = ask["command"]
         if ask["directory"] is None:
             directory = self._folder / SENT
-            directory.mkdir()
+            directory.mkdir(exist_ok=True)
         else:
             directory = Path(ask["directory"])
-        if script := ask["script"]:
-            path = directory / script["name"]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(base64.b64decode(script["data"]))
-            first = str(path)
+        if ask["script"] is not None:
+            first = str(directory / ask["script"])
         try:
             os.chdir(directory)
         except OSError as error:
@@ -119,7 +116,7 @@ class AgentWorker:
                 process = _start(self._command, environment)
             except OSError as error:
                 text = f"tfmuster: {self._command[0]} can't be started: {error.strerror}\n"
-                self._write(frame(OUTPUT, text.encode()))
+                self._write(Frame(OUTPUT, text.encode()))
                 return 127
         assert process.stdout is not None
         with process.stdout, selectors.DefaultSelector() as selector:
@@ -175,7 +172,7 @@ class AgentWorker:
         for key, _ in selector.select(seconds):
             data = os.read(key.fd, PIECE)
             if data:
-                self._write(frame(OUTPUT, data))
+                self._write(Frame(OUTPUT, data))
                 return True
             selector.unregister(key.fileobj)
         return False
@@ -205,8 +202,8 @@ class AgentWorker:
 
     def _send_files(self, folder: Path, most: float = float("inf")) -> None:
         """Send the files that have changed since, up to a size in bytes."""
-        for data in changed_frames(folder, self._sent, most):
-            self._write(data)
+        for frame in changed_frames(folder, self._sent, most):
+            self._write(frame)
 
 
 def _not_shared(run_dir: str) -> LaunchError:

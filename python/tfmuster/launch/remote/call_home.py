@@ -26,7 +26,8 @@ from ...net.channel import Channel, ChannelError
 from ...net.ports import connect_problem, split_address
 from ...system.gpus import VISIBLE
 from .agent import Agent
-from .frames import PIECE, Seal, Way
+from .agent_connection import Way, agent_channel
+from .files import PIECE
 
 TOKEN = "TFMUSTER_TOKEN"
 #: What the connection's seals are made with.
@@ -107,7 +108,7 @@ def _introduce(made: socket.socket, token: str, about: Mapping[str, Any], end: f
     made.settimeout(None)
     # Detached, as it lives as long as this process.
     number = made.detach()
-    return Way(number, number, Seal(channel.key(KEY_PURPOSE), caller=True))
+    return Way(number, number, agent_channel(caller=True, key=channel.key(KEY_PURPOSE)))
 
 
 def _hear(made: socket.socket, channel: Channel) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import socket
@@ -12,21 +11,25 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ...errors import LaunchError
-from .frames import FILE, LONGEST, PIECE, frame, message
+from ...net.channel import FILE, Frame, message
 
 SCRIPTS = (".py", ".r")
+#: Bytes of a piece of output or of a file.
+PIECE = 65_536
+#: Bytes of the largest script that is sent.
+_LARGEST_SCRIPT = 16 << 20
 
 
-def file_frames(path: Path, name: str) -> Iterator[bytes]:
+def file_frames(path: Path, name: str) -> Iterator[Frame]:
     """The frames of one file: its pieces, then the name that it is to get."""
     with path.open("rb") as file:
         executable = bool(os.fstat(file.fileno()).st_mode & 0o100)
         while piece := file.read(PIECE):
-            yield frame(FILE, piece)
+            yield Frame(FILE, piece)
     yield message("file", path=name, executable=executable)
 
 
-def changed_frames(folder: Path, sent: dict[str, tuple[int, int]], most: float) -> Iterator[bytes]:
+def changed_frames(folder: Path, sent: dict[str, tuple[int, int]], most: float) -> Iterator[Frame]:
     """The frames of the files in a folder that have changed, up to a size in bytes; `sent` remembers them."""
     for path in sorted(folder.rglob("*")):
         # A file may be replaced or removed while it is looked at.
@@ -79,8 +82,8 @@ class Arriving:
         self._part.unlink(missing_ok=True)
 
 
-def script_to_send(path: Path) -> dict[str, str]:
-    """A script's ``name`` in the folder it is sent to, and its content as ``data``, base64.
+def script_to_send(path: Path) -> tuple[str, str]:
+    """Path of a script, and its name in the folder it is sent to.
 
     Raises
     ------
@@ -92,19 +95,20 @@ def script_to_send(path: Path) -> dict[str, str]:
             "--copy sends a .py or .R script.", found=str(path), fix="Leave --copy out.", reason="copy"
         )
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise LaunchError(
             "The script to send must exist.", found=f"{path}: {error.strerror}", reason="script"
         ) from error
-    if len(data) > LONGEST // 2:
+    if size > _LARGEST_SCRIPT:
         raise LaunchError(
             "--copy sends scripts, not data.",
-            found=f"{path} has {len(data) >> 20} MiB, more than {LONGEST >> 21}",
+            found=f"{path} has {size >> 20} MiB, more than {_LARGEST_SCRIPT >> 20}",
             fix="Put it on the hosts.",
             reason="copy",
         )
-    return {"name": place_of(path), "data": base64.b64encode(data).decode()}
+    return str(path), place_of(path)
 
 
 def files_to_send(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[str, str]]:

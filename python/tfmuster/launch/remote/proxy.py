@@ -4,7 +4,8 @@
 given the socket of an agent that has called (:mod:`.gather`), speaks to :mod:`.agent` at the other end, and
 ends when the connection does; its input takes two lines of JSON:
 
-1. ``ssh`` (an argument list) or ``socket`` (its number) and ``key``, then ``host``, ``seconds`` and ``ask``;
+1. ``ssh`` (an argument list) or ``socket`` (its number) and ``key``, then ``host``, ``seconds``, ``ask`` and
+   ``script`` (its path and its name there, if it is sent along);
    the answer is one line of JSON, the agent's ``hello`` with ``ahead`` (how far the clock of the host is
    ahead, seconds), or ``fault`` (see :mod:`.ssh_faults`).
 2. ``job`` (with the token, which is never on a command line), ``files`` to send along (each its path and its
@@ -27,13 +28,22 @@ from typing import Any
 
 import orjson
 
+from ...net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
+from ...net.connections import SILENT_SECONDS
 from ...runs.failure import LOST, not_writable
 from ...runs.layout import write_json
 from ...system.exit_code import exit_as
 from ..supervise.worker_process import remote_path
-from .agent_connection import AgentConnection, HomeLink, Link, SshLink, read_hello
+from .agent_connection import (
+    BEAT_SECONDS,
+    AgentConnection,
+    HomeLink,
+    Link,
+    SshLink,
+    channel_problem,
+    read_hello,
+)
 from .files import Arriving
-from .frames import BEAT_SECONDS, FILE, JSON, OUTPUT, SILENT_SECONDS, FrameError, message, read_message
 
 #: Silence that counts as a lost connection when the job is being ended anyway, seconds: a peer of a host that
 #: is cut off fails earlier than this process can be sure.
@@ -67,8 +77,8 @@ class WorkerProxy:
                     self._handle(kind, payload)
                 if self._ending and self._connection.silence > _DOUBTFUL_SECONDS:
                     break
-        except FrameError as error:
-            return self._lost(str(error))
+        except ChannelError as error:
+            return self._lost(channel_problem(error))
         except OSError as error:
             return self._no_room(error)
         finally:
@@ -143,7 +153,10 @@ def connect(given: dict[str, Any]) -> tuple[AgentConnection, dict[str, Any]]:
     """A connection and what `greet` says of it; once more if the ssh server had too many to greet at once."""
     end = time.monotonic() + given["seconds"]
     while True:
-        connection = AgentConnection(_link(given), message("ask", **given["ask"]))
+        connection = AgentConnection(_link(given))
+        if given["script"] is not None:
+            connection.send_file(*given["script"])
+        connection.send(message("ask", **given["ask"]))
         hello = read_hello(connection, given["host"], end - time.monotonic())
         pause = random.uniform(0.5, 2)
         if hello.get("fault", {}).get("code") != "busy" or time.monotonic() + pause > end:
@@ -167,7 +180,7 @@ def main() -> None:
     if not line:
         connection.end()
         end = time.monotonic() + _LEAVING_SECONDS
-        with contextlib.suppress(FrameError):
+        with contextlib.suppress(ChannelError):
             while connection.open and time.monotonic() < end:
                 list(connection.receive())
         connection.kill()

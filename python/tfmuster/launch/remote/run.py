@@ -79,14 +79,25 @@ class RemoteJob:
 
     def question(self) -> dict[str, Any]:
         """What every agent is asked."""
-        script = Path(self.job.command[0])
-        sent = (self.copy or self.files) and script.suffix.lower() in SCRIPTS
+        script = self.script()
         return {
             "command": list(self.job.command),
             # What is sent goes to a folder of its own.
             "directory": None if self.copy or self.files else os.getcwd(),
-            "script": script_to_send(script) if sent else None,
+            "script": script and script[1],
         }
+
+    def script(self) -> tuple[str, str] | None:
+        """Path of the script, and its name where it is sent to; None if it is not sent.
+
+        Raises
+        ------
+        LaunchError
+            It can't be.
+        """
+        path = Path(self.job.command[0])
+        sent = (self.copy or self.files) and path.suffix.lower() in SCRIPTS
+        return script_to_send(path) if sent else None
 
     def placement(self, task: Task, run: Run, remote: ProxyProcess) -> Placement:
         """A worker, for the supervisor."""
@@ -280,7 +291,8 @@ def _connected(
         for place in places:
             gpus = {**_share_of(place, places), "per_worker": remote_job.job.gpus_per_worker}
             ask = {**question, "host": place.host, "gpus": gpus}
-            remotes.append(ProxyProcess.asked(name, place, {"seconds": seconds, "ask": ask}, files))
+            given = {"seconds": seconds, "ask": ask, "script": remote_job.script()}
+            remotes.append(ProxyProcess.asked(name, place, given, files))
         by_host: dict[str, dict[str, Any]] = {}
         hellos = [remote.hello() for remote in remotes]
         for place, hello in zip(places, hellos, strict=True):
