@@ -17,7 +17,7 @@ WITHOUT_R  = echo "R is missing, so this part is left out; see the message of th
 PY_SOURCES := $(shell find python -name '*.py')
 R_SOURCES  := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
 
-.PHONY: help train test test-r test-parity test-python lint lint-python lint-r types check coverage bench accuracy matrix clean
+.PHONY: help train test test-r test-parity test-python lint lint-python lint-r types man check coverage bench accuracy matrix clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ lint-r: .stamps/r
 
 types: .stamps/dev ## mypy --strict on the Python core
 	$(BIN)/mypy
+
+man: .stamps/r ## write man/ and NAMESPACE anew from the roxygen comments in R/
+	@if $(HAVE_R); then Rscript -e 'roxygen2::roxygenise(load_code = "source")'; else $(WITHOUT_R); fi
 
 check: .stamps/r .stamps/dev ## R CMD check
 	bash scripts/r-check.sh
