@@ -28,10 +28,9 @@ LOCAL = ("launch", "--backend", "mpi", "-H")
 
 
 def test_what_its_user_says() -> None:
-    engine = engine_for(
-        Where(backend="mpi", hosts="a:2,b", copy=True, files=("x y",), backend_options=("--map-by node",))
-    )
-    assert engine == Mpi(parse_hosts("a:2,b"), True, ("x y",), options=("--map-by node",))
+    where = Where(backend="mpi", hosts="a:2,b", copy=True, files=("x y",), backend_options=("--map-by node",))
+    engine = engine_for(where)
+    assert engine == Mpi(where, parse_hosts("a:2,b"))
     assert engine.slots == 3
     assert engine.as_options() == [
         *("--backend=mpi", "--hosts=a:2,b:1", "--copy", "--file=x y", "--backend-option=--map-by node"),
