@@ -9,9 +9,9 @@ session_display <- function(draw = interactive() && cli::is_dynamic_tty()) {
   say <- function(line) suspendInterrupts(show_line(line, bar))
   glance <- function(progress) {
     suspendInterrupts({
-      epochs <- as.character(unlist(progress$epochs))
-      for (line in epochs[seq_along(epochs) > bar$epochs]) show_line(line, bar)
-      bar$epochs <- length(epochs)
+      lines <- as.character(unlist(progress$epoch_lines))
+      for (line in lines[seq_along(lines) > bar$epochs]) show_line(line, bar)
+      bar$epochs <- length(lines)
       if (draw) draw_bar(bar, progress)
     })
     NULL
@@ -42,9 +42,9 @@ draw_bar <- function(bar, progress) {
       auto_terminate = FALSE, .auto_close = FALSE, .envir = bar
     )
   }
-  text <- sub("^training +", "", sub(" step [0-9/]+ ", "", progress$text))
   cli::cli_progress_update(
-    set = progress$step %||% 0, extra = list(text = text), id = bar$id, force = TRUE, .envir = bar
+    set = progress$step %||% 0, extra = list(text = progress$text_beside_bar), id = bar$id, force = TRUE,
+    .envir = bar
   )
 }
 

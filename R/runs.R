@@ -17,7 +17,10 @@
 #' @param ... Names of runs, or parts of them, to list these only.
 #' @param folder Where the runs are.
 #' @param name A run's name, a part of it that no other has, or its path; `NULL`: the newest.
-#' @return `run_open()` the run. `run_status()` a list with `state`, `restarts` and `tasks`.
+#' @return `run_open()` the run. `run_status()` a list with `state`, `restarts` and `tasks`;
+#'   of a running task that says what it is doing, `doing` has that in words, and `progress` as a list with
+#'   `phase`, and, where they are known, `epoch`, `epochs`, `step`, `steps`, `metrics`, `steps_per_second`,
+#'   `images_per_second` and `waiting`.
 #'   `run_logs()`, invisibly with `follow`: lines of class `tfmuster_lines`, which print as they are.
 #'   `run_history()` a data frame as the `history` of [train_mnist()], from whichever program: one row for
 #'   each epoch and metric. `run_model()` the Keras model saved as `model.keras` in the run directory.
@@ -227,8 +230,9 @@ abort_no_run <- function(run, call = rlang::caller_env()) {
 
 #' @exportS3Method print tfmuster.Run
 print.tfmuster.Run <- function(x, ...) { # nolint: object_name_linter.
-  facts <- run_python("summary", as_run(x))
-  colour <- switch(sub(",.*", "", facts$state),
+  run <- as_run(x)
+  facts <- run_python("summary", run)
+  colour <- switch(run_status(run)$state,
     done = cli::col_green,
     failed = ,
     lost = cli::col_red,

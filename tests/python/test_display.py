@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import fcntl
+import json
 import os
 import pty
 import re
@@ -13,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from launching import TFMUSTER, environment, nothing_left, only_run, tfmuster, wait_until, write
+from tfmuster.launch.supervise.display import progress_snapshot
 from tfmuster.runs.run import Run
-from tfmuster.runs.states import read_states, say_state, say_waiting
+from tfmuster.runs.states import State, read_serving, read_states, say_state, say_waiting
 from tfmuster.runs.terminal_text import visible
 from tfmuster.worker.progress import progress_callback
 
-SAY = "import os, time; from tfmuster.runs.states import say_state"
+SAY = "import os, time; from tfmuster.runs.states import State, say_state"
 #: How a terminal is told to hide its cursor, to show another screen, and the like.
 MODE = "\x1b[?"
 TABLE = r"worker\b.*host\b.*state\b"
@@ -89,14 +92,14 @@ def test_a_table_is_shown_on_a_terminal_and_gone_in_the_end(tmp_path: Path) -> N
         "train.py",
         SAY,
         "print('[red]line[/red] :smile: ' + 200 * 'x')",
-        "say_state('training  epoch 2/5  \\x1b[2Jstep 3')",
+        "say_state(State('training', epoch=2, epochs=5, step=3, metrics={'\\x1b[2Jloss': 1.5}))",
         "time.sleep(1.5)",
     )
     seen, code = in_terminal(tmp_path, "-n", 2, "train.py")
     assert code == 0
     shown = visible(seen.replace("\r", "").replace("\n", " "))
     assert re.search(r"worker +host +state", shown)
-    assert re.search(r"worker 1 +\S+ +training  epoch 2/5  step 3", shown)
+    assert re.search(r"worker 1 +\S+ +training  epoch 2/5  step 3  loss 1.5000", shown)
     assert "\x1b[2J" not in seen
     assert MODE not in seen
     left = [line for line in screen(seen) if line]
@@ -105,7 +108,7 @@ def test_a_table_is_shown_on_a_terminal_and_gone_in_the_end(tmp_path: Path) -> N
 
 
 def test_a_launcher_that_is_killed_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", SAY, "say_state('training'); time.sleep(99)")
+    write(tmp_path, "train.py", SAY, "say_state(State('training')); time.sleep(99)")
     seen, code = in_terminal(tmp_path, "-n", 2, "train.py", kill_at=b"training")
     assert code == -9 and re.search(TABLE, seen)
     assert MODE not in seen
@@ -133,7 +136,7 @@ def test_no_table_where_none_is_wanted(
 
 
 def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", SAY, "say_state('training'); time.sleep(1)")
+    write(tmp_path, "train.py", SAY, "say_state(State('training')); time.sleep(1)")
     coloured, _ = in_terminal(tmp_path, "-n", 1, "train.py")
     plain, _ = in_terminal(tmp_path, "-n", 1, "train.py", NO_COLOR="1")
     assert re.search(r"\x1b\[3\dm", coloured)
@@ -141,14 +144,14 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
 
 
 def test_without_a_terminal_no_escape_code_is_written(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", SAY, "say_state('training'); print('line', flush=True); time.sleep(1)")
+    write(tmp_path, "train.py", SAY, "say_state(State('training')); print('line', flush=True); time.sleep(1)")
     done = tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path, TERM="xterm", FORCE_COLOR="1")
     assert sorted(done.stdout.splitlines()) == ["worker 0 | line", "worker 1 | line"]
     assert "\x1b" not in done.stdout + done.stderr
 
 
 def test_of_many_workers_the_table_counts_those_without_room(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", SAY, "say_state('training'); time.sleep(4)")
+    write(tmp_path, "train.py", SAY, "say_state(State('training')); time.sleep(4)")
     seen, _ = in_terminal(tmp_path, "-n", 8, "train.py", rows=14)
     shown = visible(seen.replace("\r", "").replace("\n", " "))
     assert re.search(r"5 more +(\d starting, )?5 training", shown)
@@ -156,18 +159,24 @@ def test_of_many_workers_the_table_counts_those_without_room(tmp_path: Path) -> 
 
 
 def test_a_run_says_what_its_tasks_are_doing(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", SAY, "say_state('training  epoch 1/3'); time.sleep(3)")
+    write(tmp_path, "train.py", SAY, "say_state(State('training', epoch=1, epochs=3)); time.sleep(3)")
     with subprocess.Popen(
         [*TFMUSTER, "launch", "-q", "-n", "2", "train.py"], cwd=tmp_path, env=environment()
     ) as process:
         wait_until(lambda: (tmp_path / "runs").exists() and len(read_states(only_run(tmp_path))) == 2)
         run = Run(only_run(tmp_path))
         wait_until(lambda: run.status()["state"] == "running")
-        assert run.status()["tasks"]["worker 1"]["doing"] == "training  epoch 1/3"
+        known = run.status()["tasks"]["worker 1"]
+        assert known["doing"] == "training  epoch 1/3"
+        progress = known["progress"]
+        assert abs(progress.pop("time") - time.time()) < 20
+        assert progress == {"phase": "training", "epoch": 1, "epochs": 3, "serves": False}
+        as_json = tfmuster("runs", "show", "--json", cwd=tmp_path).stdout
+        assert json.loads(as_json)["status"]["tasks"]["worker 0"]["progress"]["epoch"] == 1
         shown = tfmuster("runs", "show", cwd=tmp_path).stdout
         assert re.search(r"worker 0: +running, process \d+: training  epoch 1/3\n", shown)
         assert process.wait(20) == 0
-    assert "doing" not in run.status()["tasks"]["worker 1"]
+    assert not {"doing", "progress"} & set(run.status()["tasks"]["worker 1"])
 
 
 @pytest.fixture
@@ -182,7 +191,10 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("progress", "words"),
     [
-        ({"text": "waiting for worker 0, the chief, at a:1: no answer yet"}, None),
+        (
+            {"text": "…", "waiting": ["worker 0"], "address": "a:1", "reason": "no answer yet"},
+            "waiting for worker 0, the chief, at a:1: no answer yet",
+        ),
         ({"text": "…", "waiting": ["worker 2", "worker 3"]}, "waiting for worker 2, worker 3"),
         (
             {"text": "…", "waiting": [f"worker {i}" for i in range(10)]},
@@ -191,26 +203,120 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"text": "all 4 tasks are here", "waiting": []}, "starting"),
     ],
 )
-def test_who_is_waited_for(task: Path, progress: dict, words: str | None) -> None:
+def test_who_is_waited_for(task: Path, progress: dict, words: str) -> None:
     say_waiting(progress)
-    assert read_states(task) == {"worker 1": words or progress["text"]}
+    (state,) = read_states(task).values()
+    assert state.text == words == json.loads((task / "states" / "worker-1.json").read_text())["text"]
+    assert (state.phase, list(state.waiting)) == (words.split(maxsplit=1)[0], progress["waiting"])
+
+
+def test_a_state_is_read_as_it_was_written(task: Path) -> None:
+    known = State(
+        "training",
+        epoch=2,
+        epochs=5,
+        step=117,
+        steps=400,
+        metrics={"accuracy": 0.5, "loss": float("inf"), "auc": 0.25},
+        steps_per_second=80.0,
+        images_per_second=10_240.0,
+    )
+    before = time.time()
+    say_state(known)
+    written = json.loads((task / "states" / "worker-1.json").read_text())
+    assert before <= written.pop("time") <= time.time()
+    assert written == {
+        "text": "training  epoch 2/5  step 117/400  loss inf  accuracy 0.5000  10,240 images/s",
+        "phase": "training",
+        "epoch": 2,
+        "epochs": 5,
+        "step": 117,
+        "steps": 400,
+        "metrics": {"accuracy": 0.5, "loss": "inf", "auc": 0.25},
+        "steps_per_second": 80.0,
+        "images_per_second": 10_240.0,
+        "serves": False,
+    }
+    (state,) = read_states(task).values()
+    assert dataclasses.replace(state, time=None) == known
+    assert state.text == written["text"] and state.time is not None
+    say_state(State("training", epoch=1, step=1, metrics={"loss": float("nan")}))
+    (state,) = read_states(task).values()
+    assert state.text == "training  epoch 1  step 1  loss nan"
+    assert state.to_dict()["metrics"]["loss"] != state.to_dict()["metrics"]["loss"]
+
+
+def test_who_serves_is_read_from_the_fields(task: Path) -> None:
+    say_state(State("serving"))
+    assert read_serving(task) == set()
+    say_state(State("serving", serves=True))
+    assert read_serving(task) == {"worker 1"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"text": "training"}', '{"phase": "training", "step": "x"}', '{"phase": "t", "metrics": 1}'],
+)
+def test_what_is_no_state_says_nothing(task: Path, content: str) -> None:
+    (task / "states").mkdir()
+    (task / "states" / "worker-1.json").write_text(content)
+    assert read_states(task) == {} and read_serving(task) == set()
+
+
+@pytest.mark.parametrize(
+    ("state", "text", "beside_bar"),
+    [
+        (
+            State(
+                "training", epoch=1, epochs=2, step=3, steps=10, metrics={"loss": 1.5}, steps_per_second=7.25
+            ),
+            "training  epoch 1/2  step 3/10  loss 1.5000  7.2 steps/s",
+            "epoch 1/2  loss 1.5000  7.2 steps/s",
+        ),
+        (State("training"), "training", "training"),
+        (State("stopped"), "stopped by a signal", "stopped by a signal"),
+        (State("waiting", waiting=("worker 2",)), "waiting for worker 2", "waiting for worker 2"),
+        (State("tracing"), "tracing", "tracing"),
+    ],
+)
+def test_a_state_in_words(state: State, text: str, beside_bar: str) -> None:
+    assert (state.text, state.text_beside_bar) == (text, beside_bar)
+
+
+def test_a_progress_bar_gets_the_fields_of_one_task(tmp_path: Path) -> None:
+    training = State("training", epoch=2, epochs=3, step=4, steps=9, metrics={"loss": 2.0})
+    waiting = State("waiting", waiting=("worker 1",))
+
+    def snapshot(*states: State) -> tuple:
+        found = progress_snapshot([(f"worker {i}", "h", each) for i, each in enumerate(states)], tmp_path)
+        assert found["epoch_lines"] == []
+        names = ("phase", "text", "text_beside_bar", "epoch", "epochs", "step", "steps")
+        return tuple(found[name] for name in names)
+
+    shown = ("training", "training  epoch 2/3  step 4/9  loss 2.0000", "epoch 2/3  loss 2.0000", 2, 3, 4, 9)
+    nowhere = (None, None, None, None)
+    assert snapshot(State("done"), training) == shown
+    text = "waiting for worker 1"
+    assert snapshot(State("done"), training, waiting) == ("waiting", text, text, *nowhere)
+    assert snapshot(State("stopped")) == ("stopped", "stopped by a signal", "stopped by a signal", *nowhere)
+    assert snapshot() == ("", "", "", *nowhere)
 
 
 def test_nothing_is_written_outside_a_job_or_where_it_can_not_be(
     task: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TFMUSTER_RUN_DIR", str(task / "gone"))
-    say_state("training")
+    say_state(State("training"))
     monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": []}}')
-    say_state("training")
+    say_state(State("training"))
     monkeypatch.delenv("TFMUSTER_RUN_DIR")
-    say_state("training")
+    say_state(State("training"))
     assert progress_callback() == [] and list(task.iterdir()) == []
 
 
 @pytest.mark.tensorflow
 def test_the_callback_writes_at_most_once_a_second(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    said: list[State] = []
     monkeypatch.setattr("tfmuster.worker.progress.say_state", said.append)
     clock = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
@@ -221,11 +327,24 @@ def test_the_callback_writes_at_most_once_a_second(task: Path, monkeypatch: pyte
     for step in range(20):
         callback.on_train_batch_end(step, {"loss": 2.0})
         clock += 0.125
-    assert said == [
+    assert [state.text for state in said] == [
         "tracing",
         "training  epoch 2/5  step 1/1000  loss 2.0000",
         "training  epoch 2/5  step 9/1000  loss 2.0000  1,024 images/s",
         "training  epoch 2/5  step 17/1000  loss 2.0000  1,024 images/s",
+    ]
+    assert said[1:3] == [
+        State("training", epoch=2, epochs=5, step=1, steps=1000, metrics={"loss": 2.0}),
+        State(
+            "training",
+            epoch=2,
+            epochs=5,
+            step=9,
+            steps=1000,
+            metrics={"loss": 2.0},
+            steps_per_second=8.0,
+            images_per_second=1024.0,
+        ),
     ]
 
 
@@ -242,7 +361,9 @@ def test_a_script_that_knows_nothing_of_tfmuster_is_shown_too(tmp_path: Path) ->
     )
     done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path, limit=120)
     assert done.returncode == 0, done.stderr
-    assert read_states(only_run(tmp_path)) == {"worker 0": "trained"}
+    assert {task: state.text for task, state in read_states(only_run(tmp_path)).items()} == {
+        "worker 0": "trained"
+    }
 
 
 def test_the_table_names_who_is_waited_for(tmp_path: Path) -> None:
@@ -260,4 +381,4 @@ def test_the_table_names_who_is_waited_for(tmp_path: Path) -> None:
     shown = visible(seen.replace("\r", "").replace("\n", " "))
     assert code == 0
     assert re.search(r"worker 1 +\S+ +waiting for worker 2 ", shown)
-    assert read_states(only_run(tmp_path))["worker 2"] == "starting"
+    assert read_states(only_run(tmp_path))["worker 2"].text == "starting"

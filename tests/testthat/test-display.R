@@ -1,13 +1,17 @@
-progress <- function(text, step = NULL, steps = NULL, epochs = list()) {
-  list(text = text, epoch = NULL, step = step, steps = steps, epochs = epochs)
+# As the core tells it: of the text, the bar needs only what it does not show itself.
+progress <- function(text, step = NULL, steps = NULL, epoch_lines = list(), text_beside_bar = text) {
+  list(
+    phase = sub(" .*", "", text), text = text, text_beside_bar = text_beside_bar, epoch = NULL, epochs = NULL,
+    step = step, steps = steps, epoch_lines = epoch_lines
+  )
 }
 
 test_that("a console that can't draw gets the lines and the finished epochs, each once", {
   show <- session_display(draw = FALSE)
   shown <- capture.output({
     show$say("worker 0 | two  spaces {x}")
-    show$glance(progress("training", epochs = list("epoch 1  loss 2")))
-    show$glance(progress("training", epochs = list("epoch 1  loss 2", "epoch 2  loss 1")))
+    show$glance(progress("training", epoch_lines = list("epoch 1  loss 2")))
+    show$glance(progress("training", epoch_lines = list("epoch 1  loss 2", "epoch 2  loss 1")))
     show$end()
   })
   expect_equal(shown, c("worker 0 | two  spaces {x}", "epoch 1  loss 2", "epoch 2  loss 1"))
@@ -18,9 +22,15 @@ test_that("a console that can draw gets a bar of the epoch, and lines above it a
   show <- session_display(draw = TRUE)
   shown <- paste(capture.output(type = "message", {
     show$glance(progress("waiting for worker 1"))
-    show$glance(progress("training  epoch 1/2  step 3/10  loss 1.5  70 images/s", step = 3L, steps = 10L))
+    show$glance(progress(
+      "training  epoch 1/2  step 3/10  loss 1.5  70 images/s",
+      step = 3L, steps = 10L,
+      text_beside_bar = "epoch 1/2  loss 1.5  70 images/s"
+    ))
     show$say("worker 0 | two  spaces {x}")
-    show$glance(progress("training  epoch 2/2  step 9/10  loss 0.5", 9L, 10L, list("epoch 1  loss 1.2")))
+    show$glance(progress(
+      "training  epoch 2/2  step 9/10  loss 0.5", 9L, 10L, list("epoch 1  loss 1.2"), "epoch 2/2  loss 0.5"
+    ))
     show$end()
   }), collapse = "\n")
   expect_match(shown, "waiting for worker 1", fixed = TRUE)

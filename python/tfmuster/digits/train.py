@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelError, StrategyError
-from ..runs.states import say_state
+from ..runs.states import State, say_state
 from ..training.learning_rates import scaled_learning_rate
 from ..worker.progress import progress_callback
 from .fitting import Fitting
@@ -196,7 +196,7 @@ def train_mnist(
         verbose=0,
     )
     seconds = time.perf_counter() - begin
-    say_state("testing")
+    say_state(State("testing"))
     loss, accuracy = network.evaluate(test, verbose=0)
 
     from ..keras_compat.saving import save_model

@@ -14,6 +14,7 @@ from ..errors import RendezvousError
 from ..net.channel import MAX_PAYLOAD, Message
 from ..net.connections import PENDING_SECONDS, SILENT_SECONDS, Connection, Connections
 from ..net.ports import Resolver, room_for_strangers
+from ..runs.states import waiting_state
 from .error import MAX_LISTED, rendezvous_error, too_late
 from .failures import this_process
 from .roster import printable
@@ -146,9 +147,8 @@ class RendezvousClient:
             raise too_late(self.task, self._limit, self._why)
         if now > self._next_notice:
             self._next_notice = now + _NOTICE_SECONDS
-            self._on_progress(
-                {"text": f"waiting for {self._to.name}, the chief, at {self._to.address}: {self._why}"}
-            )
+            chief = {"waiting": [self._to.name], "address": self._to.address, "reason": self._why}
+            self._on_progress({"text": waiting_state(chief).text, **chief})
 
     def _reach_chief(self, now: float) -> None:
         if now < self._next_try:

@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ..errors import EXIT_WORKER_FAILED, RendezvousError
-from ..runs.states import say_phase, say_state, say_waiting
+from ..runs.states import State, say_phase, say_state, say_waiting
 from ..system.exit_code import end_with_its_code
 from .control_channel import ControlChannel
 from .failures import failure_text
@@ -53,7 +53,7 @@ def join_cluster(task: Task, *, timeout: float | None = None) -> ControlChannel:
     except RendezvousError as error:
         end_with_its_code(error)
         raise
-    say_state("starting")
+    say_state(State("starting"))
     say_phase("joined")
     if control.active:
         control.on_failure(_tell_and_end)

@@ -59,9 +59,10 @@ def muster(
     versions : mapping of str, optional
         Versions that must be equal on every task; default: :func:`installed_versions`.
     on_progress : callable, optional
-        Called in this thread, from about one second of waiting on, with a dict: ``text`` (one line), and,
-        once the chief is reached, ``arrived`` and ``expected`` (numbers of tasks) and ``waiting`` (names).
-        Default: the text goes to stderr.
+        Called in this thread, from about one second of waiting on, with a dict: ``text`` (one line) and
+        ``waiting`` (names of tasks). Until the chief is reached it also has ``address`` (the chief's) and
+        ``reason``; from then on ``arrived`` and ``expected`` (numbers of tasks). Default: the text goes to
+        stderr.
 
     Returns
     -------

@@ -5,7 +5,7 @@
 ``run.json``       what was started, where, by which versions, from which commit
 ``status.json``    the state of the run and of each task, replaced atomically
 ``logs/``          the whole output of each task, ``worker-0.log``
-``states/``        what each task is doing, in words, ``worker-0.json``
+``states/``        what each task is doing, ``worker-0.json``, see :mod:`.states`
 ``metrics.jsonl``  one line per epoch, from the chief
 ``model.keras``    the model, if the program saved it there
 ``call/``          of a function: what is called, and what each worker has returned
@@ -78,7 +78,9 @@ class Run:
         """``state`` of the run and ``tasks``, each with its own ``state``, ``host``, ``pid``, ``exit_code``.
 
         ``pid`` is the process on that host, None until the host has told it. A running task that says what it
-        is ``doing`` has that too, in words.
+        is doing has that too: ``doing`` in words, and ``progress`` as a dict with ``phase``, and, where they
+        are known, ``epoch``, ``epochs``, ``step``, ``steps``, ``metrics``, ``steps_per_second``,
+        ``images_per_second`` and ``waiting``; see :class:`~tfmuster.runs.states.State`.
 
         The states of a run are starting, running, restarting, done, failed, interrupted, and lost: the
         launcher was on this machine, and has left no word. ``restarts`` counts new starts of all tasks.
@@ -94,9 +96,9 @@ class Run:
         if status["state"] == "running":
             from .states import read_states
 
-            for task, text in read_states(self.path).items():
+            for task, said in read_states(self.path).items():
                 if status["tasks"].get(task, {}).get("state") == "running":
-                    status["tasks"][task]["doing"] = text
+                    status["tasks"][task] |= {"doing": said.text, "progress": said.to_dict()}
         return status
 
     def error(self) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from ..environment import RUN_DIR_VARIABLE
 from ..errors import StrategyError
 from ..rendezvous.control_channel import ControlChannel
 from ..rendezvous.join import join_cluster
-from ..runs.states import say_state
+from ..runs.states import State, say_state
 from . import checkpoint_files as checkpoints
 
 #: Where the evaluations of a job are noted, in its run directory.
@@ -68,7 +68,7 @@ def evaluate_checkpoints(
         )
     where = checkpoints.folder_of_job(folder)
     control = join_cluster(task)
-    say_state("evaluating", serves=True)
+    say_state(State("evaluating", serves=True))
     found: list[dict[str, float]] = []
     seen = -1
     over = False

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..cluster.tf_config import is_chief
 from ..runs.metrics import append_metrics, numbers
-from ..runs.states import _own_path, say_state
+from ..runs.states import State, _own_path, say_state
 
 #: A step more is no news within this time, seconds.
 _EVERY_SECONDS = 1.0
@@ -47,7 +47,7 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
 
         def on_train_begin(self, logs: Any = None) -> None:
             # The first step, which builds the graph, may take long.
-            say_state("tracing")
+            say_state(State("tracing"))
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             self._epoch, self._first = epoch + 1, None
@@ -60,10 +60,19 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
                 if now < self._next:
                     return
                 self._next = now + _EVERY_SECONDS
-            speed = self._speed((batch - first) / (now - since)) if batch > first else ""
-            epoch, step = self._of(self._epoch, "epochs"), self._of(batch + 1, "steps")
-            metrics = "".join(f"  {name} {value:.4f}" for name, value in _first(logs or {}))
-            say_state(f"training  epoch {epoch}  step {step}{metrics}{speed}")
+            speed = (batch - first) / (now - since) if batch > first else None
+            say_state(
+                State(
+                    "training",
+                    epoch=self._epoch,
+                    epochs=self._total("epochs"),
+                    step=batch + 1,
+                    steps=self._total("steps"),
+                    metrics=numbers(logs or {}),
+                    steps_per_second=speed,
+                    images_per_second=speed * images_per_step if speed and images_per_step else None,
+                )
+            )
 
         def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
             # `train_mnist` writes them itself.
@@ -72,20 +81,11 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
                 append_metrics(epoch + 1, logs or {}, shown=shown)
 
         def on_train_end(self, logs: Any = None) -> None:
-            say_state("trained")
+            say_state(State("trained"))
 
-        def _speed(self, steps: float) -> str:
-            return (
-                f"  {steps * images_per_step:,.0f} images/s" if images_per_step else f"  {steps:.1f} steps/s"
-            )
-
-        def _of(self, number: int, name: str) -> str:
+        def _total(self, name: str) -> int | None:
             total = (self.params or {}).get(name)
-            return f"{number}/{total}" if total else str(number)
+            # A program may have it from NumPy, whose numbers JSON does not take.
+            return int(total) if total else None
 
     return [Progress()]
-
-
-def _first(logs: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """The loss and the first metric."""
-    return sorted(numbers(logs).items(), key=lambda item: item[0] != "loss")[:2]

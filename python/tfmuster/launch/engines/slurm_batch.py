@@ -17,6 +17,7 @@ from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.layout import STOP_COMMAND, UNFINISHED, read_json, utc_now, write_json
 from ...runs.run import Run
+from ...runs.states import State
 from ...runs.tail import Tail
 from ..supervise.display import LineDisplay, Row, display
 
@@ -262,7 +263,7 @@ def _chief(run: Run) -> str:
 
 def _rows(run: Run) -> list[Row]:
     tasks = read_json(run.path / "status.json").get("tasks", {})
-    return [(name, str(entry["host"]), str(entry["state"])) for name, entry in tasks.items()]
+    return [(name, str(entry["host"]), State(str(entry["state"]))) for name, entry in tasks.items()]
 
 
 def _ask(*command: str) -> str | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
-import re
 import sys
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...runs.metrics import epoch_line, read_metrics
+from ...runs.states import State
 from ...runs.terminal_text import visible
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from ...runs.run import Run
 
-#: A row of the table: task, host, and in words what it is doing.
-Row = tuple[str, str, str]
+#: A row of the table: task, host, and what it is doing.
+Row = tuple[str, str, State]
 
 _EVERY_SECONDS = 0.5
 _STYLES = {"failed": "red", "done": "green", "training": "cyan", "waiting": "yellow", "stopped": "red"}
@@ -86,7 +86,7 @@ class CallbackDisplay(LineDisplay):
     say : callable
         Gets one line, without its end.
     glance : callable
-        Gets what :func:`glance` tells, twice a second and in the end.
+        Gets what :func:`progress_snapshot` tells, twice a second and in the end.
     run_path : path
         The run directory.
     """
@@ -132,24 +132,27 @@ def progress_snapshot(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``text``, in words; ``epoch``, ``step`` and ``steps``, numbers or None; ``epochs``, a line for each
-        finished epoch that no worker has shown itself.
+        Of one task, the first that waits, else the first that trains, else the first: ``phase``; ``text``,
+        in words, and ``text_beside_bar``, without what the bar shows; ``epoch``, ``epochs``, ``step`` and
+        ``steps``, numbers or None. Of the run: ``epoch_lines``, a line for each finished epoch that no worker
+        has shown itself.
     """
-    words = [visible(state) for _, _, state in rows]
-    waiting = [text for text in words if text.startswith("waiting")]
-    training = [text for text in words if text.startswith("training")]
-    text = (waiting or training or words or [""])[0]
-    place = _PLACE.search(text)
+    states = [state for _, _, state in rows]
+    waiting = [state for state in states if state.phase == "waiting"]
+    training = [state for state in states if state.phase == "training"]
+    state = (waiting or training or states or [State("")])[0]
     return {
-        "text": text,
-        "epoch": int(place["epoch"]) if place else None,
-        "step": int(place["step"]) if place else None,
-        "steps": int(place["steps"]) if place and place["steps"] else None,
-        "epochs": [epoch_line(values) for values in read_metrics(run_path) if not values.get("shown")],
+        "phase": visible(state.phase),
+        "text": visible(state.text),
+        "text_beside_bar": visible(state.text_beside_bar),
+        "epoch": state.epoch,
+        "epochs": state.epochs,
+        "step": state.step,
+        "steps": state.steps,
+        "epoch_lines": [epoch_line(values) for values in read_metrics(run_path) if not values.get("shown")],
     }
 
 
-_PLACE = re.compile(r"epoch (?P<epoch>\d+)(?:/\d+)?  step (?P<step>\d+)(?:/(?P<steps>\d+))?")
 _foreign: contextvars.ContextVar[tuple[Any, Any] | None] = contextvars.ContextVar("foreign", default=None)
 
 
@@ -195,11 +198,9 @@ def _table(rows: Sequence[Row], console: Console) -> Table:
     room = max(3, console.height // 2 - 3)
     shown = rows if len(rows) <= room else rows[: room - 1]
     for task, host, state in shown:
-        words = visible(state)
-        style = next((style for word, style in _STYLES.items() if words.startswith(word)), "")
-        table.add_row(Text(task), Text(host), Text(words, style=style))
+        table.add_row(Text(task), Text(host), Text(visible(state.text), style=_STYLES.get(state.phase, "")))
     if rest := rows[len(shown) :]:
-        counts = Counter(visible(state).partition(" ")[0] for *_, state in rest)
+        counts = Counter(visible(state.phase) for *_, state in rest)
         words = ", ".join(f"{count} {word}" for word, count in counts.most_common())
         table.add_row(Text(f"{len(rest)} more"), "", Text(words))
     return table

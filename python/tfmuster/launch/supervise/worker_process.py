@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from ...runs.failure import FROZEN, LAST_LINES, Failure
 from ...runs.layout import read_json
+from ...runs.states import State
 from ...runs.terminal_text import Lines
 
 #: Tasks that serve the others, and are ended when the others are done.
@@ -102,13 +103,13 @@ class WorkerProcess:
             return "lost"
         return "ended" if self.dismissed else "failed" if self.code else "done"
 
-    def doing(self, said: Mapping[str, str]) -> str:
-        """Its state, as long as it runs in its own words if it has any."""
+    def doing(self, said: Mapping[str, State]) -> State:
+        """What it is doing; as long as it runs, what it says itself, if it says anything."""
         if self.code is not None:
-            return self.state()
+            return State(self.state())
         if self.stopped_for > _SUSPECT_SECONDS:
-            return "stopped by a signal"
-        return said.get(self.task) or ("running" if self.last_lines else "starting")
+            return State("stopped")
+        return said.get(self.task) or State("running" if self.last_lines else "starting")
 
     def status(self) -> dict[str, Any]:
         """As in ``status.json``."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import EXIT_WORKER_FAILED, StrategyError, WorkerError
 from ...net.ports import free_ports, split_address
 from ...rendezvous.join import GRACE_SECONDS, is_worker_process, join_cluster
-from ...runs.states import say_state
+from ...runs.states import State, say_state
 from ...system.tensorflow_import import import_tensorflow
 from ..devices import STRATEGY_FIRST
 
@@ -87,7 +87,7 @@ def serve(task: Task, control: ControlChannel) -> None:
     In somebody's session, which is not to be ended, a StrategyError says that it is over.
     """
     server = _server(task)
-    say_state("serving", serves=True)
+    say_state(State("serving", serves=True))
     if not control.joined:
         server.join()
     if task.type == "worker":
