@@ -12,9 +12,8 @@ from pathlib import Path
 
 from ...errors import TfmusterError
 from ..remote.gather import AgentRequest
+from ..supervise.time_limits import AGENT_COMMAND, AGENT_COMMAND_ASKED
 
-#: How long the command may take to end by itself when the job is over, and when it is asked to, seconds.
-_LEAVING_SECONDS, _ASKED_SECONDS = 4.0, 3.0
 _LAST_SECONDS = 1.0
 _MOST_LINES = 4
 
@@ -74,7 +73,8 @@ class AgentCommand:
 
     def end(self) -> None:
         """Wait for its end, and ask for it if there is none."""
-        for ask, seconds in ((None, _LEAVING_SECONDS), ("terminate", _ASKED_SECONDS), ("kill", None)):
+        asked = AGENT_COMMAND_ASKED.seconds
+        for ask, seconds in ((None, AGENT_COMMAND.seconds), ("terminate", asked), ("kill", None)):
             if ask:
                 getattr(self._process, ask)()
             with contextlib.suppress(subprocess.TimeoutExpired):

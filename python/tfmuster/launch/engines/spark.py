@@ -26,11 +26,10 @@ from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from ..remote.host_checks import refusal
 from ..remote.ssh_faults import explain_ssh_failure
+from ..supervise.time_limits import SPARK_STAGE
 from .base import Engine, UnavailableError, Where, find_program, version_of
 from .spark_session import check_slots, first_line, launcher_addresses_of, refuse_secrets, session_for
 
-#: How long the stage may take to end by itself when all agents have been ended, seconds.
-_LEAVING_SECONDS = 6.0
 _PLAIN = "plain"
 #: What pyspark 4 needs.
 _OLDEST_JAVA = 17
@@ -194,10 +193,10 @@ class _Stage:
 
     def end(self) -> None:
         """Let the stage end by itself, as its agents do; cancel what is left of it."""
-        self._thread.join(_LEAVING_SECONDS)
+        self._thread.join(SPARK_STAGE.seconds)
         if self._thread.is_alive():
             self._context.cancelJobGroup(self._group)
-            self._thread.join(_LEAVING_SECONDS)
+            self._thread.join(SPARK_STAGE.seconds)
 
     def _run(self) -> None:
         try:

@@ -11,7 +11,8 @@ launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`. They exchange t
 3. Its process, its output, the files in its run directory, the note of an uncaught exception and its exit
    code go back, and that it is stopped by a signal.
 
-When the input ends or nothing has come for `SILENT_SECONDS`, the worker and all its descendants are ended.
+When the input ends or nothing has come for too long (``SILENT`` of :mod:`..supervise.time_limits`), the
+worker and all its descendants are ended.
 """
 
 from __future__ import annotations
@@ -34,17 +35,15 @@ from typing import Any
 from ... import __version__
 from ...errors import LaunchError
 from ...net.channel import FILE, JSON, Frame, message, read_message
-from ...net.connections import SILENT_SECONDS
 from ...net.ports import held_ports
 from ...system.interpreter import r_version
 from ...system.orphan_guard import dismiss_guard, start_guard
 from ...system.versions import installed_versions
-from .agent_connection import BEAT_SECONDS, PREAMBLE, Way, agent_channel
+from ..supervise.time_limits import AGENT_LAST_WORDS, BEAT, SILENT
+from .agent_connection import PREAMBLE, Way, agent_channel
 from .agent_worker import SENT, AgentWorker
 from .files import Arriving, not_kept
 from .host_names import known_names
-
-_LAST_WORDS_SECONDS = 1.0
 
 
 class Agent:
@@ -101,7 +100,7 @@ class Agent:
         """The launcher's next word; files may come before it, and take their time."""
         while True:
             try:
-                return self._messages.get(timeout=BEAT_SECONDS)
+                return self._messages.get(timeout=BEAT.seconds)
             except queue.Empty:
                 self._write(message("beat"))
 
@@ -139,8 +138,8 @@ class Agent:
         silent_from = time.monotonic()
         try:
             # Who started this process may be ended by others, and not have told.
-            while os.getppid() == self._parent and time.monotonic() < silent_from + SILENT_SECONDS:
-                if not select.select([self._way], [], [], BEAT_SECONDS)[0]:
+            while os.getppid() == self._parent and time.monotonic() < silent_from + SILENT.seconds:
+                if not select.select([self._way], [], [], BEAT.seconds)[0]:
                     continue
                 if (frames := self._way.read()) is None:
                     break
@@ -170,7 +169,7 @@ class Agent:
         if threading.current_thread() is threading.main_thread():
             self._finished.set()
         else:
-            self._finished.wait(_LAST_WORDS_SECONDS)
+            self._finished.wait(AGENT_LAST_WORDS.seconds)
         os.chdir("/")
         shutil.rmtree(self._folder, ignore_errors=True)
         os._exit(0)

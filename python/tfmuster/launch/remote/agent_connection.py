@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...net.channel import FILE, JSON, OUTPUT, Channel, ChannelError, Frame, message, read_message
+from ..supervise.time_limits import BEAT, SSH
 from .files import PIECE, file_frames
 from .ssh_faults import explain_ssh_failure
 
@@ -24,8 +25,6 @@ PREAMBLE = b"\n--tfmuster agent 2--\n"
 #: Largest payload, bytes: an environment with a large cluster in it. Output and files come in pieces.
 _MAX_PAYLOAD = 32 << 20
 _LOOK_SECONDS = 0.2
-#: Each end sends something at least this often, seconds; one that hears nothing for `SILENT_SECONDS` ends.
-BEAT_SECONDS = 1.0
 #: What was wrong with a connection, in words.
 _PROBLEMS = {
     "no-preamble": "no agent answers, only text",
@@ -137,7 +136,7 @@ class SshLink:
         """End ssh; its exit code."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             if over:
-                return self._ssh.wait(timeout=2)
+                return self._ssh.wait(timeout=SSH.seconds)
         self._ssh.kill()
         return self._ssh.wait()
 
@@ -261,7 +260,7 @@ class AgentConnection:
         with contextlib.suppress(OSError):
             while not self._over.is_set():
                 try:
-                    frames = self._outgoing.get(timeout=BEAT_SECONDS)
+                    frames = self._outgoing.get(timeout=BEAT.seconds)
                 except queue.Empty:
                     frames = (message("beat"),)
                 for frame in frames:

@@ -22,11 +22,9 @@ from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
 from ...system.processes import end_job, stopped_trees
 from ..job import resolve_command
-from .agent_connection import BEAT_SECONDS
+from ..supervise.time_limits import AGENT_WORKER, BEAT
 from .files import PIECE, changed_frames
 
-#: Less than a launcher's own patience with its processes, so that all is ended when it has ended.
-GRACE_SECONDS = 1.4
 #: Files of the run directory up to this size go back while the worker runs, larger ones when it has ended.
 _SMALL = 65_536
 #: The working directory of a job whose files are sent along, in the agent's own folder.
@@ -125,14 +123,14 @@ class AgentWorker:
             noted = False
             while process.poll() is None:
                 self._forward(selector, 0.1)
-                if time.monotonic() > beat + BEAT_SECONDS:
+                if time.monotonic() > beat + BEAT.seconds:
                     beat = time.monotonic()
                     self._write(message("beat"))
                     self._send_process(process.pid)
                     noted = noted or self._send_note(note, process.pid)
                     if not shared:
                         self._send_files(run_dir, most=_SMALL)
-            end_job(self._job, grace=GRACE_SECONDS, wait=partial(self._pass, selector))
+            end_job(self._job, grace=AGENT_WORKER.seconds, wait=partial(self._pass, selector))
             while self._forward(selector, 0):
                 pass
         if not noted and process.returncode:
@@ -145,7 +143,7 @@ class AgentWorker:
         """End it, and start nothing any more."""
         with self._starting:
             self._ending = True
-        end_job(self._job, grace=GRACE_SECONDS)
+        end_job(self._job, grace=AGENT_WORKER.seconds)
 
     def _refuse(self, error: TfmusterError) -> int:
         """Send an error as if the worker had shown it; its exit code."""

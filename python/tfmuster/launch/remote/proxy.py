@@ -29,13 +29,12 @@ from typing import Any
 import orjson
 
 from ...net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
-from ...net.connections import SILENT_SECONDS
 from ...runs.failure import LOST, not_writable
 from ...runs.layout import write_json
 from ...system.exit_code import exit_as
+from ..supervise.time_limits import DOUBTFUL, PROXY, SILENT
 from ..supervise.worker_process import remote_path
 from .agent_connection import (
-    BEAT_SECONDS,
     AgentConnection,
     HomeLink,
     Link,
@@ -45,10 +44,6 @@ from .agent_connection import (
 )
 from .files import Arriving
 
-#: Silence that counts as a lost connection when the job is being ended anyway, seconds: a peer of a host that
-#: is cut off fails earlier than this process can be sure.
-_DOUBTFUL_SECONDS = 3 * BEAT_SECONDS
-_LEAVING_SECONDS = 3.0
 #: The launcher's own.
 _NOT_TO_REPLACE = ("run.json", "status.json", "error.json", "logs")
 
@@ -72,10 +67,10 @@ class WorkerProxy:
         signal.signal(signal.SIGTERM, self._ask_to_end)
         threading.Thread(target=self._watch_input, daemon=True).start()
         try:
-            while self._connection.open and self._connection.silence < SILENT_SECONDS:
+            while self._connection.open and self._connection.silence < SILENT.seconds:
                 for kind, payload in self._connection.receive():
                     self._handle(kind, payload)
-                if self._ending and self._connection.silence > _DOUBTFUL_SECONDS:
+                if self._ending and self._connection.silence > DOUBTFUL.seconds:
                     break
         except ChannelError as error:
             return self._lost(channel_problem(error))
@@ -179,7 +174,7 @@ def main() -> None:
     line = b"" if "fault" in hello else sys.stdin.buffer.readline()
     if not line:
         connection.end()
-        end = time.monotonic() + _LEAVING_SECONDS
+        end = time.monotonic() + PROXY.seconds
         with contextlib.suppress(ChannelError):
             while connection.open and time.monotonic() < end:
                 list(connection.receive())

@@ -33,6 +33,7 @@ from ...system.processes import end_job
 from ..job import Job
 from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
+from ..supervise.time_limits import REMOTE
 from ..supervise.worker_process import Placement
 from .files import SCRIPTS, files_to_send, script_to_send
 from .host_checks import clock_warnings, hosts_error, peer_names
@@ -48,9 +49,6 @@ _NOT_PASSED = (
     "TFMUSTER_SSH_CONFIG",
     "TFMUSTER_KERAS_COMPAT",
 )
-
-#: How long the proxies may take to end by themselves, seconds.
-_LEAVING_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -324,7 +322,7 @@ def _end(name: str, remotes: Sequence[ProxyProcess]) -> None:
     """Let all end by themselves, together; end those that don't."""
     for remote in remotes:
         remote.ask_to_end()
-    until = time.monotonic() + _LEAVING_SECONDS
+    until = time.monotonic() + REMOTE.seconds
     for remote in remotes:
         remote.wait(until)
     end_job(name, grace=0.0)

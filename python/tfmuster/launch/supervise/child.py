@@ -22,7 +22,8 @@ from ...errors import EXIT_WORKER_FAILED, LaunchError
 from ...runs.layout import read_json
 from ...system.interpreter import worker_environment
 from ...system.orphan_guard import dismiss_guard, start_guard
-from ...system.processes import GRACE_SECONDS, end_job
+from ...system.processes import end_job
+from .time_limits import SUPERVISOR
 from .worker_process import LEAVING_SECONDS
 
 _ERROR_FILE = "TFMUSTER_ERROR_FILE"
@@ -56,7 +57,7 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
         child = _Child(command, environment, Path(note_path))
         return child.follow()
     finally:
-        end_job(job)
+        end_job(job, grace=SUPERVISOR.seconds)
         dismiss_guard(guard)
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -109,4 +110,4 @@ class _Child:
         self._process.send_signal(number)
         if number in _ENDING:
             # TensorFlow catches SIGTERM, and goes on.
-            self._deadline = min(self._deadline, time.monotonic() + GRACE_SECONDS)
+            self._deadline = min(self._deadline, time.monotonic() + SUPERVISOR.seconds)

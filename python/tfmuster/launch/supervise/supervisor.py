@@ -22,9 +22,10 @@ from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...runs.terminal_text import is_chatter
 from ...system.orphan_guard import dismiss_guard, start_guard
-from ...system.processes import GRACE_SECONDS, end_job, stopped_trees
+from ...system.processes import end_job, stopped_trees
 from ...system.tensorflow_import import HAVE_GPU
 from .display import Row, display
+from .time_limits import SUPERVISOR
 from .worker_process import Placement, WorkerProcess
 
 _LOOK_SECONDS = 0.1
@@ -242,7 +243,7 @@ class Supervisor:
         for worker in self._workers:
             worker.dismissed = worker.code is None
         try:
-            end_job(self._job, grace=GRACE_SECONDS, wait=self._pump)
+            end_job(self._job, grace=SUPERVISOR.seconds, wait=self._pump)
         except KeyboardInterrupt:
             self._interrupted = True
             end_job(self._job, grace=0.0)
