@@ -12,12 +12,14 @@ export PYTHON VENV RLIB
 export RETICULATE_PYTHON := $(BIN)/python
 export R_LIBS := $(RLIB)
 
-HAVE_R     = command -v Rscript >/dev/null && [ -d $(RLIB)/tfmuster ]
-WITHOUT_R  = echo "R is missing, so this part is left out; see the message of the set-up above."
-PY_SOURCES := $(shell find python -name '*.py')
-R_SOURCES  := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
+HAVE_R      = command -v Rscript >/dev/null && [ -d $(RLIB)/tfmuster ]
+WITHOUT_R   = echo "R is missing, so this part is left out; see the message of the set-up above."
+RUN_R_TESTS = if $(HAVE_R); then cd tests && CI=true NOT_CRAN=true Rscript testthat.R; else $(WITHOUT_R); fi
+PY_SOURCES  := $(shell find python -name '*.py')
+R_SOURCES   := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
 
-.PHONY: help train test test-r test-parity test-python lint lint-python lint-r types man check coverage bench accuracy matrix clean
+.PHONY: help train test test-fast test-unit test-r-fast test-r test-parity test-python lint lint-python lint-imports \
+  lint-r types man check coverage bench accuracy matrix clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,62 +32,81 @@ train: .stamps/python .stamps/r ## set everything up and train MNIST on two loca
 
 test: lint types test-r test-parity test-python ## set everything up and run every test
 
-test-r: .stamps/r .stamps/dev
-	@if $(HAVE_R); then cd tests && CI=true NOT_CRAN=true Rscript testthat.R; else $(WITHOUT_R); fi
+test-fast: lint types test-unit test-r-fast ## what starts no job, in two minutes: lint, types, unit tests, part of R's
 
-test-parity: .stamps/parity
+test-unit: .stamps/dev
+	$(BIN)/python -m pytest tests/python/unit
+
+test-r-fast: export TFMUSTER_TEST_FAST = true
+test-r-fast: .stamps/r .stamps/r-develop .stamps/dev
+	@$(RUN_R_TESTS)
+
+test-r: .stamps/r .stamps/r-develop .stamps/dev .stamps/system-test ## R's tests
+	@$(RUN_R_TESTS)
+
+test-parity: .stamps/parity ## R and Python, compared through rpy2
 	@if $(HAVE_R); then $(BIN)/python -m pytest tests/parity; else $(WITHOUT_R); fi
 
-test-python: .stamps/dev
+test-python: .stamps/dev .stamps/system-test ## Python's tests; one folder of them: .venv/bin/pytest tests/python/FOLDER
 	$(BIN)/python -m pytest tests/python
 
-lint: lint-python lint-r ## ruff and lintr
+lint: lint-python lint-imports lint-r ## ruff, import-linter and lintr
 
 lint-python: .stamps/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-lint-r: .stamps/r
+# The floors of tfmuster's packages: the contract in pyproject.toml.
+lint-imports: .stamps/dev
+	$(BIN)/lint-imports
+
+lint-r: .stamps/r .stamps/r-develop
 	@if $(HAVE_R); then Rscript scripts/lint.R; else $(WITHOUT_R); fi
 
 types: .stamps/dev ## mypy --strict on the Python core
 	$(BIN)/mypy
 
-man: .stamps/r ## write man/ and NAMESPACE anew from the roxygen comments in R/
+man: .stamps/r .stamps/r-develop ## write man/ and NAMESPACE anew from the roxygen comments in R/
 	@if $(HAVE_R); then Rscript -e 'roxygen2::roxygenise(load_code = "source")'; else $(WITHOUT_R); fi
 
-check: .stamps/r .stamps/dev ## R CMD check
+check: .stamps/r .stamps/r-develop .stamps/dev ## R CMD check
 	bash scripts/r-check.sh
 
-coverage: .stamps/r .stamps/dev .stamps/parity ## how much of python/ and R/ the tests run, workers included; an hour or two
+coverage: .stamps/r .stamps/r-develop .stamps/dev .stamps/parity .stamps/system-test ## how much of python/ and R/ the tests run, workers included; an hour or two
 	bash scripts/coverage.sh
 
-bench: .stamps/dev ## every benchmark, into results.json and results.md; each figure is a ratio of one run
+bench: .stamps/dev .stamps/system-test ## every benchmark, into results.json and results.md; each figure is a ratio of one run
 	$(BIN)/python benchmarks/report.py
 
 accuracy: .stamps/dev ## train every model on real digits with 1 and 2 workers: DATA=mnist.npz, about an hour
 	$(BIN)/python benchmarks/accuracy.py $(DATA)
 
-matrix: .stamps/system ## the Keras tests on the oldest, a middle and the newest TensorFlow and Keras
+matrix: .stamps/system-run ## the Keras tests on the oldest, a middle and the newest TensorFlow and Keras
 	bash scripts/matrix.sh
 
 clean: ## remove what the other targets made, but for runs/ and models
 	rm -rf .venv .venvs .rlib .stamps .pytest_cache .mypy_cache .ruff_cache .hypothesis *.Rcheck tfmuster_*.tar.gz
 
-# A stamp is left only by what is complete, so a set-up that lacked something is tried again.
-.stamps/system: scripts/system.sh
+# A stamp is left only by what is complete, so a set-up that lacked something is tried again. One after the other,
+# whatever -j says: apt-get has a lock. What is printed is one line a step, the rest is in .stamps/*.log.
+.stamps/system-develop: | .stamps/system-run
+.stamps/system-test: | .stamps/system-develop
+.stamps/system-%: scripts/system.sh
 	@mkdir -p .stamps
-	@bash scripts/system.sh $@
+	@bash scripts/system.sh $* $@
 
-.stamps/python: pyproject.toml scripts/python.sh | .stamps/system
-	@bash scripts/python.sh && touch $@
+.stamps/python: pyproject.toml scripts/python.sh | .stamps/system-run
+	@bash scripts/python.sh tensorflow && touch $@
 
 .stamps/dev: pyproject.toml scripts/python.sh .stamps/python
 	@bash scripts/python.sh dev,legacy,spark && touch $@
 
-.stamps/parity: .stamps/dev .stamps/r
+.stamps/parity: .stamps/dev .stamps/r | .stamps/system-test
 	@if $(HAVE_R); then bash scripts/python.sh parity && touch $@; fi
 
 # The R package carries the Python core, so it is installed anew when either changes.
-.stamps/r: $(R_SOURCES) $(PY_SOURCES) scripts/r.sh scripts/r-packages.R | .stamps/system
+.stamps/r: $(R_SOURCES) $(PY_SOURCES) scripts/r.sh scripts/r-packages.R | .stamps/system-run
 	@bash scripts/r.sh && if $(HAVE_R); then touch $@; fi
+
+.stamps/r-develop: DESCRIPTION scripts/r.sh scripts/r-packages.R | .stamps/system-develop
+	@bash scripts/r.sh develop && touch $@

@@ -3,6 +3,8 @@
 #
 #   matrix.sh [PYTEST OPTIONS]    ONLY=2.16.2 chooses one TensorFlow
 set -euo pipefail
+# shellcheck source=scripts/step.sh
+. scripts/step.sh
 
 # TensorFlow 2.16 is the first whose Keras is Keras 3; why Keras is not older than 3.10: docs/support.md.
 # Keras 3.12 is the last for Python 3.10.
@@ -17,7 +19,8 @@ for pair in "${pairs[@]}"; do
   echo "== TensorFlow $tensorflow, Keras $keras"
   if [ ! "$venv/complete" -nt pyproject.toml ]; then
     "$PYTHON" -m venv "$venv"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e ".[dev,legacy]" \
+    step "matrix-tensorflow-$tensorflow.log" "Installing TensorFlow $tensorflow and Keras $keras into $venv" \
+      "$venv/bin/python" -m pip install --progress-bar off --disable-pip-version-check -e ".[dev,legacy]" \
       "tensorflow==$tensorflow" "keras==$keras" "numpy>=1.26,<2"
     touch "$venv/complete"
   fi

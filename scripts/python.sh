@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Make .venv and install the Python package into it, editable.
 #
-#   python.sh [EXTRAS]    with extras of pyproject.toml: dev,legacy for the tests, parity for rpy2
+#   python.sh EXTRAS    extras of pyproject.toml: tensorflow to train, dev,legacy,spark for the tests, parity for rpy2
 set -euo pipefail
+# shellcheck source=scripts/step.sh
+. scripts/step.sh
 
-extras=${1:+[$1]}
+extras=$1
 packages=()
 # Debian's reticulate (1.28) reads numpy 1 only; reticulate 1.38 and later read numpy 2 too.
 reads_numpy_2='cat(requireNamespace("reticulate", quietly = TRUE) && packageVersion("reticulate") >= "1.38")'
@@ -12,7 +14,7 @@ if [ "$(Rscript -e "$reads_numpy_2" 2>/dev/null)" != TRUE ]; then
   packages+=("numpy>=1.26,<2")
 fi
 # Later releases ask R for a function that only R 4.5 has.
-if [ "${1:-}" = parity ] && [ "$(Rscript -e 'cat(getRversion() < "4.5")')" = TRUE ]; then
+if [ "$extras" = parity ] && [ "$(Rscript -e 'cat(getRversion() < "4.5")')" = TRUE ]; then
   packages+=("rpy2-rinterface<=3.6.5")
 fi
 
@@ -27,5 +29,10 @@ if [ ! -x "$VENV/bin/python" ]; then
     exit 1
   fi
 fi
-echo "Installing the Python package$extras into .venv; TensorFlow makes the first time take a few minutes."
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e ".$extras" ${packages[@]+"${packages[@]}"}
+case $extras in
+  tensorflow) what="Python packages" about=" with TensorFlow (600 MB: the first time takes minutes)" ;;
+  *) what="Python packages for the tests" about=" ($extras)" ;;
+esac
+step "python-${extras//,/-}.log" "Installing $what into .venv$about" \
+  "$VENV/bin/python" -m pip install --progress-bar off --disable-pip-version-check -e ".[$extras]" \
+  ${packages[@]+"${packages[@]}"}

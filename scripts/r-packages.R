@@ -1,23 +1,44 @@
-# Install from CRAN, into R_LIBS, the R packages that DESCRIPTION names and this machine has not.
+# Install from CRAN, into R_LIBS, the R packages that this machine does not have. The output goes to a log.
+#
+#   r-packages.R run LOG        those that DESCRIPTION imports; without them nothing works: exit code 1
+#   r-packages.R develop LOG    those that it suggests, and lintr; tests that need one are skipped without it
+arguments <- commandArgs(trailingOnly = TRUE)
+log <- arguments[[2]]
 read_field <- function(field) {
   names <- strsplit(read.dcf("DESCRIPTION", field)[[1]], ",")[[1]]
   setdiff(trimws(sub("\\(.*", "", names)), "R")
 }
-required <- read_field("Imports")
-wanted <- c(required, read_field("Suggests"), "lintr")
+# examples/train.R, which is `make train`, reads its result with jsonlite.
+wanted <- switch(arguments[[1]],
+  run = c(read_field("Imports"), "jsonlite"),
+  develop = c(read_field("Suggests"), "lintr")
+)
 missing_of <- function(packages) packages[!vapply(packages, requireNamespace, logical(1), quietly = TRUE)]
+
+# In an R of its own, whose compilers write into the log, too.
+install <- function(packages) {
+  code <- c(
+    "if (identical(getOption('repos')[['CRAN']], '@CRAN@')) chooseCRANmirror(graphics = FALSE, ind = 1)",
+    "options(timeout = 60)",
+    sprintf("install.packages(%s, lib = Sys.getenv('R_LIBS'))", deparse1(packages))
+  )
+  dir.create(dirname(log), showWarnings = FALSE, recursive = TRUE)
+  system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote(paste(code, collapse = "; "))), log, log)
+}
 
 missing <- missing_of(wanted)
 if (length(missing)) {
-  cat("R packages to install from CRAN:", missing, "\n")
-  if (identical(unname(getOption("repos")["CRAN"]), "@CRAN@")) {
-    chooseCRANmirror(graphics = FALSE, ind = 1)
+  cat("Installing R packages from CRAN: ", toString(missing), " ... ", sep = "")
+  install(missing)
+  missing <- missing_of(missing)
+  if (!length(missing)) {
+    cat("done\n")
+  } else {
+    cat("could not install ", toString(missing), "\n    All of the output: ", log, "\n", sep = "")
   }
-  options(timeout = 60)
-  try(suppressWarnings(install.packages(missing, lib = Sys.getenv("R_LIBS"), quiet = TRUE)))
 }
-missing <- missing_of(required)
-if (length(missing)) {
+if (length(missing) && arguments[[1]] == "run") {
+  writeLines(paste("    |", utils::tail(readLines(log), 15)), stderr())
   message(
     "*** The R part needs R packages that are not here and could not be installed: ", toString(missing),
     "\n    Debian/Ubuntu: apt-get install ", paste0("r-cran-", missing, collapse = " "),

@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Install the R package into .rlib, and the R packages it needs if the system has them not.
+# Install the R package into .rlib, and the R packages it needs that the system does not have.
+#
+#   r.sh            the package, and what it imports
+#   r.sh develop    what it suggests, and lintr
 set -euo pipefail
+# shellcheck source=scripts/step.sh
+. scripts/step.sh
 
 if ! command -v Rscript >/dev/null; then
   echo "R is not installed: the R part is left out."
   exit 0
 fi
 mkdir -p "$RLIB"
-if Rscript scripts/r-packages.R; then
-  R CMD INSTALL --no-byte-compile --no-test-load --library="$RLIB" . >"$RLIB/install.log" 2>&1 || {
-    cat "$RLIB/install.log" >&2
-    exit 1
-  }
-  echo "The R package is in .rlib."
+if [ "${1:-}" = develop ]; then
+  Rscript scripts/r-packages.R develop "$logs/r-packages-develop.log"
+elif Rscript scripts/r-packages.R run "$logs/r-packages.log"; then
+  step r.log "Installing the R package into .rlib" \
+    R CMD INSTALL --no-byte-compile --no-test-load --library="$RLIB" .
 fi

@@ -2,32 +2,66 @@
 # Install the system packages that are missing: Debian's own R and R packages, so that nothing needs compiling.
 # Where that can't be done, say what to install; what does not need it still works.
 #
-#   system.sh STAMP    touches STAMP if nothing is missing any more
+#   system.sh GROUP STAMP    touches STAMP if nothing of the group is missing any more
+#
+# Each group is what the one before it does not have yet:
+#   run        to train: R, the R packages that tfmuster imports, Python
+#   develop    to lint, to build and to run the quick tests: the suggested R packages, tools
+#   test       to run every test: Slurm, MPI, sshd, Spark's Java, a browser
 set -euo pipefail
-stamp=$1
+group=$1 stamp=$2
+# shellcheck source=scripts/step.sh
+. scripts/step.sh
 
-debian=(
-  r-base-core r-base-dev r-cran-reticulate r-cran-cli r-cran-globals r-cran-rlang r-cran-jsonlite
-  r-cran-base64enc r-cran-generics r-cran-rstudioapi
-  r-cran-ggplot2 r-cran-withr r-cran-testthat r-cran-roxygen2 r-cran-knitr r-cran-rmarkdown r-cran-lintr
-  r-cran-covr r-cran-pkgdown
-  pandoc qpdf
-  openjdk-17-jre-headless               # Spark runs on it
-  chromium                              # the tests look at the HTML page of a run in it
-  python3-venv python3-dev libtirpc-dev # the last two are what rpy2 is built with
-  iproute2 nftables openssh-client      # the tests between machines, which are network namespaces
-  openmpi-bin mpich                     # the tests of MPI, of which there are two ways to start ranks
-)
-# On a machine with systemd these would start services at once; whether they may is not for us to say.
-[ -d /run/systemd/system ] || debian+=(openssh-server munge slurmctld slurmd slurm-client)
-fedora="R-core-devel pandoc qpdf python3-devel libtirpc-devel"
-macos="r pandoc qpdf python@3.11"
+fedora='' macos=''
+case $group in
+  run)
+    debian=(
+      r-base-core r-cran-cli r-cran-generics r-cran-globals r-cran-reticulate r-cran-rlang
+      r-cran-jsonlite # examples/train.R reads its result with it
+      python3-venv
+    )
+    programs=(Rscript)
+    fedora="R-core-devel" # CRAN's packages are compiled there
+    macos="r python@3.11"
+    ;;
+  develop)
+    debian=(
+      r-base-dev r-cran-base64enc r-cran-covr r-cran-ggplot2 r-cran-knitr r-cran-lintr r-cran-pkgdown
+      r-cran-rmarkdown r-cran-roxygen2 r-cran-rstudioapi r-cran-testthat r-cran-withr
+      pandoc qpdf
+    )
+    programs=(pandoc qpdf)
+    fedora="pandoc qpdf python3-devel libtirpc-devel" # the last two are what rpy2 is built with
+    macos="pandoc qpdf"
+    ;;
+  test)
+    debian=(
+      openjdk-17-jre-headless          # Spark runs on it
+      chromium                         # the tests look at the HTML page of a run in it
+      python3-dev libtirpc-dev         # rpy2 is built with them
+      iproute2 nftables openssh-client # the tests between machines, which are network namespaces
+      openmpi-bin mpich                # the tests of MPI, of which there are two ways to start ranks
+    )
+    # On a machine with systemd these would start services at once; whether they may is not for us to say.
+    [ -d /run/systemd/system ] || debian+=(openssh-server munge slurmctld slurmd slurm-client)
+    programs=() # elsewhere the tests that need more are skipped
+    ;;
+  *)
+    echo "There is no group '$group': run, develop or test." >&2
+    exit 2
+    ;;
+esac
 
 missing_debian_packages() {
   local package
   for package in "${debian[@]}"; do
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
   done
+}
+
+install_debian_packages() {
+  apt-get update -q && apt-get install -q -y --no-install-recommends "$@"
 }
 
 advise() {
@@ -40,7 +74,6 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   if [ ${#missing[@]} -eq 0 ]; then
     touch "$stamp"
   elif [ "$(id -u)" -eq 0 ]; then
-    echo "System packages to install: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
     # Without systemd, too, nothing is to be started: the tests start daemons of their own.
     policy=/usr/sbin/policy-rc.d
@@ -49,7 +82,7 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
       printf '#!/bin/sh\nexit 101\n' >$policy
       chmod +x $policy
     fi
-    if { apt-get update -q && apt-get install -q -y --no-install-recommends "${missing[@]}"; } </dev/null; then
+    if step "system-$group.log" "Installing with apt-get: ${missing[*]}" install_debian_packages "${missing[@]}"; then
       touch "$stamp"
     else
       advise "apt-get could not install: ${missing[*]}" "apt-get install ${missing[*]}"
@@ -60,7 +93,7 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   fi
 else
   missing=()
-  for program in Rscript pandoc qpdf; do
+  for program in ${programs[@]+"${programs[@]}"}; do
     command -v "$program" >/dev/null || missing+=("$program")
   done
   if [ ${#missing[@]} -eq 0 ]; then
