@@ -6,6 +6,11 @@ skip_without_python <- function(tensorflow = FALSE) {
   )
 }
 
+# `make test-fast` leaves out the tests that start processes: a job's, or an R of their own.
+skip_if_fast <- function() {
+  skip_if(identical(Sys.getenv("TFMUSTER_TEST_FAST"), "true"), "starts processes: not in make test-fast")
+}
+
 expect_kind <- function(object, kind) {
   expect_error(object, class = paste0("tfmuster_error_", kind))
 }
@@ -23,6 +28,7 @@ rscript <- function() file.path(R.home("bin"), "Rscript")
 
 # Runs R code in a process of its own, where Python has not started: TensorFlow has one life per process.
 run_r <- function(code, env = character(), timeout = 240) {
+  skip_if_fast()
   file <- withr::local_tempfile(fileext = ".R")
   writeLines(c(sprintf(".libPaths(%s)", deparse1(.libPaths())), "library(tfmuster)", code), file)
   output <- suppressWarnings(withr::with_envvar(

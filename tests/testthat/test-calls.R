@@ -4,6 +4,7 @@ in_run <- function(...) {
 }
 
 test_that("a function finds its globals, packages, locals and the session's variables on each worker", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   withr::local_envvar(TFMUSTER_TEST_OF_MINE = "mine")
   make <- function() {
@@ -35,6 +36,7 @@ test_that("a function finds its globals, packages, locals and the session's vari
 })
 
 test_that("objects of the global environment are found there, also through other functions", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   run <- run_r(c(
     "offset <- 10; add <- function(x) x + offset",
@@ -45,6 +47,7 @@ test_that("objects of the global environment are found there, also through other
 })
 
 test_that("a failure is an R error whose parent is the worker's own condition", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   fails <- function(x) {
     if (tfmuster::current_task()$index == 1) rlang::abort("no {luck}", class = "bad_luck", x = x)
@@ -58,6 +61,7 @@ test_that("a failure is an R error whose parent is the worker's own condition", 
 })
 
 test_that("lines carry the worker's name, and the chief's warnings become this session's", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   talks <- function() {
     message("a message")
@@ -86,6 +90,7 @@ test_that("lines carry the worker's name, and the chief's warnings become this s
 })
 
 test_that("a strategy is made for the function, and its model and history come back", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   train <- function(strategy, units) {
     keras <- reticulate::import("keras")
@@ -112,6 +117,7 @@ test_that("a strategy is made for the function, and its model and history come b
 })
 
 test_that("a name that nothing has is an error of the worker, not NULL", {
+  skip_if_fast()
   expect_false("no_such_object" %in% names(pack_function(function() no_such_object + 1)$values))
   skip_without_python(tensorflow = TRUE)
   error <- expect_kind(in_run(function() no_such_object + 1, quiet = TRUE), "worker")
@@ -143,6 +149,7 @@ test_that("what can't travel is named before anything starts", {
 })
 
 test_that("a value that can't travel is an error that says what to return", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   error <- expect_kind(in_run(function() two_workers_of_mine(), quiet = TRUE, globals = list(
     two_workers_of_mine = function() tfmuster::cluster_spec(worker = "a:1")
@@ -177,6 +184,7 @@ test_that("worker 10 comes after worker 9", {
 })
 
 test_that("a function that ends R has NULL as value, and is an error where no worker returns", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   values <- in_run(function() if (tfmuster::current_task()$index == 1) q("no") else "here", quiet = TRUE)
   expect_equal(unclass(values)[1:2], list("worker 0" = "here", "worker 1" = NULL))

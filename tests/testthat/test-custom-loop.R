@@ -37,6 +37,7 @@ test_that("checkpoints are followed by an evaluator only", {
 })
 
 test_that("an evaluator in R tests each checkpoint of a job, and gets a data frame", {
+  skip_if_fast()
   skip_on_cran()
   skip_without_python(tensorflow = TRUE)
   train <- function() {

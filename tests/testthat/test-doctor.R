@@ -11,6 +11,7 @@ test_that("the doctor's report prints what to paste into an issue", {
 })
 
 test_that("the doctor also tells which Python was chosen, and the devices", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   report <- tfmuster_doctor()
   expect_true(report$python$executable %in% report$python$searched)
@@ -28,6 +29,7 @@ test_that("without a Python that can be used the doctor says why", {
 })
 
 test_that("two R workers train together here", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   output <- capture.output(ready <- tfmuster_test())
   expect_true(ready)
@@ -35,6 +37,7 @@ test_that("two R workers train together here", {
 })
 
 test_that("what is to be mended is said", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   output <- capture.output(ready <- tfmuster_test(timeout = 0.2))
   expect_false(ready)

@@ -1,5 +1,6 @@
 # A real environment from the package index that pip is configured for, with what needs no TensorFlow.
 test_that("install_tfmuster() makes an environment that later sessions find by themselves", {
+  skip_if_fast()
   skip_on_cran()
   # R's LD_LIBRARY_PATH gives another Python of the same version the system's library.
   python <- if (file.exists("/usr/bin/python3")) "/usr/bin/python3" else Sys.which("python3")

@@ -1,5 +1,6 @@
 # R's keras3 and tfruns are not in Debian; where they are installed, they work with tfmuster.
 skip_if_not_installed("keras3")
+skip_if_fast()
 skip_without_python(tensorflow = TRUE)
 
 building <- c(

@@ -1,4 +1,5 @@
 test_that("a script that never heard of tfmuster runs on two workers, with R's arguments", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   script <- withr::local_tempfile(fileext = ".R", lines = c(
     "arguments <- commandArgs(trailingOnly = TRUE)",
@@ -16,6 +17,7 @@ test_that("a script that never heard of tfmuster runs on two workers, with R's a
 })
 
 test_that("train.R trains on two workers, with a model built in R", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   out <- withr::local_tempdir()
   script <- file.path(out, "train.R")
@@ -39,6 +41,7 @@ test_that("train.R trains on two workers, with a model built in R", {
 })
 
 test_that("the error of a worker that has joined the others is in the headline", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   script <- withr::local_tempfile(fileext = ".R", lines = c(
     "library(tfmuster)", "made <- strategy('multi_worker_mirrored')", "read <- function() stop('no data')",
@@ -50,6 +53,7 @@ test_that("the error of a worker that has joined the others is in the headline",
 })
 
 test_that("the headline has the first line of an error with parts, and its trace only what the user wrote", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   run_dir <- file.path(withr::local_tempdir(), "run")
   wrong <- function(strategy, kinds) {
@@ -66,6 +70,7 @@ test_that("the headline has the first line of an error with parts, and its trace
 })
 
 test_that("a worker that fails is an error with its name", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   script <- withr::local_tempfile(fileext = ".R", lines = "quit(status = 3)")
   out <- withr::local_tempdir()
@@ -74,6 +79,7 @@ test_that("a worker that fails is an error with its name", {
 })
 
 test_that("after a failure all start again", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   lines <- "if (Sys.getenv('TFMUSTER_RESTART') == '0') quit(status = 3)"
   script <- withr::local_tempfile(fileext = ".R", lines = lines)
@@ -88,6 +94,7 @@ test_that("a script that is not there is an error before anything starts", {
 })
 
 test_that("parameter servers train from R, with R's data, callbacks and errors", {
+  skip_if_fast()
   skip_on_cran()
   skip_without_python(tensorflow = TRUE)
   folder <- withr::local_tempdir()

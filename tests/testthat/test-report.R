@@ -47,6 +47,7 @@ test_that("a page in a folder that is not there is an error of R's own", {
 })
 
 test_that("the chief writes TensorBoard's logs, and TensorBoard shows them", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   skip_if_not(reticulate::py_module_available("tensorboard"), "no tensorboard")
   folder <- file.path(withr::local_tempdir(), "run")

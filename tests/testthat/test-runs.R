@@ -1,4 +1,5 @@
 test_that("a run in the background is looked at, followed and stopped, from another session too", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   withr::local_dir(withr::local_tempdir())
   slow <- function() {
@@ -36,6 +37,7 @@ test_that("a run in the background is looked at, followed and stopped, from anot
 })
 
 test_that("values of a background run come when it has ended, and a failure with its parent", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   withr::local_dir(withr::local_tempdir())
   run <- launch(function(x) x * 2, 21, workers = 2, wait = FALSE, name = "good")
@@ -47,6 +49,7 @@ test_that("values of a background run come when it has ended, and a failure with
 })
 
 test_that("logs are followed to the end", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   withr::local_dir(withr::local_tempdir())
   talks <- function() {
@@ -114,6 +117,7 @@ test_that("arguments that can't be meant are errors of R's own", {
 })
 
 test_that("a run that does not exist, or can't be shown, is an error", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   withr::local_dir(withr::local_tempdir())
   expect_match(expect_kind(run_status(), "error")$found, "no runs")

@@ -89,6 +89,7 @@ test_that("a worker that does not come is named in time", {
 })
 
 test_that("a script started by hand ends with 3 if not everyone arrives, and with 1 by another error", {
+  skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   ports <- free_ports(2)
   alone <- c(
