@@ -85,7 +85,8 @@ matrix: .stamps/system-run ## the Keras tests on the oldest, a middle and the ne
 	bash scripts/matrix.sh
 
 clean: ## remove what the other targets made, but for runs/ and models
-	rm -rf .venv .venvs .rlib .stamps .pytest_cache .mypy_cache .ruff_cache .hypothesis *.Rcheck tfmuster_*.tar.gz
+	rm -rf .venv .venvs .rlib .stamps .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist *.Rcheck \
+	  tfmuster_*.tar.gz
 
 # A stamp is left only by what is complete, so a set-up that lacked something is tried again. One after the other,
 # whatever -j says: apt-get has a lock. What is printed is one line a step, the rest is in .stamps/*.log.
