@@ -100,7 +100,7 @@ clean: ## remove what the other targets made, but for runs/ and models
 	@bash scripts/python.sh tensorflow && touch $@
 
 .stamps/dev: pyproject.toml scripts/python.sh .stamps/python
-	@bash scripts/python.sh dev,legacy,spark && touch $@
+	@bash scripts/python.sh tensorflow,dev,legacy,spark && touch $@
 
 .stamps/parity: .stamps/dev .stamps/r | .stamps/system-test
 	@if $(HAVE_R); then bash scripts/python.sh parity && touch $@; fi

@@ -11,14 +11,22 @@ default_envname <- "r-tfmuster"
 #'   reticulate before 1.38 works with Python 3.11 at most, and with numpy 1, which is then asked for.
 #' @param packages What to install, as pip requirements.
 #' @param ... Passed on to [reticulate::virtualenv_install()].
+#' @param tensorflow Which TensorFlow: `"tensorflow"`; `"cpu"`, the smaller package tensorflow-cpu (Linux and
+#'   Windows); `"cuda"`, with NVIDIA's libraries; `"none"` where the environment has another one already, or
+#'   where this machine only launches jobs elsewhere.
 #' @return The environment's name, invisibly.
 #' @export
 #' @examples
 #' \dontrun{
 #' # Downloads about 600 MB.
 #' install_tfmuster()
+#' # Half of it, for a machine without a GPU.
+#' install_tfmuster(tensorflow = "cpu")
 #' }
-install_tfmuster <- function(envname = default_envname, python = NULL, packages = required_packages(), ...) {
+install_tfmuster <- function(envname = default_envname, python = NULL,
+                             packages = required_packages(tensorflow), ...,
+                             tensorflow = c("tensorflow", "cpu", "cuda", "none")) {
+  tensorflow <- rlang::arg_match(tensorflow)
   if (!reticulate::virtualenv_exists(envname)) {
     reticulate::virtualenv_create(envname, python = python, packages = NULL)
   }
@@ -31,16 +39,25 @@ install_tfmuster <- function(envname = default_envname, python = NULL, packages 
 }
 
 # As in pyproject.toml; a test compares the two.
-required_packages <- function(reticulate_version = utils::packageVersion("reticulate")) {
+required_packages <- function(tensorflow = "tensorflow",
+                              reticulate_version = utils::packageVersion("reticulate")) {
   c(
-    "tensorflow>=2.16",
-    "keras>=3.10",
     "click>=8.1",
     "cloudpickle>=3",
     "orjson>=3.9",
     "PyYAML>=6.0",
     "psutil>=5.9",
     "rich>=13",
-    if (reticulate_version < "1.38") "numpy>=1.26,<2"
+    if (reticulate_version < "1.38") "numpy>=1.26,<2" else "numpy>=1.26",
+    if (tensorflow != "none") {
+      c(
+        switch(tensorflow,
+          tensorflow = "tensorflow>=2.16,<2.22",
+          cpu = "tensorflow-cpu>=2.16,<2.22",
+          cuda = "tensorflow[and-cuda]>=2.16,<2.22"
+        ),
+        "keras>=3.10,<3.16"
+      )
+    }
   )
 }

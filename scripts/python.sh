@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make .venv and install the Python package into it, editable.
 #
-#   python.sh EXTRAS    extras of pyproject.toml: tensorflow to train, dev,legacy,spark for the tests, parity for rpy2
+#   python.sh EXTRAS    extras of pyproject.toml: tensorflow to train; with dev,legacy,spark or parity for the tests
 set -euo pipefail
 # shellcheck source=scripts/step.sh
 . scripts/step.sh

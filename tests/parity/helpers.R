@@ -86,8 +86,8 @@ training_from_r <- function(model, epochs, seed) {
   ))
 }
 
-packages_from_r <- function(reticulate) {
-  as.character(toJSON(tfmuster:::required_packages(package_version(reticulate))))
+packages_from_r <- function(reticulate, tensorflow = "tensorflow") {
+  as.character(toJSON(tfmuster:::required_packages(tensorflow, package_version(reticulate))))
 }
 
 pid_of_python <- function() reticulate::import("os")$getpid()

@@ -16,8 +16,11 @@ from conftest import ROOT
 
 def test_install_tfmuster_installs_what_pyproject_asks_for(r: Callable[..., Any]) -> None:
     tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    assert sorted(json.loads(r("packages_from_r", "1.46"))) == sorted(wanted)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted, extras = project["dependencies"], project["optional-dependencies"]
+    assert sorted(json.loads(r("packages_from_r", "1.46", "none"))) == sorted(wanted)
+    for extra in ("tensorflow", "cpu", "cuda"):
+        assert sorted(json.loads(r("packages_from_r", "1.46", extra))) == sorted([*wanted, *extras[extra]])
     assert "numpy>=1.26,<2" in json.loads(r("packages_from_r", "1.28"))
 
 

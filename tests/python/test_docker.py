@@ -12,6 +12,7 @@ from launching import beside_python
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
+PYPROJECT = ROOT / "pyproject.toml"
 
 
 HADOLINT = beside_python("hadolint")
@@ -45,9 +46,9 @@ def test_python_and_numpy_are_those_of_the_tests() -> None:
     assert numpy
     assert text.count(numpy[1]) == text.count("pip install") == 2
     assert re.search(r"^FROM python:3\.11-slim-bookworm$", text, re.M)
-    tensorflow = re.search(r'"(tensorflow>=[^"]+)"', (ROOT / "pyproject.toml").read_text())
-    assert tensorflow
-    assert f"ARG TENSORFLOW={tensorflow[1]}\n" in text
+    extra = re.search(r'^tensorflow = \["(tensorflow[^"]+)", "(keras[^"]+)"\]$', PYPROJECT.read_text(), re.M)
+    assert extra
+    assert f"ARG TENSORFLOW={extra[1]}\nARG KERAS={extra[2]}\n" in text
 
 
 def test_the_context_has_what_the_packages_are_made_of() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -18,11 +19,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tfmuster.keras_compat import TESTED
+
 ROOT = Path(__file__).parents[2]
+PYPROJECT = ROOT / "pyproject.toml"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="not in a checkout"),
+    pytest.mark.skipif(not PYPROJECT.exists(), reason="not in a checkout"),
 ]
 
 
@@ -107,6 +111,31 @@ def wanted_by(wheel: Path, *extras: str) -> list[importlib.metadata.Distribution
     return list(found.values())
 
 
+def test_without_an_extra_pip_brings_no_tensorflow(built: Path) -> None:
+    names = {distribution.name.lower() for distribution in wanted_by(the_wheel(built))}
+    assert {"click", "numpy"} <= names
+    assert not {"tensorflow", "tensorflow-cpu", "keras"} & names
+    names = {distribution.name.lower() for distribution in wanted_by(the_wheel(built), "tensorflow")}
+    assert {"click", "numpy", "tensorflow", "keras"} <= names
+
+
+def test_the_bounds_of_tensorflow_and_keras_are_what_is_tested() -> None:
+    """From the oldest pair of ``make matrix`` to the newest; Keras's are in the code, too."""
+    pairs = re.findall(r'"([\d.]+) ([\d.]+)"', (ROOT / "scripts" / "matrix.sh").read_text())
+    assert [minor_of(keras) for _, keras in (pairs[0], pairs[-1])] == list(TESTED)
+    (oldest, newest) = (minor_of(tensorflow) for tensorflow, _ in (pairs[0], pairs[-1]))
+    extras = re.findall(r'^(tensorflow|cpu|cuda) = \["(.+)", "(.+)"\]$', PYPROJECT.read_text(), re.M)
+    assert [name for name, *_ in extras] == ["tensorflow", "cpu", "cuda"]
+    for _, tensorflow, keras in extras:
+        assert tensorflow.endswith(f">=2.{oldest[1]},<2.{newest[1] + 1}")
+        assert keras == f"keras>=3.{TESTED[0][1]},<3.{TESTED[1][1] + 1}"
+
+
+def minor_of(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
 def environment(folder: Path, wheel: Path, *extras: str) -> Path:
     """An environment with the wheel and what it asks for; returns its folder of programs."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
@@ -138,7 +167,7 @@ def run(program: Path, *arguments: object, cwd: Path) -> subprocess.CompletedPro
 def test_the_wheel_trains_in_an_environment_that_has_only_what_it_asks_for(
     built: Path, tmp_path: Path
 ) -> None:
-    programs = environment(tmp_path / "env", the_wheel(built))
+    programs = environment(tmp_path / "env", the_wheel(built), "tensorflow")
     where = "import tfmuster, sys; print(tfmuster.__file__); print(sys.path)"
     done = run(programs / "python", "-c", where, cwd=tmp_path)
     assert done.stdout.startswith(str(tmp_path / "env")), done.stdout + done.stderr

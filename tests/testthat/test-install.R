@@ -32,6 +32,16 @@ test_that("install_tfmuster() makes an environment that later sessions find by t
 })
 
 test_that("numpy 1 is asked for only where reticulate needs it", {
-  expect_true("numpy>=1.26,<2" %in% required_packages(package_version("1.28")))
-  expect_false(any(grepl("numpy", required_packages(package_version("1.38")))))
+  expect_true("numpy>=1.26,<2" %in% required_packages(reticulate_version = package_version("1.28")))
+  expect_true("numpy>=1.26" %in% required_packages(reticulate_version = package_version("1.38")))
+})
+
+test_that("one TensorFlow is installed, or none", {
+  of <- function(...) grep("^(tensorflow|keras)", required_packages(...), value = TRUE)
+  expect_match(of(), "^tensorflow>=|^keras>=")
+  expect_match(of("cpu"), "^tensorflow-cpu>=|^keras>=")
+  expect_match(of("cuda"), "^tensorflow\\[and-cuda\\]>=|^keras>=")
+  expect_length(of("cuda"), 2)
+  expect_length(of("none"), 0)
+  expect_error(install_tfmuster(tensorflow = "gpu"), "must be one of")
 })
