@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from textwrap import dedent
 
 import orjson
@@ -11,6 +12,7 @@ from tfmuster.cluster.spec import Cluster
 from tfmuster.net.channel import MAX_PAYLOAD
 from tfmuster.rendezvous.error import MAX_LISTED, too_late
 from tfmuster.rendezvous.roster import Participant, Roster, check_targets, cluster_differences, printable
+from tfmuster.rendezvous.server import RendezvousServer
 
 CLUSTER = Cluster(worker=["10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222"])
 VERSIONS = {"tfmuster": "0.1.0", "tensorflow": "2.21.0"}
@@ -246,3 +248,9 @@ def test_who_tries_to_reach_whom():
     assert len(targets["worker 0"]) == 99
     assert targets["worker 1"] == ["worker 2"] and targets["worker 99"] == ["worker 1"]
     assert sum(map(len, targets.values())) == 198
+
+
+def test_the_servers_thread_and_threads_of_python_share_no_name() -> None:
+    # Threads have an attribute _handle from Python 3.13 on: a method of that name was never called there.
+    of_threads = {"_handle", *vars(threading.Thread()), *vars(threading.Thread)}
+    assert {name for name in vars(RendezvousServer) if not name.startswith("__")} & of_threads == {"run"}

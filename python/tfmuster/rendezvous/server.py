@@ -124,7 +124,7 @@ class RendezvousServer(threading.Thread):
             while not (self._stage == "over" and (not self._clients or time.monotonic() > self._stage_ends)):
                 for connection, message in self.connections.poll(self._tick()):
                     try:
-                        self._handle(connection, message)
+                        self._handle_message(connection, message)
                     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
                         self.connections.end(connection, "sent what makes no sense")
         finally:
@@ -189,7 +189,7 @@ class RendezvousServer(threading.Thread):
                 }
             )
 
-    def _handle(self, connection: Connection, message: Message | None) -> None:
+    def _handle_message(self, connection: Connection, message: Message | None) -> None:
         if isinstance(connection.owner, str):
             if trouble := self._call_back.handle(connection, connection.owner, message, self._deadline):
                 self._shorten(trouble)
