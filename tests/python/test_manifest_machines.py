@@ -229,8 +229,7 @@ pip.chmod(0o755)
         ["curl", "-fsSL", "--", HOSTILE_URL],
         ["python3", "-m", "venv", "/opt/tfmuster/venv"],
         [
-            *("pip", "install", "--no-cache-dir", "/opt/tfmuster/source", "numpy>=1.26,<2"),
-            "tensorflow[and-cuda]",
+            *("pip", "install", "--no-cache-dir", "/opt/tfmuster/source[cuda]", "numpy>=1.26,<2"),
         ],
         ["R", "CMD", "INSTALL", "/opt/tfmuster/source"],
     ]

@@ -178,3 +178,98 @@ def test_the_wheel_trains_in_an_environment_that_has_only_what_it_asks_for(
     done = run(programs / "tfmuster", "test", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "You are ready" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def plain(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment as ``pip install tfmuster`` makes it: without TensorFlow."""
+    return environment(tmp_path_factory.mktemp("plain") / "env", the_wheel(built))
+
+
+def says_what_to_install(text: str, programs: Path) -> bool:
+    return (
+        "TensorFlow is needed here, and is not installed for this Python.\n" in text
+        and f"found: no package tensorflow in {programs}" in text
+        and "to do: pip install 'tfmuster[tensorflow]', or 'tfmuster[cpu]' for" in text
+    )
+
+
+@pytest.mark.parametrize(
+    "verb", [("train", "mnist", "--dataset", "synthetic"), ("test",), ("tune", "mnist", "-n", 2)]
+)
+def test_without_tensorflow_a_verb_that_needs_it_says_what_to_install(
+    verb: tuple[object, ...], plain: Path, tmp_path: Path
+) -> None:
+    done = run(plain / "tfmuster", *verb, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert says_what_to_install(done.stderr, plain)
+    assert "Traceback" not in done.stderr
+
+
+def test_without_tensorflow_everything_else_works(plain: Path, tmp_path: Path) -> None:
+    for arguments, expected in (
+        (("check", "--worker", "a:1", "--worker", "b:2"), "no findings"),
+        (("config", "--worker", "a:1", "--type", "worker", "--index", 0), '{"cluster":{"worker":["a:1"]}'),
+        (("launch", "-n", 2, "--", "echo", "hi"), "worker 1 | hi"),
+        (("runs", "list"), "2 tasks"),
+        (("manifest", "kubernetes", "--image", "me/x:1", "-n", 2, "--", "train.py"), "kind: "),
+        (("strategies",), "To install TensorFlow: pip install 'tfmuster[tensorflow]'"),
+        (("doctor",), "TensorFlow is not installed for this Python. To train here: pip install"),
+    ):
+        done = run(plain / "tfmuster", *arguments, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert expected in done.stdout
+
+
+def test_without_tensorflow_a_job_that_needs_it_shows_what_to_install(plain: Path, tmp_path: Path) -> None:
+    done = run(plain / "tfmuster", "launch", "-n", 2, "--", "tfmuster", "train", "mnist", cwd=tmp_path)
+    assert done.returncode == 1
+    assert says_what_to_install(done.stderr, plain)
+
+
+CALLS = """
+import json, os, sys, tfmuster
+
+def in_task(kind, *jobs):
+    cluster = {job: [f"localhost:{port}"] for port, job in enumerate(jobs, 1)}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": kind, "index": 0}})
+
+def multi_worker():
+    in_task("worker", "worker")
+    tfmuster.strategy("multi_worker_mirrored")
+
+def parameter_server():
+    in_task("chief", "chief", "ps", "worker")
+    tfmuster.strategy("parameter_server")
+
+for call in (
+    *(lambda name=name: tfmuster.strategy(name) for name in ("default", "one_device", "mirrored", "tpu")),
+    lambda: tfmuster.strategy("central_storage", replicas=2),
+    multi_worker,
+    parameter_server,
+    lambda: tfmuster.mnist_model("cnn"),
+    lambda: tfmuster.train_mnist("cnn", dataset="synthetic"),
+    lambda: tfmuster.model_from_bytes(b"PK"),
+    lambda: tfmuster.distributed_step(None, print),
+    lambda: tfmuster.checkpoint_callback("folder"),
+):
+    os.environ.pop("TF_CONFIG", None)
+    try:
+        print("returned", call())
+    except tfmuster.TfmusterError as error:
+        print(error.kind, error.exit_code, error.fields, error.found, error.fix)
+"""
+
+
+def test_without_tensorflow_every_function_that_needs_it_says_so(plain: Path, tmp_path: Path) -> None:
+    done = run(plain / "python", "-c", CALLS, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert len(told) == 12
+    assert {line.split(" no package")[0] for line in told} == {"dependency 2 {'package': 'tensorflow'}"}
+    assert all("pip install 'tfmuster[tensorflow]'" in line for line in told)
+    # No TensorFlow is needed to have digits: whoever launches may prepare them.
+    done = run(
+        plain / "python", "-c", "import tfmuster; print(tfmuster.synthetic().x_train.shape)", cwd=tmp_path
+    )
+    assert done.stdout.startswith("(")

@@ -59,6 +59,25 @@ test_that("a missing Python package is an error that names it", {
   expect_match(run$output, "tfmuster_error_dependency yaml", all = FALSE)
 })
 
+test_that("without TensorFlow every function that needs it says how to install it", {
+  skip_without_python()
+  run <- run_r(c(
+    "reticulate::py_run_string(\"import sys; sys.modules.update(tensorflow = None, keras = None)\")",
+    "for (call in expression(",
+    "  strategy('mirrored'), train_mnist('cnn', dataset = 'synthetic'), mnist_model('cnn'), tfmuster_test()",
+    ")) {",
+    "  e <- tryCatch(eval(call), error = identity)",
+    "  cat(class(e)[1], e$package, e$fix, '\\n')",
+    "}",
+    "cat(tfmuster_available(tensorflow = TRUE), tfmuster_available(), '\\n')",
+    "cat('devices:', tfmuster_doctor()$devices, '\\n')"
+  ))
+  told <- "tfmuster_error_dependency tensorflow Run tfmuster::install_tfmuster(), restart R"
+  expect_equal(sum(startsWith(run$output, told)), 4)
+  expect_match(run$output, "^FALSE", all = FALSE)
+  expect_match(run$output, "^devices: ", all = FALSE)
+})
+
 test_that("whole doubles become integers, and nothing else changes", {
   expect_identical(as_whole(3), 3L)
   expect_identical(as_whole(0.5), 0.5)

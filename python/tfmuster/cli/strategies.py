@@ -12,6 +12,7 @@ def command(*, as_json: bool) -> None:
     import orjson
 
     from ..strategies.table import strategy_table
+    from ..system.tensorflow_import import HOW_TO_INSTALL, is_installed
 
     table = strategy_table()
     if as_json:
@@ -22,3 +23,5 @@ def command(*, as_json: bool) -> None:
         here = "yes" if row["here"] else "no"
         line = f"{row['strategy']:<23}{row['fit']:<11}{row['custom_loop']:<11}{here:<6}{row['why']}"
         click.echo(line)
+    if not is_installed("tensorflow"):
+        click.echo(f"\nTo install TensorFlow: {HOW_TO_INSTALL}.")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.metadata
 import os
 import platform
 import shutil
@@ -23,8 +22,10 @@ from .. import __version__
 from ..errors import TfmusterError
 from ..launch.engines.registry import availability
 from ..system.interpreter import python_executable, rscript_executable
+from ..system.tensorflow_import import HOW_TO_INSTALL, is_installed
+from ..system.versions import tensorflow_version, version_of
 
-_PACKAGES = ("tensorflow", "keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil", "rich")
+_PACKAGES = ("keras", "tf-keras", "numpy", "click", "orjson", "PyYAML", "psutil", "rich")
 _MODULES = ("bz2", "ctypes", "lzma", "sqlite3", "ssl")
 _R_PACKAGES = ("tfmuster", "reticulate", "tensorflow", "keras3", "keras", "sparklyr")
 _VARIABLES = (
@@ -98,12 +99,7 @@ def _missing_modules() -> dict[str, str]:
 
 
 def _package_versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for package in _PACKAGES:
-        found[package] = None
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
+    return {"tensorflow": tensorflow_version(), **{package: version_of(package) for package in _PACKAGES}}
 
 
 def _r_report() -> Report | None:
@@ -175,6 +171,8 @@ def _ports_range() -> str | None:
 
 def _devices(timeout: float) -> list[str] | str:
     """TensorFlow's devices, or why they can't be told."""
+    if not is_installed("tensorflow"):
+        return "TensorFlow is not installed"
     try:
         done = subprocess.run(
             [python_executable(), "-c", _DEVICES], capture_output=True, text=True, timeout=timeout, check=True
@@ -202,7 +200,10 @@ def notes(report: Report) -> list[str]:
             "puts the system's libraries first, it has found those of another Python: use the system's."
         )
     if packages["tensorflow"] is None:
-        told.append("TensorFlow is not installed for this Python: pip install tensorflow.")
+        told.append(
+            f"TensorFlow is not installed for this Python. To train here: {HOW_TO_INSTALL}. "
+            "Launching on other machines, checking clusters and following runs work without it."
+        )
     if r is None:
         told.append("R is not on PATH. The command line and Python work without it.")
     elif r.get("packages"):

@@ -15,6 +15,7 @@ from ..environment import RUN_DIR_VARIABLE
 from ..errors import TfmusterError
 from ..runs.layout import write_json
 from ..runs.run import Run
+from ..system.tensorflow_import import require_tensorflow
 
 _WORKERS = 2
 
@@ -38,7 +39,13 @@ def selftest(
     dict
         ``ready``; ``seconds`` that it took; ``found`` and ``fix``, in words, if it is not ready; ``notes``
         of :func:`tfmuster.diagnostics.doctor.doctor` then, else none.
+
+    Raises
+    ------
+    DependencyError
+        TensorFlow is not installed for this Python.
     """
+    require_tensorflow()
     begun = time.monotonic()
     found, fix = None, None
     with tempfile.TemporaryDirectory(prefix="tfmuster-test-") as folder:

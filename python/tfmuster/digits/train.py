@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelError, StrategyError
 from ..runs.states import State, say_state
+from ..system.tensorflow_import import require_tensorflow
 from ..training.learning_rates import scaled_learning_rate
 from ..worker.progress import progress_callback
 from .fitting import Fitting
@@ -116,11 +117,12 @@ def train_mnist(
 
     Raises
     ------
-    DataError, ModelError, StrategyError, ClusterError
+    DataError, ModelError, StrategyError, ClusterError, DependencyError
         Before anything is trained.
     """
     defaults = recipe(model)
     _check_numbers(batch_size=batch_size, epochs=epochs, steps_per_epoch=steps_per_epoch)
+    require_tensorflow()
     from . import datasets
 
     evaluating = _is_evaluator()

@@ -40,7 +40,7 @@ __all__ = [
 
 #: Modules whose absence ``install_tfmuster()`` in R mends.
 REQUIRED_MODULES = ("click", "keras", "numpy", "orjson", "psutil", "rich", "tensorflow", "yaml")
-
+_HOW_TO_INSTALL = "Run tfmuster::install_tfmuster(), restart R, and try again."
 
 #: What only R calls, by name, and the module that has it.
 _FOR_R = {
@@ -101,6 +101,10 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         try:
             with postponed_load_hooks() if target in _MAKE_STRATEGIES else contextlib.nullcontext():
                 result["value"] = _for_r(resolve(target)(*args, **kwargs))
+        except DependencyError as error:
+            result["error"] = error.to_dict()
+            if error.fields.get("package") in REQUIRED_MODULES:
+                result["error"]["fix"] = _HOW_TO_INSTALL
         except TfmusterError as error:
             result["error"] = error.to_dict()
         except ModuleNotFoundError as error:
@@ -110,7 +114,7 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
             result["error"] = DependencyError(
                 f"The Python package {name} is needed.",
                 found=f"it is not installed for {python_executable()}",
-                fix="Run tfmuster::install_tfmuster(), restart R, and try again.",
+                fix=_HOW_TO_INSTALL,
                 package=name,
             ).to_dict()
     return result

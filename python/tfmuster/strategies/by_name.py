@@ -99,6 +99,8 @@ def strategy(
         TF_CONFIG is set, but wrong.
     RendezvousError
         Not every worker came in time, or not with the same cluster and versions; says who.
+    DependencyError
+        TensorFlow is not installed for this Python.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from typing import Any
 from ..cluster.tf_config import current_task
 from ..errors import TfmusterError
 from ..system.gpus import visible_gpus
-from ..system.versions import installed_versions
+from ..system.tensorflow_import import is_installed
 
 _TPU_NEEDS = "TensorFlow needs a Cloud TPU: a TPU VM (tpu='local'), or the name of a TPU of the project"
 
@@ -43,7 +43,7 @@ def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, A
         ("parameter_server", "ps_fit", "yes", *_in_cluster(environ, ps=True)),
         ("tpu", "not tried", "not tried", *_tpu(environ)),
     ]
-    if installed_versions()["tensorflow"] == "none":
+    if not is_installed("tensorflow"):
         rows = [(*row[:3], "TensorFlow is not installed", "") for row in rows]
     return [
         {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import platform
 import sys
 
 from .. import __version__
+from .tensorflow_import import is_installed
 
+#: The packages that bring the module ``tensorflow``. There are others; to look for them takes longer.
 _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly", "tf-nightly-cpu")
 
 
@@ -17,31 +18,38 @@ def installed_versions() -> dict[str, str]:
 
     Python's is major.minor only: that is what decides whether models and code can be exchanged.
     """
-    from .. import __version__
-
     return {
         "tfmuster": __version__,
-        "tensorflow": _version_of(*_TENSORFLOW_PACKAGES),
-        "keras": _version_of("keras", "keras-nightly"),
+        "tensorflow": tensorflow_version() or "none",
+        "keras": version_of("keras", "keras-nightly") or "none",
         "python": ".".join(platform.python_version_tuple()[:2]),
     }
 
 
-def _version_of(*packages: str) -> str:
-    from importlib import metadata
-
-    for package in packages:
-        try:
-            return metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return "none"
-
-
 def versions() -> dict[str, str]:
     """Versions of Python, tfmuster and what it stands on, without importing any of it."""
-    found = {"tfmuster": __version__, "python": platform.python_version(), "platform": sys.platform}
-    for package in ("tensorflow", "keras", "numpy"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
+    found = {
+        "tensorflow": tensorflow_version(),
+        "keras": version_of("keras", "keras-nightly"),
+        "numpy": version_of("numpy"),
+    }
+    here = {"tfmuster": __version__, "python": platform.python_version(), "platform": sys.platform}
+    return here | {name: version for name, version in found.items() if version is not None}
+
+
+def tensorflow_version() -> str | None:
+    """The version of TensorFlow, whichever package it comes from; None if it is not installed."""
+    if (version := version_of(*_TENSORFLOW_PACKAGES)) is not None or not is_installed("tensorflow"):
+        return version
+    others = importlib.metadata.packages_distributions().get("tensorflow", ())
+    return version_of(*others) or "unknown"
+
+
+def version_of(*packages: str) -> str | None:
+    """The version of the first of these packages that is installed."""
+    for package in packages:
+        try:
+            return importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None

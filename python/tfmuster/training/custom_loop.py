@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import StrategyError
 from ..keras_compat import multi_worker, worker_of
+from ..system.tensorflow_import import import_tensorflow
 
 _REDUCTIONS = ("mean", "sum")
 
@@ -48,8 +49,7 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
     >>> int(step(iter(tf.data.Dataset.range(3))))  # doctest: +SKIP
     1
     """
-    import tensorflow as tf
-
+    tf = import_tensorflow()
     if reduce not in _REDUCTIONS:
         raise StrategyError(
             f"reduce is one of {', '.join(_REDUCTIONS)}.",

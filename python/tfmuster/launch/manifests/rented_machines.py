@@ -126,8 +126,10 @@ def check_words(*words: str | None) -> None:
 def startup_script(machines: Machines) -> str:
     """What each machine does as root when it starts: install R, Python and tfmuster."""
     packages = shlex.join(DEBIAN_PACKAGES)
-    # Debian's reticulate reads numpy 1 only.
-    wanted = ["numpy>=1.26,<2", *(["tensorflow[and-cuda]"] if machines.gpus else [])]
+    wanted = [
+        f"{_HOME}/source[{'cuda' if machines.gpus else 'tensorflow'}]",
+        "numpy>=1.26,<2",  # Debian's reticulate reads numpy 1 only
+    ]
     return f"""#!/bin/bash
 set -euo pipefail
 if [ -e {_HOME}/ready ]; then
@@ -139,7 +141,7 @@ apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends {packages}
 mkdir -p {_HOME}/source
 curl -fsSL -- {shlex.quote(machines.source)} | tar -xz --strip-components=1 -C {_HOME}/source
 python3 -m venv {_HOME}/venv
-{_HOME}/venv/bin/pip install --no-cache-dir {_HOME}/source {shlex.join(wanted)}
+{_HOME}/venv/bin/pip install --no-cache-dir {shlex.join(wanted)}
 R CMD INSTALL {_HOME}/source
 ln -sf {_HOME}/venv/bin/tfmuster /usr/local/bin/tfmuster
 touch {_HOME}/ready
