@@ -19,8 +19,8 @@ if [ "$extras" = parity ] && [ "$(Rscript -e 'cat(getRversion() < "4.5")')" = TR
 fi
 
 if [ ! -x "$VENV/bin/python" ]; then
-  if ! "$PYTHON" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))'; then
-    echo "Python 3.10 to 3.12 is needed, but $PYTHON is $("$PYTHON" --version 2>&1). Choose one: make PYTHON=python3.11" >&2
+  if ! "$PYTHON" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))'; then
+    echo "Python 3.10 to 3.13 is needed, but $PYTHON is $("$PYTHON" --version 2>&1). Choose one: make PYTHON=python3.11" >&2
     exit 1
   fi
   if ! "$PYTHON" -m venv "$VENV"; then

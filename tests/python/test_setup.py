@@ -159,7 +159,7 @@ def test_a_python_that_is_too_old_or_without_venv_is_named(tmp_path: Path) -> No
     env["VENV"] = str(tmp_path / "venv")
     done = set_up("python.sh", "tensorflow", env=env | {"PYTHON": "old"})
     assert done.returncode == 1
-    assert "Python 3.10 to 3.12 is needed, but old is Python 3.8.1" in done.stderr
+    assert "Python 3.10 to 3.13 is needed, but old is Python 3.8.1" in done.stderr
     done = set_up("python.sh", "tensorflow", env=env | {"PYTHON": "bare"})
     assert done.returncode == 1
     assert "apt-get install python3-venv" in done.stderr
