@@ -27,8 +27,9 @@
 #' @param ... Arguments of the script, as `commandArgs(TRUE)` gives them to it, or of the function.
 #' @param workers,ps How many workers and parameter servers. Default: 2 workers; with `hosts`, one per slot.
 #' @param chief,evaluator `TRUE` for a chief or an evaluator beside them. Without a chief, worker 0 is it.
-#' @param backend What starts the processes: `"local"`, `"ssh"`, `"spark"`, `"mpi"` or `"slurm"`. Unless
-#'   given, ssh if there are `hosts`, else this machine.
+#' @param backend What starts the processes: `"local"`, `"ssh"`, `"spark"`, `"mpi"`, or a batch system
+#'   such as `"slurm"`; `tfmuster launch --help` lists all. Unless given, ssh if there are `hosts`, else this
+#'   machine.
 #' @param backend_options Settings of the backend's own: of Spark `"spark.executor.memory=4g"`, of mpirun
 #'   `"--map-by node"`, of sbatch `"--partition=gpu"`.
 #' @param master Spark: the URL of a master, `"spark://node1:7077"` or `"local[4]"`, for a session that is
@@ -53,8 +54,8 @@
 #' @param start_timeout How long to wait for everyone, in seconds; `TFMUSTER_START_TIMEOUT`, else 60.
 #' @param gpus_per_worker How many of its machine's GPUs each worker sees, and no other worker; 0: none.
 #'   Unless given, one, if a machine has as many GPUs as workers; else all workers see all.
-#' @param wait `FALSE` returns as soon as the workers run, or Slurm has the job; they go on when this session
-#'   ends.
+#' @param wait `FALSE` returns as soon as the workers run, or a batch system has the job; they go on when this
+#'   session ends.
 #' @param args More arguments, as a list: of the script after `...`, or of the function, by name or place.
 #' @param strategy Functions only: the name of the strategy that they get, see [strategy()].
 #' @param globals Functions only: `TRUE` finds what the function uses; names of more objects, or a named list

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launching import nothing_left, tfmuster
-from tfmuster.launch.engines.registry import availability
+from tfmuster.launch.engines.registry import BACKENDS, availability
 
 PING = 'echo "Slurmctld(primary) at head is UP"'
 OPEN_MPI = "echo 'mpirun (Open MPI) 4.1.4'; echo; echo 'Report bugs to ...'"
@@ -38,7 +38,7 @@ def plant(folder: Path, **programs: str) -> None:
 
 def test_without_anything_only_this_machine_is_left(planted: Path) -> None:
     said = availability()
-    assert list(said) == ["local", "ssh", "spark", "slurm", "mpi", "kubernetes"]
+    assert list(said) == [*BACKENDS, "kubernetes"]
     assert said.pop("local") == "yes"
     assert all(text.startswith("no: ") for text in said.values())
     assert said["ssh"] == "no: ssh is not on PATH (apt-get install openssh-client)"

@@ -22,7 +22,7 @@ _VERBS = {
     "train": ("train", "Train a model: alone, or as one worker of several."),
     "launch": ("launch", "Run a script or a command on several workers, here or on other machines."),
     "manifest": ("manifest", "Print a Kubernetes manifest, or the commands that rent machines."),
-    "worker": ("worker", "Run a program as the task that MPI, Slurm, Kubernetes or TF_CONFIG says this is."),
+    "worker": ("worker", "Run a program as the task that MPI, a batch system, Kubernetes or TF_CONFIG says."),
     "tune": ("tune", "Find fast settings for a training on several workers, by short trials."),
     "runs": ("runs", "List, show, follow and stop runs."),
     "strategies": ("strategies", "Say what each strategy trains with, and whether it works here."),

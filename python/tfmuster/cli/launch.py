@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 )
 @click.option("--timings", is_flag=True, help="Say at the end where the time to the first step went.")
 @click.option("--no-keras-compat", is_flag=True, help="Leave Keras 3 as it is.")
-@click.option("--dry-run", is_flag=True, help="Slurm: print the batch script, and submit nothing.")
+@click.option("--dry-run", is_flag=True, help="Batch systems: print the script, and submit nothing.")
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
 )
@@ -121,7 +121,7 @@ def command(
     if dry_run:
         script = getattr(engine, "script", None)
         if script is None:
-            raise click.UsageError("--dry-run is for --backend slurm.")
+            raise click.UsageError("--dry-run is for the backends of batch systems.")
         click.echo(script(job), nl=False)
         return EXIT_DONE
     show = "nothing" if quiet else "chief" if only_chief else "all"

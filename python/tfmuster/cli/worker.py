@@ -1,4 +1,4 @@
-"""``tfmuster worker``: run a program as the task that MPI, Slurm, Kubernetes or TF_CONFIG says this is."""
+"""``tfmuster worker``: run a program as the task that MPI, a batch system, Kubernetes or TF_CONFIG says."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def command(
 ) -> int:
     """Run a script or a command as one task of a job that another program has started.
 
-    Who starts it says in the environment which task it is: MPI, Slurm, Kubernetes, or whoever sets TF_CONFIG.
-    The program gets TF_CONFIG as under `tfmuster launch`, and needs to know nothing of tfmuster. This process
-    passes signals on to it, and ends as it does.
+    Who starts it says in the environment which task it is: MPI, a batch system such as Slurm, Kubernetes,
+    or whoever sets TF_CONFIG. The program gets TF_CONFIG as under `tfmuster launch`, and needs to know
+    nothing of tfmuster. This process passes signals on to it, and ends as it does.
 
     \b
     srun -n 4 tfmuster worker -- train.R
@@ -52,7 +52,7 @@ def command(
     if task is None:
         raise LaunchError(
             "A worker must be told which task of the job it is.",
-            found="no TF_CONFIG, and no variables of MPI, Slurm or Kubernetes",
+            found="no TF_CONFIG, and no variables of MPI, a batch system or Kubernetes",
             fix="Start it by srun, mpirun or a Kubernetes Job; on this machine, `tfmuster launch` does.",
             reason="no-engine",
         )

@@ -4,7 +4,7 @@ Python functions run, too: ``launch(train, workers=4)`` (:mod:`.function`).
 
 A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervise` starts and watches them, and
 everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). Each launcher is an engine,
-one module of :mod:`.engines`: this machine, other machines through ssh, Spark, MPI, and Slurm.
+one module of :mod:`.engines`: this machine, other machines through ssh, Spark, MPI, and batch systems.
 
 What every worker process finds in its environment:
 
@@ -78,8 +78,9 @@ def launch(
     chief, evaluator : bool
         Whether there are also a chief and an evaluator. Without a chief, worker 0 is it.
     backend : str, optional
-        What starts the processes: ``"local"``, ``"ssh"``, ``"spark"``, ``"mpi"``, ``"slurm"``. Unless given,
-        ssh if there are hosts, else this machine.
+        What starts the processes: ``"local"``, ``"ssh"``, ``"spark"``, ``"mpi"``, or a batch
+        system such as ``"slurm"``; ``tfmuster launch --help`` lists all. Unless given, ssh if there are
+        hosts, else this machine.
     backend_options : sequence of str
         Settings of the backend's own: of Spark ``"spark.executor.memory=4g"``, of mpirun ``"--map-by node"``,
         of sbatch ``"--partition=gpu"``; see docs/spark.md, docs/mpi.md and docs/slurm.md.
@@ -116,7 +117,8 @@ def launch(
         How many of its machine's GPUs each worker sees, and no other worker; 0: none. Unless given, one, if a
         machine has as many GPUs as workers; else all workers see all.
     wait : bool
-        False returns as soon as the workers run, or Slurm has the job; they go on when this session ends.
+        False returns as soon as the workers run, or a batch system has the job; they go on when this session
+        ends.
     strategy : str
         Functions only: the name of the strategy that they get, see :func:`tfmuster.strategy`.
 

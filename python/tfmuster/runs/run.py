@@ -198,7 +198,7 @@ class Run:
             raise TfmusterError(f"The run {self.name} did not come to its end.", found=state, run=self.name)
 
     def stop(self, timeout: float = 10.0) -> dict[str, Any]:
-        """End the run and all its processes, from any session of its machine or of Slurm; the status then.
+        """End the run and all its processes, from any session of its machine or batch system; the status.
 
         A run that has ended stays as it is. The session that waits for the run goes on, with an error.
         """

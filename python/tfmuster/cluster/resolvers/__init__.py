@@ -1,8 +1,9 @@
 """Who is in the cluster, and which task is this process? Told by whoever has started it.
 
 TF_CONFIG says so outright, and counts first: an operator or ``tfmuster launch`` has set it. Without it the
-variables do that MPI, Slurm and Kubernetes give to the processes that they start. One module each, a function
-of the environment; MPI's processes don't know each other's machines, and are asked (:mod:`.mpi_exchange`).
+variables do that MPI, batch systems and Kubernetes give to the processes that they start. One module each, a
+function of the environment; MPI's processes don't know each other's machines, and are asked
+(:mod:`.mpi_exchange`).
 
 ``TFMUSTER_BASE_PORT``  the first port of each machine; a task's is that plus its rank on the machine
 """

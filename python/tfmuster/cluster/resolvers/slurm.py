@@ -14,10 +14,9 @@ from ...errors import LaunchError
 from ...system.gpus import VISIBLE, visible_gpus
 from ..spec import Cluster, Task
 from .batch_job import BatchJob
+from .slots import port_of_job, share_of_gpus
 
 NAME = "Slurm"
-#: Ports below those that Linux takes for outgoing connections: so many blocks of so many from here on.
-_FIRST_PORT, _BLOCKS, _BLOCK = 20_000, 192, 64
 #: More nodes than any cluster has; a range such as ``n[0-999999999]`` must not fill the memory.
 _MOST_NODES = 100_000
 _COUNT = re.compile(r"([0-9]{1,7})(?:\(x([0-9]{1,7})\))?", re.ASCII)
@@ -69,8 +68,7 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
             f"{nodes[node]} by SLURM_DISTRIBUTION={environ.get('SLURM_DISTRIBUTION', '')!r}"
         )
     if base_port is None:
-        block = 7 * _number(environ, "SLURM_JOB_ID") + _number(environ, "SLURM_STEP_ID")
-        base_port = _FIRST_PORT + block % _BLOCKS * _BLOCK
+        base_port = port_of_job(7 * _number(environ, "SLURM_JOB_ID") + _number(environ, "SLURM_STEP_ID"))
     return Cluster(worker=[f"{nodes[at]}:{base_port + place}" for at, place in places]).task("worker", rank)
 
 
@@ -78,12 +76,10 @@ def gpus(environ: Mapping[str, str]) -> dict[str, str]:
     """A task's share of its node's GPUs, where Slurm shows all of them to every task of the node."""
     here = visible_gpus({VISIBLE: environ.get(VISIBLE, "")})
     counts = expand_counts(_value(environ, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
-    tasks = counts[int(environ.get("SLURM_NODEID", 0))]
-    if tasks < 2 or len(here) < tasks or _bound(environ, len(here)):
+    if _bound(environ, len(here)):
         return {}
-    each = len(here) // tasks
-    first = each * _number(environ, "SLURM_LOCALID")
-    return {VISIBLE: ",".join(here[first : first + each])}
+    tasks = counts[int(environ.get("SLURM_NODEID", 0))]
+    return share_of_gpus(environ, tasks, _number(environ, "SLURM_LOCALID"))
 
 
 def expand_nodes(text: str) -> list[str]:

@@ -1,33 +1,25 @@
-"""Run a job by Slurm: ``srun`` starts the agents inside an allocation; from outside a batch job is submitted.
-
-The batch job runs the very same ``tfmuster launch``, so that it does not depend on the machine from which it
-was submitted (:mod:`.slurm_batch`).
-"""
+"""Run a job by Slurm: ``sbatch`` submits it, and inside an allocation ``srun`` starts the agents."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+from ...cluster.resolvers import slurm as resolver
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
-from ...runs.lifecycle import new_run_path
 from ...runs.run import Run
-from ...system.interpreter import package_root, python_executable
-from ..job import Job, launch_options
+from ...system.interpreter import python_executable
+from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from ..text_checks import check_line
 from .agent_command import AgentCommand
-from .base import Engine, UnavailableError, Where, answer_of, find_program
-from .slurm_batch import log_of, slurm_program
-
-if TYPE_CHECKING:
-    from .slurm_batch import Submitted
+from .base import UnavailableError, Where, answer_of, find_program
+from .batch import BatchEngine, BatchRequest, JobState, Phase
 
 _NO_ROOM = re.compile(
     "More processors requested|Requested node configuration|nodes? count|not available", re.IGNORECASE
@@ -36,89 +28,86 @@ _NO_ROOM = re.compile(
 READS = ("backend_options",)
 #: Slurm gives each task the GPUs that are its own, and only the task itself can tell which.
 _WITH_GPUS = '"--gpus=${CUDA_VISIBLE_DEVICES:--1}"'
-#: Who cancels a batch job asks all of its processes to end, the launcher among them: it is to do that alone.
+#: ``scancel`` asks all processes of a batch job to end, the launcher among them: only that one does as asked.
 _FOR_THE_LAUNCHER = "trap '' TERM; "
 
 
 @dataclass(frozen=True)
-class Slurm(Engine):
-    """Has Slurm run a job.
+class Slurm(BatchEngine):
+    """Has Slurm run a job. Inside an allocation the user's options are those of ``srun``."""
 
-    The user's options are those of ``sbatch``, or inside an allocation of ``srun``, each with its value:
-    ``--partition=gpu``.
-    """
+    NAME, TITLE = "slurm", "Slurm"
+    COMMANDS = ("sbatch", "squeue", "scancel")
+    SUBMIT, CANCEL = ("sbatch", "--parsable", "--export=ALL"), "scancel"
+    CHECK = "`sinfo` says what there is to ask for."
+    CHOOSING_HOSTS = "--backend-option=--nodelist=node1,node2"
+    SHELL = "/bin/bash"
+    batch_job = staticmethod(resolver.batch_job)
 
-    launcher_addresses: Sequence[str] = ()
-
-    @property
-    def slots(self) -> int | None:
-        """The tasks of the allocation, if this is inside of one."""
-        tasks = os.environ.get("SLURM_NTASKS", "") if inside_allocation(os.environ) else ""
+    def slots_inside(self, environ: Mapping[str, str]) -> int | None:
+        """The tasks of the allocation."""
+        tasks = environ.get("SLURM_NTASKS", "")
         return int(tasks) if tasks.isdigit() else None
 
-    def as_options(self) -> list[str]:
-        """See :class:`.base.Engine`."""
-        where = self.where
-        options = [f"--backend-option={option}" for option in where.backend_options]
-        return ["--backend=slurm", *where.sent_options(), *options]
-
-    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
-        """See :class:`.base.Engine`."""
-        from .slurm_batch import follow, note_failed_start
-
-        if inside_allocation(os.environ):
-            try:
-                return run_placed(job, self, show=show, tell=tell)
-            except TfmusterError as error:
-                if job.run_dir is not None and Run(job.run_dir).info():
-                    note_failed_start(Run(job.run_dir), error)
-                raise
-        return follow(self._submit(job), show=show, tell=tell)
-
-    def submit(self, job: Job) -> Run | None:
-        """See :class:`.base.Engine`. It may wait for its machines for hours."""
-        return None if inside_allocation(os.environ) else self._submit(job).run
-
-    def _submit(self, job: Job) -> Submitted:
-        from .slurm_batch import submit
-
-        run = Run(job.run_dir if job.run_dir is not None else new_run_path(job.run_name()))
-        return submit(self.script(job, run), run, job.command, job.env)
-
-    def script(self, job: Job, run: Run | None = None) -> str:
-        """The batch script; without a run directory it may be submitted again and again."""
-        inner = replace(self, where=replace(self.where, backend_options=()))
-        options = [*launch_options(job, run), *inner.as_options()]
-        python = self.where.remote_python or python_executable()
-        command = [python, "-m", "tfmuster", "launch", "--quiet", *options, "--", *job.command]
-        asked = {
-            "job-name": job.run_name(),
-            "ntasks": str(sum(job.sizes().values())),
-            "chdir": os.getcwd(),
-        }
-        if run is not None:
+    def directives(self, request: BatchRequest) -> list[str]:
+        """See :class:`.batch.BatchEngine`."""
+        asked = {"job-name": request.name, "ntasks": str(request.tasks), "chdir": request.directory}
+        if request.log is not None:
             # Slurm replaces what follows a percent sign.
-            asked["output"] = log_of(run).replace("%", "%%")
-        if job.gpus_per_worker:
-            asked["gpus-per-task"] = str(job.gpus_per_worker)
+            asked["output"] = str(request.log).replace("%", "%%")
+        if request.gpus_per_task:
+            asked["gpus-per-task"] = str(request.gpus_per_task)
         for name, value in asked.items():
             check_line(value, name, without="\\")
-        lines = ["#!/bin/bash", *(f"#SBATCH --{name}={_quoted(value)}" for name, value in asked.items())]
+        lines = [f"#SBATCH --{name}={_quoted(value)}" for name, value in asked.items()]
         # A second start would find the run directory of the first.
-        lines += ["#SBATCH --no-requeue", *(f"#SBATCH {option}" for option in self.where.backend_options)]
-        if root := package_root():
-            lines.append(f'export PYTHONPATH={shlex.quote(root)}"${{PYTHONPATH:+:$PYTHONPATH}}"')
-        return "\n".join([*lines, f"exec {shlex.join(command)}", ""])
+        return [
+            *lines,
+            "#SBATCH --no-requeue",
+            *(f"#SBATCH {option}" for option in self.where.backend_options),
+        ]
 
-    def start(self, call: AgentRequest) -> AgentCommand:
-        """Have agents started in the allocation."""
-        program = slurm_program("srun")
-        agent = call.command(self.where.remote_python or python_executable(), rank_from=("SLURM_PROCID",))
+    def enter(self, request: BatchRequest) -> list[str]:
+        """Nothing: the directives say it."""
+        return []
+
+    def number_of(self, answer: str) -> str | None:
+        """See :class:`.batch.BatchEngine`."""
+        number = answer.strip().partition(";")[0]
+        return number if number.isdigit() else None
+
+    def state(self, number: str) -> JobState:
+        """See :class:`.batch.BatchEngine`."""
+        answer = self.ask("squeue", "--noheader", "--jobs", number, "--format=%T|%r")
+        # A job that is long over is no longer known, which is an answer.
+        if answer is None or (answer.code and "Invalid job id" not in answer.errors):
+            return JobState(Phase.UNKNOWN)
+        word, _, why = answer.output.strip().partition("|")
+        if not word:
+            return JobState(Phase.OVER)
+        if word in ("PENDING", "CONFIGURING"):
+            return JobState(Phase.WAITING, "" if why == "None" else why)
+        return JobState(Phase.RUNNING)
+
+    def ending(self, number: str) -> str:
+        """Slurm's word, such as TIMEOUT."""
+        answer = self.ask("scontrol", "--oneliner", "show", "job", number)
+        fields = dict(word.partition("=")[::2] for word in answer.output.split()) if answer else {}
+        return fields.get("JobState", "")
+
+    def run_inside(self, job: Job, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
+        """See :class:`.batch.BatchEngine`."""
+        return run_placed(job, self, show=show, tell=tell)
+
+    def start(self, request: AgentRequest) -> AgentCommand:
+        """Have ``srun`` start agents in the allocation."""
+        program = self.program("srun")
+        agent = request.command(self.where.remote_python or python_executable(), rank_from=("SLURM_PROCID",))
         own_gpus = _WITH_GPUS if "SLURM_GPUS_PER_TASK" in os.environ else ""
         patient = _FOR_THE_LAUNCHER if os.environ.get("ENVIRONMENT") == "BATCH" else ""
         agent = ["sh", "-c", f'{patient}exec "$@" {own_gpus}', "sh", *agent]
         options = [
-            f"--ntasks={call.count}",
+            f"--ntasks={request.count}",
             "--chdir=/",
             "--export=ALL",
             "--input=none",
@@ -132,28 +121,13 @@ class Slurm(Engine):
         if cpus := os.environ.get("SLURM_CPUS_PER_TASK"):
             options.append(f"--cpus-per-task={cpus}")
         own = [word for option in self.where.backend_options for word in shlex.split(option)]
-        explain = partial(_explain, call.count)
-        return AgentCommand([program, *options, *own, *agent], {**os.environ, **call.env}, call, explain)
+        explain = partial(_explain, request.count)
+        command = [program, *options, *own, *agent]
+        return AgentCommand(command, {**os.environ, **request.env}, request, explain)
 
 
 def of(where: Where) -> Slurm:
-    """What Slurm is to do.
-
-    Raises
-    ------
-    LaunchError
-        Something has no meaning for Slurm.
-    """
-    hosts = where.hosts or where.hostfile
-    if hosts or where.addresses:
-        raise LaunchError(
-            "Slurm chooses the nodes.",
-            found=f"hosts {hosts}" if hosts else "--address",
-            fix="Leave them out; --backend-option=--nodelist=node1,node2 asks for some.",
-            reason="hosts",
-        )
-    for option in where.backend_options:
-        check_line(option, "option of sbatch or srun", start="-")
+    """What Slurm is to do. Raises LaunchError if something has no meaning for it."""
     return Slurm(where)
 
 
@@ -166,11 +140,6 @@ def available(seconds: float) -> str:
     if not up:
         raise UnavailableError(f"srun is here, but no controller answers ({answer.first_line})")
     return up[0].strip()
-
-
-def inside_allocation(environ: Mapping[str, str]) -> bool:
-    """Whether Slurm has given this process machines already."""
-    return "SLURM_JOB_ID" in environ
 
 
 def _quoted(value: str) -> str:
