@@ -44,7 +44,12 @@ case $group in
       openmpi-bin mpich                # the tests of MPI, of which there are two ways to start ranks
     )
     # On a machine with systemd these would start services at once; whether they may is not for us to say.
-    [ -d /run/systemd/system ] || debian+=(openssh-server munge slurmctld slurmd slurm-client)
+    [ -d /run/systemd/system ] || debian+=(
+      openssh-server munge slurmctld slurmd slurm-client
+      gridengine-master gridengine-exec gridengine-client
+    )
+    # Grid Engine's packages need a mail program, and that one a mail server: one that is no daemon, if there is none.
+    [ -e /usr/sbin/sendmail ] || debian+=(msmtp-mta)
     programs=() # elsewhere the tests that need more are skipped
     ;;
   *)

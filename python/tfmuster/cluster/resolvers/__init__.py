@@ -37,7 +37,7 @@ BASE_PORT_VARIABLE = "TFMUSTER_BASE_PORT"
 #: Modules with ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and ``gpus(environ)``, those
 #: of batch systems with ``batch_job(environ)``, in the order in which they are asked: an MPI job may run
 #: inside one of the others.
-_ENGINES = ("mpi", "slurm", "kubernetes")
+_ENGINES = ("mpi", "slurm", "sge", "kubernetes")
 
 
 def resolve_task(
