@@ -21,7 +21,8 @@ from rendezvous_job import VERSIONS, Job, Result, Started, local_cluster, wait_u
 from tfmuster.cluster.spec import Cluster
 from tfmuster.environment import start_timeout
 from tfmuster.errors import TfmusterError
-from tfmuster.net.ports import listen, port_holder, reserved_ports, split_address
+from tfmuster.net.addresses import split_address
+from tfmuster.net.ports import listen, port_holder, reserved_ports
 from tfmuster.rendezvous.meet import muster
 from tfmuster.system.versions import installed_versions
 

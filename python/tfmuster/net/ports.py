@@ -13,17 +13,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from .addresses import split_address
+
 #: What `socket.getaddrinfo` gives, reduced to what connecting needs.
 SocketAddress = tuple[int, tuple[Any, ...]]
 
 #: Below it are the ports of well-known services.
 _LOWEST_PORT = 12_000
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """``"host:port"`` or ``"[ipv6]:port"`` as host and port."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def listen(port: int, *, backlog: int = 4096) -> socket.socket:

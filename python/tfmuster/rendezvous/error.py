@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..cluster.spec import Cluster, Task
 from ..errors import RendezvousError
-from ..net.ports import split_address
+from ..net.addresses import split_address
 
 Entry = dict[str, Any]
 

@@ -19,8 +19,9 @@ from collections.abc import Callable, Mapping
 from ..cluster.spec import Task
 from ..environment import DEFAULT_SECONDS, start_timeout
 from ..errors import RendezvousError
+from ..net.addresses import split_address
 from ..net.channel import Message
-from ..net.ports import listen_patiently, port_problem, split_address
+from ..net.ports import listen_patiently, port_problem
 from ..system.versions import installed_versions
 from .client import RendezvousClient
 from .control_channel import ControlChannel

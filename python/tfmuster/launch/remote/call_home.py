@@ -21,9 +21,9 @@ from typing import Any
 import psutil
 
 from ...errors import LaunchError, TfmusterError
-from ...net.addresses import is_loopback
+from ...net.addresses import is_loopback, split_address
 from ...net.channel import Channel, ChannelError
-from ...net.ports import connect_problem, split_address
+from ...net.ports import connect_problem
 from ...system.gpus import VISIBLE
 from .agent import Agent
 from .agent_connection import Way, agent_channel

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...errors import EXIT_WORKER_FAILED, StrategyError, WorkerError
-from ...net.ports import free_ports, split_address
+from ...net.addresses import split_address
+from ...net.ports import free_ports
 from ...rendezvous.join import GRACE_SECONDS, is_worker_process, join_cluster
 from ...runs.states import State, say_state
 from ...system.tensorflow_import import import_tensorflow
