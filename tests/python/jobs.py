@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from tfmuster.net.ports import free_ports
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
 def free_addresses(count: int) -> list[str]:
     """Addresses on loopback that nobody listened on a moment ago."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
 
 def run_job(

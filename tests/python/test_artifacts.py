@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from jobs import run_job, succeeded
 from tfmuster.errors import ModelError
 from tfmuster.keras_compat import saving as artifacts
 from tfmuster.keras_compat.saving import model_from_bytes, model_to_bytes, save_model, save_model_file
+from tfmuster.net.ports import free_ports
 
 pytestmark = pytest.mark.tensorflow
 
@@ -208,10 +208,7 @@ def test_only_the_chief_of_two_workers_saves(tmp_path):
     import tensorflow as tf
 
     np.save(tmp_path / "digits.npy", DIGITS)
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", 0))
-        second.bind(("127.0.0.1", 0))
-        addresses = [f"127.0.0.1:{sock.getsockname()[1]}" for sock in (first, second)]
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     workers = []
     for index in range(2):
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}

@@ -14,7 +14,6 @@ from launching import environment, nothing_left, only_run, read_json, tfmuster, 
 from tfmuster import __version__
 from tfmuster.errors import LaunchError, WorkerError
 from tfmuster.launch import launch
-from tfmuster.launch.engines import local
 from tfmuster.runs.listing import runs_in
 from tfmuster.runs.run import Run
 from tfmuster.system.interpreter import SITE
@@ -124,22 +123,6 @@ def test_a_parameter_server_and_an_evaluator_end_with_the_workers(tmp_path: Path
         "ps 1": "ended",
         "evaluator 0": "ended",
     }
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ports are free only at the start")
-def test_held_ports_are_the_workers_and_nobody_elses() -> None:
-    with local.held_ports(4) as ports:
-        assert len(set(ports)) == 4
-        for port in ports:
-            with socket.socket() as stranger, pytest.raises(OSError):
-                stranger.bind(("127.0.0.1", port))
-            # As gRPC does.
-            with socket.socket(socket.AF_INET6) as server:
-                server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-                server.bind(("::", port))
-                server.listen()
-                socket.create_connection(("127.0.0.1", port), timeout=5).close()
 
 
 def test_from_python_a_run_or_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from tfmuster.cluster.spec import Cluster
 from tfmuster.environment import start_timeout
 from tfmuster.errors import TfmusterError
 from tfmuster.net.addresses import split_address
-from tfmuster.net.ports import listen, port_holder, reserved_ports
+from tfmuster.net.ports import port_holder
 from tfmuster.rendezvous.meet import muster
 from tfmuster.system.versions import installed_versions
 
@@ -471,22 +471,3 @@ def test_versions_without_importing_anything_heavy():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == f"{installed_versions()} False"
-
-
-# --- ports
-
-
-def test_reserved_ports_are_different_and_given_to_nobody_else():
-    with reserved_ports(200) as ports:
-        assert len(set(ports)) == 200
-        with pytest.raises(OSError, match="in use"):
-            listen(ports[0])
-    listen(ports[0]).close()
-
-
-def test_the_holder_of_a_port_is_found():
-    with socket.create_server(("", 0)) as server:
-        port = server.getsockname()[1]
-        assert port_holder(port)["pid"] == os.getpid()
-    # Closed now, and so nobody's.
-    assert port_holder(port) is None

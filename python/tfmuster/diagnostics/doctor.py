@@ -21,6 +21,7 @@ import orjson
 from .. import __version__
 from ..errors import TfmusterError
 from ..launch.engines.registry import availability
+from ..net.ports import held_ports
 from ..system.interpreter import python_executable, rscript_executable
 from ..system.tensorflow_import import HOW_TO_INSTALL, is_installed
 from ..system.versions import tensorflow_version, version_of
@@ -154,9 +155,8 @@ def _resolves(name: str) -> bool:
 
 def _free_port() -> int | None:
     try:
-        with socket.socket() as probe:
-            probe.bind(("", 0))
-            return int(probe.getsockname()[1])
+        with held_ports(1) as ports:
+            return ports[0]
     except OSError:
         return None
 

@@ -70,7 +70,7 @@ def listen_patiently(port: int, seconds: float) -> socket.socket:
 
 @contextlib.contextmanager
 def reserved_ports(count: int) -> Iterator[list[int]]:
-    """`count` ports free on all interfaces, kept from others until the block ends.
+    """`count` ports free on all interfaces, kept from every program, workers too, until the block ends.
 
     They lie below the range that the kernel takes the near ends of outgoing connections from, where there is
     room: otherwise any connection of any program could take one before it is used.
@@ -82,10 +82,10 @@ def reserved_ports(count: int) -> Iterator[list[int]]:
         for attempt in range(20 * count + 100):
             if len(ports) == count:
                 break
-            holder = held.enter_context(socket.socket(socket.AF_INET))
             below = lowest > _LOWEST_PORT and attempt < 10 * count + 50
             with contextlib.suppress(OSError):
-                holder.bind(("0.0.0.0", chance.randrange(_LOWEST_PORT, lowest) if below else 0))
+                holder = _bound(chance.randrange(_LOWEST_PORT, lowest) if below else 0)
+                held.enter_context(holder)
                 ports.append(int(holder.getsockname()[1]))
         if len(ports) < count:
             raise OSError(errno.EADDRINUSE, f"there are no {count} free ports")
@@ -104,6 +104,41 @@ def free_ports(count: int) -> list[int]:
     """`count` different ports that nobody holds at this moment."""
     with reserved_ports(count) as ports:
         return ports
+
+
+@contextlib.contextmanager
+def held_ports(count: int) -> Iterator[list[int]]:
+    """`count` ports of all interfaces that no other program gets until the block ends, but workers can use.
+
+    On Linux a bound socket that does not listen keeps its port from those who ask for any free one, and lets
+    those pass who name it with SO_REUSEADDR, as gRPC does. Elsewhere the ports are free only at the start.
+    """
+    with contextlib.ExitStack() as held:
+        ports: list[int] = []
+        for _ in range(count):
+            holder = held.enter_context(_bound(0))
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            ports.append(int(holder.getsockname()[1]))
+        if sys.platform != "linux":
+            held.close()
+        yield ports
+
+
+def _bound(port: int) -> socket.socket:
+    """A socket that has `port` of all IPv4 interfaces and does not listen; 0: a port that the system chooses.
+
+    Raises
+    ------
+    OSError
+        The port is taken, or no port is left.
+    """
+    holder = socket.socket(socket.AF_INET)
+    try:
+        holder.bind(("0.0.0.0", port))
+    except BaseException:
+        holder.close()
+        raise
+    return holder
 
 
 def port_holder(port: int) -> dict[str, Any] | None:
@@ -200,22 +235,3 @@ def connect_problem(error: OSError | None) -> str:
     if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
         return "no route to the host"
     return os.strerror(error.errno or 0).lower()
-
-
-@contextlib.contextmanager
-def held_ports(count: int) -> Iterator[list[int]]:
-    """Ports of all interfaces that nobody else gets while the block lasts; the workers can listen on them.
-
-    On Linux a bound socket that does not listen keeps its port from those who ask for any free one, and lets
-    those pass who name it with SO_REUSEADDR, as gRPC does. Elsewhere the ports are free only at the start.
-    """
-    with contextlib.ExitStack() as held:
-        ports = []
-        for _ in range(count):
-            holder = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-            holder.bind(("0.0.0.0", 0))
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            ports.append(int(holder.getsockname()[1]))
-        if sys.platform != "linux":
-            held.close()
-        yield ports

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import socket
 import subprocess
 import time
 import urllib.request
@@ -14,6 +13,7 @@ from typing import Any
 
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import DependencyError, TfmusterError
+from ..net.ports import free_ports
 from ..system.interpreter import python_executable
 from ..system.tensorflow_import import import_tensorflow
 from .run import Run
@@ -91,10 +91,7 @@ def start_tensorboard(run: Run, *, port: int = 0) -> dict[str, Any]:
             found=f"no {folder}",
             fix="Give tensorboard_callback() to fit() or train_mnist().",
         )
-    if not port:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
+    port = port or free_ports(1)[0]
     place = ["--host", "127.0.0.1", "--port", str(port)]
     command = [python_executable(), "-m", "tensorboard.main", "--logdir", str(folder), *place]
     server = subprocess.Popen(

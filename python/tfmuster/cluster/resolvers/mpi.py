@@ -8,12 +8,13 @@ too.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
-import socket
 from collections.abc import Mapping
 
 from ...errors import LaunchError
+from ...net.ports import held_ports
 from ...system.gpus import VISIBLE, visible_gpus
 from ..spec import Cluster, Task
 from .mpi_exchange import Rank
@@ -30,9 +31,9 @@ _VARIABLES = (
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     ("PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
 )
-#: Ports that are kept free for this process and its child, and the task that was found: once in a process, as
+#: What keeps a port free for this process and its child, and the task that was found: once in a process, as
 #: the others take part in it.
-_held: list[socket.socket] = []
+_held = contextlib.ExitStack()
 _found: list[Task] = []
 
 
@@ -89,7 +90,7 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
     from .mpi_exchange import exchange
 
     rank = rank_of(environ)
-    port = _free_port() if base_port is None else base_port + rank.local_rank
+    port = _held.enter_context(held_ports(1))[0] if base_port is None else base_port + rank.local_rank
     texts = exchange(rank, f"{this_peer(port).to_text()} {secrets.token_hex(16)}", environ)
     peers = [Peer.from_text(text.rpartition(" ")[0]) for text in texts]
     if environ is os.environ:
@@ -108,13 +109,3 @@ def gpus(environ: Mapping[str, str]) -> dict[str, str]:
     each = len(here) // rank.local_size
     first = each * rank.local_rank
     return {VISIBLE: ",".join(here[first : first + each])} if each else {}
-
-
-def _free_port() -> int:
-    """A port that stays free for this process and its child."""
-    holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    holder.bind(("0.0.0.0", 0))
-    # As launch.local.held_ports has it.
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    _held.append(holder)
-    return int(holder.getsockname()[1])
