@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from tfmuster.system.versions import versions
+from tfmuster.system.versions import recorded_versions
 
 #: By name, with arguments. `accuracy.py` has a target of its own: it takes an hour.
 PROGRAMS = {
@@ -49,7 +49,7 @@ def machine() -> dict[str, Any]:
         "memory_gb": round(psutil.virtual_memory().total / 1e9),
         "system": platform.platform(),
         "load": [round(number, 2) for number in os.getloadavg()],
-        **versions(),
+        **recorded_versions(),
     }
 
 

@@ -24,7 +24,6 @@ from tfmuster.errors import TfmusterError
 from tfmuster.net.addresses import split_address
 from tfmuster.net.ports import port_holder
 from tfmuster.rendezvous.meet import muster
-from tfmuster.system.versions import installed_versions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
 
@@ -462,12 +461,3 @@ def test_start_timeout(monkeypatch):
     for bad in (0, -1, float("nan"), float("inf")):
         with pytest.raises(TfmusterError, match="timeout must be"):
             start_timeout(bad)
-
-
-def test_versions_without_importing_anything_heavy():
-    code = (
-        "import sys, tfmuster.system.versions as v\n"
-        "print(v.installed_versions(), 'tensorflow' in sys.modules)"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert out.strip() == f"{installed_versions()} False"

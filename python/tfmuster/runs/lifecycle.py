@@ -14,7 +14,7 @@ from typing import Any
 
 from ..cluster.resolvers import batch_job
 from ..errors import LaunchError
-from ..system.versions import versions
+from ..system.versions import recorded_versions
 from .layout import RUNS, utc_now, write_json
 from .run import Run
 
@@ -60,7 +60,7 @@ def new_run(
         "pid_started": psutil.Process().create_time(),
         # The command's own process ends its workers then; a session of R or Python would just be gone.
         "ends_on_sigterm": signal.getsignal(signal.SIGTERM) is signal.default_int_handler,
-        "versions": versions(),
+        "versions": recorded_versions(),
         **({f"{batch.system}_job": batch.number} if batch else {}),
     }
     write_json(path / "run.json", about)

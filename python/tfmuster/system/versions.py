@@ -1,4 +1,4 @@
-"""The versions that matter to a job, read in one place."""
+"""The versions that matter to a job, read in one place, without importing what they are versions of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-
 
 
 def installed_versions() -> dict[str, str]:
-    """Versions of tfmuster, TensorFlow, Keras and Python, without importing them; "none" if not installed.
+    """What must be equal on all tasks: tfmuster, TensorFlow, Keras and Python; "none" if not installed.
 
     Python's is major.minor only: that is what decides whether models and code can be exchanged.
     """
@@ -26,8 +26,8 @@ def installed_versions() -> dict[str, str]:
     }
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python, tfmuster and what it stands on, without importing any of it."""
+def recorded_versions() -> dict[str, str]:
+    """What a run notes of the machine it is launched from, without packages that are not installed."""
     found = {
         "tensorflow": tensorflow_version(),
         "keras": version_of("keras", "keras-nightly"),
