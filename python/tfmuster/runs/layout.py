@@ -51,6 +51,20 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     part.replace(path)
 
 
+def append_json(path: Path, line: Mapping[str, Any]) -> None:
+    """Append one line of JSON to a file. NaN and infinity become ``null``.
+
+    The line is written in one go, so that lines of several processes do not mix.
+
+    Raises
+    ------
+    OSError
+        It can't be written.
+    """
+    with path.open("ab") as file:
+        file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object of a JSON file; empty if there is none, or none that can be read."""
     try:

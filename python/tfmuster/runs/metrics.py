@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import orjson
+
+from .layout import append_json
+
 #: The chief's line per epoch, in the run directory.
 METRICS = "metrics.jsonl"
 
@@ -36,15 +40,12 @@ def append_metrics(
         The speed of the training, if it is known.
     """
     if folder := os.environ.get("TFMUSTER_RUN_DIR"):
-        import orjson
-
         line: dict[str, Any] = {"epoch": epoch, "time": time.time(), "shown": shown}
         if images_per_second is not None:
             line["images_per_second"] = images_per_second
         line.update(numbers(values))
         try:
-            with open(Path(folder) / METRICS, "ab") as file:
-                file.write(orjson.dumps(line) + b"\n")
+            append_json(Path(folder) / METRICS, line)
         except OSError as error:
             print(f"can't write the metrics: {error}", file=sys.stderr)
 
@@ -60,8 +61,6 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The lines of a run directory; of an epoch that was repeated after a restart, the last."""
-    import orjson
-
     epochs: dict[int, dict[str, Any]] = {}
     with contextlib.suppress(FileNotFoundError):
         for line in (folder / METRICS).read_bytes().splitlines():

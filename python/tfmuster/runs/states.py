@@ -26,7 +26,7 @@ import orjson
 from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import TfmusterError
-from .layout import STATES, file_stem, read_json, task_of, write_json
+from .layout import STATES, append_json, file_stem, read_json, task_of, write_json
 
 #: Names shown of the tasks that are missing, and metrics shown beside the step.
 _MOST_NAMES, _MOST_METRICS = 8, 2
@@ -255,8 +255,7 @@ def note_phase(run_dir: Path, task: str, phase: str) -> None:
     path = run_dir / STATES / f"{file_stem(task)}.jsonl"
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
-        with path.open("ab") as file:
-            file.write(orjson.dumps({"time": time.time(), "phase": phase}) + b"\n")
+        append_json(path, {"time": time.time(), "phase": phase})
 
 
 def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:

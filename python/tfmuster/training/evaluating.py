@@ -8,13 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import StrategyError
 from ..rendezvous.control_channel import ControlChannel
 from ..rendezvous.join import join_cluster
+from ..runs.layout import append_json
 from ..runs.states import State, say_state
 from . import checkpoint_files as checkpoints
 
@@ -113,7 +112,6 @@ def _evaluate(model: Any, data: Any, content: bytes, where: Path) -> dict[str, f
 def _note(line: dict[str, float]) -> None:
     if folder := os.environ.get(RUN_DIR_VARIABLE):
         try:
-            with open(Path(folder) / EVALUATIONS, "ab") as file:
-                file.write(orjson.dumps(line) + b"\n")
+            append_json(Path(folder) / EVALUATIONS, line)
         except OSError as error:
             print(f"can't write the evaluation: {error}", file=sys.stderr)
