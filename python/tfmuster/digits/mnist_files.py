@@ -12,7 +12,6 @@ import http.client
 import os
 import struct
 import sys
-import tempfile
 import urllib.request
 import zipfile
 import zlib
@@ -24,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
+from ..system.replace import replacing_file
 
 #: Keras's own data set and its checksum (keras/src/datasets/mnist.py).
 URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
@@ -224,12 +224,10 @@ def _only_one_process(target: Path) -> Iterator[None]:
 
 def _download(target: Path) -> None:
     """Download, verify, then rename into place, so that nobody ever sees half a file."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".mnist-", suffix=".part")
-    part = Path(name)
     digest = hashlib.sha256()
-    try:
+    with replacing_file(target) as file:
         try:
-            with os.fdopen(handle, "wb") as file, urllib.request.urlopen(URL, timeout=30) as response:
+            with urllib.request.urlopen(URL, timeout=30) as response:
                 while block := response.read(1 << 20):
                     digest.update(block)
                     file.write(block)
@@ -244,12 +242,8 @@ def _download(target: Path) -> None:
         if digest.hexdigest() != SHA256:
             raise DataError(
                 f"The download from {URL} must have the SHA-256 checksum {SHA256}.",
-                found=f"{digest.hexdigest()} ({part.stat().st_size} bytes); it was thrown away",
+                found=f"{digest.hexdigest()} ({file.tell()} bytes); it was thrown away",
                 fix=f"try again, or {_FIX}",
                 path=str(target),
                 reason="checksum",
             )
-        part.chmod(0o644)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)

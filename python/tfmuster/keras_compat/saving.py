@@ -10,13 +10,13 @@ import base64
 import binascii
 import contextlib
 import io
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ..errors import ModelError
+from ..system.replace import replacing_path
 from ..system.tensorflow_import import import_tensorflow
 from .files import saved_everywhere
 from .strategy_info import is_chief
@@ -214,14 +214,10 @@ def _replacing(target: Path) -> Iterator[Path]:
     """A path beside ``target`` to write to; it takes the place of ``target`` when all went well."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as scratch:
-            part = Path(scratch) / target.name
+        with replacing_path(target) as part:
             yield part
             if target.is_dir() and not target.is_symlink():
-                # A folder can't be renamed over another one that has something in it.
                 _refuse_other_folder(target)
-                target.rename(Path(scratch) / "replaced")
-            os.replace(part, target)
     except OSError as error:
         raise ModelError(
             "The model can't be written there.",

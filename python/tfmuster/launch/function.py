@@ -27,6 +27,7 @@ from ..errors import LaunchError
 from ..runs.layout import CALL, file_stem
 from ..runs.values import PackedModel, read_result
 from ..strategies.by_name import check_name
+from ..system.replace import replacing_file
 
 #: What each worker runs.
 WORKER = Path(__file__).with_name("function_worker.py")
@@ -202,7 +203,5 @@ def _write(path: Path, value: Any) -> None:
     import cloudpickle
 
     data = cloudpickle.dumps(value)
-    part = path.with_name(f".{path.name}")
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    with replacing_file(path, mode=0o600) as file:
         file.write(data)
-    part.replace(path)

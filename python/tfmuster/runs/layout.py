@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import orjson
+
+from ..system.replace import replacing_file
 
 #: Where runs are kept, relative to the working directory.
 RUNS = "runs"
@@ -46,9 +47,9 @@ def utc_now() -> str:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Replace a JSON file atomically: whoever reads it meets the old or the new one, never half of one."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    part.replace(path)
+    data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    with replacing_file(path) as file:
+        file.write(data)
 
 
 def append_json(path: Path, line: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import orjson
 
 from ..errors import CheckpointError, TfmusterWarning
+from ..system.replace import PART, replacing_file
 
 SUFFIX = ".checkpoint"
 
@@ -58,18 +59,12 @@ def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.
     np.savez(archive, about=about, **{f"value_{i}": value for i, value in enumerate(values)})
     content = archive.getbuffer()
     path = folder / f"{step:012d}{SUFFIX}"
-    part = path.with_suffix(".part")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with open(part, "wb") as file:
+        with replacing_file(path, sync=True) as file:
             file.write(hashlib.sha256(content).digest())
             file.write(content)
-            file.flush()
-            # The name must not reach the disk before the content does.
-            os.fsync(file.fileno())
-        part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise CheckpointError(
             "The checkpoint could not be written; the earlier ones are intact.",
             found=f"{error.strerror} ({path})",
@@ -80,8 +75,8 @@ def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.
 
 
 def remove_old(folder: Path, keep: int) -> None:
-    """Remove all but the newest ``keep`` checkpoints."""
-    for path in _newest_first(folder)[keep:]:
+    """Remove all but the newest ``keep`` checkpoints, and what a process that was killed has left of one."""
+    for path in [*_newest_first(folder)[keep:], *folder.glob(f".*{SUFFIX}.*{PART}")]:
         path.unlink(missing_ok=True)
 
 

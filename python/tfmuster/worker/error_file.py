@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 
 from ..runs.failure import _last_r_error
+from ..system.replace import replacing_file
 
 
 def leave_note(error: BaseException) -> None:
@@ -30,6 +31,5 @@ def _leave(error: str, trace: str) -> None:
         return
     note = {"time": time.time(), "pid": os.getpid(), "error": error, "traceback": trace}
     # The error itself has to be shown, whatever goes wrong here.
-    with contextlib.suppress(OSError):
-        Path(path + ".part").write_text(json.dumps(note), encoding="utf-8", errors="replace")
-        os.replace(path + ".part", path)
+    with contextlib.suppress(OSError), replacing_file(Path(path)) as file:
+        file.write(json.dumps(note).encode())
