@@ -11,7 +11,6 @@ import os
 import platform
 import shutil
 import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from .. import __version__
 from ..errors import TfmusterError
 from ..launch.engines.registry import availability
 from ..net.ports import held_ports
+from ..system.ask import NoAnswerError, ask
 from ..system.interpreter import python_executable, rscript_executable
 from ..system.tensorflow_import import HOW_TO_INSTALL, is_installed
 from ..system.versions import tensorflow_version, version_of
@@ -110,18 +110,14 @@ def _r_report() -> Report | None:
         return None
     code = _R % ", ".join(f'"{package}"' for package in _R_PACKAGES)
     try:
-        done = subprocess.run(
-            [rscript, "-e", code],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-            # Of R CMD check, for its own session only.
-            env={**os.environ, "R_TESTS": ""},
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+        # R_TESTS is R CMD check's, for its own session only.
+        answer = ask(rscript, "-e", code, seconds=30, env={**os.environ, "R_TESTS": ""})
+    except NoAnswerError as error:
         return {"executable": rscript, "version": None, "problem": str(error)}
-    version, home, *rows = done.stdout.splitlines()
+    if answer.code != 0:
+        problem = f"{rscript} ends with exit code {answer.code}: {answer.first_line}"
+        return {"executable": rscript, "version": None, "problem": problem}
+    version, home, *rows = answer.output.splitlines()
     packages = dict(row.strip().split("\t") for row in rows if "\t" in row)
     return {
         "executable": rscript,
@@ -174,16 +170,14 @@ def _devices(timeout: float) -> list[str] | str:
     if not is_installed("tensorflow"):
         return "TensorFlow is not installed"
     try:
-        done = subprocess.run(
-            [python_executable(), "-c", _DEVICES], capture_output=True, text=True, timeout=timeout, check=True
-        )
-        names = orjson.loads(done.stdout.splitlines()[-1])
-    except subprocess.TimeoutExpired:
+        answer = ask(python_executable(), "-c", _DEVICES, seconds=timeout)
+    except NoAnswerError:
         return f"TensorFlow did not start within {timeout:.0f} s"
-    except (subprocess.CalledProcessError, IndexError, orjson.JSONDecodeError) as error:
-        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
-        return f"TensorFlow does not start: {said[-1] if said else 'no message'}"
-    return [str(name) for name in names]
+    with contextlib.suppress(IndexError, orjson.JSONDecodeError):
+        if answer.code == 0:
+            return [str(name) for name in orjson.loads(answer.output.splitlines()[-1])]
+    said = answer.errors.strip().splitlines()
+    return f"TensorFlow does not start: {said[-1] if said else f'exit code {answer.code}'}"
 
 
 def notes(report: Report) -> list[str]:

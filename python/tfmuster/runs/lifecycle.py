@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,9 +13,13 @@ from typing import Any
 
 from ..cluster.resolvers import batch_job
 from ..errors import LaunchError
+from ..system.ask import NoAnswerError, ask
 from ..system.versions import recorded_versions
 from .layout import RUNS, utc_now, write_json
 from .run import Run
+
+#: How long git may take for each answer, seconds.
+_GIT_SECONDS = 5.0
 
 
 def new_run(
@@ -82,13 +85,11 @@ def new_run_path(name: str) -> Path:
 
 def record_git(run: Run) -> None:
     """Add the commit of the working directory to ``run.json``, if it is one of git's."""
-
-    def git(*args: str) -> str:
-        done = subprocess.run(["git", *args], capture_output=True, text=True, timeout=5, check=True)
-        return done.stdout.strip()
-
     try:
-        state = {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain", "-uno"))}
-    except (OSError, subprocess.SubprocessError):
+        commit = ask("git", "rev-parse", "HEAD", seconds=_GIT_SECONDS)
+        status = ask("git", "status", "--porcelain", "-uno", seconds=_GIT_SECONDS)
+    except NoAnswerError:
         return
-    write_json(run.path / "run.json", {**run.info(), "git": state})
+    if commit.code == status.code == 0:
+        state = {"commit": commit.output.strip(), "changed": bool(status.output.strip())}
+        write_json(run.path / "run.json", {**run.info(), "git": state})

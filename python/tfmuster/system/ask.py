@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -65,7 +66,8 @@ def ask(
     NoAnswerError
         It can't be started, or takes too long.
     """
-    name = " ".join(os.fspath(word) for word in command[:3])
+    # A word may be a whole program.
+    name = textwrap.shorten(" ".join(os.fspath(word) for word in command[:3]), 200, placeholder=" ...")
     # Files, because a process that is left over would keep a pipe open.
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(input.encode())

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 
 from ..errors import LaunchError
+from .ask import NoAnswerError, ask
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NO_GPU = "-1"
@@ -76,20 +76,13 @@ def visible_gpus(environ: Mapping[str, str] = os.environ) -> list[str]:
         end = next((at for at, name in enumerate(names) if name in ("", NO_GPU)), len(names))
         return names[:end]
     try:
-        answer = subprocess.run(
-            ["nvidia-smi", "-L"],
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_ASK_SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
+        answer = ask("nvidia-smi", "-L", seconds=_ASK_SECONDS, env=environ)
+    except NoAnswerError:
+        return []
+    if answer.code != 0:
         return []
     # Their numbers are those of the PCI bus, which CUDA's need not be; each worker has others in any case.
-    return re.findall(r"^GPU (\d+):", answer.stdout, flags=re.MULTILINE)
+    return re.findall(r"^GPU (\d+):", answer.output, flags=re.MULTILINE)
 
 
 def _count(number: int, name: str) -> str:

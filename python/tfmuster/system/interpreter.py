@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from .ask import NoAnswerError, ask
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 #: The folder whose `sitecustomize` prepares the Pythons of workers.
@@ -29,12 +30,18 @@ def rscript_executable() -> str | None:
 
 
 def r_version() -> str | None:
-    """The version of that R, major.minor: that is what decides whether its packages can be loaded."""
+    """The version of that R, major.minor: that is what decides whether its packages can be loaded.
+
+    None if there is no R, or no answer.
+    """
     if (rscript := rscript_executable()) is None:
         return None
-    done = subprocess.run([rscript, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    try:
+        answer = ask(rscript, "--version", seconds=20)
+    except NoAnswerError:
+        return None
     # R before 4.3 says it on its standard error.
-    found = re.search(r"version (\d+\.\d+)", done.stdout + done.stderr)
+    found = re.search(r"version (\d+\.\d+)", answer.output + answer.errors)
     return found and found[1]
 
 
