@@ -40,4 +40,7 @@ def start_timeout(timeout: float | None = None) -> float:
 #: Under ``tfmuster launch``, where every worker finds its run directory.
 RUN_DIR_VARIABLE = "TFMUSTER_RUN_DIR"
 
+#: Set in a batch job that tfmuster has submitted, to the name of the backend.
+SUBMITTED_VARIABLE = "TFMUSTER_SUBMITTED"
+
 STEPS_VARIABLE = "TFMUSTER_TRIAL_STEPS"

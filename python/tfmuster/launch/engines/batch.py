@@ -35,6 +35,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from ...environment import SUBMITTED_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.layout import STOP_COMMAND, UNFINISHED, read_json, utc_now, write_json
@@ -228,6 +229,14 @@ class BatchEngine(Engine):
         return None if self.is_inside else self._submit(job).run
 
     def _submit(self, job: Job) -> Submitted:
+        if SUBMITTED_VARIABLE in os.environ:
+            # A launcher that does not recognize its own batch job would submit another one, and so on.
+            raise LaunchError(
+                f"A launcher in a batch job must find the variables of {self.TITLE}.",
+                found="none of them in its environment",
+                fix="See that the nodes' start files leave the job's environment as it is.",
+                reason="batch",
+            )
         run = Run(job.run_dir if job.run_dir is not None else new_run_path(job.run_name()))
         if _started(run):
             raise LaunchError(
@@ -289,6 +298,7 @@ class BatchEngine(Engine):
             gpus_per_task=job.gpus_per_worker or 0,
         )
         lines = [f"#!{self.SHELL}", *self.directives(request), *self.enter(request)]
+        lines.append(f"export {SUBMITTED_VARIABLE}={self.NAME}")
         if root := package_root():
             lines.append(f'export PYTHONPATH={shlex.quote(root)}"${{PYTHONPATH:+:$PYTHONPATH}}"')
         return "\n".join([*lines, *self.body(command), ""])

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sge_cluster import Sge, started
+from sge_cluster import why_not as no_sge
 
 from hosts import Network, lines_of
 from hosts import why_not as no_hosts
 from launching import TFMUSTER, only_run, read_json, wait_until, write
-from sge_cluster import Sge, started
-from sge_cluster import why_not as no_sge
 from tfmuster.errors import WorkerError
 from tfmuster.runs.run import Run
 
