@@ -348,7 +348,8 @@ def test_a_run_is_stopped_from_another_machine_than_its_own(slurm: Slurm, room: 
         wait_until(lambda: "begun\n" in run.logs().values())
     stopped = slurm.run(*TFMUSTER, "runs", "stop")
     assert stopped.stdout == f"{run.name}: interrupted\n", stopped.stderr
-    assert slurm.jobs() == ([] if room else ["sleep RUNNING"])
+    # The job is over before Slurm has released its nodes.
+    wait_until(lambda: slurm.jobs() == ([] if room else ["sleep RUNNING"]))
     if full is not None:
         full.terminate()
         full.communicate(timeout=20)
