@@ -18,6 +18,7 @@ import pytest
 
 from tfmuster.digits import mnist_files
 from tfmuster.digits.datasets import load, mnist
+from tfmuster.environment import MNIST_VARIABLE
 from tfmuster.errors import DataError
 
 PARTS = ("x_train", "y_train", "x_test", "y_test")
@@ -58,7 +59,7 @@ def write_idx(folder, *, dots=False, zipped=False, content=None):
 @pytest.fixture(autouse=True)
 def empty_home(tmp_path, monkeypatch):
     """Neither the machine's cache nor its settings, nor the internet, take part in these tests."""
-    monkeypatch.delenv(mnist_files.VARIABLE, raising=False)
+    monkeypatch.delenv(MNIST_VARIABLE, raising=False)
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
     monkeypatch.setattr(mnist_files, "URL", "http://127.0.0.1:9/mnist.npz")
 
@@ -113,10 +114,10 @@ def test_reads_a_folder_of_idx_files(tmp_path, dots, zipped):
 def test_environment_variable_comes_before_the_cache(tmp_path, monkeypatch):
     file = tmp_path / "digits.npz"
     file.write_bytes(npz_bytes())
-    monkeypatch.setenv(mnist_files.VARIABLE, str(file))
+    monkeypatch.setenv(MNIST_VARIABLE, str(file))
     assert_same(mnist())
     assert_same(load("mnist"))
-    monkeypatch.setenv(mnist_files.VARIABLE, str(tmp_path / "nowhere"))
+    monkeypatch.setenv(MNIST_VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match="from TFMUSTER_MNIST"):
         mnist()
 

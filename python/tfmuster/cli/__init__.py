@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import __version__
+from ..environment import ERROR_FILE_VARIABLE
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED, TfmusterError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         result = cli.main(args=argv, prog_name="tfmuster", standalone_mode=False)
     except TfmusterError as error:
-        if "TFMUSTER_ERROR_FILE" in os.environ:
+        if ERROR_FILE_VARIABLE in os.environ:
             from ..worker.error_file import leave_note
 
             leave_note(error)

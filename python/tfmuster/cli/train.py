@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ..environment import START_TIMEOUT_VARIABLE
 from ..errors import ClusterError
 from .cluster_options import cluster_options, read_cluster
 
@@ -105,7 +106,7 @@ def mnist(
     if cluster_file is not None or any(jobs.values()) or task_type is not None or task_index is not None:
         _join(cluster_file=cluster_file, task_type=task_type, task_index=task_index, **jobs)
     if start_timeout is not None:
-        os.environ["TFMUSTER_START_TIMEOUT"] = str(start_timeout)
+        os.environ[START_TIMEOUT_VARIABLE] = str(start_timeout)
     from ..digits.train import train_mnist
 
     train_mnist(verbose=0 if quiet else 1 + verbose, **options)

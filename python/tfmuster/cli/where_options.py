@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..environment import SSH_CONFIG_VARIABLE
 from ..launch.engines.registry import BACKENDS
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def where_options(command: _Command) -> _Command:
             "--remote-python", help="The hosts' Python with tfmuster. Default: the path of this one."
         ),
         click.option(
-            "--ssh-config", envvar="TFMUSTER_SSH_CONFIG", help="ssh's configuration file, not the user's own."
+            "--ssh-config", envvar=SSH_CONFIG_VARIABLE, help="ssh's configuration file, not the user's own."
         ),
         click.option(
             "--address",

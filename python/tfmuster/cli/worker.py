@@ -6,6 +6,8 @@ import os
 
 import click
 
+from ..environment import KERAS_COMPAT_VARIABLE, START_TIMEOUT_VARIABLE
+
 
 # Options end at the script's name: what follows is the script's.
 @click.command("worker", context_settings={"allow_interspersed_args": False})
@@ -58,9 +60,9 @@ def command(
         )
     environment = {**os.environ, **gpus_here(), "TF_CONFIG": tf_config_json(task)}
     if start_timeout is not None:
-        environment["TFMUSTER_START_TIMEOUT"] = str(start_timeout)
+        environment[START_TIMEOUT_VARIABLE] = str(start_timeout)
     if no_keras_compat:
-        environment["TFMUSTER_KERAS_COMPAT"] = "0"
+        environment[KERAS_COMPAT_VARIABLE] = "0"
     arguments = resolve_command(program)
     if task.is_chief:
         others = len(task.cluster) - 1

@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from .. import __version__
+from ..environment import MNIST_VARIABLE
 from ..errors import TfmusterError
 from ..launch.engines.registry import availability
 from ..net.ports import held_ports
@@ -34,7 +35,7 @@ _VARIABLES = (
     "TF_USE_LEGACY_KERAS",
     "CUDA_VISIBLE_DEVICES",
     "RETICULATE_PYTHON",
-    "TFMUSTER_MNIST",
+    MNIST_VARIABLE,
 )
 _DEVICES = """
 import json, os

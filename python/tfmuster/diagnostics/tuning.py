@@ -16,10 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..environment import STEPS_VARIABLE
+from ..environment import GRADIENT_DTYPE_VARIABLE, STEPS_PER_EXECUTION_VARIABLE, TRIAL_STEPS_VARIABLE
 from ..errors import LaunchError
-from ..keras_compat.gradients import VARIABLE as DTYPE_VARIABLE
-from ..keras_compat.steps_per_execution import VARIABLE as EXECUTION_VARIABLE
 from ..launch.engines.local import ThisMachine
 from ..launch.job import Job
 from ..runs.layout import read_json
@@ -66,9 +64,9 @@ class Setting:
 
     def environment(self) -> dict[str, str]:
         """The variables that put it in force."""
-        found = {DTYPE_VARIABLE: self.gradient_dtype}
+        found = {GRADIENT_DTYPE_VARIABLE: self.gradient_dtype}
         if self.steps_per_execution is not None:
-            found[EXECUTION_VARIABLE] = str(self.steps_per_execution)
+            found[STEPS_PER_EXECUTION_VARIABLE] = str(self.steps_per_execution)
         if self.threads is not None:
             found[_THREADS_VARIABLE] = str(self.threads)
         return found
@@ -191,7 +189,7 @@ def _measure(command: Sequence[str], workers: int, setting: Setting, steps: int)
             command=[argument.replace(BATCH, str(setting.batch)) for argument in command],
             workers=workers,
             run_dir=run_dir,
-            env={**setting.environment(), STEPS_VARIABLE: str(steps)},
+            env={**setting.environment(), TRIAL_STEPS_VARIABLE: str(steps)},
         )
         _, failure = ThisMachine().run(job, show="nothing")
         if failure is not None:

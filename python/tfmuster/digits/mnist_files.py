@@ -22,14 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..environment import MNIST_VARIABLE
 from ..errors import DataError
 from ..system.replace import replacing_file
 
 #: Keras's own data set and its checksum (keras/src/datasets/mnist.py).
 URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
 SHA256 = "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1"
-
-VARIABLE = "TFMUSTER_MNIST"
 
 _PARTS = ("x_train", "y_train", "x_test", "y_test")
 _IDX_NAMES = {
@@ -42,7 +41,7 @@ _IDX_NAMES = {
 _IDX_IMAGES, _IDX_LABELS = 0x0803, 0x0801
 # The biggest MNIST-like set, QMNIST, has 402,953 digits; a header that promises more is damaged.
 _MOST_ROWS = 1_000_000
-_FIX = f"pass the path of mnist.npz or of a folder with the four IDX files, or set {VARIABLE} to it"
+_FIX = f"pass the path of mnist.npz or of a folder with the four IDX files, or set {MNIST_VARIABLE} to it"
 
 _Arrays = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
 
@@ -61,7 +60,9 @@ def locate(path: str | Path | None = None) -> Path:
     DataError
         ``path`` (or the environment variable) names nothing, or the download failed.
     """
-    given, said_by = (path, "") if path is not None else (os.environ.get(VARIABLE), f" (from {VARIABLE})")
+    given, said_by = (
+        (path, "") if path is not None else (os.environ.get(MNIST_VARIABLE), f" (from {MNIST_VARIABLE})")
+    )
     if given:
         chosen = Path(given).expanduser()
         if not chosen.exists():
@@ -234,7 +235,7 @@ def _download(target: Path) -> None:
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise DataError(
                 "The MNIST digits are not on this machine, and can't be downloaded.",
-                found=f"no {VARIABLE}, nothing at {target}, and {URL}: {error}",
+                found=f"no {MNIST_VARIABLE}, nothing at {target}, and {URL}: {error}",
                 fix=f'{_FIX}; or use the data set "synthetic", which needs no file',
                 path=str(target),
                 reason="download",

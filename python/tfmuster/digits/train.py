@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..environment import MAX_RESTARTS_VARIABLE
 from ..errors import ModelError, StrategyError
 from ..runs.states import State, say_state
 from ..system.tensorflow_import import require_tensorflow
@@ -271,7 +272,7 @@ def _checkpoints(every: int | str | None) -> list[Any]:
     from ..training.checkpoints import checkpoint_callback
 
     task = current_task()
-    needed = int(os.environ.get("TFMUSTER_MAX_RESTARTS", "0")) > 0
+    needed = int(os.environ.get(MAX_RESTARTS_VARIABLE, "0")) > 0
     if every is None and (needed or (task is not None and task.cluster.jobs.get("evaluator"))):
         every = "epoch"
     return [] if every is None else [checkpoint_callback(every=every)]

@@ -7,12 +7,12 @@ import math
 import os
 from typing import Any
 
+from ..environment import GRADIENT_DTYPE_VARIABLE
 from ..errors import StrategyError
 from .strategy_info import multi_worker, worker_of
 from .tensor_fusion import pack, unpack
 
 GRADIENT_DTYPES = ("float32", "bfloat16", "float16")
-VARIABLE = "TFMUSTER_GRADIENT_DTYPE"
 _DTYPE = "_tfmuster_gradient_dtype"
 
 
@@ -44,7 +44,7 @@ def wanted_dtype() -> str:
 
     By it programs that never heard of tfmuster have another type, too. Raises StrategyError.
     """
-    return checked_dtype(os.environ.get(VARIABLE) or "float32")
+    return checked_dtype(os.environ.get(GRADIENT_DTYPE_VARIABLE) or "float32")
 
 
 def gradient_dtype(strategy: Any) -> str:

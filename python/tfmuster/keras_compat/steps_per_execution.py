@@ -15,11 +15,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ..environment import STEPS_PER_EXECUTION_VARIABLE
+
 #: Longest that an execution should take, seconds: between executions callbacks run and Ctrl-C is heard.
 _SECONDS = 0.2
 _MOST_STEPS = 32
 #: Fixes the number, so that trials of a program can tell what it is worth.
-VARIABLE = "TFMUSTER_STEPS_PER_EXECUTION"
 
 _BATCH_METHODS = (
     *("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"),
@@ -42,7 +43,7 @@ class StepsPerExecution:
     """
 
     def __init__(self) -> None:
-        self._fixed = int(os.environ.get(VARIABLE) or 0)
+        self._fixed = int(os.environ.get(STEPS_PER_EXECUTION_VARIABLE) or 0)
         self.steps = self.granted = self._fixed or 1
         self._executions = 0
         self._seconds_per_step = 0.0

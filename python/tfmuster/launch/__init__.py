@@ -28,6 +28,8 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..environment import SSH_CONFIG_VARIABLE
+
 __all__ = ["launch"]
 
 
@@ -166,7 +168,7 @@ def launch(
                 copy=copy,
                 files=files,
                 remote_python=remote_python,
-                ssh_config=os.environ.get("TFMUSTER_SSH_CONFIG") or None,
+                ssh_config=os.environ.get(SSH_CONFIG_VARIABLE) or None,
             )
         )
         job = Job(

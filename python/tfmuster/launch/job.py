@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..environment import start_timeout
+from ..environment import START_TIMEOUT_VARIABLE, start_timeout
 from ..errors import LaunchError
 from ..runs.run import Run
 from ..system.interpreter import python_executable, rscript_executable
@@ -71,7 +71,7 @@ class Job:
         """What every worker finds in its environment about the job, wherever it runs."""
         variables = {**self.env, **attempt.variables()}
         if self.start_timeout is not None:
-            variables["TFMUSTER_START_TIMEOUT"] = str(self.start_timeout)
+            variables[START_TIMEOUT_VARIABLE] = str(self.start_timeout)
         return variables
 
     def run_name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..cluster.spec import Cluster, Task
+from ..environment import TOKEN_VARIABLE
 from ..errors import RendezvousError
 from ..net.addresses import split_address
 
@@ -161,6 +162,6 @@ _FIX: dict[str, Any] = {
     "ports": _port_fix,
     "unreachable": _unreachable_fix,
     "strangers": _same(
-        "start every task with the same TFMUSTER_TOKEN; a task of an earlier job may still run"
+        f"start every task with the same {TOKEN_VARIABLE}; a task of an earlier job may still run"
     ),
 }

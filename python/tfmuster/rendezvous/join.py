@@ -12,6 +12,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from ..environment import JOB_VARIABLE
 from ..errors import EXIT_WORKER_FAILED, RendezvousError
 from ..runs.states import State, say_phase, say_state, say_waiting
 from ..system.exit_code import end_with_its_code
@@ -104,7 +105,7 @@ def _tell_and_end(failure: Failure) -> None:
 
 def is_worker_process() -> bool:
     """Whether this process is a worker's program, and not somebody's session."""
-    if "TFMUSTER_JOB" in os.environ:
+    if JOB_VARIABLE in os.environ:
         return True
     session = hasattr(sys, "ps1") or sys.flags.interactive or "rpytools" in sys.modules
     return not session and "IPython" not in sys.modules

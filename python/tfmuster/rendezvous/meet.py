@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from ..cluster.spec import Task
-from ..environment import DEFAULT_SECONDS, start_timeout
+from ..environment import DEFAULT_SECONDS, RENDEZVOUS_VARIABLE, TOKEN_VARIABLE, start_timeout
 from ..errors import RendezvousError
 from ..net.addresses import split_address
 from ..net.channel import Message
@@ -80,11 +80,11 @@ def muster(
     if current is not None and current.active and current.task == task:
         return current
     control = ControlChannel(task)
-    if os.environ.get("TFMUSTER_RENDEZVOUS") != "0":
+    if os.environ.get(RENDEZVOUS_VARIABLE) != "0":
         _meet(
             control,
             start_timeout(timeout),
-            token or os.environ.get("TFMUSTER_TOKEN") or None,
+            token or os.environ.get(TOKEN_VARIABLE) or None,
             dict(installed_versions() if versions is None else versions),
             on_progress or print_progress,
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from ..environment import RUN_DIR_VARIABLE
 from .layout import append_json
 
 #: The chief's line per epoch, in the run directory.
@@ -39,7 +40,7 @@ def append_metrics(
     images_per_second : float, optional
         The speed of the training, if it is known.
     """
-    if folder := os.environ.get("TFMUSTER_RUN_DIR"):
+    if folder := os.environ.get(RUN_DIR_VARIABLE):
         line: dict[str, Any] = {"epoch": epoch, "time": time.time(), "shown": shown}
         if images_per_second is not None:
             line["images_per_second"] = images_per_second

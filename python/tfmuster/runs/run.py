@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError, TfmusterError
 from ..system.ask import NoAnswerError, ask
 from .layout import STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
@@ -151,7 +152,7 @@ class Run:
             raise TfmusterError(
                 f"The run {self.name} has no model.",
                 found=f"no {self.model_path}; the run is {self.status()['state']}",
-                fix="Let the program save it there: its folder is in TFMUSTER_RUN_DIR.",
+                fix=f"Let the program save it there: its folder is in {RUN_DIR_VARIABLE}.",
                 run=self.name,
             )
         from ..keras_compat.saving import model_from_bytes

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
 from ..system.replace import PART, replacing_file
 
@@ -35,7 +36,7 @@ def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
     """
     if folder is not None:
         return Path(folder)
-    run = os.environ.get("TFMUSTER_RUN_DIR")
+    run = os.environ.get(RUN_DIR_VARIABLE)
     if not run:
         raise CheckpointError(
             "Outside of a job, checkpoints need a folder.",

@@ -9,6 +9,7 @@ import time
 import traceback
 from pathlib import Path
 
+from ..environment import ERROR_FILE_VARIABLE
 from ..runs.failure import _last_r_error
 from ..system.replace import replacing_file
 
@@ -26,7 +27,7 @@ def leave_r_note(message: str) -> None:
 
 
 def _leave(error: str, trace: str) -> None:
-    path = os.environ.get("TFMUSTER_ERROR_FILE")
+    path = os.environ.get(ERROR_FILE_VARIABLE)
     if path is None:
         return
     note = {"time": time.time(), "pid": os.getpid(), "error": error, "traceback": trace}

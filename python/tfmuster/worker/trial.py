@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..environment import RUN_DIR_VARIABLE, STEPS_VARIABLE
+from ..environment import RUN_DIR_VARIABLE, TRIAL_STEPS_VARIABLE
 from ..runs.layout import write_json
 
 #: Steps before the measured ones: graphs are built, and executions find their length.
@@ -21,7 +21,7 @@ _WARM_UP_STEPS = 40
 
 def trial_callback() -> list[Any]:
     """The callback that measures and ends; none in a program that is no trial."""
-    steps = int(os.environ.get(STEPS_VARIABLE) or 0)
+    steps = int(os.environ.get(TRIAL_STEPS_VARIABLE) or 0)
     if not steps:
         return []
     import keras

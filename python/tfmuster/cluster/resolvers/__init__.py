@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
+from ...environment import BASE_PORT_VARIABLE
 from ...errors import LaunchError
 from ..spec import Task
 from ..tf_config import current_task, use_tf_config
@@ -23,7 +24,6 @@ from .batch_job import BatchJob
 from .spark import tf_config_from_barrier
 
 __all__ = [
-    "BASE_PORT_VARIABLE",
     "batch_job",
     "engine_here",
     "gpus_here",
@@ -33,7 +33,6 @@ __all__ = [
     "tf_config_from_barrier",
 ]
 
-BASE_PORT_VARIABLE = "TFMUSTER_BASE_PORT"
 #: Modules with ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and ``gpus(environ)``, those
 #: of batch systems with ``batch_job(environ)``, in the order in which they are asked: an MPI job may run
 #: inside one of the others.

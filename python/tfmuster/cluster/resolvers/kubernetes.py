@@ -18,15 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...environment import (
+    KUBERNETES_NAME_VARIABLE,
+    KUBERNETES_PS_VARIABLE,
+    KUBERNETES_ROLE_VARIABLE,
+    KUBERNETES_WORKERS_VARIABLE,
+)
 from ...errors import LaunchError
 from ..spec import Cluster, Task
 
 NAME = "Kubernetes"
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-NAME_VARIABLE = "TFMUSTER_KUBERNETES_NAME"
-ROLE_VARIABLE = "TFMUSTER_KUBERNETES_ROLE"
-WORKERS_VARIABLE = "TFMUSTER_KUBERNETES_WORKERS"
-PS_VARIABLE = "TFMUSTER_KUBERNETES_PS"
 #: Kubeflow's default, too.
 DEFAULT_PORT = 2222
 _MOST_PODS = 100_000
@@ -34,7 +36,7 @@ _MOST_PODS = 100_000
 
 def is_here(environ: Mapping[str, str]) -> bool:
     """Whether this is a pod of such a Job. Those of other Indexed Jobs need not belong together."""
-    return INDEX_VARIABLE in environ and WORKERS_VARIABLE in environ
+    return INDEX_VARIABLE in environ and KUBERNETES_WORKERS_VARIABLE in environ
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
@@ -52,15 +54,21 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
     LaunchError
         A variable is missing or makes no sense.
     """
-    name = environ.get(NAME_VARIABLE, "")
-    role = environ.get(ROLE_VARIABLE, "")
+    name = environ.get(KUBERNETES_NAME_VARIABLE, "")
+    role = environ.get(KUBERNETES_ROLE_VARIABLE, "")
     sizes = {
-        "worker": _number(environ, WORKERS_VARIABLE, least=1),
-        "ps": _number(environ, PS_VARIABLE) if PS_VARIABLE in environ else 0,
+        "worker": _number(environ, KUBERNETES_WORKERS_VARIABLE, least=1),
+        "ps": _number(environ, KUBERNETES_PS_VARIABLE) if KUBERNETES_PS_VARIABLE in environ else 0,
     }
     index = _number(environ, INDEX_VARIABLE)
     if not name or role not in sizes or index >= sizes[role]:
-        seen = (INDEX_VARIABLE, NAME_VARIABLE, ROLE_VARIABLE, WORKERS_VARIABLE, PS_VARIABLE)
+        seen = (
+            INDEX_VARIABLE,
+            KUBERNETES_NAME_VARIABLE,
+            KUBERNETES_ROLE_VARIABLE,
+            KUBERNETES_WORKERS_VARIABLE,
+            KUBERNETES_PS_VARIABLE,
+        )
         raise _wrong(", ".join(f"{each}={environ[each]!r}" for each in seen if each in environ))
     port = base_port or DEFAULT_PORT
     jobs = {kind: [f"{pod_host(name, kind, i)}:{port}" for i in range(n)] for kind, n in sizes.items()}

@@ -13,6 +13,7 @@ import os
 import secrets
 from collections.abc import Mapping
 
+from ...environment import TOKEN_VARIABLE
 from ...errors import LaunchError
 from ...net.ports import held_ports
 from ...system.gpus import VISIBLE, visible_gpus
@@ -95,7 +96,7 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
     peers = [Peer.from_text(text.rpartition(" ")[0]) for text in texts]
     if environ is os.environ:
         # For this process and for those that it starts; a secret that its user has given to all counts.
-        os.environ.setdefault("TFMUSTER_TOKEN", texts[0].rpartition(" ")[2])
+        os.environ.setdefault(TOKEN_VARIABLE, texts[0].rpartition(" ")[2])
     hosts = choose_hosts(peers, one_machine=rank.local_size == rank.size)
     addresses = [f"{host}:{peer.port}" for host, peer in zip(hosts, peers, strict=True)]
     _found.append(Cluster(worker=addresses).task("worker", rank.rank))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...cluster.spec import Cluster, Task
 from ...cluster.tf_config import tf_config_json
-from ...environment import JOB_VARIABLE, RUN_DIR_VARIABLE
+from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError
 from ...net.ports import held_ports
 from ...runs.failure import Failure
@@ -133,16 +133,16 @@ def _run_once(
 def task_environment(job: Job, attempt: Attempt, task: Task, run: Run) -> dict[str, str]:
     """The whole environment of one worker."""
     environment = worker_environment({**os.environ, **job.variables(attempt)})
-    environment.pop("TFMUSTER_KERAS_COMPAT", None)
+    environment.pop(KERAS_COMPAT_VARIABLE, None)
     if not job.keras_compat:
-        environment["TFMUSTER_KERAS_COMPAT"] = "0"
+        environment[KERAS_COMPAT_VARIABLE] = "0"
     stem = file_stem(task.name)
     return {
         **environment,
         "TF_CONFIG": tf_config_json(task),
         JOB_VARIABLE: attempt.name,
         RUN_DIR_VARIABLE: str(run.path),
-        "TFMUSTER_ERROR_FILE": str(run.path / "logs" / f"{stem}.error.json"),
+        ERROR_FILE_VARIABLE: str(run.path / "logs" / f"{stem}.error.json"),
     }
 
 

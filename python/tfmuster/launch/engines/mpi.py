@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ...environment import MPIRUN_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.run import Run
@@ -25,7 +26,6 @@ from .base import Engine, UnavailableError, Where, version_of
 from .hosts import Host, named_hosts
 
 #: Names of the program, if PATH is not to decide.
-_PROGRAM_VARIABLE = "TFMUSTER_MPIRUN"
 #: See :class:`.base.Engine`.
 READS = ("backend_options",)
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -139,7 +139,7 @@ def _explain(count: int, text: str, lines: str) -> TfmusterError:
 
 def mpirun_program() -> str:
     """The path of what starts a job's ranks. Raises LaunchError if there is none."""
-    wanted = os.environ.get(_PROGRAM_VARIABLE)
+    wanted = os.environ.get(MPIRUN_VARIABLE)
     for name in (wanted,) if wanted else ("mpirun", "mpiexec"):
         if path := shutil.which(name):
             return path

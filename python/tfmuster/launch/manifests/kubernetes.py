@@ -18,15 +18,19 @@ from typing import Any
 
 import yaml
 
-from ...cluster.resolvers import BASE_PORT_VARIABLE
 from ...cluster.resolvers.kubernetes import (
     DEFAULT_PORT,
     INDEX_VARIABLE,
-    NAME_VARIABLE,
-    PS_VARIABLE,
-    ROLE_VARIABLE,
-    WORKERS_VARIABLE,
     job_name,
+)
+from ...environment import (
+    BASE_PORT_VARIABLE,
+    KUBERNETES_NAME_VARIABLE,
+    KUBERNETES_PS_VARIABLE,
+    KUBERNETES_ROLE_VARIABLE,
+    KUBERNETES_WORKERS_VARIABLE,
+    START_TIMEOUT_VARIABLE,
+    TOKEN_VARIABLE,
 )
 from ...errors import LaunchError
 from ...system.gpus import NO_GPU, VISIBLE
@@ -47,13 +51,13 @@ _NO_SUBDOMAIN = "A {}'s name has small letters, digits, - and dots, with a lette
 _NO_VARIABLE = "A variable's name has letters, digits and _, and is none that the manifest sets itself."
 _OURS = {
     INDEX_VARIABLE,
-    NAME_VARIABLE,
-    PS_VARIABLE,
-    ROLE_VARIABLE,
-    WORKERS_VARIABLE,
+    KUBERNETES_NAME_VARIABLE,
+    KUBERNETES_PS_VARIABLE,
+    KUBERNETES_ROLE_VARIABLE,
+    KUBERNETES_WORKERS_VARIABLE,
     BASE_PORT_VARIABLE,
     "TF_CONFIG",
-    "TFMUSTER_TOKEN",
+    TOKEN_VARIABLE,
 }
 
 
@@ -149,10 +153,10 @@ def indexed_job(job: PodJob) -> list[Object]:
     objects = [_object(job, "v1", "Service", spec=service)]
     for role, size in job.roles.items():
         place = {
-            NAME_VARIABLE: job.name,
-            ROLE_VARIABLE: role,
-            WORKERS_VARIABLE: str(job.workers),
-            PS_VARIABLE: str(job.ps),
+            KUBERNETES_NAME_VARIABLE: job.name,
+            KUBERNETES_ROLE_VARIABLE: role,
+            KUBERNETES_WORKERS_VARIABLE: str(job.workers),
+            KUBERNETES_PS_VARIABLE: str(job.ps),
             BASE_PORT_VARIABLE: str(job.port),
         }
         template = _pod(job, role, "worker", place)
@@ -236,7 +240,7 @@ def _pod(
     job: PodJob, role: str, container: str, place: Mapping[str, Any], *, port_name: str = "tensorflow"
 ) -> Object:
     """The pods of one role; `place` has the variables from which a pod learns where it is."""
-    variables = {"TFMUSTER_START_TIMEOUT": f"{job.start_timeout:g}", **job.env}
+    variables = {START_TIMEOUT_VARIABLE: f"{job.start_timeout:g}", **job.env}
     if role == "ps":
         # Where a node's GPUs are open to all its pods, TensorFlow would take them.
         variables.setdefault(VISIBLE, NO_GPU)
@@ -244,7 +248,7 @@ def _pod(
     env += [{"name": name, "value": literal(value)} for name, value in variables.items()]
     if job.token_secret is not None:
         secret = {"secretKeyRef": {"name": job.token_secret, "key": "token"}}
-        env.append({"name": "TFMUSTER_TOKEN", "valueFrom": secret})
+        env.append({"name": TOKEN_VARIABLE, "valueFrom": secret})
     one: Object = {
         "name": container,
         "image": job.image,

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from ...environment import JOB_VARIABLE, RUN_DIR_VARIABLE
+from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...net.channel import OUTPUT, Frame, message
 from ...runs.run import Run
@@ -105,7 +105,7 @@ class AgentWorker:
         environment |= {
             JOB_VARIABLE: self._job,
             RUN_DIR_VARIABLE: str(run_dir),
-            "TFMUSTER_ERROR_FILE": str(note),
+            ERROR_FILE_VARIABLE: str(note),
         }
         with self._starting:
             if self._ending:

@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 
+from ...environment import TOKEN_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...net.addresses import is_loopback, split_address
 from ...net.channel import Channel, ChannelError
@@ -29,7 +30,6 @@ from .agent import Agent
 from .agent_connection import Way, agent_channel
 from .files import PIECE
 
-TOKEN = "TFMUSTER_TOKEN"
 #: What the connection's seals are made with.
 KEY_PURPOSE = b"agent"
 _CONNECT_SECONDS = 3.0
@@ -149,7 +149,7 @@ def main() -> None:
         return
     ranks = [os.environ[name] for name in given.rank_from.split(",") if name in os.environ]
     rank = given.rank if given.rank is not None else int(ranks[0]) if ranks else None
-    token = os.environ.pop(TOKEN, None)
+    token = os.environ.pop(TOKEN_VARIABLE, None)
     if rank is None or not token:
         parser.error("an engine has to say the rank, and to give the token in the environment")
     if given.gpus is not None:
@@ -168,7 +168,7 @@ def main() -> None:
     with contextlib.suppress(OSError):
         # What is printed here is the engine's to show, and none of it waits for input.
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    Agent(way, {TOKEN: token}).run()
+    Agent(way, {TOKEN_VARIABLE: token}).run()
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ...environment import start_timeout
+from ...environment import TOKEN_VARIABLE, start_timeout
 from ...errors import RendezvousError, TfmusterError
 from ...net.addresses import is_loopback
 from ...net.connections import Connection, Connections
@@ -43,7 +43,7 @@ from ...system.interpreter import package_root
 from ..engines.base import Where
 from ..job import Job
 from ..supervise.restarts import Attempt, with_restarts
-from .call_home import KEY_PURPOSE, TOKEN, host_names
+from .call_home import KEY_PURPOSE, host_names
 from .files import files_to_send
 from .run import AgentPlace, RemoteJob, run_remote
 
@@ -191,7 +191,9 @@ def _gathered(
         connections.listen(listener, {"type": "challenge"})
         launcher_addresses = tuple(f"{host}:{listener.getsockname()[1]}" for host in hosts)
         started = starter.start(
-            AgentRequest(attempt.name, len(kinds), launcher_addresses, seconds, {TOKEN: attempt.token})
+            AgentRequest(
+                attempt.name, len(kinds), launcher_addresses, seconds, {TOKEN_VARIABLE: attempt.token}
+            )
         )
         callers = _wait_for_all(connections, started, kinds, seconds)
         connections.stop_listening()

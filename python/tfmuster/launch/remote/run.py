@@ -23,7 +23,16 @@ import orjson
 
 from ...cluster.spec import Cluster, Task
 from ...cluster.tf_config import tf_config_json
-from ...environment import JOB_VARIABLE, start_timeout
+from ...environment import (
+    ERROR_FILE_VARIABLE,
+    JOB_VARIABLE,
+    KERAS_COMPAT_VARIABLE,
+    PREFIX,
+    RUN_DIR_VARIABLE,
+    SSH_CONFIG_VARIABLE,
+    TOKEN_VARIABLE,
+    start_timeout,
+)
 from ...runs.failure import Failure
 from ...runs.layout import file_stem
 from ...runs.lifecycle import record_git
@@ -39,15 +48,15 @@ from .files import SCRIPTS, files_to_send, script_to_send
 from .host_checks import clock_warnings, hosts_error, peer_names
 
 #: Names of variables that go along to the hosts; all others are the hosts' own.
-PASSED = ("TFMUSTER_", "TF_", "KERAS_", "XLA_", "NCCL_", "GRPC_")
+PASSED = (PREFIX, "TF_", "KERAS_", "XLA_", "NCCL_", "GRPC_")
 #: What belongs to one machine or one process.
 _NOT_PASSED = (
-    "TFMUSTER_JOB",
-    "TFMUSTER_RUN_DIR",
-    "TFMUSTER_ERROR_FILE",
-    "TFMUSTER_TOKEN",
-    "TFMUSTER_SSH_CONFIG",
-    "TFMUSTER_KERAS_COMPAT",
+    JOB_VARIABLE,
+    RUN_DIR_VARIABLE,
+    ERROR_FILE_VARIABLE,
+    TOKEN_VARIABLE,
+    SSH_CONFIG_VARIABLE,
+    KERAS_COMPAT_VARIABLE,
 )
 
 
@@ -106,10 +115,10 @@ class RemoteJob:
         }
         environment |= {**self.job.variables(self.attempt), "TF_CONFIG": tf_config_json(task)}
         if not self.job.keras_compat:
-            environment["TFMUSTER_KERAS_COMPAT"] = "0"
+            environment[KERAS_COMPAT_VARIABLE] = "0"
         if not self.secret:
             # The agent has it already.
-            del environment["TFMUSTER_TOKEN"]
+            del environment[TOKEN_VARIABLE]
         note_path = str(run.path / "logs" / f"{file_stem(task.name)}.error.json")
         info = run.info()
         there = {
@@ -123,7 +132,7 @@ class RemoteJob:
             task.name,
             task.is_chief,
             tuple(self.job.command),
-            {"TFMUSTER_ERROR_FILE": note_path},
+            {ERROR_FILE_VARIABLE: note_path},
             host=remote.host,
             start=partial(remote.start, {"job": there, "note_path": note_path}),
         )

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from ...environment import JOB_VARIABLE
+from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE
 from ...errors import EXIT_WORKER_FAILED, LaunchError
 from ...runs.layout import read_json
 from ...system.interpreter import worker_environment
@@ -26,7 +26,6 @@ from ...system.processes import end_job
 from .time_limits import SUPERVISOR
 from .worker_process import LEAVING_SECONDS
 
-_ERROR_FILE = "TFMUSTER_ERROR_FILE"
 #: Signals that end a program unless it does something else.
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PASSED_ON: tuple[int, ...] = (*_ENDING, signal.SIGUSR1, signal.SIGUSR2)
@@ -50,8 +49,8 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """
     job = secrets.token_hex(16)
     folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
-    note_path = environ.get(_ERROR_FILE) or str(folder / "error.json")
-    environment = {**worker_environment(environ), JOB_VARIABLE: job, _ERROR_FILE: note_path}
+    note_path = environ.get(ERROR_FILE_VARIABLE) or str(folder / "error.json")
+    environment = {**worker_environment(environ), JOB_VARIABLE: job, ERROR_FILE_VARIABLE: note_path}
     guard = start_guard(job, folder)
     try:
         child = _Child(command, environment, Path(note_path))

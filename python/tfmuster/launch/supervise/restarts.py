@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...environment import MAX_RESTARTS_VARIABLE, RESTART_VARIABLE, TOKEN_VARIABLE
 from ...runs.failure import Failure
 from ...runs.layout import RESTARTING, utc_now, write_json
 from ...runs.lifecycle import new_run
@@ -53,9 +54,9 @@ class Attempt:
     def variables(self) -> dict[str, str]:
         """What the workers find in their environment about it."""
         return {
-            "TFMUSTER_TOKEN": self.token,
-            "TFMUSTER_MAX_RESTARTS": str(self.most),
-            "TFMUSTER_RESTART": str(self.number),
+            TOKEN_VARIABLE: self.token,
+            MAX_RESTARTS_VARIABLE: str(self.most),
+            RESTART_VARIABLE: str(self.number),
         }
 
     def another_after(self, failure: Failure) -> bool:

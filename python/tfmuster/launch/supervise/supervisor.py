@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...environment import ERROR_FILE_VARIABLE
 from ...runs.failure import Failure, not_writable
 from ...runs.layout import RESTARTING, file_stem
 from ...runs.run import Run
@@ -107,7 +108,7 @@ class Supervisor:
     def _start(self, placement: Placement) -> WorkerProcess:
         stem = file_stem(placement.task)
         log_path = self._run.path / "logs" / f"{stem}.log"
-        note_path = Path(placement.env["TFMUSTER_ERROR_FILE"])
+        note_path = Path(placement.env[ERROR_FILE_VARIABLE])
         log = log_path.open("ab")
         # A session of its own: the terminal's Ctrl-C reaches the launcher alone, which then ends them in
         # order.
