@@ -1,7 +1,7 @@
 """TensorFlow on several machines, from R and from Python, by one command.
 
-``import tfmuster`` imports neither TensorFlow nor anything else that is slow: each public name is loaded
-from its module when it is first used (PEP 562).
+``import tfmuster`` loads neither TensorFlow nor anything else that is slow. Each public name is loaded from
+its module when it is first used (PEP 562).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-#: The public names that are loaded when they are first used, and the module below this package that has each.
+#: Public names that are loaded when they are first used, and the module of this package that defines each.
 MODULE_OF = {
     "Cluster": "cluster.spec",
     "Task": "cluster.spec",
@@ -38,8 +38,8 @@ MODULE_OF = {
     "evaluate_checkpoints": "training.evaluating",
     "launch": "launch",
     "TfmusterError": "errors",
-    # Classes whose objects functions return. For pickle, and for R, which names S3 classes after them, they
-    # belong to this package, so that their names stay when their modules move.
+    # Classes of returned objects. They say that they belong to this package, so that pickle and R's S3
+    # classes keep their names when modules move.
     "Digits": "digits.datasets",
     "Report": "cluster.check",
     "Run": "runs.run",

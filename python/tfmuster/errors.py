@@ -38,7 +38,7 @@ class TfmusterError(Exception):
     kind : str
         Stable name of the kind of error; the R class is ``tfmuster_error_<kind>``.
     exit_code : int
-        What a command exits with when it ends with this error.
+        Exit code of a command that ends with this error.
     """
 
     kind: ClassVar[str] = "error"
@@ -62,7 +62,7 @@ class TfmusterError(Exception):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """The error as plain JSON-ready data: kind, message, found, fix and its own fields."""
+        """Return the error as JSON-ready data: kind, message, found, fix and its own fields."""
         return {
             "kind": self.kind,
             "message": self.message,
@@ -73,7 +73,7 @@ class TfmusterError(Exception):
 
 
 class TfmusterWarning(UserWarning):
-    """Something was repaired or deserves a look; R raises it as a warning of class ``tfmuster_warning``."""
+    """Warning about something that was repaired or looks odd. In R its class is ``tfmuster_warning``."""
 
 
 class ClusterError(TfmusterError):
@@ -104,33 +104,33 @@ class ModelError(TfmusterError):
 
 
 class CheckpointError(TfmusterError):
-    """A checkpoint can't be written, or is of another model. Fields: ``path``, ``reason``."""
+    """A checkpoint can't be written, or belongs to another model. Fields: ``path``, ``reason``."""
 
     kind = "checkpoint"
     exit_code = EXIT_WORKER_FAILED
 
 
 class DependencyError(TfmusterError):
-    """Something that has to be installed is missing or of the wrong version. Fields: ``package``."""
+    """A required package is missing or has the wrong version. Fields: ``package``."""
 
     kind = "dependency"
 
 
 class LaunchError(TfmusterError):
-    """The processes of a job could not be placed. Fields: ``reason``."""
+    """The processes of a job can't be started. Fields: ``reason``."""
 
     kind = "launch"
 
 
 class RendezvousError(TfmusterError):
-    """Not everyone arrived, or not with the same cluster and versions, in time."""
+    """The tasks did not all arrive in time, or their clusters or versions differ."""
 
     kind = "rendezvous"
     exit_code = EXIT_NOT_EVERYONE
 
 
 class WorkerError(TfmusterError):
-    """A worker of a job failed. Fields: ``task``, ``exit_code`` and the log's path."""
+    """A worker of a job failed. Fields: ``task``, ``exit_code`` and the path of the log."""
 
     kind = "worker"
     exit_code = EXIT_WORKER_FAILED

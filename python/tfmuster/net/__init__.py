@@ -1,1 +1,1 @@
-"""Addresses, ports, connections and messages: sockets and bytes, and nothing of TensorFlow or of jobs."""
+"""Addresses, ports, connections and messages. This package knows nothing of TensorFlow or of jobs."""

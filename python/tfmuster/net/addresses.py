@@ -1,4 +1,4 @@
-"""The rules for one address, and when two addresses are the same.
+"""Check one address, and tell whether two addresses name the same host.
 
 An address is ``host:port``, where the host is a DNS name, an IPv4 address or an ``[IPv6]`` address.
 """
@@ -25,7 +25,7 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BLANK = re.compile(r"\s")
 _SHELL = re.compile(r"[`$&|;<>(){}!\"'\\*?~#^%=]")
-# The usual address, in one go: ten thousand of them have to pass in milliseconds.
+# Matches most addresses at once: a check of ten thousand must take milliseconds.
 _USUAL = re.compile(
     r"([a-z](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)*):([1-9][0-9]{0,3})"
 )
@@ -34,7 +34,7 @@ _LOOPBACK_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-l
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host (without brackets) and port of a valid address.
+    """Split a valid address into its host, without brackets, and its port.
 
     >>> split_address("[::1]:2222")
     ('::1', 2222)
@@ -44,7 +44,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def address_problems(text: str) -> Iterator[str]:
-    """The codes of everything that is wrong with one address; nothing for a good one."""
+    """Yield the code of each problem with one address; nothing if it is valid."""
     usual = _USUAL.fullmatch(text)
     if usual and len(text) <= 200:
         return
@@ -94,7 +94,7 @@ def _bad_characters(text: str) -> Iterator[str]:
 
 
 def _split(text: str) -> tuple[str, str | None, str | None]:
-    """Host (brackets kept), port or None, and a problem that makes the rest meaningless."""
+    """Return the host (with brackets), the port or None, and a problem that rules out further checks."""
     if text.startswith("["):
         inside, closed, after = text.partition("]")
         if not closed or (after and not after.startswith(":")):
@@ -145,7 +145,7 @@ def _ipv6(text: str) -> bytes | None:
 
 
 def host_key(host: str) -> str:
-    """A text that is equal for two spellings of one host; ``localhost`` for every loopback address.
+    """Return a key that is equal for all spellings of one host: ``localhost`` for every loopback address.
 
     TensorFlow listens on all interfaces, so 127.0.0.1 and 127.0.0.2 can't share a port either.
     """
@@ -167,5 +167,5 @@ def host_key(host: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only the machine itself can reach this valid address."""
+    """Tell whether only the machine itself can reach this valid address."""
     return host_key(split_address(address)[0]) == "localhost"

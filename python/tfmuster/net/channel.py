@@ -1,16 +1,16 @@
-"""Frames of bytes and messages: length-prefixed, bounded, and sealed by an HMAC if both ends share a secret.
+"""Frame messages for a connection: length-prefixed, bounded, and with a shared secret sealed by an HMAC.
 
 A frame is ``b"tm"``, a version byte, a byte for its kind, a flag byte, the payload's length (4 bytes,
 big-endian), the seal (32 bytes, present when the flag is 1) and the payload. The kinds are ``J``, one JSON
 object; ``O``, output of a worker; and ``F``, a piece of a file. Nothing is ever unpickled.
 
-The rendezvous speaks JSON only, at most 64 KiB a message. Its listening side speaks first (a challenge with a
-nonce), the caller answers with a nonce of its own. Each seal is ``HMAC-SHA256(token, direction, sequence
-number, both nonces, kind, payload)``, so that a frame that is altered, repeated, left out, sent back to its
-sender, or recorded on another connection is refused. Frames are authentic, not secret.
+The rendezvous sends JSON only, at most 64 KiB per message. Its listening side speaks first and sends a
+challenge with a nonce; the caller answers with its own nonce. Each seal is ``HMAC-SHA256(token, direction,
+sequence number, both nonces, kind, payload)``. A frame is therefore refused if it was altered, repeated, left
+out, sent back to its sender, or recorded on another connection. Frames are authenticated, not encrypted.
 
-Agents on other machines (:mod:`tfmuster.launch.remote`) use all kinds, with larger payloads: over ssh without
-seals, over a connection of their own sealed by its `Channel.key`.
+Agents on other machines (:mod:`tfmuster.launch.remote`) use all kinds, with larger payloads. Over ssh they
+send no seals; over their own connections they seal with its `Channel.key`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _MAGIC = b"tm"
 _SEAL_BYTES = 32
 _SEALED = 1
 _NONCE_BYTES = 16
-#: Bytes before a preamble after which nobody waits for it any longer.
+#: Bytes that may arrive before the preamble; after more, the connection is refused.
 _MOST_NOISE = 64 * 1024
 
 
 class ChannelError(Exception):
-    """What arrived is no frame of this job. ``reason`` is the short code that tests and texts go by."""
+    """The data that arrived is not a frame of this job. ``reason`` is a short code for tests and messages."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -48,19 +48,19 @@ class ChannelError(Exception):
 
 
 class Frame(NamedTuple):
-    """A kind, one of `JSON`, `OUTPUT` and `FILE`, and its payload."""
+    """One frame: its kind, which is `JSON`, `OUTPUT` or `FILE`, and its payload."""
 
     kind: bytes
     payload: bytes
 
 
 def message(type: str, **fields: Any) -> Frame:
-    """The frame of a JSON object with a ``type``."""
+    """Make the frame of a JSON object with a ``type``."""
     return Frame(JSON, orjson.dumps({"type": type, **fields}))
 
 
 def read_message(payload: bytes) -> Message:
-    """The JSON object of a frame. Raises ChannelError if it is none."""
+    """Read the JSON object of a frame. Raises ChannelError if the payload is not a JSON object."""
     try:
         value = orjson.loads(payload)
     except orjson.JSONDecodeError as error:
@@ -71,20 +71,20 @@ def read_message(payload: bytes) -> Message:
 
 
 class Channel:
-    """The two directions of one connection, without the socket: frames to bytes and bytes to frames.
+    """Both directions of one connection, without its socket: turns frames into bytes and bytes into frames.
 
     Parameters
     ----------
     caller : bool
-        True for the side that called, False for the side that listens (and so sends the challenge).
+        True for the side that called, False for the side that listens, which sends the challenge.
     token : str or bytes, optional
-        The secret of both sides. Both have it, or neither.
+        The shared secret. Either both sides have it, or neither.
     kinds : bytes
-        The kinds of frames that are accepted.
+        The kinds of frames to accept.
     limit : int
-        The largest payload in both directions, bytes.
+        The largest payload in either direction, in bytes.
     preamble : bytes
-        What the other side sends before its first frame. What comes before it is kept in `noise`.
+        What the other side sends before its first frame. Bytes that arrive before it are kept in `noise`.
     """
 
     def __init__(
@@ -111,13 +111,13 @@ class Channel:
         return all(self._nonces.values())
 
     def key(self, purpose: bytes) -> bytes:
-        """A key of this connection alone, for something else that goes over it once it is established."""
+        """Derive a key of this connection, which seals other data once the connection is established."""
         assert self._key is not None and self.established
         parts = (b"tfmuster-2 key ", purpose, self._nonces[False], self._nonces[True])
         return hmac.digest(self._key, b"".join(parts), hashlib.sha256)
 
     def encode(self, message: Message) -> bytes:
-        """The bytes of one message of the rendezvous. The first one of each side carries its nonce."""
+        """Encode one message of the rendezvous. The first message of each side carries its nonce."""
         nonce = b""
         if not self._nonces[self._caller]:
             nonce = os.urandom(_NONCE_BYTES)
@@ -128,12 +128,12 @@ class Channel:
         return data
 
     def decode(self, data: bytes) -> list[Message]:
-        """The messages of the rendezvous that `data` completes.
+        """Decode the messages of the rendezvous that `data` completes.
 
         Raises
         ------
         ChannelError
-            At the first frame that is not this job's.
+            A frame does not belong to this job.
         """
         self._buffer += data
         messages: list[Message] = []
@@ -145,7 +145,7 @@ class Channel:
         return messages
 
     def pack(self, frame: Frame) -> bytes:
-        """The bytes of one frame. Raises ChannelError if its payload is too long."""
+        """Encode one frame. Raises ChannelError if its payload is too long."""
         kind, payload = frame
         if len(payload) > self._limit:
             raise ChannelError("too-long")
@@ -155,7 +155,7 @@ class Channel:
         return data
 
     def unpack(self, data: bytes) -> list[Frame]:
-        """The frames that `data` completes. Raises ChannelError at the first that is not this job's."""
+        """Decode the frames that `data` completes. Raises ChannelError if one does not belong to this job."""
         self._buffer += data
         if self._preamble:
             before, found, after = self._buffer.partition(self._preamble)
@@ -197,8 +197,8 @@ class Channel:
     def _seal(self, way: int, frame: Frame) -> bytes:
         if self._key is None:
             return b""
-        # The listener's nonce comes first on both sides; all parts before the payload have a fixed length
-        # once set, and the sequence number tells which of them are set.
+        # The listener's nonce comes first on both sides. All parts before the payload have a fixed length
+        # once they are set, and the sequence number tells which of them are set.
         parts = (
             b"tfmuster-2",
             self._directions[way],

@@ -1,7 +1,7 @@
-"""Many connections in one thread: accept, call, send and receive messages, with a limit on everything.
+"""Serve many connections in one thread: accept, call, send and receive messages, all within limits.
 
-A stranger's connection has `PENDING_SECONDS` to say something sensible, may send one bounded frame, and is
-the first to be dropped when more than `pending_limit` are waiting.
+An incoming connection has `PENDING_SECONDS` to introduce itself and may send one bounded frame until then.
+When more than `pending_limit` are waiting, the oldest is dropped.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterator
 from .channel import Channel, ChannelError, Message
 from .ports import SocketAddress, connect_problem
 
-#: How long a connection may take to be made and to introduce itself, seconds.
+#: How long a connection may take to be made and to introduce itself, in seconds.
 PENDING_SECONDS = 5.0
-#: How long a peer's machine may be silent (TensorFlow allows it about six seconds), on the level of TCP,
-#: before the connection counts as lost, seconds.
+#: How long a peer's machine may be silent at the TCP level before the connection counts as lost, in seconds.
+#: TensorFlow allows about six.
 SILENT_SECONDS = 8
 
-#: How long one that says nothing stays even if others want its place, seconds.
+#: How long a silent connection keeps its place even if others wait for it, in seconds.
 CHANCE_SECONDS = 0.3
 
 _MAX_UNSENT = 4 * 1024 * 1024
@@ -33,7 +33,7 @@ _RECEIVE = 64 * 1024
 
 
 class Connection:
-    """One of `Connections`. `why` says, once it is closed, what ended it."""
+    """One connection of `Connections`. After it has ended, `why` says what ended it."""
 
     def __init__(
         self, connections: Connections, *, caller: bool, targets: list[SocketAddress] | None = None
@@ -47,11 +47,11 @@ class Connection:
         self.why = ""
         #: The address it was accepted from.
         self.host = ""
-        #: Whatever the owner of the connections wants to remember about the other side.
+        #: Anything that the code that uses the connections wants to remember about the other side.
         self.owner: object = None
 
     def send(self, message: Message) -> None:
-        """Queue a message and send what the kernel takes at once. Errors show up as the connection's end."""
+        """Queue a message and send what the kernel takes at once. An error ends the connection."""
         if self.socket is None:
             return
         try:
@@ -73,7 +73,7 @@ class Connections:
     token : str, optional
         The job's secret.
     pending_limit : int
-        How many connections that have not introduced themselves may exist at a time.
+        How many connections may wait at a time without having introduced themselves.
     """
 
     def __init__(self, *, token: str | None, pending_limit: int) -> None:
@@ -96,7 +96,7 @@ class Connections:
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
 
     def listen(self, listener: socket.socket, greeting: Message) -> None:
-        """Accept connections of `listener` and send each the `greeting`, the challenge."""
+        """Accept connections of `listener`, and send `greeting`, the challenge, to each."""
         self._listener = listener
         self._greeting = greeting
         self._selector.register(listener, selectors.EVENT_READ, listener)
@@ -112,7 +112,7 @@ class Connections:
             self.end(connection, "closed", tell=False)
 
     def call(self, targets: list[SocketAddress], *, seconds: float = PENDING_SECONDS) -> Connection:
-        """Connect to the first of `targets` that can be connected to."""
+        """Connect to the first of `targets` that accepts the connection."""
         connection = Connection(self, caller=True, targets=targets)
         self._open_connections.add(connection)
         self._calls.add(connection)
@@ -121,7 +121,7 @@ class Connections:
         return connection
 
     def adopt(self, made: socket.socket, *, caller: bool) -> Connection:
-        """Take over a connected socket."""
+        """Serve a socket that is already connected."""
         connection = Connection(self, caller=caller)
         connection.connected = True
         self._open_connections.add(connection)
@@ -131,16 +131,19 @@ class Connections:
         return connection
 
     def keep(self, connection: Connection) -> None:
-        """The other side has introduced itself: no deadline any more, and never dropped to make room."""
+        """Keep a connection that has introduced itself: no deadline, and never dropped to make room."""
         self._strangers.pop(connection, None)
         self._calls.discard(connection)
         if connection.socket is not None:
             _watch(connection.socket)
 
     def release(self, connection: Connection) -> socket.socket:
-        """The socket of a connection, for others to use. What is unsent is sent first.
+        """Hand over the socket of a connection. Unsent bytes are sent first.
 
-        OSError if the line has ended.
+        Raises
+        ------
+        OSError
+            The connection has ended.
         """
         made = connection.socket
         if made is None:
@@ -153,7 +156,7 @@ class Connections:
         return made
 
     def end(self, connection: Connection, why: str, *, tell: bool = True) -> None:
-        """Close a line. With `tell`, `poll` reports it as an event without a message."""
+        """Close a connection. With `tell`, `poll` reports it as an event without a message."""
         if connection not in self._open_connections:
             return
         self._open_connections.discard(connection)
@@ -165,13 +168,13 @@ class Connections:
             self._events.append((connection, None))
 
     def post(self, action: Callable[[], None]) -> None:
-        """Run `action` in the thread that polls; may be called from any thread."""
+        """Run `action` in the thread that polls. This method may be called from any thread."""
         self._posted.append(action)
         with contextlib.suppress(OSError):
             self._wake_write.send(b"!")
 
     def poll(self, seconds: float) -> Iterator[tuple[Connection, Message | None]]:
-        """Wait up to `seconds` for something to happen; yield messages, and None for lines that ended."""
+        """Wait up to `seconds` for events. Yield each message, and None for a connection that has ended."""
         if self._events or self._posted:
             seconds = 0
         elif self._deadlines:
@@ -185,7 +188,7 @@ class Connections:
                 knock = True
             elif isinstance(key.data, Connection) and key.data in self._open_connections:
                 self._serve(key.data, mask)
-        # After the others: nobody whose introduction has come must make room for one who only knocks.
+        # Accept last: a connection whose introduction has arrived must not be dropped for a new one.
         if knock:
             self._accept_some()
         while self._posted:
@@ -195,7 +198,7 @@ class Connections:
             yield self._events.popleft()
 
     def flush(self, connection: Connection) -> None:
-        """Send what the kernel takes."""
+        """Send as much as the kernel takes."""
         if connection.socket is None:
             return
         try:
@@ -240,7 +243,7 @@ class Connections:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    # Out of file descriptors: there is room for no more strangers than there are now.
+                    # File descriptors have run out: accept no more connections than there are now.
                     self._pending_limit = max(1, len(self._strangers))
                     time.sleep(0.01)
                     return
@@ -252,13 +255,13 @@ class Connections:
                 self._await(connection, PENDING_SECONDS)
 
     def _make_room(self) -> bool:
-        """True if one more stranger may come in: the oldest goes, once it has had its chance."""
+        """Tell whether one more connection fits in. The oldest is dropped once it has had its time."""
         if len(self._strangers) < self._pending_limit:
             return True
         oldest, since = next(iter(self._strangers.items()))
         wait = since + CHANCE_SECONDS - time.monotonic()
         if wait > 0:
-            # The kernel keeps the others waiting meanwhile; a short sleep here keeps this loop from spinning.
+            # The kernel keeps the others waiting meanwhile. A short sleep keeps this loop from spinning.
             time.sleep(min(wait, 0.005))
             return False
         self.end(oldest, "dropped to make room", tell=False)
@@ -328,13 +331,13 @@ class Connections:
                 error.reason in ("wrong-token", "no-token", "needs-token")
                 and not connection.channel.established
             ):
-                # The other side learns from our frame that the tokens differ, and can say so.
+                # From this frame the other side learns that the tokens differ, and can report it.
                 connection.send({"type": "refused"})
             self.end(connection, error.reason)
 
 
 def _watch(made: socket.socket) -> None:
-    """Let the kernel notice a machine that is gone: it does so whatever Python or R are busy with."""
+    """Let the kernel detect a machine that is gone, because Python or R may be busy for long."""
     with contextlib.suppress(OSError):
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,4 +1,4 @@
-"""Ports and names: open one, find free ones, say who holds one, and say why an address can't be reached."""
+"""Open ports, find free ones, name the process that holds one, and explain failed connections."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from typing import Any
 
 from .addresses import split_address
 
-#: What `socket.getaddrinfo` gives, reduced to what connecting needs.
+#: The part of an answer of `socket.getaddrinfo` that connecting needs.
 SocketAddress = tuple[int, tuple[Any, ...]]
 
-#: Below it are the ports of well-known services.
+#: Well-known services use lower ports.
 _LOWEST_PORT = 12_000
 
 
 def listen(port: int, *, backlog: int = 4096) -> socket.socket:
-    """A non-blocking listener on `port` of all interfaces, IPv6 and IPv4; raises OSError.
+    """Open a non-blocking listener on `port` of all interfaces, IPv6 and IPv4. Raises OSError.
 
-    All interfaces, because behind NAT or in a container the address that the cluster names is not one of this
-    machine's. SO_REUSEADDR, because connections of an earlier job may linger in TIME_WAIT, and never
-    SO_REUSEPORT, which would let two jobs share the port.
+    It listens on all interfaces because behind NAT or in a container the machine does not have the address
+    that the cluster names. SO_REUSEADDR allows for connections of an earlier job in TIME_WAIT. SO_REUSEPORT
+    is not set, because it would let two jobs share the port.
     """
     try:
         listener = socket.socket(socket.AF_INET6)
@@ -43,7 +43,7 @@ def listen(port: int, *, backlog: int = 4096) -> socket.socket:
         except OSError as error:
             if error.errno != errno.EADDRNOTAVAIL:
                 raise
-            # IPv6 is built in but switched off (net.ipv6.conf.all.disable_ipv6).
+            # IPv6 is built in but disabled (net.ipv6.conf.all.disable_ipv6).
             listener.close()
             listener = socket.socket(socket.AF_INET)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -57,7 +57,7 @@ def listen(port: int, *, backlog: int = 4096) -> socket.socket:
 
 
 def listen_patiently(port: int, seconds: float) -> socket.socket:
-    """`listen`, tried again for some seconds if the port is taken: an earlier job may be ending."""
+    """Call `listen`, and retry for some seconds while the port is taken: an earlier job may be ending."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -70,10 +70,10 @@ def listen_patiently(port: int, seconds: float) -> socket.socket:
 
 @contextlib.contextmanager
 def reserved_ports(count: int) -> Iterator[list[int]]:
-    """`count` ports free on all interfaces, kept from every program, workers too, until the block ends.
+    """Reserve `count` free ports of all interfaces until the block ends, from all programs, workers included.
 
-    They lie below the range that the kernel takes the near ends of outgoing connections from, where there is
-    room: otherwise any connection of any program could take one before it is used.
+    If there is room, they lie below the kernel's range for outgoing connections. Otherwise any connection of
+    any program could take one before it is used.
     """
     lowest = _lowest_ephemeral_port()
     chance = random.SystemRandom()
@@ -101,17 +101,18 @@ def _lowest_ephemeral_port() -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` different ports that nobody holds at this moment."""
+    """Return `count` different ports that no process holds at this moment."""
     with reserved_ports(count) as ports:
         return ports
 
 
 @contextlib.contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
-    """`count` ports of all interfaces that no other program gets until the block ends, but workers can use.
+    """Hold `count` ports of all interfaces until the block ends, so that only workers can listen on them.
 
-    On Linux a bound socket that does not listen keeps its port from those who ask for any free one, and lets
-    those pass who name it with SO_REUSEADDR, as gRPC does. Elsewhere the ports are free only at the start.
+    On Linux a bound socket that does not listen keeps its port from processes that ask for any free one. A
+    process that names the port and sets SO_REUSEADDR, as gRPC does, can still use it. On other systems the
+    ports are free only at the start.
     """
     with contextlib.ExitStack() as held:
         ports: list[int] = []
@@ -125,7 +126,7 @@ def held_ports(count: int) -> Iterator[list[int]]:
 
 
 def _bound(port: int) -> socket.socket:
-    """A socket that has `port` of all IPv4 interfaces and does not listen; 0: a port that the system chooses.
+    """Bind a socket to `port` of all IPv4 interfaces without listening; with 0, the system chooses the port.
 
     Raises
     ------
@@ -142,9 +143,9 @@ def _bound(port: int) -> socket.socket:
 
 
 def port_holder(port: int) -> dict[str, Any] | None:
-    """Who holds a TCP port of this machine: ``{"pid": int, "name": str}``.
+    """Find the process that holds a TCP port of this machine: ``{"pid": int, "name": str}``.
 
-    None if nobody does, or if the process is another user's and so can't be seen.
+    Returns None if the port is free, or if the process belongs to another user and can't be seen.
     """
     import psutil
 
@@ -163,7 +164,7 @@ def port_holder(port: int) -> dict[str, Any] | None:
 
 
 def port_problem(port: int, error: OSError) -> dict[str, Any]:
-    """Why `port` can't be had: ``port``, ``reason``, and if known ``holder`` (a name) and ``holder_pid``."""
+    """Explain why `port` can't be used: ``port``, ``reason``; if known, ``holder`` (name), ``holder_pid``."""
     if error.errno != errno.EADDRINUSE:
         return {"port": port, "reason": os.strerror(error.errno or 0).lower()}
     holder = port_holder(port)
@@ -172,10 +173,10 @@ def port_problem(port: int, error: OSError) -> dict[str, Any]:
 
 
 def room_for_strangers(tasks: int) -> int:
-    """How many connections that have not introduced themselves a process may hold in a cluster of `tasks`.
+    """Return how many connections may wait for their introduction at a time, in a cluster of `tasks`.
 
-    A quarter of the files it may open, so that they can't take the place of a task. The limit of open files
-    is raised for it as far as the system allows.
+    It is at most a quarter of the files that the process may open, so that they can't displace a task. The
+    function raises the limit of open files as far as the system allows.
     """
     wanted = 1024 + 2 * tasks
     try:
@@ -192,14 +193,14 @@ def room_for_strangers(tasks: int) -> int:
 
 
 class Resolver:
-    """Looks host names up without blocking: a slow name server must not hold up the tasks that are here."""
+    """Looks up host names without blocking, so that a slow name server does not delay other tasks."""
 
     def __init__(self) -> None:
         self._answers: dict[str, list[SocketAddress] | str] = {}
         self._asked: set[str] = set()
 
     def addresses(self, address: str) -> list[SocketAddress] | str | None:
-        """Socket addresses of ``"host:port"``, or why there are none, or None while the look-up runs."""
+        """Return socket addresses of ``"host:port"``, why there are none, or None while the lookup runs."""
         if address not in self._asked:
             self._asked.add(address)
             host, port = split_address(address)
@@ -210,7 +211,7 @@ class Resolver:
         return self._answers.get(address)
 
     def forget(self, address: str) -> None:
-        """Ask anew next time; names of containers appear when the container does."""
+        """Look the name up again next time: the name of a container appears with the container."""
         if self._answers.pop(address, None) is not None:
             self._asked.discard(address)
 
@@ -227,7 +228,7 @@ def _look_up(host: str, port: int, flags: int) -> list[SocketAddress]:
 
 
 def connect_problem(error: OSError | None) -> str:
-    """Why a connection could not be made, in words; None means that nothing answered in time."""
+    """Explain in words why a connection failed; None means that nothing answered in time."""
     if error is None or isinstance(error, TimeoutError):
         return "no answer (a firewall, or the machine is down)"
     if error.errno == errno.ECONNREFUSED:
