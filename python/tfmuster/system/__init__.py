@@ -1,1 +1,1 @@
-"""The machine at hand: its Python and R, GPUs, processes and versions, and how a process ends."""
+"""What tfmuster knows about the machine it runs on: Python, R, GPUs, processes, versions, exit codes."""

@@ -1,4 +1,4 @@
-"""Ask a program something, with a limit on the time that it may take."""
+"""Run a program and read its answer within a time limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: Bytes of an answer that are read.
+#: Largest answer that is read, in bytes.
 _LONGEST = 1 << 20
 
 
@@ -21,7 +21,7 @@ class NoAnswerError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a program has said.
+    """The exit code and the output of a program.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Answer:
 
     @property
     def first_line(self) -> str:
-        """The first line that is not empty, of the output if it has one, else of the errors."""
+        """The first nonempty line of the output or, if there is none, of the errors."""
         lines = (line.strip() for text in (self.output, self.errors) for line in text.splitlines())
         return next(filter(None, lines), "no output")
 
@@ -55,20 +55,20 @@ def ask(
     *command : str or path
         The program and its arguments; no shell reads them.
     seconds : float
-        How long it may take. After that it is killed, with all processes that it has started.
+        Time limit. After it, the program and all processes that it has started are killed.
     env : mapping, optional
-        Its whole environment. Default: this process's.
+        The complete environment. Default: the environment of this process.
     input : str
-        What it reads on its standard input.
+        Text for its standard input. Default: empty.
 
     Raises
     ------
     NoAnswerError
-        It can't be started, or takes too long.
+        The program can't be started, or takes too long.
     """
-    # A word may be a whole program.
+    # A word may be the text of a program.
     name = textwrap.shorten(" ".join(os.fspath(word) for word in command[:3]), 200, placeholder=" ...")
-    # Files, because a process that is left over would keep a pipe open.
+    # Use files, because a process that outlives the program would keep a pipe open.
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(input.encode())
         given.seek(0)

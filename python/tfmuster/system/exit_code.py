@@ -1,9 +1,9 @@
-"""How this process ends: by ``sys.exit(1)`` or ``raise SystemExit(1)``, of which Python tells no exit hook.
+"""Find out with which code this process exits, which Python does not tell its exit hooks.
 
-The interpreter reads the exit code from the attribute ``code`` of the SystemExit that nobody has caught, and
-then calls the exit hooks without it. So that attribute is made one that remembers when the interpreter itself
-has read it. Wrapping ``sys.exit``, as others do, misses ``raise SystemExit``, ``exit()`` and
-``from sys import exit``, and takes an exit that was caught for one that happened.
+The interpreter reads the exit code from the attribute ``code`` of an uncaught SystemExit, and then calls the
+exit hooks without it. This module replaces that attribute by one that remembers when the interpreter itself
+has read it. Wrapping ``sys.exit`` would miss ``raise SystemExit``, ``exit()`` and ``from sys import exit``,
+and would count an exit that the program has caught.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _read: list[Any] = []
 
 
 def watch_exit() -> None:
-    """Remember the code of the SystemExit that ends this process; where Python is not CPython, do nothing."""
+    """Remember the code of the SystemExit that ends this process. Does nothing unless Python is CPython."""
     members = gc.get_referents(SystemExit.__dict__)
     code = SystemExit.__dict__["code"]
     if isinstance(code, property) or len(members) != 1 or sys.implementation.name != "cpython":
@@ -39,7 +39,7 @@ def watch_exit() -> None:
         try:
             sys._getframe(1)
         except ValueError:
-            # No Python code asks: it is the interpreter.
+            # No Python code reads the attribute, so the interpreter does.
             _read[:] = [value]
         return value
 
@@ -48,16 +48,16 @@ def watch_exit() -> None:
 
 
 def failure_of_exit() -> str | None:
-    """In an exit hook, how the process fails, such as ``exit code 3``; None if it ends well."""
+    """Say in an exit hook how the process fails, such as ``exit code 3``. Returns None if it succeeds."""
     value = _read[0] if _read else None
     if value is None or (isinstance(value, int) and value == 0):
         return None
-    # Anything else is printed, and the exit code is 1 (Python's documentation of sys.exit).
+    # Python prints any other value and exits with code 1 (documentation of sys.exit).
     return f"exit code {value}" if isinstance(value, int) else f"exit code 1: {value}"
 
 
 def end_with_its_code(error: TfmusterError) -> None:
-    """Let `error`, if nobody catches it, end this process with its own exit code; Python's is 1."""
+    """Make this process end with the exit code of `error` if nothing catches it, not with Python's 1."""
     before, this, code = sys.excepthook, weakref.ref(error), error.exit_code
 
     def hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
@@ -69,7 +69,7 @@ def end_with_its_code(error: TfmusterError) -> None:
 
 
 def exit_as(code: int) -> None:
-    """End as the worker did, by the same signal if it was one."""
+    """End this process as the worker ended: with the same exit code, or by the same signal."""
     sys.stdout.flush()
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

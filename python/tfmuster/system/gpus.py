@@ -1,6 +1,6 @@
-"""Share this machine's GPUs out among the tasks that run on it, by CUDA_VISIBLE_DEVICES.
+"""Distribute this machine's GPUs among its tasks by CUDA_VISIBLE_DEVICES.
 
-TensorFlow takes all memory of every GPU that it sees, so two workers that see the same one fail.
+TensorFlow takes all memory of every GPU that it sees, so two workers that see the same GPU fail.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from .ask import NoAnswerError, ask
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NO_GPU = "-1"
-#: How long the driver may take to answer, seconds: without its persistence mode it wakes every GPU first.
+#: How long the driver may take to answer, in seconds. Without persistence mode it first wakes every GPU.
 _ASK_SECONDS = 20.0
-#: Tasks that compute; the others are given no GPU.
+#: Types of the tasks that compute. The others get no GPU.
 _COMPUTING = ("chief", "worker")
 
 
 def assign_gpus(
     kinds: Sequence[str], per_worker: int | None, environ: Mapping[str, str] = os.environ
 ) -> list[dict[str, str]]:
-    """What each task of one machine finds in its environment of GPUs.
+    """Choose the GPUs of each task on one machine, as variables for its environment.
 
     Parameters
     ----------
     kinds : sequence of str
         The kind of each task on this machine: ``chief``, ``worker``, ``ps`` or ``evaluator``.
     per_worker : int or None
-        GPUs of each worker and of the chief; 0: none. None gives each one GPU if there are as many GPUs as
-        they are, and leaves the environment as it is otherwise.
+        Number of GPUs for each worker and for the chief; 0 hides all. With None, each gets one GPU if there
+        are exactly as many GPUs as workers; otherwise the environment stays as it is.
     environ : mapping
-        If ``CUDA_VISIBLE_DEVICES`` is set there, only those are shared out.
+        If ``CUDA_VISIBLE_DEVICES`` is set there, only those GPUs are distributed.
 
     Raises
     ------
     LaunchError
-        There are too few.
+        There are too few GPUs.
     """
     if per_worker == 0:
         return [{VISIBLE: NO_GPU} for _ in kinds]
@@ -65,14 +65,14 @@ def assign_gpus(
 
 
 def visible_gpus(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The GPUs of this machine that a program would see, as CUDA_VISIBLE_DEVICES names them.
+    """List the GPUs of this machine that a program would see, as CUDA_VISIBLE_DEVICES names them.
 
-    Without that variable, those that ``nvidia-smi`` lists; none if there is no such program, or no answer.
-    TensorFlow is not asked: it would keep the GPUs for this process.
+    Without that variable, these are the GPUs that ``nvidia-smi`` lists. The list is empty if that program is
+    missing or does not answer. TensorFlow is not asked, because it would keep the GPUs for this process.
     """
     if VISIBLE in environ:
         names = [name.strip() for name in environ[VISIBLE].split(",")]
-        # CUDA reads no further than to the first that is not there.
+        # CUDA ignores the first invalid name and all names after it.
         end = next((at for at, name in enumerate(names) if name in ("", NO_GPU)), len(names))
         return names[:end]
     try:
@@ -81,7 +81,7 @@ def visible_gpus(environ: Mapping[str, str] = os.environ) -> list[str]:
         return []
     if answer.code != 0:
         return []
-    # Their numbers are those of the PCI bus, which CUDA's need not be; each worker has others in any case.
+    # nvidia-smi numbers GPUs by PCI bus, and CUDA may not. Each worker gets different ones in either case.
     return re.findall(r"^GPU (\d+):", answer.output, flags=re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""The Python and the copy of tfmuster that run here, for processes that are to use the same."""
+"""Find the Python, the R and the copy of tfmuster that run here, so that child processes use the same."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ SITE = _PACKAGE / "worker" / "site"
 
 
 def python_executable() -> str:
-    """The executable of this Python, also inside R, where `sys.executable` may be R's."""
+    """Return the executable of this Python, also inside R, where `sys.executable` may be R's."""
     if Path(sys.executable or "").name.lower().startswith("python"):
         return sys.executable
     return str(Path(sys.prefix, "bin", f"python{sys.version_info.major}"))
 
 
 def rscript_executable() -> str | None:
-    """Inside R, which sets R_HOME, the Rscript of the R that runs; else the one on PATH, if there is one."""
+    """Find Rscript: inside R, which sets R_HOME, that of the running R; otherwise the one on PATH."""
     own = Path(os.environ.get("R_HOME", ""), "bin", "Rscript.exe" if os.name == "nt" else "Rscript")
     return str(own) if own.is_absolute() and own.is_file() else shutil.which("Rscript")
 
 
 def r_version() -> str | None:
-    """The version of that R, major.minor: that is what decides whether its packages can be loaded.
+    """Return the major.minor version of that R, which decides whether its packages can be loaded.
 
-    None if there is no R, or no answer.
+    Returns None if there is no R, or no answer.
     """
     if (rscript := rscript_executable()) is None:
         return None
@@ -40,21 +40,21 @@ def r_version() -> str | None:
         answer = ask(rscript, "--version", seconds=20)
     except NoAnswerError:
         return None
-    # R before 4.3 says it on its standard error.
+    # R before 4.3 prints its version on standard error.
     found = re.search(r"version (\d+\.\d+)", answer.output + answer.errors)
     return found and found[1]
 
 
 def package_root() -> str | None:
-    """The folder to be on `sys.path` for this tfmuster; None if it is installed."""
+    """Return the folder that must be on `sys.path` to import this tfmuster; None if it is installed."""
     root = _PACKAGE.parent
     return None if root.name in ("site-packages", "dist-packages") else str(root)
 
 
 def with_tfmuster_on_path(environment: Mapping[str, str], *first: Path) -> dict[str, str]:
-    """A copy of an environment in which Python finds the folders `first`.
+    """Copy an environment, and add the folders `first` to its PYTHONPATH.
 
-    And this tfmuster, if it is not installed.
+    If this tfmuster is not installed, its folder is added, too.
     """
     folders = [str(folder) for folder in first]
     folders += filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
@@ -67,11 +67,11 @@ def with_tfmuster_on_path(environment: Mapping[str, str], *first: Path) -> dict[
 
 
 def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """A copy of an environment that prepares the Pythons of a worker, the one inside R too."""
+    """Copy an environment, and prepare it for every Python of a worker, including the one inside R."""
     environment = with_tfmuster_on_path(environment, SITE)
-    # Lines are to be seen when they are written, and not lost when the worker is killed.
+    # Unbuffered lines appear when they are written, and are not lost when the worker is killed.
     environment.setdefault("PYTHONUNBUFFERED", "1")
-    # reticulate takes an empty string for a path.
+    # reticulate treats an empty string as a path.
     if not environment.get("RETICULATE_PYTHON"):
         environment["RETICULATE_PYTHON"] = python_executable()
     return environment

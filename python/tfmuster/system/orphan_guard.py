@@ -1,7 +1,7 @@
-"""A process that outlives the launcher by a moment: if the launcher is killed, it ends the job's processes.
+"""Guard a job by a process that ends the job's processes if the launcher is killed.
 
-It has a pipe from the launcher as its input, and may also remove a temporary folder. The kernel closes the
-pipe when the launcher dies, whatever it dies of; a launcher that ends well ends its guard first.
+The guard reads a pipe from the launcher, and can also remove a temporary folder. The kernel closes the pipe
+however the launcher dies. A launcher that ends normally ends its guard first.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pathlib import Path
 from .interpreter import python_executable, with_tfmuster_on_path
 from .processes import end_job
 
-# Nothing is imported until it is needed: the workers start at the same time, and want the cores. The pipe
-# ends with the launcher.
+# The guard imports nothing before the pipe closes, because the workers need the cores while they start.
 _WAIT = """
 import sys
 sys.stdin.buffer.read()
@@ -25,7 +24,7 @@ end_orphans(*sys.argv[1:])
 
 
 def start_guard(job: str, folder: Path | None = None) -> subprocess.Popen[bytes]:
-    """Start the guard of a job, and of a temporary folder, out of reach of the terminal's Ctrl-C."""
+    """Start the guard of a job and of a temporary folder. Ctrl-C in the terminal does not reach it."""
     folders = [] if folder is None else [str(folder)]
     return subprocess.Popen(
         [python_executable(), "-c", _WAIT, job, *folders],
@@ -38,7 +37,7 @@ def start_guard(job: str, folder: Path | None = None) -> subprocess.Popen[bytes]
 
 
 def dismiss_guard(guard: subprocess.Popen[bytes]) -> None:
-    """All is well: end the guard, before it can take the end of its pipe for that of the launcher."""
+    """End the guard before the launcher ends, so that it does not end the job."""
     guard.kill()
     guard.wait()
     assert guard.stdin is not None
@@ -46,7 +45,7 @@ def dismiss_guard(guard: subprocess.Popen[bytes]) -> None:
 
 
 def end_orphans(job: str, *folders: str) -> None:
-    """The launcher is gone without a word: end its job and remove the folders."""
+    """End the job of a launcher that was killed, and remove the folders."""
     end_job(job, grace=1.0)
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""The processes of a job: find all of them, end all of them.
+"""Find all processes of a job, and end them.
 
-A job's processes are those whose environment carries its name, and their descendants. So a worker that
-started others, put them in the background and died leaves nothing behind either.
+A job's processes are those that have its name in their environment, and their descendants. This includes
+background processes of a worker that has died.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import psutil
 
 from ..environment import JOB_VARIABLE
 
-#: How long processes that were asked to end may take before they are killed, seconds. TensorFlow catches
-#: SIGTERM and lives on, so this is waited for in full.
+#: Time between SIGTERM and SIGKILL, in seconds. TensorFlow catches SIGTERM and keeps running, so a job with
+#: TensorFlow always takes this long to end.
 GRACE_SECONDS = 2.0
-#: How long killing may take before it is given up, seconds: a process in uninterruptible sleep can't be
+#: How long to wait for killed processes to end, in seconds. A process in uninterruptible sleep can't be
 #: killed.
 KILL_SECONDS = 10.0
 
 
 def job_processes(job: str) -> set[psutil.Process]:
-    """Every living process of a job, this one excepted."""
+    """Find every living process of a job, except this one."""
     found: set[psutil.Process] = set()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -35,7 +35,7 @@ def job_processes(job: str) -> set[psutil.Process]:
 
 
 def end_job(job: str, *, grace: float = GRACE_SECONDS, wait: Callable[[float], None] = time.sleep) -> None:
-    """End every process of a job: SIGTERM, after `grace` seconds SIGKILL. `wait` passes the time."""
+    """End every process of a job by SIGTERM, and after `grace` seconds by SIGKILL. `wait` sleeps."""
     asked: set[psutil.Process] = set()
     kill_from = time.monotonic() + grace
     for pause in _pauses(grace + KILL_SECONDS):
@@ -53,9 +53,15 @@ def end_job(job: str, *, grace: float = GRACE_SECONDS, wait: Callable[[float], N
 
 
 def stopped_trees(roots: Collection[int]) -> dict[int, int]:
-    """Those of `roots` that a signal such as SIGSTOP has stopped, or a descendant of theirs, and which.
+    """Find the processes of `roots` that SIGSTOP has stopped, or that have a stopped descendant.
 
-    The worker may be the child of a shell. A process under a debugger does not count.
+    Descendants count because the worker may be the child of a shell. A process under a debugger does not
+    count.
+
+    Returns
+    -------
+    dict of int
+        For each such root the process id that is stopped.
     """
     parents: dict[int, int] = {}
     stopped = []
@@ -75,7 +81,7 @@ def stopped_trees(roots: Collection[int]) -> dict[int, int]:
 
 
 def _alive(process: psutil.Process) -> bool:
-    # psutil's own `wait` would reap our children and so take their exit codes from us.
+    # psutil's `wait` would reap child processes, and their exit codes would be lost.
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

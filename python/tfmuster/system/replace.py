@@ -1,4 +1,4 @@
-"""Replace a file or a folder at once, so that a reader meets the old or the new one, never a part of it."""
+"""Replace a file or a folder atomically, so that a reader sees the old or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-#: How the name of a file ends that is not whole yet. A process that is killed may leave one.
+#: Suffix of a file that is not complete yet. A process that is killed may leave one.
 PART = ".part"
 
 
 @contextlib.contextmanager
 def replacing_file(path: Path, *, mode: int = 0o666, sync: bool = False) -> Iterator[BinaryIO]:
-    """Open a new file that takes the place of `path` when the block ends well, and is removed otherwise.
+    """Open a new file that replaces `path` if the block ends without an error, and is removed otherwise.
 
-    It is written beside `path`, under a hidden name that no other process, thread or machine uses, so several
-    may replace one file at the same time; the last one stays.
+    The new file is beside `path`, under a hidden name that no other process, thread or machine uses. So
+    several writers can replace one file at the same time, and the last one wins.
 
     Parameters
     ----------
     path : Path
         The file to replace, or to create, in a folder that exists.
     mode : int
-        Permissions of the new file, less those that the umask takes away.
+        Permissions of the new file, before the umask applies.
     sync : bool
-        Whether to wait until the content is on the disk before it takes the name, so that after a power
-        failure, too, the name has the old content or the new one.
+        Whether to write the content to the disk before the file gets its name, so that the name has the old
+        or the new content even after a power failure.
 
     Raises
     ------
     OSError
-        It can't be written; `path` is as it was.
+        The new one can't be written; `path` is unchanged.
     """
     part = path.with_name(f".{path.name}.{os.urandom(8).hex()}{PART}")
     try:
@@ -45,7 +45,7 @@ def replacing_file(path: Path, *, mode: int = 0o666, sync: bool = False) -> Iter
                 os.fsync(file.fileno())
         part.replace(path)
     except BaseException:
-        # What went wrong matters more than what is left over.
+        # The original error matters more than a file that is left over.
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
         raise
@@ -53,15 +53,15 @@ def replacing_file(path: Path, *, mode: int = 0o666, sync: bool = False) -> Iter
 
 @contextlib.contextmanager
 def replacing_path(path: Path) -> Iterator[Path]:
-    """A path for a program to write a file or folder to, which takes the place of `path` as above.
+    """Provide a path to which a program can write a file or folder, which then replaces `path`.
 
-    It has the name of `path`, in a hidden folder beside it: programs go by suffixes, and write further files
-    of their own there. A folder that is replaced is out of the way for a moment, as it can't be done at once.
+    It has the name of `path`, in a hidden folder beside it, because programs depend on suffixes and write
+    more files there. Replacing a folder is not atomic: for a moment `path` does not exist.
 
     Raises
     ------
     OSError
-        It can't be written; `path` is as it was.
+        The new one can't be written; `path` is unchanged.
     """
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as scratch:
         part = Path(scratch, path.name)
@@ -69,7 +69,7 @@ def replacing_path(path: Path) -> Iterator[Path]:
         if not path.is_dir() or path.is_symlink():
             part.replace(path)
             return
-        # A folder can't be renamed over another one that has something in it.
+        # A folder can't be renamed over another one that is not empty.
         part.stat()
         old = path.replace(Path(scratch, "replaced"))
         try:

@@ -1,6 +1,6 @@
-"""Import TensorFlow quickly, and without the half dozen lines about oneDNN and CUDA that it greets with.
+"""Import TensorFlow quickly, and without the lines about oneDNN and CUDA that it prints first.
 
-TensorFlow is not a dependency of the package but an extra of it, so it may be missing.
+TensorFlow is an extra of the package, not a dependency, so it may be missing.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any
 from ..errors import DependencyError
 from .interpreter import python_executable
 
-#: What to do where TensorFlow is missing. R's functions say `install_tfmuster()` instead.
+#: What to do if TensorFlow is missing. R's functions name `install_tfmuster()` instead.
 HOW_TO_INSTALL = (
     "pip install 'tfmuster[tensorflow]', or 'tfmuster[cpu]' for the smaller build without GPU support"
 )
 
-#: Whether there is a driver of NVIDIA's, under Linux or in Windows. Without one, TensorFlow calls it an error
-#: that CUDA can't be started.
+#: Whether there is an NVIDIA driver, under Linux or in Windows. Without one, TensorFlow logs an error that
+#: CUDA can't be started.
 HAVE_GPU = any(Path("/dev", name).exists() for name in ("nvidiactl", "dxg"))
 
 
 def require_tensorflow() -> None:
-    """Raise DependencyError unless TensorFlow and Keras are installed for this Python. Imports neither."""
+    """Raise DependencyError unless this Python has TensorFlow and Keras. Imports neither."""
     for module, name in (("tensorflow", "TensorFlow"), ("keras", "Keras")):
         if not is_installed(module):
             raise DependencyError(
@@ -41,20 +41,20 @@ def require_tensorflow() -> None:
 
 
 def is_installed(module: str) -> bool:
-    """Whether this Python can find a module, without importing it."""
+    """Tell whether this Python can find a module, without importing it."""
     if sys.modules.get(module) is not None:
         return True
     spec = importlib.util.find_spec(module)
-    # A folder without __init__.py, as pip sometimes leaves it behind, is found too, and has no origin.
+    # A folder without __init__.py, which pip sometimes leaves behind, is found, too, but has no origin.
     return spec is not None and spec.origin is not None
 
 
 def import_tensorflow() -> Any:
-    """The module ``tensorflow``; what its import writes to standard error is shown only if it fails.
+    """Import ``tensorflow``, and show what it writes to standard error only if the import fails.
 
-    Its native libraries write before any Python setting can reach them, so the file descriptor itself is
-    turned away for that time. With TF_CPP_MIN_LOG_LEVEL set, the user wants the messages: nothing is hidden.
-    DependencyError if it is not installed.
+    Its native libraries write before any Python setting takes effect, so the file descriptor itself is
+    redirected meanwhile. If TF_CPP_MIN_LOG_LEVEL is set, nothing is hidden. Raises DependencyError if
+    TensorFlow is missing.
     """
     require_tensorflow()
     if "tensorflow" not in sys.modules and "TF_CPP_MIN_LOG_LEVEL" not in os.environ:
@@ -68,11 +68,11 @@ def import_tensorflow() -> Any:
 
 @contextlib.contextmanager
 def without_gc() -> Iterator[None]:
-    """Within: an import of many modules. Python's garbage collector never looks at what they consist of.
+    """Exclude the objects that are made within the block from garbage collection. Meant for a large import.
 
-    It would look through TensorFlow's half a million objects again and again while they are being made (a
-    quarter of the time of the import), and once more, for a second or two, when the process ends: none of
-    them ever becomes garbage. What the program makes later is collected as ever.
+    None of TensorFlow's half a million objects ever becomes garbage. The collector would still scan them
+    again and again during the import, for a quarter of its time, and once more for a second or two when the
+    process ends. Objects that the program makes later are collected as usual.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -96,7 +96,7 @@ def _import_turned_away() -> None:
             import tensorflow
 
             if not HAVE_GPU:
-                # It would say so as soon as anybody asks for devices.
+                # TensorFlow logs that error when devices are first listed, so list them here.
                 tensorflow.config.list_physical_devices("GPU")
         except BaseException:
             os.dup2(kept, 2)

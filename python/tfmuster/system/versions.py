@@ -1,4 +1,4 @@
-"""The versions that matter to a job, read in one place, without importing what they are versions of."""
+"""Read the versions of the packages that matter to a job, without importing these packages."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _TENSORFLOW_PACKAGES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-
 
 
 def installed_versions() -> dict[str, str]:
-    """What must be equal on all tasks: tfmuster, TensorFlow, Keras and Python; "none" if not installed.
+    """Return the versions that must be equal on all tasks: tfmuster, TensorFlow, Keras and Python.
 
-    Python's is major.minor only: that is what decides whether models and code can be exchanged.
+    A missing package has the version "none". Python's version is major.minor only, because that decides
+    whether models and code can be exchanged.
     """
     return {
         "tfmuster": __version__,
@@ -27,7 +28,7 @@ def installed_versions() -> dict[str, str]:
 
 
 def recorded_versions() -> dict[str, str]:
-    """What a run notes of the machine it is launched from, without packages that are not installed."""
+    """Return the versions that a run records of its launching machine, without missing packages."""
     found = {
         "tensorflow": tensorflow_version(),
         "keras": version_of("keras", "keras-nightly"),
@@ -38,7 +39,7 @@ def recorded_versions() -> dict[str, str]:
 
 
 def tensorflow_version() -> str | None:
-    """The version of TensorFlow, whichever package it comes from; None if it is not installed."""
+    """Return the version of TensorFlow, whichever package provides it; None if it is not installed."""
     if (version := version_of(*_TENSORFLOW_PACKAGES)) is not None or not is_installed("tensorflow"):
         return version
     others = importlib.metadata.packages_distributions().get("tensorflow", ())
@@ -46,7 +47,7 @@ def tensorflow_version() -> str | None:
 
 
 def version_of(*packages: str) -> str | None:
-    """The version of the first of these packages that is installed."""
+    """Return the version of the first of these packages that is installed, or None."""
     for package in packages:
         try:
             return importlib.metadata.version(package)
