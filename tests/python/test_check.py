@@ -50,7 +50,7 @@ def read(text: str | bytes) -> Report:
 
 
 def check_form(report: Report) -> None:
-    """What holds for every report: bounded, printable, with a mend."""
+    """What holds for every report: bounded, printable, with a fix."""
     for finding in report.findings:
         assert finding.severity == KINDS[finding.code].severity
         assert len(finding.value) <= 80
@@ -373,7 +373,7 @@ def test_the_report_reads_well() -> None:
         "  cluster.worker[1]: b: an address has no port\n"
         "  to do: add one, such as :2222\n"
         "warning index-as-text\n"
-        "  task.index: 1: the index stood as text; taken as a number\n"
+        "  task.index: 1: the index was given as text; it is used as a number\n"
         "  to do: write it without quotation marks\n"
         "1 error, 1 warning"
     )
@@ -382,7 +382,7 @@ def test_the_report_reads_well() -> None:
     )
 
 
-def test_the_document_lists_every_code_with_its_mend() -> None:
+def test_the_document_lists_every_code_with_its_fix() -> None:
     text = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     assert rows == [

@@ -138,7 +138,7 @@ def test_messages() -> None:
         "The cluster description can't be used: 2 errors.\n"
         "  cluster.worker[0]: a: an address has no port\n"
         "    to do: add one, such as :2222\n"
-        "  cluster.worker[1]: b:0: port 0 is no port to connect to\n"
+        "  cluster.worker[1]: b:0: port 0 can't be connected to\n"
         "    to do: use a port from 1 to 65535"
     )
     with pytest.raises(ClusterError) as raised:

@@ -1,1 +1,1 @@
-"""Who takes part in a job: ``Cluster``, ``Task``, TF_CONFIG, and every check of them."""
+"""Describe the tasks of a job: ``Cluster``, ``Task``, TF_CONFIG, and all checks of them."""

@@ -1,6 +1,6 @@
-"""Look at a cluster description before TensorFlow does, which would wait for ever: every finding at once.
+"""Check a cluster description and list every finding at once. With a wrong one TensorFlow would wait forever.
 
-The codes are listed in :data:`tfmuster.cluster.findings.KINDS`, with their meaning and their mend.
+:data:`tfmuster.cluster.findings.KINDS` lists the codes, what they mean, and how to fix the problem.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["KINDS", "Finding", "Report", "check_cluster"]
 
 @dataclass(frozen=True)
 class Report:
-    """What :func:`check_cluster` found.
+    """The result of :func:`check_cluster`.
 
     Attributes
     ----------
@@ -41,21 +41,21 @@ class Report:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """What has to be mended."""
+        """The findings that make the description unusable."""
         return tuple(finding for finding in self.findings if finding.severity == "error")
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What was repaired, or looks odd."""
+        """The findings that were repaired or look odd."""
         return tuple(finding for finding in self.findings if finding.severity == "warning")
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
+        """True if there is no error."""
         return not self.errors
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON and for R: ok, findings, cluster, task."""
+        """Return plain data, for JSON and for R: ok, findings, cluster, task."""
         return {
             "ok": self.ok,
             "findings": [finding.to_dict() for finding in self.findings],
@@ -89,23 +89,23 @@ def check_cluster(
     connect: bool = False,
     timeout: float = 3.0,
 ) -> Report:
-    """Check a cluster description; never raises for a bad one.
+    """Check a cluster description, and report what is wrong instead of raising an error.
 
     Parameters
     ----------
     source
-        The path of a JSON or YAML file (``-``: standard input), a JSON or YAML text, a dict or a
-        :class:`Cluster`. None stands for the addresses given by keyword, or else for the environment
-        variable TF_CONFIG. A str with a line break, or that begins with ``{`` or ``[``, is a text; any
-        other is a path.
+        The path of a JSON or YAML file (``-`` for standard input), a JSON or YAML text, a dict or a
+        :class:`Cluster`. With None, the addresses given by keyword are checked or, without any, the
+        environment variable TF_CONFIG. A str is a text if it has a line break or begins with ``{`` or ``[``;
+        otherwise it is a path.
     worker, ps, chief, evaluator
-        Addresses, in place of ``source``.
+        Addresses, instead of ``source``.
     type, index
-        The task, in place of the one that ``source`` names. A TF_CONFIG must name one.
+        The task, instead of the one that ``source`` names. A TF_CONFIG must name one.
     connect : bool
-        Whether to try a TCP connection to every address, too.
+        Whether to also try a TCP connection to every address.
     timeout : float
-        Seconds to wait for each address.
+        How long to wait for each address, in seconds.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def _examine(
         )
     elif isinstance(source, (str, os.PathLike)):
         document = read_document(source, found)
-        # A file is for every machine alike, so it need not name a task.
+        # Every machine gets the same file, so it need not name a task.
         if not (isinstance(document, dict) and "task" in document):
             wanted = "no"
     else:

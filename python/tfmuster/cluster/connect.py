@@ -1,4 +1,4 @@
-"""Try to reach every address of a cluster, all at once, within a bounded time."""
+"""Try to reach all addresses of a cluster in parallel, within a bounded time."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _THREADS = 64
 def try_addresses(cluster: Cluster, found: Findings, *, timeout: float = 3.0) -> None:
     """Note each address that can't be reached from here.
 
-    A refused connection is only a warning: the machine is there, and its task has not started yet.
+    A refused connection is only a warning: the machine answers, and its task has not started yet.
 
     Parameters
     ----------
     cluster : Cluster
-        Whose addresses to try.
+        The cluster to try.
     found : Findings
-        Takes the findings.
+        The list to which findings are added.
     timeout : float
-        Seconds for each address; up to 64 are tried at a time.
+        Time limit for each address, in seconds. Up to 64 are tried at a time.
     """
     todo: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     results: dict[str, tuple[str, str] | None] = {}
@@ -48,7 +48,8 @@ def try_addresses(cluster: Cluster, found: Findings, *, timeout: float = 3.0) ->
                 return
             results[place] = _problem(address, timeout)
 
-    # Daemons, because resolving a name can't be interrupted: a dead DNS server must not keep us here.
+    # Daemon threads, because resolving a name can't be interrupted: a dead DNS server must not block the
+    # exit.
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_THREADS, len(places)))]
     for thread in threads:
         thread.start()

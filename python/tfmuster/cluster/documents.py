@@ -1,4 +1,4 @@
-"""Reading cluster documents, JSON or YAML, from anywhere: bounded in size, depth and time."""
+"""Read cluster documents in JSON or YAML from untrusted sources: bounded in size, depth and time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from .findings import Findings
 
-#: Bytes; far more than the largest cluster needs.
+#: In bytes; far more than the largest cluster needs.
 LARGEST_DOCUMENT = 64 * 1024 * 1024
-#: Bytes; YAML is read event by event, which is slower, and written by people, which is shorter.
+#: In bytes. YAML is read event by event, which is slower, and people write it, so it is shorter.
 LARGEST_YAML = 1024 * 1024
 _DEEPEST = 64
-# A document of 64 MiB can hold millions of tiny values, which would take seconds to make objects of.
+# A document of 64 MiB can hold millions of tiny values, and making objects of them would take seconds.
 _MOST_VALUES = 1_000_000
 
 _KEY_END = re.compile(r'"\s*:')
@@ -28,7 +28,7 @@ _YAML_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
 def read_document(path: str | PathLike[str], found: Findings) -> Any:
-    """The content of a JSON file, or a YAML file if its name or its first character says so.
+    """Read a JSON file, or a YAML file if its name or its first character says so.
 
     ``-`` is the standard input. Returns None, with an error in ``found``, if there is no usable content.
     """
@@ -50,7 +50,7 @@ def read_document(path: str | PathLike[str], found: Findings) -> Any:
 
 
 def parse_document(data: bytes | str, found: Findings, *, yaml: bool | None = False) -> Any:
-    """The content of a JSON or YAML text; ``yaml=None`` decides by the first character.
+    """Parse a JSON or YAML text; ``yaml=None`` decides by the first character.
 
     Returns None, with an error in ``found``, if there is no usable content.
     """
@@ -96,7 +96,7 @@ def _parse_json(text: str, found: Findings) -> Any:
         return None
     if isinstance(document, dict):
         keys = len(document) + sum(len(part) for part in document.values() if isinstance(part, dict))
-        # Every key ends so; only a text with more such places than keys needs the slow, exact look.
+        # Every key ends like this. Only a text with more matches than keys needs the slow, exact check.
         if sum(1 for _ in _KEY_END.finditer(text)) > keys:
             _find_duplicates(text, found)
     return document
@@ -119,12 +119,12 @@ def _find_duplicates(text: str, found: Findings) -> None:
 
 
 class _Unusable(Exception):
-    """The YAML can't be read on: code, place and value of the finding."""
+    """The YAML is unusable. The arguments are code, place and value of the finding."""
 
 
 def _parse_yaml(text: str, found: Findings) -> Any:
-    # yaml.safe_load is safe from code, but not from bombs: aliases that multiply, nesting that exhausts the
-    # stack, keys that silently replace each other. A cluster needs none of that, so the events suffice.
+    # yaml.safe_load executes no code, but does not stop bombs: aliases that multiply, nesting that exhausts
+    # the stack, and keys that silently replace each other. A cluster needs none of them, so events suffice.
     import yaml
 
     if len(text) > LARGEST_YAML:
@@ -186,7 +186,7 @@ def _put(value: Any, into: Any, keys: list[Any], where: str, found: Findings) ->
         into.append(value)
     elif keys[-1] is None:
         if isinstance(value, (dict, list)):
-            raise _Unusable("not-yaml", where, "a key that is no scalar")
+            raise _Unusable("not-yaml", where, "a key that is not a scalar")
         # A tuple, because the key itself may be null.
         keys[-1] = (value,)
         if value in into:

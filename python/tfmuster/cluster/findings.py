@@ -1,7 +1,7 @@
-"""What can be wrong with a cluster: one table of codes, and the record of one finding.
+"""Define what can be wrong with a cluster: one table of codes, and the record of one finding.
 
-:data:`KINDS` is the only place where a code, its severity and its mend are written down; the checks and
-``docs/clusters.md`` both take them from here.
+:data:`KINDS` is the only place that defines a code, its severity and how to fix it. The checks and
+``docs/clusters.md`` take them from here.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, Literal, NamedTuple
 
 Severity = Literal["error", "warning"]
 
-#: More findings than this help nobody, and a document of a million bad addresses must not take minutes.
+#: More findings than this help no one, and a document of a million bad addresses must not take minutes.
 MOST_FINDINGS = 1000
 _LONGEST_VALUE = 80
 
 
 class Kind(NamedTuple):
-    """One row of the table: how bad it is, what it means, and how to mend it."""
+    """One row of the table: the severity, the meaning, and how to fix the problem."""
 
     severity: Severity
     meaning: str
@@ -41,7 +41,7 @@ KINDS: dict[str, Kind] = {
     "document-too-large": Kind(
         "error",
         "the document is larger than any cluster description can be",
-        "is this the right file? A cluster of 10,000 workers takes about 0.3 MB",
+        "check that this is the right file: a cluster of 10,000 workers takes about 0.3 MB",
     ),
     "not-utf8": Kind("error", "the document is not UTF-8 text", "save the file as UTF-8"),
     "not-json": Kind("error", "the document is not JSON", "correct the JSON at this line and column"),
@@ -65,11 +65,11 @@ KINDS: dict[str, Kind] = {
     "unknown-key": Kind("warning", "TensorFlow doesn't know this key", "check the spelling, or remove it"),
     "too-long-for-environment": Kind(
         "warning",
-        "the TF_CONFIG text is longer than the 128 KiB that Linux lets a new process have in one variable",
+        "the TF_CONFIG text is longer than the 128 KiB that Linux allows for one variable of a new process",
         "child processes can't be started with it in their environment: give them the cluster as a file",
     ),
     "more-findings": Kind(
-        "error", "there are more findings than are listed", "mend these first, then check again"
+        "error", "there are more findings than are listed", "fix these first, then check again"
     ),
     # The cluster
     "cluster-missing": Kind(
@@ -82,7 +82,7 @@ KINDS: dict[str, Kind] = {
     "no-worker": Kind(
         "error",
         "the cluster has neither a worker nor a chief",
-        "name at least one of them: nobody would train",
+        "name at least one of them: without one, no task trains",
     ),
     "unknown-job": Kind(
         "error", "TensorFlow's strategies don't know this job", "use chief, worker, ps and evaluator only"
@@ -93,11 +93,13 @@ KINDS: dict[str, Kind] = {
     ),
     "lone-address": Kind(
         "warning",
-        "a lone address stood in place of a list; taken as a list of one",
+        "a single address was given instead of a list; it is used as a list of one",
         'write it as ["host:port"]',
     ),
     "two-chiefs": Kind("error", "there is more than one chief", "keep one and make the others workers"),
-    "too-many-tasks": Kind("error", "the cluster has more than 100,000 tasks", "is this the right file?"),
+    "too-many-tasks": Kind(
+        "error", "the cluster has more than 100,000 tasks", "check that this is the right file"
+    ),
     "duplicate-address": Kind(
         "error", "two tasks have the same address", "give each task a host and port of its own"
     ),
@@ -114,11 +116,11 @@ KINDS: dict[str, Kind] = {
     "blank-in-address": Kind("error", "there is a blank in an address", "remove it"),
     "not-ascii": Kind(
         "error",
-        "there is a character beyond ASCII in an address",
+        "there is a character outside ASCII in an address",
         "write an international name in its xn-- form",
     ),
     "several-addresses": Kind(
-        "error", "several addresses stand in one text", "make each one an item, or an option, of its own"
+        "error", "one text holds several addresses", "make each one a separate item or option"
     ),
     "shell-character": Kind(
         "error", "there is a character in an address that a shell would interpret", "remove it"
@@ -147,7 +149,7 @@ KINDS: dict[str, Kind] = {
     ),
     "port-missing": Kind("error", "an address has no port", "add one, such as :2222"),
     "port-not-a-number": Kind("error", "the port is not a plain number", "write it in digits, such as :2222"),
-    "port-zero": Kind("error", "port 0 is no port to connect to", "use a port from 1 to 65535"),
+    "port-zero": Kind("error", "port 0 can't be connected to", "use a port from 1 to 65535"),
     "port-too-large": Kind("error", "the port is over 65535", "use a port from 1 to 65535"),
     # The task
     "task-missing": Kind(
@@ -164,7 +166,7 @@ KINDS: dict[str, Kind] = {
     ),
     "index-missing": Kind("error", "the task has no index", "add it; the first is 0"),
     "index-as-text": Kind(
-        "warning", "the index stood as text; taken as a number", "write it without quotation marks"
+        "warning", "the index was given as text; it is used as a number", "write it without quotation marks"
     ),
     "index-not-integer": Kind("error", "the task's index is not an integer", "write it as 0, 1, 2, ..."),
     "index-negative": Kind("error", "the task's index is negative", "the first index is 0"),
@@ -178,19 +180,19 @@ KINDS: dict[str, Kind] = {
     "not-reachable": Kind(
         "error",
         "the address can't be reached from here",
-        "check that the machine is up and that no firewall is between",
+        "check that the machine is up and that no firewall blocks the port",
     ),
     "nothing-listens": Kind(
         "warning",
         "the machine answers, but nothing listens on this port",
-        "none before the job starts; start the task if it should be running",
+        "nothing to do before the job starts; after that, start the task",
     ),
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, or was repaired.
+    """One problem, or one repair.
 
     Attributes
     ----------
@@ -215,7 +217,7 @@ class Finding:
     fix: str
 
     def to_dict(self) -> dict[str, str]:
-        """Plain data, for JSON and for R."""
+        """Return plain data, for JSON and for R."""
         return {
             "code": self.code,
             "severity": self.severity,
@@ -231,17 +233,17 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """A list of findings that stays of bearable length."""
+    """A list of at most `MOST_FINDINGS` findings, and one that says that there are more."""
 
     @property
     def full(self) -> bool:
-        """Whether to stop looking."""
+        """True if checks can stop, because no more findings are recorded."""
         return len(self) > MOST_FINDINGS
 
     def note(
         self, code: str, where: str, value: Any = "", *, message: str | None = None, fix: str | None = None
     ) -> None:
-        """Add a finding; ``message`` and ``fix`` replace the table's words by more exact ones."""
+        """Add a finding; ``message`` and ``fix`` replace the texts of the table by more exact ones."""
         if self.full:
             return
         if len(self) == MOST_FINDINGS:
@@ -253,12 +255,12 @@ class Findings(list[Finding]):
 
     @property
     def failed(self) -> bool:
-        """Whether there is an error among them."""
+        """True if one of the findings is an error."""
         return any(finding.severity == "error" for finding in self)
 
 
 def printable(value: Any) -> str:
-    """A short text of any value that can be shown on a terminal: no control characters, no surprises."""
+    """Show any value as a short text without control characters, safe for a terminal."""
     if isinstance(value, str):
         text = value[: _LONGEST_VALUE + 1]
         if not text.isprintable():

@@ -1,4 +1,4 @@
-"""The rules for a whole cluster and for a task in it: every finding at once, whatever the input is."""
+"""Check a cluster and a task in it, and note every finding at once. Any input is accepted."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ..net.addresses import address_problems, host_key, split_address
 if TYPE_CHECKING:
     from .findings import Findings
 
-#: Every job of a cluster, in the order in which they are written.
+#: All jobs of a cluster, in the order in which they are written.
 JOBS = ("chief", "worker", "ps", "evaluator")
 
 MOST_TASKS = 100_000
 
-#: What a TF_CONFIG may hold. TensorFlow reads the first four; Kubeflow and Google's cloud services put in the
-#: others.
+#: Keys that a TF_CONFIG may have. TensorFlow reads the first four; Kubeflow and Google's cloud services add
+#: the others.
 _DOCUMENT_KEYS = {"cluster", "task", "rpc_layer", "session_master", "environment", "job"}
-#: ``trial`` and ``cloud`` are put there by Google's cloud services.
+#: Google's cloud services add ``trial`` and ``cloud``.
 _TASK_KEYS = {"type", "index", "trial", "cloud"}
 
 _OLD_NAMES = {
-    "master": "TensorFlow 1 called it master; it is chief now",
+    "master": "write chief: only TensorFlow 1 calls it master",
     "workers": "write worker",
     "chiefs": "write chief",
     "parameter_server": "write ps",
@@ -47,16 +47,16 @@ def examine_document(
     Parameters
     ----------
     document
-        Anything; ``{"cluster": {...}, "task": {...}}`` or the bare jobs if it is right.
+        Any value; a valid one is ``{"cluster": {...}, "task": {...}}`` or the bare jobs.
     found
-        Takes every finding.
+        The list to which findings are added.
     task
-        Type and index from elsewhere, which replace the document's.
+        Type and index that replace those of the document.
     cluster_key_needed
-        Whether bare jobs are an error, as they are to TensorFlow.
+        Whether bare jobs are an error, as they are for TensorFlow.
     task_wanted
-        Whether a missing task is an error: never, in a document that has the form of a TF_CONFIG, or always.
-        With "no" the document's task isn't even looked at.
+        When a missing task is an error: never, only in a document that has the form of a TF_CONFIG, or
+        always. With "no" the document's task is ignored.
 
     Returns
     -------
@@ -91,17 +91,17 @@ def examine_cluster(described: Any, found: Findings, *, where: str = "cluster") 
     Parameters
     ----------
     described
-        Anything; a mapping of job names to lists of addresses if it is right.
+        Any value; a valid one maps job names to lists of addresses.
     found
-        Takes every finding.
+        The list to which findings are added.
     where
         What to call the cluster in the findings.
 
     Returns
     -------
     dict
-        The jobs and their addresses in the order of :data:`JOBS`. Only if there is no error in ``found`` are
-        all of them text and can a cluster be made of them.
+        The jobs and their addresses in the order of :data:`JOBS`. They form a cluster, and all addresses are
+        text, only if ``found`` has no error.
     """
     if not isinstance(described, Mapping):
         found.note("cluster-not-object", where, described)
@@ -160,7 +160,7 @@ def _good_addresses(items: list[Any], where: str, found: Findings) -> dict[int, 
 
 
 def _examine_together(jobs: Mapping[str, Mapping[int, str]], where: str, found: Findings) -> None:
-    """Find what only a look at all addresses shows: duplicates, and loopback beside other hosts."""
+    """Find problems between addresses: duplicates, and loopback addresses beside other hosts."""
     first_at: dict[tuple[str, int], str] = {}
     keys: dict[str, str] = {}
     loopback: tuple[str, str] | None = None
@@ -193,29 +193,29 @@ def _examine_together(jobs: Mapping[str, Mapping[int, str]], where: str, found: 
 
 
 def printable_host(address: str) -> str:
-    """The host of a valid address, shortened for a message."""
+    """Return the host of a valid address, shortened for a message."""
     host = split_address(address)[0]
     return host if len(host) <= 60 else host[:57] + "..."
 
 
 def examine_task(task: Any, jobs: Jobs, found: Findings, *, where: str = "task") -> tuple[str, int] | None:
-    """Check which task of the cluster a process is.
+    """Check that a task belongs to the cluster.
 
     Parameters
     ----------
     task
-        Anything; a mapping with ``type`` and ``index`` if it is right.
+        Any value; a valid one is a mapping with ``type`` and ``index``.
     jobs
-        The cluster's jobs. If it is empty (the cluster is wrong itself), only the form is checked.
+        The cluster's jobs. If empty, because the cluster itself is wrong, only the form is checked.
     found
-        Takes every finding.
+        The list to which findings are added.
     where
         What to call the task in the findings.
 
     Returns
     -------
     (str, int) or None
-        Type and index, if they are right.
+        Type and index, or None if they are wrong.
     """
     if not isinstance(task, Mapping):
         found.note("task-not-object", where, task)

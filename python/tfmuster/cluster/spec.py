@@ -1,4 +1,4 @@
-"""A cluster and a task in it: validated, immutable values. No TensorFlow here.
+"""Define clusters and tasks as validated, immutable values. This module does not import TensorFlow.
 
 >>> cluster = Cluster(worker=["a:2222", "b:2222"])
 >>> cluster.task("worker", 1).address
@@ -23,18 +23,19 @@ __all__ = ["JOBS", "Cluster", "Task"]
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Who is in the cluster: for each job the addresses of its tasks, in order of their index.
+    """A cluster: for each job the addresses of its tasks, in the order of their indices.
 
     Parameters
     ----------
     chief, worker, ps, evaluator : sequence of str
-        Addresses, each ``host:port``; the host is a DNS name, an IPv4 address or ``[IPv6]``. No job is
-        required, but there must be a worker or a chief.
+        Addresses, each ``host:port``, where the host is a DNS name, an IPv4 address or ``[IPv6]``. There must
+        be at least one worker or a chief.
 
     Raises
     ------
     ClusterError
-        With every finding at once in the field ``findings`` (see :mod:`tfmuster.cluster.check`).
+        The description is wrong. The field ``findings`` lists all findings (see
+        :mod:`tfmuster.cluster.check`).
 
     Examples
     --------
@@ -73,7 +74,7 @@ class Cluster:
 
     @classmethod
     def of_checked(cls, jobs: Jobs) -> Cluster:
-        """A cluster of jobs that ``examine_cluster`` has found right already."""
+        """Make a cluster of jobs that ``examine_cluster`` has already accepted."""
         cluster = object.__new__(cls)
         for job in JOBS:
             object.__setattr__(cluster, job, jobs.get(job, ()))
@@ -81,12 +82,12 @@ class Cluster:
 
     @classmethod
     def from_file(cls, path: str | PathLike[str]) -> Cluster:
-        """Read a JSON or YAML file: the jobs, or a whole TF_CONFIG, whose task is left aside.
+        """Read a JSON or YAML file that holds the jobs, or a whole TF_CONFIG, whose task is ignored.
 
         Raises
         ------
         ClusterError
-            With every finding in the field ``findings``.
+            The file is unusable. The field ``findings`` lists all findings.
         """
         from .documents import read_document
 
@@ -95,7 +96,7 @@ class Cluster:
 
     @classmethod
     def from_tf_config(cls, text: str | bytes) -> Cluster:
-        """The cluster of a TF_CONFIG text; its task is left aside. Raises ClusterError."""
+        """Read the cluster of a TF_CONFIG text, and ignore its task. Raises ClusterError."""
         from .documents import parse_document
 
         found = Findings()
@@ -103,7 +104,7 @@ class Cluster:
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Cluster:
-        """The cluster of a dict: the jobs, or ``{"cluster": jobs}``. Raises ClusterError."""
+        """Make a cluster of a dict: the jobs, or ``{"cluster": jobs}``. Raises ClusterError."""
         return cls._from_document(described, Findings())
 
     @classmethod
@@ -115,12 +116,12 @@ class Cluster:
 
     @property
     def jobs(self) -> Jobs:
-        """Job names and their addresses, in the order chief, worker, ps, evaluator; without empty jobs."""
+        """The nonempty jobs and their addresses, in the order chief, worker, ps, evaluator."""
         return {job: getattr(self, job) for job in JOBS if getattr(self, job)}
 
     @property
     def digest(self) -> str:
-        """SHA-256, as 64 hexadecimal digits, of the cluster's compact JSON: the same on every machine."""
+        """SHA-256 of the cluster's compact JSON, as 64 hexadecimal digits: the same on every machine."""
         import hashlib
 
         import orjson
@@ -128,21 +129,21 @@ class Cluster:
         return hashlib.sha256(orjson.dumps(self.jobs)).hexdigest()
 
     def task(self, type: str, index: int) -> Task:
-        """The task with this type and index. Raises ClusterError if there is none."""
+        """Return the task with this type and index. Raises ClusterError if there is none."""
         return Task(type, index, self)
 
     def tasks(self) -> tuple[Task, ...]:
-        """Every task, in the order of :attr:`jobs` and of their indices."""
+        """Return all tasks, in the order of :attr:`jobs` and of their indices."""
         return tuple(
             Task.of_checked(job, i, self) for job, all_ in self.jobs.items() for i in range(len(all_))
         )
 
     def chief_task(self) -> Task:
-        """The task that leads: the chief, or worker 0 if there is no chief."""
+        """Return the task that leads: the chief, or worker 0 if there is no chief."""
         return Task.of_checked("chief" if self.chief else "worker", 0, self)
 
     def to_dict(self) -> dict[str, list[str]]:
-        """Plain data, as in a TF_CONFIG."""
+        """Return plain data, as in a TF_CONFIG."""
         return {job: list(addresses) for job, addresses in self.jobs.items()}
 
     def __len__(self) -> int:
@@ -161,20 +162,20 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Task:
-    """One place in a cluster.
+    """One task of a cluster.
 
     Parameters
     ----------
     type : str
         A job that the cluster has.
     index : int
-        From 0 to the number of the job's addresses - 1.
+        The position of the task's address in its job, from 0.
     cluster : Cluster
 
     Raises
     ------
     ClusterError
-        If the cluster has no such task; the field ``findings`` says why.
+        The cluster has no such task. The field ``findings`` says why.
     """
 
     __module__ = "tfmuster"
@@ -192,7 +193,7 @@ class Task:
 
     @classmethod
     def of_checked(cls, type: str, index: int, cluster: Cluster) -> Task:
-        """A task that is known to be in the cluster, without a second look."""
+        """Make a task that is known to be in the cluster, without checking it again."""
         task = object.__new__(cls)
         object.__setattr__(task, "type", type)
         object.__setattr__(task, "index", index)
@@ -201,22 +202,22 @@ class Task:
 
     @property
     def address(self) -> str:
-        """Where this task listens, ``host:port``."""
+        """The address on which this task listens, ``host:port``."""
         address: str = getattr(self.cluster, self.type)[self.index]
         return address
 
     @property
     def is_chief(self) -> bool:
-        """Whether this task leads: it alone saves, and the others report to it."""
+        """True if this task leads: only the chief saves, and the others report to it."""
         return self.type == "chief" or (self.type == "worker" and self.index == 0 and not self.cluster.chief)
 
     @property
     def name(self) -> str:
-        """Short and readable, such as ``worker 1``."""
+        """A readable name, such as ``worker 1``."""
         return f"{self.type} {self.index}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as in a TF_CONFIG: ``type`` and ``index``."""
+        """Return plain data, as in a TF_CONFIG: ``type`` and ``index``."""
         return {"type": self.type, "index": self.index}
 
     def __str__(self) -> str:
@@ -224,10 +225,10 @@ class Task:
 
 
 def described_by(addresses: Mapping[str, Any]) -> dict[str, Any]:
-    """Jobs given as arguments, in the form of a document: without empty ones, lists for other iterables."""
+    """Turn jobs given as arguments into a document: drop empty jobs, and make other iterables lists."""
     described = {}
     for job, value in addresses.items():
-        # The order is the index, so a set is as wrong as a mapping; examine_cluster says so.
+        # The order gives the index, so a set is as wrong as a mapping; examine_cluster reports it.
         as_it_is = isinstance(value, (str, bytes, list, tuple, dict, set, frozenset))
         items = value if as_it_is or not hasattr(value, "__iter__") else list(value)
         if items is not None and items not in ([], ()):
@@ -236,7 +237,7 @@ def described_by(addresses: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def raise_findings(findings: Iterable[Finding]) -> None:
-    """Raise ClusterError, with all findings, if there is an error among them."""
+    """Raise ClusterError with all findings if one of them is an error."""
     findings = list(findings)
     errors = [finding for finding in findings if finding.severity == "error"]
     if not errors:
@@ -257,14 +258,14 @@ def raise_findings(findings: Iterable[Finding]) -> None:
 
 
 def raise_or_warn(found: Findings) -> None:
-    """Raise ClusterError if there is an error in ``found``; warn of everything else in it."""
+    """Raise ClusterError if ``found`` has an error; otherwise warn of each finding."""
     raise_findings(found)
     if not found:
         return
     import sys
     import warnings
 
-    # The warning has to point at the user's line, however deep in this package it was found.
+    # The warning must point at the user's line, however deep in this package it was found.
     frame, level = sys._getframe(), 1
     own = __name__.partition(".")[0]
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == own:
@@ -274,5 +275,5 @@ def raise_or_warn(found: Findings) -> None:
         warnings.warn(shown, TfmusterWarning, stacklevel=level)
 
 
-#: Errors that a message spells out; the field ``findings`` has all.
+#: Number of errors that a message shows; the field ``findings`` has all.
 _MOST_SHOWN = 20

@@ -1,4 +1,4 @@
-"""TF_CONFIG: the JSON text by which TensorFlow learns the cluster and its own place in it."""
+"""Read and write TF_CONFIG, the JSON text that tells TensorFlow the cluster and its own task."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .spec import Cluster, Task, raise_or_warn
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-#: Linux gives a new process at most 32 pages for one variable with its name and its end (execve(2)).
+#: Linux allows 32 pages for one variable of a new process, with its name and terminator (execve(2)).
 LONGEST_IN_ENVIRONMENT = 32 * 4096 - len("TF_CONFIG=") - 1
 
 
 def tf_config_json(task: Task, *, pretty: bool = False) -> str:
-    """The TF_CONFIG text of one task.
+    """Write the TF_CONFIG text of one task.
 
     Parameters
     ----------
     task : Task
-        Whose text to make.
+        The task to describe.
     pretty : bool
-        Indent by two blanks, for reading; compact otherwise.
+        Whether to indent by two blanks, for reading. Default: compact.
 
     Returns
     -------
@@ -45,9 +45,9 @@ def tf_config_json(task: Task, *, pretty: bool = False) -> str:
 
 
 def tf_config_texts(tasks: Iterable[Task], *, pretty: bool = False) -> Iterator[str]:
-    """The TF_CONFIG text of each task; what tasks of one cluster have in common is written only once."""
+    """Yield the TF_CONFIG text of each task. The common part of tasks of one cluster is encoded once."""
     option = orjson.OPT_INDENT_2 if pretty else 0
-    # An object's last characters, and its first, which both parts lose where they are joined.
+    # How many characters end and begin an object; both parts lose them where they are joined.
     closing, opening = (2, 1) if pretty else (1, 1)
     cluster: Cluster | None = None
     head = ""
@@ -59,15 +59,15 @@ def tf_config_texts(tasks: Iterable[Task], *, pretty: bool = False) -> Iterator[
 
 
 def parse_tf_config(text: str | bytes) -> Task:
-    """The task that a TF_CONFIG text describes, with its cluster.
+    """Read the task that a TF_CONFIG text describes, with its cluster.
 
-    A lone address in place of a list and an index written as text are repaired, with a
+    A single address instead of a list, or an index given as text, is repaired with a
     :class:`~tfmuster.errors.TfmusterWarning`.
 
     Raises
     ------
     ClusterError
-        With every finding at once in the field ``findings``.
+        The text is unusable. The field ``findings`` lists all findings.
     """
     from .documents import parse_document
 
@@ -77,20 +77,20 @@ def parse_tf_config(text: str | bytes) -> Task:
     if not found.failed:
         jobs, place = examine_document(document, found, cluster_key_needed=True, task_wanted="yes")
     raise_or_warn(found)
-    assert place is not None  # examine_document has found an error otherwise
+    assert place is not None  # otherwise examine_document has noted an error
     return Task.of_checked(*place, Cluster.of_checked(jobs))
 
 
 def use_tf_config(task: Task) -> str:
-    """Put a task's TF_CONFIG in force for this process and for those that it starts.
+    """Set TF_CONFIG of this process, and of the processes that it starts, to a task.
 
-    Call it before a strategy is made: TensorFlow reads TF_CONFIG only then. From R, call R's function of the
-    same name; ``Sys.setenv`` doesn't reach a Python that is already running.
+    Call this function before you make a strategy: TensorFlow reads TF_CONFIG only then. In R, call the R
+    function of the same name; ``Sys.setenv`` doesn't reach a Python that is already running.
 
     Returns
     -------
     str
-        The text.
+        The TF_CONFIG text.
     """
     text = tf_config_json(task)
     found = Findings()
@@ -101,33 +101,33 @@ def use_tf_config(task: Task) -> str:
 
 
 def current_task(environ: Mapping[str, str] | None = None) -> Task | None:
-    """The task that TF_CONFIG names; None if TF_CONFIG is unset, blank or ``{}``: then this is no cluster.
+    """Return the task that TF_CONFIG names, or None without a cluster: TF_CONFIG is unset, blank or ``{}``.
 
     Raises
     ------
     ClusterError
-        If TF_CONFIG can't be used.
+        TF_CONFIG can't be used.
     """
     text = (os.environ if environ is None else environ).get("TF_CONFIG", "").strip()
     try:
         return None if text in ("", "{}") else parse_tf_config(text)
     except ClusterError as error:
-        # Who did not write it has to learn where it stands.
+        # Users who did not set TF_CONFIG themselves must learn where the error is.
         error.message = error.message.replace(
             "The cluster description", "The environment variable TF_CONFIG", 1
         )
-        error.fix = f"{error.fix}; or unset TF_CONFIG" if error.fix else "or unset TF_CONFIG, to be alone"
+        error.fix = f"{error.fix}; or unset TF_CONFIG" if error.fix else "or unset TF_CONFIG"
         raise
 
 
 def note_if_too_long(text: str, found: Findings) -> None:
-    """Warn of a TF_CONFIG that no child process can be given in its environment."""
+    """Note a TF_CONFIG that is too long for the environment of a child process."""
     if len(text) > LONGEST_IN_ENVIRONMENT:
         found.note("too-long-for-environment", "TF_CONFIG", f"{len(text)} bytes")
 
 
 def is_chief() -> bool:
-    """Whether this process is the chief of its cluster, or alone."""
+    """Tell whether this process is the chief of its cluster, or has no cluster."""
     with contextlib.suppress(TfmusterError):
         task = current_task()
         return task is None or task.is_chief

@@ -1,11 +1,11 @@
-"""Who is in the cluster, and which task is this process? Told by whoever has started it.
+"""Find the cluster and the task of this process in the variables that its launcher has set.
 
-TF_CONFIG says so outright, and counts first: an operator or ``tfmuster launch`` has set it. Without it the
-variables do that MPI, batch systems and Kubernetes give to the processes that they start. One module each, a
-function of the environment; MPI's processes don't know each other's machines, and are asked
-(:mod:`.mpi_exchange`).
+TF_CONFIG comes first: an operator or ``tfmuster launch`` sets it. Without it, this package reads the
+variables that MPI, batch systems and Kubernetes give to the processes that they start, with one module for
+each. MPI's variables don't name the machines, so its ranks exchange their addresses (:mod:`.mpi_exchange`).
 
-``TFMUSTER_BASE_PORT``  the first port of each machine; a task's is that plus its rank on the machine
+``TFMUSTER_BASE_PORT``  The first port of each machine. A task's port is this number plus its rank on the
+machine.
 """
 
 from __future__ import annotations
@@ -33,34 +33,33 @@ __all__ = [
     "tf_config_from_barrier",
 ]
 
-#: Modules with ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and ``gpus(environ)``, those
-#: of batch systems with ``batch_job(environ)``, in the order in which they are asked: an MPI job may run
-#: inside one of the others.
+#: Modules in the order in which they are asked; MPI is first, because an MPI job may run inside the others.
+#: Each has ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and ``gpus(environ)``; those of
+#: batch systems also have ``batch_job(environ)``.
 _ENGINES = ("mpi", "slurm", "sge", "kubernetes")
 
 
 def resolve_task(
     environ: Mapping[str, str] | None = None, *, base_port: int | None = None, stay: bool = False
 ) -> Task | None:
-    """The task of this process, with its cluster; None if nobody says that it is one of several.
+    """Find the task of this process, with its cluster; None if no variable says that it is one of several.
 
     Parameters
     ----------
     environ : mapping, optional
-        The environment to read; this process's unless given.
+        The environment to read. Default: the environment of this process.
     base_port : int, optional
-        The first port of each machine. Default: ``TFMUSTER_BASE_PORT``, else what the engine's module
-        chooses.
+        The first port of each machine. Default: ``TFMUSTER_BASE_PORT``, or the choice of the engine's module.
     stay : bool
-        Whether this process will tell its engine that it ends well, by :func:`leave_engine`. Until then an
-        engine that has to be told takes its end for a failure, and ends all tasks.
+        Whether this process will call :func:`leave_engine` before it ends successfully. Some engines treat an
+        end without that call as a failure, and end all tasks.
 
     Raises
     ------
     ClusterError
-        TF_CONFIG is set, but wrong.
+        TF_CONFIG is set, but unusable.
     LaunchError
-        An engine's variables contradict each other, or its tasks can't learn of one another.
+        An engine's variables contradict each other, or its tasks can't exchange their addresses.
     """
     environ = os.environ if environ is None else environ
     task = current_task(environ)
@@ -74,16 +73,16 @@ def resolve_task(
 
 
 def leave_engine() -> None:
-    """Tell the engine that this process ends well, if it has to be told."""
+    """Tell the engine, if it needs to know, that this process ends successfully."""
     exchange = sys.modules.get(f"{__name__}.mpi_exchange")
     if exchange is not None:
         exchange.finalize()
 
 
 def join_engine() -> Task | None:
-    """The task of this process as :func:`resolve_task` finds it, and its TF_CONFIG and GPUs in force.
+    """Find the task of this process with :func:`resolve_task`, and set TF_CONFIG and its GPUs.
 
-    TensorFlow reads both, and so do the processes that this one starts.
+    TensorFlow reads these variables, and child processes inherit them.
     """
     told = current_task() is not None
     task = resolve_task()
@@ -94,13 +93,13 @@ def join_engine() -> Task | None:
 
 
 def engine_here(environ: Mapping[str, str] | None = None) -> str | None:
-    """The name of the engine that has started this process, such as ``Slurm``; None if none has."""
+    """Return the name of the engine that started this process, such as ``Slurm``, or None."""
     engine = _engine(os.environ if environ is None else environ)
     return None if engine is None else str(engine.NAME)
 
 
 def batch_job(environ: Mapping[str, str] | None = None) -> BatchJob | None:
-    """The batch job that this process belongs to; None if it belongs to none."""
+    """Return the batch job that this process belongs to, or None."""
     environ = os.environ if environ is None else environ
     for name in _ENGINES:
         # MPI and Kubernetes have none.
@@ -111,9 +110,9 @@ def batch_job(environ: Mapping[str, str] | None = None) -> BatchJob | None:
 
 
 def gpus_here(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What is to be in the environment so that no two tasks of a machine take the same GPU.
+    """Return the variables that keep two tasks of a machine from taking the same GPU.
 
-    Nothing, where the engine has given each task its own, or there is no share for each.
+    The result is empty if the engine has already given each task its own GPUs, or if there are too few.
     """
     environ = os.environ if environ is None else environ
     engine = _engine(environ)
@@ -136,7 +135,7 @@ def _base_port(environ: Mapping[str, str], given: int | None) -> int | None:
         raise LaunchError(
             "The base port must be a whole number from 1024 to 65535.",
             found=f"{BASE_PORT_VARIABLE}={text!r}" if given is None else text,
-            fix="Give the first of some ports that are free on every machine, such as 20000.",
+            fix="Give the first port of a range that is free on every machine, such as 20000.",
             reason="base-port",
         )
     return int(text)

@@ -1,4 +1,4 @@
-"""The batch job that this process belongs to, as its batch system identifies it."""
+"""Describe a batch job as its batch system identifies it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class BatchJob:
     system : str
         The name of the backend, such as ``slurm``.
     number : str
-        The batch system's own identifier.
+        The identifier of the job in its batch system.
     stop : tuple of str
         The command that ends the job, from any machine of the cluster.
     """

@@ -1,17 +1,16 @@
-"""A pod of an Indexed Job, from its index and from what ``tfmuster manifest kubernetes`` has put beside it.
+"""Find the task of a pod of an Indexed Job, from the variables of ``tfmuster manifest kubernetes``.
 
-Kubernetes gives each pod ``JOB_COMPLETION_INDEX``; the manifest says how many pods there are, and what they
-are called:
+Kubernetes gives each pod ``JOB_COMPLETION_INDEX``. The manifest adds the number and the names of the pods:
 
-``TFMUSTER_KUBERNETES_NAME``     of the workers' Job and of the headless Service
-``TFMUSTER_KUBERNETES_ROLE``     ``worker`` or ``ps``, whose Job is called ``NAME-ps``
-``TFMUSTER_KUBERNETES_WORKERS``  how many
-``TFMUSTER_KUBERNETES_PS``       how many; 0 if it is not set
-``TFMUSTER_BASE_PORT``           where each pod listens; 2222 if it is not set
+``TFMUSTER_KUBERNETES_NAME``     name of the workers' Job and of the headless Service
+``TFMUSTER_KUBERNETES_ROLE``     ``worker`` or ``ps``; the Job of the parameter servers is ``NAME-ps``
+``TFMUSTER_KUBERNETES_WORKERS``  number of workers
+``TFMUSTER_KUBERNETES_PS``       number of parameter servers; default: 0
+``TFMUSTER_BASE_PORT``           port on which each pod listens; default: 2222
 
-A pod's name is ``JOB-INDEX.SERVICE`` for the others of its namespace
-(https://kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication). An operator's pods have a TF_CONFIG
-and need none of this.
+Within its namespace a pod is called ``JOB-INDEX.SERVICE``
+(https://kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication). Pods of an operator have a TF_CONFIG
+instead.
 """
 
 from __future__ import annotations
@@ -29,30 +28,30 @@ from ..spec import Cluster, Task
 
 NAME = "Kubernetes"
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-#: Kubeflow's default, too.
+#: Kubeflow has the same default.
 DEFAULT_PORT = 2222
 _MOST_PODS = 100_000
 
 
 def is_here(environ: Mapping[str, str]) -> bool:
-    """Whether this is a pod of such a Job. Those of other Indexed Jobs need not belong together."""
+    """Tell whether this is a pod of such a Job. Pods of other Indexed Jobs may not form a cluster."""
     return INDEX_VARIABLE in environ and KUBERNETES_WORKERS_VARIABLE in environ
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
-    """The task that ``JOB_COMPLETION_INDEX`` is in the cluster of its Job.
+    """Find the task that ``JOB_COMPLETION_INDEX`` names in the cluster of its Job.
 
     Parameters
     ----------
     environ : mapping
         The pod's variables.
     base_port : int or None
-        Where each pod listens; 2222 unless given.
+        Port on which each pod listens. Default: 2222.
 
     Raises
     ------
     LaunchError
-        A variable is missing or makes no sense.
+        A variable is missing or invalid.
     """
     name = environ.get(KUBERNETES_NAME_VARIABLE, "")
     role = environ.get(KUBERNETES_ROLE_VARIABLE, "")
@@ -76,17 +75,17 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
 
 
 def gpus(environ: Mapping[str, str]) -> dict[str, str]:
-    """Nothing: a container sees the GPUs of its own resource limits, and no others."""
+    """Return nothing, because a container sees only the GPUs of its resource limits."""
     return {}
 
 
 def job_name(name: str, role: str) -> str:
-    """The name of the Job whose pods have this role."""
+    """Return the name of the Job whose pods have this role."""
     return name if role == "worker" else f"{name}-{role}"
 
 
 def pod_host(name: str, role: str, index: int) -> str:
-    """The name by which the pods of one namespace find one another."""
+    """Return the DNS name of a pod within its namespace."""
     return f"{job_name(name, role)}-{index}.{name}"
 
 
@@ -101,6 +100,6 @@ def _wrong(found: str) -> LaunchError:
     return LaunchError(
         "The variables of a pod must say its place in its Job.",
         found=found,
-        fix="Write the manifest by `tfmuster manifest kubernetes`, and leave its variables as they are.",
+        fix="Write the manifest with `tfmuster manifest kubernetes`, and keep its variables unchanged.",
         reason="kubernetes",
     )

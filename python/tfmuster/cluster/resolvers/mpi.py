@@ -1,9 +1,9 @@
-"""A rank of an MPI job, from the variables of ``mpirun``, and from what the ranks tell each other.
+"""Find the task of an MPI rank, from the variables of ``mpirun`` and an exchange between the ranks.
 
-Open MPI (and its derivatives), and all that start their processes by PMI: MPICH, Intel MPI, MVAPICH. The
-variables say which rank this is, but not where the others are: each tells the others its addresses and a port
-(:mod:`.mpi_exchange`), and all choose from that alike (:mod:`.mpi_addresses`). Rank 0 tells the job's secret,
-too.
+This module supports Open MPI with its derivatives, and every MPI that starts its processes by PMI: MPICH,
+Intel MPI, MVAPICH. The variables say which rank this is, but not where the others are. So each rank sends its
+addresses and a port to the others (:mod:`.mpi_exchange`), and all choose from these in the same way
+(:mod:`.mpi_addresses`). Rank 0 also sends the job's secret.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _VARIABLES = (
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     ("PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
 )
-#: What keeps a port free for this process and its child, and the task that was found: once in a process, as
-#: the others take part in it.
+#: The port that is reserved for this process and its child, and the task that was found. A process resolves
+#: its task only once, because all ranks take part in it.
 _held = contextlib.ExitStack()
 _found: list[Task] = []
 
 
 def is_here(environ: Mapping[str, str]) -> bool:
-    """Whether ``mpirun`` has started this process; ``srun --mpi=pmi2`` leaves that to Slurm's variables."""
+    """Tell whether ``mpirun`` has started this process; under ``srun --mpi=pmi2``, Slurm has."""
     if "OMPI_COMM_WORLD_RANK" in environ:
         return True
     by_slurm = (environ.get("SLURM_PROCID"), environ.get("SLURM_STEP_NUM_TASKS"))
@@ -48,12 +48,12 @@ def is_here(environ: Mapping[str, str]) -> bool:
 
 
 def rank_of(environ: Mapping[str, str]) -> Rank:
-    """What the variables say.
+    """Read the rank of this process and the number of ranks.
 
     Raises
     ------
     LaunchError
-        They are not all there, or contradict each other.
+        Variables are missing or contradict each other.
     """
     for names in _VARIABLES:
         texts = [environ.get(name, "") for name in names]
@@ -63,27 +63,27 @@ def rank_of(environ: Mapping[str, str]) -> Rank:
                 return Rank(rank, size, local_rank, local_size, open_mpi=names[0].startswith("OMPI"))
     seen = sorted({name for names in _VARIABLES for name in names if name in environ})
     raise LaunchError(
-        "A rank of MPI must find its place in its environment.",
+        "An MPI rank must find its rank and the number of ranks in its environment.",
         found=", ".join(f"{name}={environ[name][:40]!r}" for name in seen),
-        fix="Start it by the mpirun or mpiexec of Open MPI, MPICH or Intel MPI.",
+        fix="Start it with the mpirun or mpiexec of Open MPI, MPICH or Intel MPI.",
         reason="mpi",
     )
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
-    """The task that this rank is; all ranks have to call it.
+    """Find the task of this rank. All ranks must call this function.
 
     Parameters
     ----------
     environ : mapping
         The environment of the rank.
     base_port : int or None
-        The port of the first rank on each machine; the next one has the next. Default: ports that are free.
+        The port of the first rank on each machine; the next rank gets the next port. Default: free ports.
 
     Raises
     ------
     LaunchError
-        The ranks can't be learnt of.
+        The ranks can't exchange their addresses.
     """
     if _found:
         return _found[0]
@@ -95,7 +95,7 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
     texts = exchange(rank, f"{this_peer(port).to_text()} {secrets.token_hex(16)}", environ)
     peers = [Peer.from_text(text.rpartition(" ")[0]) for text in texts]
     if environ is os.environ:
-        # For this process and for those that it starts; a secret that its user has given to all counts.
+        # For this process and its children. A secret that the user has set for all ranks takes precedence.
         os.environ.setdefault(TOKEN_VARIABLE, texts[0].rpartition(" ")[2])
     hosts = choose_hosts(peers, one_machine=rank.local_size == rank.size)
     addresses = [f"{host}:{peer.port}" for host, peer in zip(hosts, peers, strict=True)]
@@ -104,7 +104,7 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
 
 
 def gpus(environ: Mapping[str, str]) -> dict[str, str]:
-    """The share of this rank in its machine's GPUs, if there is one for each rank."""
+    """Return this rank's share of its machine's GPUs, if there are enough for every rank."""
     rank = rank_of(environ)
     here = visible_gpus(environ) if rank.local_size > 1 else []
     each = len(here) // rank.local_size

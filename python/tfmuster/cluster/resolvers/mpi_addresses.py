@@ -1,4 +1,4 @@
-"""By which address the machines of a job reach each other, from what each knows of itself."""
+"""Choose the addresses by which the machines of a job reach each other, from what each reports."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-#: As many addresses of a machine are told to the others: they have to fit into an exchange.
+#: Number of addresses that a machine reports at most, because they must fit into one exchange.
 _MOST_ADDRESSES = 12
 
 
 @dataclass(frozen=True)
 class Peer:
-    """What a task tells of its machine.
+    """A task's report about its machine.
 
     Attributes
     ----------
     name : str
-        The machine's name.
+        Host name of the machine.
     port : int
-        Where the task will listen.
+        Port on which the task will listen.
     addresses : tuple of str
-        IPv4 addresses with the lengths of their networks' prefixes, ``10.0.0.1/24``, the best first.
+        IPv4 addresses with prefix lengths, such as ``10.0.0.1/24``, the best first.
     """
 
     name: str
@@ -32,18 +32,18 @@ class Peer:
     addresses: tuple[str, ...]
 
     def to_text(self) -> str:
-        """In a line without blanks."""
+        """Write the report as one line without blanks."""
         return json.dumps([self.name, self.port, *self.addresses], separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> Peer:
-        """What :meth:`to_text` was made of."""
+        """Read a report that :meth:`to_text` wrote."""
         name, port, *addresses = json.loads(text)
         return cls(name, port, tuple(addresses))
 
 
 def this_peer(port: int) -> Peer:
-    """What this machine knows of itself; the address that its name stands for comes first."""
+    """Report about this machine. The address that its host name resolves to comes first."""
     import psutil
 
     name = socket.gethostname()
@@ -67,21 +67,22 @@ def this_peer(port: int) -> Peer:
 
 
 def choose_hosts(peers: Sequence[Peer], *, one_machine: bool = False) -> list[str]:
-    """For each task the host of its address; the same on every machine.
+    """Choose the host part of each task's address, with the same result on every machine.
 
-    An address of a network in which all machines have one; the machines' names, if there is no such network.
+    Hosts are IP addresses of a network in which all machines have an address. If there is no such network,
+    they are the host names of the machines.
 
     Parameters
     ----------
     peers : sequence of Peer
-        All tasks.
+        The reports of all tasks.
     one_machine : bool
-        Whether they are known to be on one machine.
+        Whether all tasks are known to be on one machine.
     """
     machines = {peer.name: peer for peer in peers}
     if one_machine or len(machines) == 1:
         return ["127.0.0.1"] * len(peers)
-    # Bridges of containers and virtual machines have one address on every machine.
+    # Bridges of containers and virtual machines have the same address on every machine.
     often = Counter(text.partition("/")[0] for peer in machines.values() for text in peer.addresses)
     for network in _networks(peers[0]):
         chosen = {

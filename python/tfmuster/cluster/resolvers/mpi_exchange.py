@@ -1,13 +1,13 @@
-"""Each rank of an MPI job tells all others a short text, by the means that have started it.
+"""Exchange a short text between all ranks of an MPI job, by the means of the MPI that has started them.
 
-- PMI, where the process manager has given each rank a connection (``PMI_FD``): MPICH, Intel MPI, MVAPICH. Its
-  lines are those of the Simple PMI wire protocol (MPICH, ``src/pmi/simple``).
-- mpi4py, where it is installed and belongs to the MPI that has started the ranks.
+- PMI, if the process manager has given each rank a connection (``PMI_FD``): MPICH, Intel MPI, MVAPICH. Its
+  lines follow the Simple PMI wire protocol (MPICH, ``src/pmi/simple``).
+- mpi4py, if it is installed and belongs to the MPI that has started the ranks.
 - Open MPI's own library.
 
-The last two run in a child, so that neither this process nor the program is one of MPI's afterwards.
-Open MPI ends all ranks when one has ended badly. A process manager that speaks PMI does so when one has ended
-without `leave`.
+The last two run in a child, so that MPI is not initialized in this process or in the user's program. Open MPI
+ends all ranks when one fails. A process manager that uses PMI also does so when a rank ends without
+`finalize`.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from ...environment import start_timeout
 from ...errors import LaunchError
 from ...system.interpreter import python_executable, with_tfmuster_on_path
 
-#: PMI's shortest limit of a value, and what MPI's ranks exchange, bytes.
+#: Length of an exchanged text, in bytes: the shortest limit that PMI sets for a value.
 LONGEST = 1024
 _LIBRARIES = ("libmpi.so.40", "libmpi.so", "libmpi.40.dylib")
 
 
 def exchange(rank: Rank, text: str, environ: Mapping[str, str]) -> list[str]:
-    """The texts of all ranks, in their order.
+    """Send a text to all ranks, and return the texts of all ranks in their order.
 
     Parameters
     ----------
     rank : Rank
-        This one.
+        This rank.
     text : str
-        Its own text.
+        The text of this rank.
     environ : mapping
-        Its environment.
+        The environment of this rank.
 
     Raises
     ------
     LaunchError
-        It can't be done, or not all have taken part in time.
+        The exchange failed, or not all ranks took part in time.
     """
     encoded = base64.urlsafe_b64encode(text.encode()).decode()
     assert len(encoded) <= LONGEST
@@ -72,9 +72,10 @@ def exchange(rank: Rank, text: str, environ: Mapping[str, str]) -> list[str]:
 
 
 class _Pmi:
-    """A connection to the process manager, which from now on takes the end of this process for a failure.
+    """A connection to the process manager.
 
-    And so ends all ranks, unless it is told before that all is well, by ``finalize``.
+    Once it is open, the process manager treats the end of this process as a failure and ends all ranks,
+    unless ``finalize`` has been sent before.
     """
 
     def __init__(self, number: int, seconds: float) -> None:
@@ -84,7 +85,7 @@ class _Pmi:
         self.ask("init", pmi_version=1, pmi_subversion=1)
 
     def ask(self, command: str, **arguments: object) -> dict[str, str]:
-        """The answer to a command."""
+        """Send a command, and return the answer. Raises OSError if the process manager refuses it."""
         words = [f"cmd={command}", *(f"{key}={value}" for key, value in arguments.items())]
         self._connection.sendall((" ".join(words) + "\n").encode())
         line = self._answers.readline().decode()
@@ -94,12 +95,12 @@ class _Pmi:
         return answer
 
 
-#: The connection that is still open.
+#: The open connection, if there is one.
 _pmi: list[_Pmi] = []
 
 
 def finalize() -> None:
-    """Tell the process manager that this process ends well, where it does not see that by itself."""
+    """Tell the process manager that this process ends successfully, if it uses PMI."""
     with contextlib.suppress(OSError):
         while _pmi:
             _pmi.pop().ask("finalize")
@@ -125,7 +126,7 @@ def _by_child(rank: Rank, text: str, environ: Mapping[str, str], seconds: float)
         timeout=seconds,
         check=False,
     )
-    # MPI's libraries may print, too.
+    # MPI's libraries may print lines before the answer.
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
@@ -136,9 +137,9 @@ def _by_child(rank: Rank, text: str, environ: Mapping[str, str], seconds: float)
 
 def _failed(why: str) -> LaunchError:
     return LaunchError(
-        "The ranks of MPI must be able to tell each other their addresses.",
+        "MPI ranks must be able to send each other their addresses.",
         found=why,
-        fix="Install mpi4py, built with the MPI whose mpirun is used, for every rank's Python.",
+        fix="Install mpi4py for the Python of every rank, built with the MPI whose mpirun starts them.",
         reason="mpi",
     )
 
@@ -153,7 +154,7 @@ def _by_mpi4py(text: bytes) -> list[bytes] | None:
 
 
 def _by_library(size: int, text: bytes) -> list[bytes]:
-    """By Open MPI's library, whose predefined objects are variables that it exports."""
+    """Exchange with Open MPI's library, whose predefined objects are exported variables."""
     library = _library()
     byte, world = (
         ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, f"ompi_mpi_{name}")))
@@ -176,7 +177,7 @@ def _library() -> Any:
 
 
 def _library_paths() -> Iterator[str]:
-    """The library by its name alone, then beside the programs of Open MPI."""
+    """Yield the name of the library, then its paths beside the programs of Open MPI."""
     yield from _LIBRARIES
     program = shutil.which("orted") or shutil.which("prted") or shutil.which("mpirun")
     roots = [os.environ.get("OPAL_PREFIX"), str(Path(program).parent.parent) if program else None]
@@ -190,7 +191,7 @@ def _library_paths() -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the texts of all ranks as JSON; the arguments are how many they are, and this rank's own."""
+    """Print the texts of all ranks as JSON. The arguments are the number of ranks and this rank's text."""
     size, text = int(sys.argv[1]), sys.argv[2].encode()
     found = _by_mpi4py(text)
     if found is None or len(found) != size:

@@ -1,7 +1,7 @@
-"""A task of a parallel environment of Sun Grid Engine, which ``qrsh -inherit`` has started in a job.
+"""Find the task of a process that ``qrsh -inherit`` has started in a parallel environment of Sun Grid Engine.
 
-Slots are the workers' indices, in the order of ``$PE_HOSTFILE`` (sge_pe(5)). Grid Engine numbers the tasks of
-each host in the name of their spool directory, ``active_jobs/4711.1/2.node1``.
+Slots become the indices of the workers, in the order of ``$PE_HOSTFILE`` (sge_pe(5)). Grid Engine numbers the
+tasks of each host in the name of their spool directory, ``active_jobs/4711.1/2.node1``.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ _MOST_SLOTS = 100_000
 
 
 def is_here(environ: Mapping[str, str]) -> bool:
-    """Whether ``qrsh -inherit`` has started this process; a batch script itself is no task."""
+    """Tell whether ``qrsh -inherit`` has started this process. A batch script itself is not a task."""
     return "JOB_ID" in environ and _TASK.fullmatch(environ.get(_SPOOL, "")) is not None
 
 
 def batch_job(environ: Mapping[str, str]) -> BatchJob | None:
-    """The job that this process belongs to, also where ``qrsh`` has not started it."""
+    """Return the job that this process belongs to, even if ``qrsh`` has not started the process."""
     number = environ.get("JOB_ID")
-    # Others, too, call a number JOB_ID.
+    # Other programs also use the variable JOB_ID.
     if not number or _SPOOL not in environ:
         return None
-    # One task of an array job is a job of its own; of others this says "undefined".
+    # Each task of an array job is a separate job. In other jobs the variable is "undefined".
     task = environ.get("SGE_TASK_ID", "")
     return BatchJob("sge", number, ("qdel", number, *(["-t", task] if task.isdigit() else [])))
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
-    """The task that this process is among those of its job.
+    """Find the task of this process in the cluster of its job.
 
     Parameters
     ----------
     environ : mapping
         The environment of the task, with ``PE_HOSTFILE``, which ``qrsh -inherit -V`` passes on.
     base_port : int or None
-        The port of the first task on each host; the next one has the next. Default: one for the job, from
-        20000 on, so that several jobs on one host have others.
+        The port of the first task on each host; the next task gets the next port. Default: a port from 20000
+        on that depends on the job, so that jobs on one host use different ports.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
     """
     if _HOSTS not in environ:
         raise LaunchError(
-            "A task of Grid Engine must find the hosts of its job.",
+            "A Grid Engine task must find the hosts of its job.",
             found=f"no {_HOSTS}",
             fix="Start it with `qrsh -inherit -V`, in a job that qsub -pe has started.",
             reason="batch",
@@ -85,12 +85,12 @@ def gpus(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def slot_hosts(environ: Mapping[str, str]) -> list[str]:
-    """The host of each slot of the job; this one's, of a job without a parallel environment.
+    """Return the host of each slot of the job; without a parallel environment, only this host.
 
     Raises
     ------
     LaunchError
-        The list can't be read, or is none.
+        The list can't be read, or has another form.
     """
     if _HOSTS not in environ:
         return [socket.gethostname()]
@@ -106,7 +106,7 @@ def slot_hosts(environ: Mapping[str, str]) -> list[str]:
 
 
 def _place(environ: Mapping[str, str], hosts: list[str]) -> tuple[str, int]:
-    """The host of this task by its name in the list, and the task's number there."""
+    """Return the host of this task, as the list names it, and the task's number there."""
     task = _TASK.fullmatch(environ.get(_SPOOL, ""))
     assert task is not None
     # The name of the directory has no domain.

@@ -1,7 +1,7 @@
-"""A task of a Slurm job step, from the variables that ``srun`` gives it.
+"""Find the task of a process of a Slurm job step, from the variables that ``srun`` sets.
 
-Slurm's ranks are the workers' indices, and its node names their hosts. The variables are those of srun(1),
-"OUTPUT ENVIRONMENT VARIABLES".
+Slurm's ranks become the indices of the workers, and its node names their hosts. srun(1) describes the
+variables under "OUTPUT ENVIRONMENT VARIABLES".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .batch_job import BatchJob
 from .slots import port_of_job, share_of_gpus
 
 NAME = "Slurm"
-#: More nodes than any cluster has; a range such as ``n[0-999999999]`` must not fill the memory.
+#: More nodes than any cluster has. A range such as ``n[0-999999999]`` must not fill the memory.
 _MOST_NODES = 100_000
 _COUNT = re.compile(r"([0-9]{1,7})(?:\(x([0-9]{1,7})\))?", re.ASCII)
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
@@ -25,31 +25,31 @@ _PART = re.compile(r"[^\[\],]+|\[[^\[\]]*\]")
 
 
 def is_here(environ: Mapping[str, str]) -> bool:
-    """Whether ``srun`` has started this process as a task; a batch script itself is none."""
+    """Tell whether ``srun`` has started this process as a task. A batch script itself is not a task."""
     return all(name in environ for name in ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID"))
 
 
 def batch_job(environ: Mapping[str, str]) -> BatchJob | None:
-    """The job whose allocation this process is in, also where ``srun`` has not started it."""
+    """Return the job whose allocation this process is in, even if ``srun`` has not started the process."""
     number = environ.get("SLURM_JOB_ID")
     return BatchJob("slurm", number, ("scancel", number)) if number else None
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
-    """The task that ``SLURM_PROCID`` is in the cluster of its job step.
+    """Find the task that ``SLURM_PROCID`` names in the cluster of its job step.
 
     Parameters
     ----------
     environ : mapping
         The environment of the task.
     base_port : int or None
-        The port of the first task on each node; the next one has the next. Default: one for the job step,
-        from 20000 on, so that several jobs on one node have others.
+        The port of the first task on each node; the next task gets the next port. Default: a port from 20000
+        on that depends on the job step, so that jobs on one node use different ports.
 
     Raises
     ------
     LaunchError
-        The variables contradict each other, or one is missing.
+        Variables are missing or contradict each other.
     """
     nodes = expand_nodes(_value(environ, "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"))
     counts = expand_counts(_value(environ, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
@@ -73,7 +73,7 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
 
 
 def gpus(environ: Mapping[str, str]) -> dict[str, str]:
-    """A task's share of its node's GPUs, where Slurm shows all of them to every task of the node."""
+    """Return a task's share of its node's GPUs, if Slurm shows all of them to every task of the node."""
     here = visible_gpus({VISIBLE: environ.get(VISIBLE, "")})
     counts = expand_counts(_value(environ, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
     if _bound(environ, len(here)):
@@ -83,12 +83,12 @@ def gpus(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def expand_nodes(text: str) -> list[str]:
-    """The nodes of a list such as ``vn[1-2,9-10],gpu[01-03]``, in its order, which is that of the ranks.
+    """Expand a node list such as ``vn[1-2,9-10],gpu[01-03]``, in its order, which is the order of the ranks.
 
     Raises
     ------
     LaunchError
-        It is none.
+        The text is not a node list.
     """
     nodes: list[str] = []
     for entry in _entries(text):
@@ -103,12 +103,12 @@ def expand_nodes(text: str) -> list[str]:
 
 
 def expand_counts(text: str) -> list[int]:
-    """The tasks of each node, from ``2(x3),1``.
+    """Expand the number of tasks of each node, such as ``2(x3),1``.
 
     Raises
     ------
     LaunchError
-        It is no such text.
+        The text does not have this form.
     """
     counts: list[int] = []
     for entry in text.split(","):
@@ -120,16 +120,16 @@ def expand_counts(text: str) -> list[int]:
 
 
 def place_ranks(counts: Sequence[int], distribution: str, plane: int) -> Iterator[tuple[int, int]]:
-    """For each rank the number of its node, and its own number among the tasks of that node.
+    """Yield for each rank the number of its node, and its number among the tasks of that node.
 
     Parameters
     ----------
     counts : sequence of int
-        The tasks of each node.
+        The number of tasks on each node.
     distribution : str
         ``SLURM_DISTRIBUTION``: ``block`` (the default) fills one node after another, ``cyclic`` gives each
-        node a task in turn, ``plane`` gives each `plane` tasks in turn. What follows a colon or a comma is
-        about cores.
+        node a task in turn, ``plane`` gives each `plane` tasks in turn. Text after a colon or a comma
+        concerns cores and is ignored.
     plane : int
         ``SLURM_DIST_PLANESIZE``.
     """
@@ -144,7 +144,7 @@ def place_ranks(counts: Sequence[int], distribution: str, plane: int) -> Iterato
 
 
 def _entries(text: str) -> Iterator[str]:
-    """What the commas outside of brackets separate."""
+    """Split a text at the commas that are outside brackets."""
     depth, begin = 0, 0
     for at, character in enumerate(text + ","):
         if character in "[]":
@@ -161,7 +161,7 @@ def _entries(text: str) -> Iterator[str]:
 
 
 def _choices(part: str, text: str) -> Iterator[str]:
-    """The texts that a part of a name stands for: itself, or the numbers in brackets."""
+    """Yield the texts that a part of a name stands for: itself, or the numbers in brackets."""
     if not part.startswith("["):
         yield part
         return
@@ -172,12 +172,12 @@ def _choices(part: str, text: str) -> Iterator[str]:
         first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last < first + _MOST_NODES:
             raise _bad_list(text)
-        # A first number with zeros in front says how many digits all have.
+        # Leading zeros of the first number set the number of digits for all.
         yield from (f"{number:0{len(match[1])}}" for number in range(first, last + 1))
 
 
 def _bound(environ: Mapping[str, str], visible: int) -> bool:
-    """Whether Slurm itself has chosen among the node's GPUs for this task."""
+    """Tell whether Slurm itself has chosen GPUs of the node for this task."""
     if any(name in environ for name in ("SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND")):
         return True
     return environ.get("SLURM_GPUS_ON_NODE", str(visible)) != str(visible)
@@ -193,7 +193,7 @@ def _value(environ: Mapping[str, str], *names: str) -> str:
         if value := environ.get(name, "").strip():
             return value
     raise LaunchError(
-        "A task of Slurm must find its job step in its environment.",
+        "A Slurm task must find its job step in its environment.",
         found=f"no {' or '.join(names)}",
         fix="Start it with srun.",
         reason="slurm",

@@ -1,4 +1,4 @@
-"""The place of a task of Spark's barrier stage, from what sparklyr tells each of them."""
+"""Find the task of a process of Spark's barrier stage, from the data that sparklyr gives it."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ _PORT = re.compile(r":[0-9]+$")
 
 
 def tf_config_from_barrier(barrier: Mapping[str, Any], base_port: int = 8000) -> str:
-    """The TF_CONFIG text of one task inside sparklyr's ``spark_apply(..., barrier = TRUE)``.
+    """Write the TF_CONFIG text of one task inside sparklyr's ``spark_apply(..., barrier = TRUE)``.
 
-    Every partition is a worker. The addresses are those of the executors, whose ports are in use: partition 0
-    gets the port after `base_port`, partition 1 the next, and so on, so that tasks on one machine have
-    different ones. These ports must be free on all executors, and open between them.
+    Every partition is a worker. Its host is that of its executor, whose own port is in use. Partition 0 gets
+    the port after `base_port`, partition 1 the next, and so on, so that tasks on one machine have different
+    ports. These ports must be free on all executors, and open between them.
 
     Parameters
     ----------
     barrier : mapping
-        As sparklyr gives it: ``address``, the address of each partition's executor, and ``partition``, this
-        task's number, from 0 on.
+        The argument that sparklyr passes: ``address``, the address of each partition's executor, and
+        ``partition``, this task's number, from 0.
     base_port : int
-        The number before the first port.
+        The first port minus 1.
 
     Returns
     -------
     str
-        The text, for the variable TF_CONFIG.
+        The value for the variable TF_CONFIG.
 
     Raises
     ------
     ClusterError
-        It is no such barrier, or no cluster can be made of it.
+        The barrier has another form, or its addresses do not form a cluster.
     """
     addresses = barrier.get("address") if isinstance(barrier, Mapping) else None
     partition = barrier.get("partition") if isinstance(barrier, Mapping) else None
     if isinstance(addresses, str):
-        # R's vector of one.
+        # R passes a vector of length 1 as a string.
         addresses = [addresses]
     if (
         not isinstance(addresses, Sequence)
@@ -54,7 +54,7 @@ def tf_config_from_barrier(barrier: Mapping[str, Any], base_port: int = 8000) ->
         raise ClusterError(
             "barrier must be what spark_apply(..., barrier = TRUE) gives: addresses and a partition.",
             found=repr(barrier)[:200],
-            fix="Give the function two arguments, function(df, barrier), and pass the second one on.",
+            fix="Define function(df, barrier), and pass its second argument to tf_config_from_barrier().",
             findings=[],
         )
     workers = [f"{_host(address)}:{base_port + number}" for number, address in enumerate(addresses, 1)]
@@ -62,6 +62,6 @@ def tf_config_from_barrier(barrier: Mapping[str, Any], base_port: int = 8000) ->
 
 
 def _host(address: str) -> str:
-    """An address without its port; IPv6 in brackets."""
+    """Remove the port of an address, and put IPv6 in brackets."""
     bare = address if address.endswith("]") else _PORT.sub("", address)
     return f"[{bare}]" if ":" in bare and not bare.startswith("[") else bare
