@@ -295,7 +295,7 @@ def test_tokens_that_differ(job: Job, token, others, why):
     cluster = local_cluster(3)
     odd = job.start(cluster, "worker", 2, token=token, timeout=LIMIT)
     text = all_say_the_same([job.start(cluster, "worker", i, token=others, timeout=LIMIT) for i in (0, 1)])
-    has = {"other": "another token" if others else "a token, which this job has not", None: "no token"}[token]
+    has = {"other": "another token" if others else "a token, but this job has none", None: "no token"}[token]
     assert f"a process on 127.0.0.1 called worker 0 with {has}" in text
     result = odd.result()
     assert result.code == 3

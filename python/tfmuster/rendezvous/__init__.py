@@ -1,1 +1,1 @@
-"""All tasks present, or a named error in time; afterwards the control channel of the job."""
+"""Wait until all tasks are present, or fail in time with the cause; afterwards, report how tasks end."""

@@ -1,4 +1,4 @@
-"""The chief calls the tasks that have not reported: a task that answers runs, and can be told the verdict."""
+"""Call the tasks that have not reported to the chief: one that answers can still get the verdict."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .roster import Roster, printable
 
 
 class CallBack:
-    """The calls of one rendezvous.
+    """The chief's calls during one rendezvous.
 
     Parameters
     ----------
     connections : Connections
-        Where the calls are made.
+        The connections of the chief's thread.
     roster : Roster
-        The tasks that are missing, and their addresses.
+        The list of tasks, which names the missing ones and their addresses.
     """
 
     def __init__(self, connections: Connections, roster: Roster) -> None:
@@ -27,7 +27,7 @@ class CallBack:
         self._resolver = Resolver()
 
     def call_missing(self) -> None:
-        """Call all who are missing and have not been called."""
+        """Call every missing task that has not been called."""
         for name in self._roster.missing():
             if name not in self._calls:
                 targets = self._resolver.addresses(self._roster.addresses[name])
@@ -38,7 +38,7 @@ class CallBack:
     def handle(
         self, connection: Connection, name: str, message: Message | None, deadline: float
     ) -> Message | None:
-        """Take an answer to a call; returns it if it says that the task can't come.
+        """Handle an answer to a call. Return it if it says that the task can't reach the chief.
 
         Parameters
         ----------
@@ -47,9 +47,9 @@ class CallBack:
         name : str
             The task that was called.
         message : dict or None
-            What has come; None when the connection has ended.
+            The answer; None if the connection has ended.
         deadline : float
-            When everyone must have arrived (monotonic clock).
+            Time by which all tasks must have arrived (monotonic clock, seconds).
         """
         if message is None:
             self._calls.pop(name, None)
@@ -68,12 +68,12 @@ class CallBack:
         return None
 
     def tell(self, message: Message) -> None:
-        """Tell those who have answered."""
+        """Send a message to the tasks that have answered."""
         for connection in self._calls.values():
             if connection.channel.established:
                 connection.send(message)
 
     def end(self) -> None:
-        """Hang up."""
+        """Close all calls."""
         for connection in self._calls.values():
             self._connections.end(connection, "closed", tell=False)

@@ -1,4 +1,4 @@
-"""One task's side of the rendezvous: reach the chief, be reached by the others, try to reach them."""
+"""Run one task's side of the rendezvous: report to the chief, answer other tasks, and try to reach them."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from .server import RendezvousServer
 
 _RETRY_SECONDS: Final = 0.1
 _CALL_SECONDS: Final = 3.0
-#: How long the chief's verdict is waited for by a task that only the chief reaches, not the other way.
+#: How long a task that can't reach the chief, but is reached by it, waits for its verdict, in seconds.
 _VERDICT_SECONDS: Final = 1.5
 _NOTICE_SECONDS: Final = 10.0
-_OTHER = "what answers there is not tfmuster (another program, or the job runs already)"
-#: What `Connection.why` means when it was the chief that was called.
+_OTHER = "another program than tfmuster answers there, or the job is already running"
+#: Meaning of `Connection.why` for a connection to the chief.
 _WHY = {
     "not-tfmuster": _OTHER,
     "not-json": _OTHER,
     "too-long": _OTHER,
     "other-protocol": "another version of tfmuster answers there",
-    "wrong-token": f"a process with another {TOKEN_VARIABLE} answers there (a task of an earlier job?)",
-    "no-token": f"a process without a token answers there; this task has one ({TOKEN_VARIABLE})",
-    "needs-token": f"a process with a token answers there; this task has none ({TOKEN_VARIABLE})",
-    "hung up": "something there takes the connection and hangs up",
+    "wrong-token": "a process with another TFMUSTER_TOKEN answers there (a task of an earlier job?)",
+    "no-token": "a process without a token answers there; this task has one (TFMUSTER_TOKEN)",
+    "needs-token": "a process with a token answers there; this task has none (TFMUSTER_TOKEN)",
+    "hung up": "something there accepts the connection and closes it",
 }
 
 
 @dataclass(eq=False)
 class _Probe:
-    """A call to another task, to see whether it can be reached."""
+    """A connection to another task, to check whether it can be reached."""
 
     name: str
     address: str
@@ -50,18 +50,18 @@ class _Probe:
 
 
 class RendezvousClient:
-    """A task during the rendezvous.
+    """One task during the rendezvous.
 
     Parameters
     ----------
     task : Task
     deadline, limit : float
-        When everyone must have arrived (monotonic clock), and the time that was given for it in seconds.
+        Time by which all tasks must have arrived (monotonic clock), and the time limit, both in seconds.
     token : str or None
     versions : dict of str
     listener : socket.socket or None
-        Listens on the task's port, so that the others can see whether they reach it. None for the chief,
-        whose thread has it, for evaluators, and if the port is taken.
+        Listens on the task's port, so that the others can check whether they reach it. None for evaluators,
+        for the chief, whose thread has the listener, and if the port is taken.
     port_trouble : dict or None
         Why this task can't listen on its port.
     chief : Chief or None
@@ -112,7 +112,7 @@ class RendezvousClient:
             self.connections.listen(listener, greeting)
 
     def run(self) -> dict[str, Any]:
-        """Block until the chief says go; returns its host and pid. Raises RendezvousError."""
+        """Block until the chief sends "go". Return its host and pid. Raises RendezvousError."""
         while True:
             now = time.monotonic()
             self._check_time(now)
@@ -130,7 +130,7 @@ class RendezvousClient:
                     return chief_process
 
     def connection_to_chief(self) -> Connection:
-        """The connection that becomes the control line."""
+        """Return the connection to the chief, which becomes the control channel."""
         assert self._connection is not None
         return self._connection
 
@@ -140,7 +140,7 @@ class RendezvousClient:
 
     def _check_time(self, now: float) -> None:
         if self._welcome:
-            # The chief has the last word; its silence means that its machine froze.
+            # The chief decides about the deadline. Its silence means that its machine has frozen.
             if now > self._deadline + SILENT_SECONDS:
                 raise too_late(self.task, self._limit, "it stopped answering")
             return
@@ -172,13 +172,13 @@ class RendezvousClient:
             self._self_call = self.connections.call(targets, seconds=PENDING_SECONDS)
 
     def _cut_off(self, why: str) -> None:
-        """The chief can't be reached now. The chief hears of it if it calls."""
+        """Note why the chief can't be reached now, and tell it if it has called."""
         self._welcome = False
         now = time.monotonic()
         if why in _WHY:
             self._why, self._why_until = _WHY[why], now + _CALL_SECONDS
         elif now > self._why_until:
-            # What somebody there has answered says more than that he does not answer a moment later.
+            # An earlier answer from there says more than no answer a moment later.
             self._why = why
         self._tell_trouble()
         if self.task.is_chief and self.chief is None and self._port_trouble:
@@ -200,7 +200,8 @@ class RendezvousClient:
         elif isinstance(connection.owner, _Probe):
             self._handle_probe(connection, connection.owner, message)
         elif message is not None and message["type"] == "called":
-            # The chief reaches this task, which does not reach the chief: its verdict comes this way.
+            # The chief reaches this task, which can't reach the chief: the verdict arrives on this
+            # connection.
             self.connections.keep(connection)
             self._patience = _VERDICT_SECONDS
             self._called = connection
@@ -258,7 +259,7 @@ class RendezvousClient:
         connection.send({"type": "cluster", "cluster": cluster if fits else {}, "complete": fits})
 
     def _handle_self(self, connection: Connection, message: Message | None) -> None:
-        """The chief's address leads here, or to another process that is the chief too: let that one tell."""
+        """Check that the chief's address leads to this process; report to another chief that answers."""
         self._self_call = None
         self._next_try = time.monotonic() + 1.0
         if message is None or self.chief is None:
@@ -274,7 +275,7 @@ class RendezvousClient:
             chief.abandon()
 
     def _check(self, names: list[str], now: float) -> None:
-        """Try to reach these tasks; the chief is told when all have answered or failed to."""
+        """Try to reach these tasks, and tell the chief the result when all attempts have ended."""
         self._unstarted = [_Probe(name, self._address(name), now) for name in names]
         self._unanswered = set(self._unstarted)
         self._problems = []

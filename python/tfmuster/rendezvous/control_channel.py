@@ -1,8 +1,8 @@
-"""The control line: after the rendezvous the connection to the chief stays open and carries how the job ends.
+"""Report how tasks end, over the connection to the chief that stays open after the rendezvous.
 
-``done`` ends parameter servers and evaluators; ``failed`` carries the first failure to every survivor,
-which can then name the real cause instead of TensorFlow's ``UnavailableError``; a connection that breaks
-means that a task disappeared.
+``done`` ends parameter servers and evaluators. ``failed`` sends the first failure to all other tasks, which
+can then name the real cause instead of TensorFlow's ``UnavailableError``. A connection that breaks means that
+a task has disappeared.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from .server import RendezvousServer
 
 
-#: How long a task that ends waits until the chief has heard of it, seconds.
+#: How long a task that ends waits for the chief to confirm it, in seconds.
 _TOLD_SECONDS = 2.0
 
 
 class ControlChannel:
-    """The control line of one task. Made by :func:`tfmuster.rendezvous.meet.muster`.
+    """The control channel of one task. :func:`tfmuster.rendezvous.meet.muster` makes it.
 
-    All methods may be called from any thread, any number of times, and do nothing if there is no line
+    You can call all methods from any thread, any number of times. They do nothing if there is no connection
     (``TFMUSTER_RENDEZVOUS=0``).
 
     Attributes
@@ -43,8 +43,8 @@ class ControlChannel:
         The task of this process.
     first_failure : dict or None
         The earliest failure of the job by the chief's clock: ``task``, ``host``, ``pid``, ``kind``
-        (``exception``, ``reported`` or ``disappeared``), ``message``, ``traceback`` ("" if there is none),
-        ``time`` (seconds since the epoch).
+        (``exception``, ``reported`` or ``disappeared``), ``message``, ``traceback`` (may be empty), ``time``
+        (seconds since the epoch).
     """
 
     _current: ClassVar[ControlChannel | None] = None
@@ -66,23 +66,23 @@ class ControlChannel:
 
     @classmethod
     def current(cls) -> ControlChannel | None:
-        """The control line of this process, None before the rendezvous and in forked children."""
+        """Return the control channel of this process; None before the rendezvous and in forked children."""
         control = ControlChannel._current
         return control if control is not None and control._pid == os.getpid() else None
 
     @classmethod
     def make_current(cls, control: ControlChannel) -> None:
-        """Make `control` what `current` returns. Not for users."""
+        """Set what `current` returns. Internal."""
         ControlChannel._current = control
 
     @property
     def active(self) -> bool:
-        """True while there is a line to the chief."""
+        """True while the connection to the chief is open."""
         return self._connection is not None and not self._ended.is_set()
 
     @property
     def joined(self) -> bool:
-        """True once there has been a line to the chief, which may be gone: then `wait_done` knows more."""
+        """True once there has been a connection to the chief. It may have ended; `wait_done` says how."""
         return self._connection is not None
 
     def start(
@@ -92,7 +92,7 @@ class ControlChannel:
         chief: RendezvousServer | None,
         chief_process: dict[str, Any],
     ) -> None:
-        """Take over the connection that the rendezvous made. Not for users."""
+        """Take over the connection that the rendezvous made. Internal."""
         self._connections, self._connection, self._chief, self._chief_process = (
             connections,
             connection,
@@ -104,15 +104,15 @@ class ControlChannel:
         watch_exit()
 
     def done(self, *, linger: float = 60.0) -> None:
-        """Say that this task has done its work; from now on its leaving is no failure.
+        """Report that this task has finished. From now on, its end is not a failure.
 
-        The job is over when its chief is done or, where worker 0 stands in for the chief, when all workers
-        are.
+        The job is over when its chief has finished. If worker 0 is the chief, the job is over when all
+        workers have finished.
 
         Parameters
         ----------
         linger : float
-            How long worker 0, over which all lines run, waits for the other workers, in seconds.
+            How long the chief, which serves all connections, waits for the other workers, in seconds.
         """
         if not self._say({"type": "done"}):
             return
@@ -122,14 +122,14 @@ class ControlChannel:
             self._chief.join(_TOLD_SECONDS + 1)
 
     def failed(self, reason: str | dict[str, Any], *, age: float = 0.0) -> None:
-        """Say that this task has failed; every other task learns why.
+        """Report that this task has failed, and send the reason to all other tasks.
 
         Parameters
         ----------
         reason : str or dict
-            What happened; a dict has ``message`` and may have ``kind`` and ``traceback``.
+            The message, or a dict with ``message`` and optionally ``kind`` and ``traceback``.
         age : float
-            How long ago it happened, in seconds: the earliest failure is taken for the cause.
+            How long ago the failure happened, in seconds. The earliest failure is reported as the cause.
         """
         fields = reason if isinstance(reason, dict) else {"message": reason}
         self._say(
@@ -143,7 +143,7 @@ class ControlChannel:
         )
 
     def report_exception(self, error: BaseException, *, age: float = 0.0) -> None:
-        """`failed` with an exception's type, text and traceback."""
+        """Call `failed` with the type, text and traceback of an exception."""
         text = (
             error.message
             if isinstance(error, TfmusterError)
@@ -153,9 +153,9 @@ class ControlChannel:
         self.failed({"kind": "exception", "message": text.strip(), "traceback": trace}, age=age)
 
     def on_failure(self, callback: Callable[[Failure], None]) -> None:
-        """Call `callback(first_failure)` once, when another task fails or at once if one has.
+        """Call `callback(first_failure)` once: when another task fails, or now if one has failed.
 
-        It runs in the thread of the control line, so it must not call R.
+        The callback usually runs in the thread of the control channel, so it must not call R.
         """
         with self._lock:
             failure = self.first_failure
@@ -165,12 +165,12 @@ class ControlChannel:
         callback(failure)
 
     def wait_done(self, timeout: float | None = None) -> bool:
-        """Wait until the job is over: what a parameter server or an evaluator does last.
+        """Wait until the job is over. Parameter servers and evaluators call this method last.
 
         Returns
         -------
         bool
-            False if `timeout` seconds passed first.
+            False if `timeout` seconds passed before the end of the job.
 
         Raises
         ------
@@ -180,7 +180,7 @@ class ControlChannel:
         if self._connection is None:
             return True
         deadline = None if timeout is None else time.monotonic() + timeout
-        # In short pieces, because a wait without limit can't be interrupted by Ctrl-C on every platform.
+        # Wait in short steps: on some platforms Ctrl-C can't interrupt a wait without limit.
         while not self._over.wait(
             0.5 if deadline is None else min(0.5, max(0.0, deadline - time.monotonic()))
         ):
@@ -197,13 +197,13 @@ class ControlChannel:
             raise WorkerError(failure_text(failure), reason=failure["message"], **fields)
 
     def close(self) -> None:
-        """Let go of the line without a word: the others take it for a failure, unless `done` came before."""
+        """Close the connection. Other tasks treat this as a failure unless `done` was called before."""
         if self._connections is not None and not self._ended.is_set():
             self._connections.post(self._let_go)
             self._ended.wait(1)
 
     def _say(self, message: Message) -> bool:
-        """Send the last word of this task, once, and wait until the chief has heard it."""
+        """Send the last message of this task, only once, and wait until the chief has confirmed it."""
         with self._lock:
             if self._said or not self.active or self._pid != os.getpid():
                 return False
@@ -259,7 +259,7 @@ class ControlChannel:
             try:
                 callback(failure)
             except Exception:
-                # The line must outlive a callback that fails.
+                # The channel must outlive a callback that fails.
                 traceback.print_exc()
 
     def _let_go(self) -> None:
@@ -270,7 +270,7 @@ class ControlChannel:
         self._ended.set()
 
     def _at_exit(self) -> None:
-        # Python has printed an uncaught exception by now; at an interactive prompt the last one may be old.
+        # Python has already handled an uncaught exception. At an interactive prompt, the last one may be old.
         error = getattr(sys, "last_value", None)
         if hasattr(sys, "ps1"):
             self.done()

@@ -1,4 +1,4 @@
-"""The error of a rendezvous that failed: the same words and fields on every task."""
+"""Build the error of a rendezvous that failed, with the same text and fields on every task."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ..net.addresses import split_address
 
 Entry = dict[str, Any]
 
-#: How many entries each list of an error's fields holds, so that it fits into one message.
+#: Largest number of entries in each list of an error's fields, so that the error fits into one message.
 MAX_LISTED: Final = 20
-#: How many of them the text shows.
+#: Largest number of them that the text shows.
 MAX_SHOWN: Final = 8
 _PACKAGES = {"tfmuster": "tfmuster", "tensorflow": "TensorFlow", "keras": "Keras", "python": "Python"}
 
 
 def rendezvous_error(cluster: Cluster, seconds: float | None, **fields: list[Entry]) -> RendezvousError:
-    """The error of a rendezvous that failed, in the same words and with the same fields on every task.
+    """Build the error of a rendezvous that failed, with the same text and fields on every task.
 
-    Fields, each a list and empty if there is nothing of the kind: ``missing``, ``duplicates``,
-    ``clusters``, ``versions``, ``ports``, ``unreachable``, ``strangers``. Long lists are cut; ``counts``
-    has their true lengths.
+    Its fields are lists, which may be empty: ``missing``, ``duplicates``, ``clusters``, ``versions``,
+    ``ports``, ``unreachable``, ``strangers``. Long lists are cut to `MAX_LISTED` entries, and ``counts`` has
+    their full lengths.
     """
     kinds = ("missing", "duplicates", "clusters", "versions", "ports", "unreachable", "strangers")
     lists = {kind: fields.get(kind, []) for kind in kinds}
@@ -54,13 +54,13 @@ def rendezvous_error(cluster: Cluster, seconds: float | None, **fields: list[Ent
 
 
 def listed(texts: list[str]) -> str:
-    """The first texts, and how many more there are."""
+    """List the first texts, and say how many more there are."""
     more = [f"{len(texts) - MAX_SHOWN} more"] if len(texts) > MAX_SHOWN else []
     return ", ".join(texts[:MAX_SHOWN] + more)
 
 
 def too_late(task: Task, seconds: float, reason: str) -> RendezvousError:
-    """The error of a task that never reached the chief."""
+    """Build the error of a task that never reached the chief."""
     chief = task.cluster.chief_task()
     missing: list[dict[str, Any]] = [{"task": chief.name, "address": chief.address, "reason": reason}]
     return rendezvous_error(task.cluster, seconds, missing=missing)

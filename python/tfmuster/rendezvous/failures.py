@@ -1,4 +1,4 @@
-"""A lost connection as a failure, and this process as failures describe it."""
+"""Describe a lost connection as a failure, and this process as failures name it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ Failure = dict[str, Any]
 
 
 def disappeared(why: str) -> dict[str, Any]:
-    """A connection that ended, by the reason in `Connection.why`, as a failure of the process or machine
-    behind it.
+    """Describe a connection that ended as a failure of the other side, by the reason in `Connection.why`.
 
-    A machine that is cut off was so for some time before anybody could know, and that counts: other failures
-    may have followed from it meanwhile.
+    The others notice a lost machine only after `SILENT_SECONDS`, and its failure may have caused others
+    meanwhile. So its age counts from the loss.
     """
     if why in ("hung up", "connection reset by peer"):
         message, age = "its process ended or was killed", 0.0
@@ -26,11 +25,11 @@ def disappeared(why: str) -> dict[str, Any]:
 
 
 def failure_text(failure: Failure) -> str:
-    """A failure in one line: ``worker 1 (host b, pid 12) failed: ValueError: no such layer``."""
+    """Say a failure in one line: ``worker 1 (host b, pid 12) failed: ValueError: no such layer``."""
     verb = "" if failure["kind"] == "disappeared" else "failed: "
     return f"{failure['task']} (host {failure['host']}, pid {failure['pid']}) {verb}{failure['message']}"
 
 
 def this_process() -> dict[str, Any]:
-    """Host name and process id, as they appear in every report."""
+    """Return host name and process id, as they appear in every report."""
     return {"host": socket.gethostname(), "pid": os.getpid()}

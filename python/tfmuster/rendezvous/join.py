@@ -1,7 +1,7 @@
-"""Join the cluster that TF_CONFIG names: wait for the others first, and learn later why one of them failed.
+"""Join the cluster that TF_CONFIG names: wait for the other tasks, and end when one of them fails.
 
-Called before TensorFlow makes a multi-worker strategy, by :func:`tfmuster.strategy` and, for programs that
-never heard of tfmuster, by :mod:`tfmuster.worker.import_hook`.
+:func:`tfmuster.strategy` calls this module before TensorFlow makes a multi-worker strategy. For programs that
+do not use tfmuster, :mod:`tfmuster.worker.import_hook` does.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from ..net.channel import Message
     from .failures import Failure
 
-#: How long the main thread may take to notice by itself that the job has failed, seconds. TensorFlow tells a
-#: survivor within a second or two of a peer's end, or not at all.
+#: How long the main thread may take to notice by itself that the job has failed, in seconds. TensorFlow
+#: reports the end of a peer within a second or two, or not at all.
 GRACE_SECONDS = 5.0
 
 
 def join_cluster(task: Task, *, timeout: float | None = None) -> ControlChannel:
-    """Wait until everyone is present; from then on another task's failure is told, and ends this process.
+    """Wait until all tasks are present. If another task fails later, print its failure and end this process.
 
-    A survivor is ended by force after a moment, because TensorFlow may leave it waiting for ever. In an
-    interactive session the cause is told, and the session lives on.
+    The process is killed after `GRACE_SECONDS`, because TensorFlow may leave it waiting forever. In an
+    interactive session the failure is only printed.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def join_cluster(task: Task, *, timeout: float | None = None) -> ControlChannel:
     Raises
     ------
     RendezvousError
-        See :func:`tfmuster.rendezvous.meet.muster`. If nobody catches it, the process ends with exit code 3.
+        See :func:`tfmuster.rendezvous.meet.muster`. If nothing catches it, the process ends with exit code 3.
     """
     say_phase("waiting")
     try:
@@ -64,7 +64,7 @@ def join_cluster(task: Task, *, timeout: float | None = None) -> ControlChannel:
 
 
 def report_end(error: str | None = None) -> None:
-    """Say that this task is done, or has failed with ``error``; the first word counts. R calls it."""
+    """Report that this task has finished, or failed with ``error``; the first call counts. R calls it."""
     control = ControlChannel.current()
     if control is not None:
         if error is None:
@@ -73,14 +73,14 @@ def report_end(error: str | None = None) -> None:
             control.failed({"kind": "exception", "message": error})
 
 
-# Kept for the C library, which calls it when the process ends.
+# References for the C library, which calls the function when the process ends.
 _callbacks: list[object] = []
 
 
 def _leave_with_the_process() -> None:
-    """Inside R, Python's own exit hooks never run: have the C library say how the process ends."""
+    """Let the C library report how the process ends: inside R, Python's exit hooks never run."""
     on_exit = getattr(ctypes.CDLL(None), "on_exit", None)
-    if on_exit is None or _callbacks:  # on_exit(3) is glibc's; elsewhere the R package says it
+    if on_exit is None or _callbacks:  # only glibc has on_exit(3); elsewhere the R package reports the end
         return
 
     def ending(status: int, _: object) -> None:
@@ -104,7 +104,7 @@ def _tell_and_end(failure: Failure) -> None:
 
 
 def is_worker_process() -> bool:
-    """Whether this process is a worker's program, and not somebody's session."""
+    """Tell whether this process runs a worker's program, not an interactive session."""
     if JOB_VARIABLE in os.environ:
         return True
     session = hasattr(sys, "ps1") or sys.flags.interactive or "rpytools" in sys.modules
@@ -114,5 +114,5 @@ def is_worker_process() -> bool:
 def _end() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
-    # After a failed collective, TensorFlow's own way out can hang or abort.
+    # After a failed collective operation, TensorFlow's own shutdown can hang or abort.
     os._exit(EXIT_WORKER_FAILED)

@@ -1,12 +1,13 @@
-"""Everyone present, same cluster, same versions, reachable; or a named error in time.
+"""Wait until all tasks are present, reachable and alike in cluster and versions, or fail with the cause.
 
-Every task calls :func:`muster` before TensorFlow waits for anybody. The chief (else worker 0) listens on
-its own address, the one port that is known to be open; the others report to it, try to reach each other,
-close every listener so that TensorFlow may bind the ports, and go on together. The connection stays open as
-the control line (:class:`.control_channel.ControlChannel`). The protocol is in docs/rendezvous.md.
+Every task calls :func:`muster` before TensorFlow waits for other tasks. The chief (otherwise worker 0)
+listens on its own address, the only port that is known to be open. The others report to it and try to reach
+each other. Then all close their listeners, so that TensorFlow can bind the ports, and continue. The
+connection stays open as the control channel (:class:`.control_channel.ControlChannel`). docs/rendezvous.md
+describes the protocol.
 
 Environment: ``TFMUSTER_START_TIMEOUT`` (seconds), ``TFMUSTER_TOKEN`` (the job's secret),
-``TFMUSTER_RENDEZVOUS=0`` (go on without).
+``TFMUSTER_RENDEZVOUS=0`` (skip the rendezvous).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .server import RendezvousServer
 
 __all__ = ["DEFAULT_SECONDS", "installed_versions", "muster", "start_timeout"]
 
-#: How long a port that is taken is tried again: a process of an earlier job may be ending, seconds.
+#: How long to retry a port that is taken, in seconds, because a process of an earlier job may be ending.
 _PORT_SECONDS = 3.0
 
 Progress = Callable[[Message], None]
@@ -45,36 +46,37 @@ def muster(
 ) -> ControlChannel:
     """Wait until all tasks of the cluster are present and agree.
 
-    A second call for the same task returns the control line of the first.
+    A second call for the same task returns the control channel of the first.
 
     Parameters
     ----------
     task : Task
         The task of this process.
     timeout : float, optional
-        Time for everyone to arrive, in seconds; default: ``TFMUSTER_START_TIMEOUT``, else 60. The shortest
-        of all tasks counts.
+        Time for all tasks to arrive, in seconds. Default: ``TFMUSTER_START_TIMEOUT``, else 60. The shortest
+        limit of all tasks counts.
     token : str, optional
-        The job's secret, the same for every task; default: ``TFMUSTER_TOKEN``, else none. With it every
-        message is authenticated.
+        The job's secret, the same for every task, which authenticates every message. Default:
+        ``TFMUSTER_TOKEN``, else none.
     versions : mapping of str, optional
-        Versions that must be equal on every task; default: :func:`installed_versions`.
+        Versions that must be equal on every task. Default: :func:`installed_versions`.
     on_progress : callable, optional
-        Called in this thread, from about one second of waiting on, with a dict: ``text`` (one line) and
-        ``waiting`` (names of tasks). Until the chief is reached it also has ``address`` (the chief's) and
-        ``reason``; from then on ``arrived`` and ``expected`` (numbers of tasks). Default: the text goes to
-        stderr.
+        Called in this thread, after about one second of waiting, with a dict: ``text`` (one line) and
+        ``waiting`` (names of tasks). Until the chief is reached, the dict also has ``address`` (of the chief)
+        and ``reason``; afterwards it has ``arrived`` and ``expected`` (numbers of tasks). Default: print the
+        text to stderr.
 
     Returns
     -------
-    Control
-        The line to the chief. ``TFMUSTER_RENDEZVOUS=0``: one without a connection.
+    ControlChannel
+        The channel to the chief. With ``TFMUSTER_RENDEZVOUS=0`` it has no connection.
 
     Raises
     ------
     RendezvousError
-        Not everyone came in time, or not with the same cluster and versions, or can't reach the others: the
-        same message and fields on every task (see :func:`tfmuster.rendezvous.error.rendezvous_error`).
+        A task did not arrive in time, has another cluster or other versions, or can't reach another task.
+        Message and fields are the same on every task (see
+        :func:`tfmuster.rendezvous.error.rendezvous_error`).
     """
     current = ControlChannel.current()
     if current is not None and current.active and current.task == task:
@@ -93,7 +95,7 @@ def muster(
 
 
 def print_progress(progress: Message) -> None:
-    """Say on stderr for whom this task waits."""
+    """Print to stderr which tasks this task waits for."""
     print(f"tfmuster: {progress['text']}", file=sys.stderr, flush=True)
 
 
@@ -136,7 +138,7 @@ def _meet(
     except BaseException as error:
         client.close()
         if client.chief is not None:
-            # Those who are here must hear it before this process, and with it the connection, ends.
+            # Tell the tasks that are present before this process, and with it the connection, ends.
             known = isinstance(error, RendezvousError)
             client.chief.abandon(None if known else f"{type(error).__name__} {error}".strip())
         raise

@@ -1,9 +1,7 @@
-"""The roster: which tasks are expected, present, and different, and the error that says so.
+"""Track for the chief which tasks are expected, present or different, and build the error that says so.
 
-No sockets, no clock.
-
-The chief keeps it. Everything that came from another process is cut to a sane length before it is stored or
-shown.
+This module uses no sockets and no clock. It limits the length of every text from another process before it
+stores or shows it.
 """
 
 from __future__ import annotations
@@ -17,13 +15,13 @@ from ..errors import RendezvousError
 from ..net.channel import Message
 from .error import MAX_SHOWN, Entry, listed, rendezvous_error
 
-#: Up to this many tasks every pair is checked; above it a ring, and the chief with everyone.
+#: With up to this many tasks, every pair is checked; with more, a ring, and the chief with all tasks.
 ALL_PAIRS: Final = 32
 _MAX_TEXT: Final = 200
 
 
 def printable(value: object, limit: int = _MAX_TEXT) -> str:
-    """`value` as one line of at most `limit` characters without control characters."""
+    """Show `value` as one line of at most `limit` characters without control characters."""
     text = "".join(c if c.isprintable() else "?" for c in str(value)[: limit + 1])
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -42,7 +40,7 @@ class Participant:
 
     @classmethod
     def from_hello(cls, hello: Message) -> Participant:
-        """Read a hello; raises ValueError if it is none."""
+        """Read a hello message. Raises ValueError if it is malformed."""
         versions, pid, port = hello.get("versions"), hello.get("pid"), hello.get("port")
         if not isinstance(versions, dict) or not isinstance(pid, int):
             raise ValueError("not a hello")
@@ -62,7 +60,7 @@ class Participant:
 
     @property
     def process(self) -> Entry:
-        """The process as fields of an error."""
+        """The process as the fields of an error."""
         return {"task": self.name, "host": self.host, "pid": self.pid}
 
     def __str__(self) -> str:
@@ -71,7 +69,7 @@ class Participant:
 
 @dataclass
 class Roster:
-    """What the chief knows about the tasks of its cluster."""
+    """The chief's knowledge of the tasks of its cluster."""
 
     task: Task
     versions: Mapping[str, str]
@@ -80,22 +78,21 @@ class Roster:
     differences: dict[str, list[str]] = field(default_factory=dict)
     unreachable: list[Entry] = field(default_factory=list)
     strangers: dict[str, str] = field(default_factory=dict)
-    #: Tasks that run but have not reached the chief: name -> why, as they told when the chief called them.
+    #: Tasks that run but can't reach the chief: name -> the reason that they gave when the chief called them.
     cut_off: dict[str, str] = field(default_factory=dict)
-    #: Missing tasks at whose address another task of the job answers: name -> the other's name.
+    #: Missing tasks whose address another task of the job answers: name -> name of the other task.
     answered_by: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.digest = self.task.cluster.digest
         self.addresses = {task.name: task.address for task in self.task.cluster.tasks()}
-        # Kept up to date one by one, because a thousand arrivals must not cost a thousand counts of a
-        # thousand.
+        # Updated with every arrival, so that a thousand arrivals do not cost a thousand counts of a thousand.
         self._names: dict[str, set[str]] = {}
         self._twice: set[str] = set()
         self._differing: set[str] = set()
 
     def arrive(self, participant: Participant) -> None:
-        """A process says who it is; the same process may say it again over a new connection."""
+        """Add a process that has introduced itself. It may do so again over a new connection."""
         self.here[participant.id] = participant
         ids = self._names.setdefault(participant.name, set())
         ids.add(participant.id)
@@ -107,7 +104,7 @@ class Roster:
             notes.pop(participant.name, None)
 
     def leave(self, id: str) -> None:
-        """The connection of a process ended."""
+        """Remove a process whose connection has ended."""
         participant = self.here.pop(id, None)
         self.differences.pop(id, None)
         if participant is None:
@@ -121,23 +118,23 @@ class Roster:
             self.left[participant.name] = participant
 
     def missing(self) -> list[str]:
-        """Names of the tasks of which no process is here, in the cluster's order."""
+        """Return the names of the tasks that have no process here, in the cluster's order."""
         return [name for name in self.addresses if not self._names.get(name)]
 
     def fault(self) -> bool:
-        """True if something is wrong that waiting can't mend."""
+        """Tell whether something is wrong that waiting can't fix."""
         return bool(self._differing or self._twice or self.unreachable)
 
     def described(self) -> bool:
-        """True if everyone whose cluster differs has told what it is."""
+        """Tell whether all tasks whose cluster differs have sent their cluster."""
         return all(id in self.differences for id in self._differing if self.here[id].digest != self.digest)
 
     def complete(self) -> bool:
-        """True if as many processes as the cluster has tasks are here, right or wrong."""
+        """Tell whether as many processes are here as the cluster has tasks, right or wrong."""
         return len(self.here) >= len(self.addresses)
 
     def waiting_text(self) -> str:
-        """One line for the user who waits."""
+        """Write one line for the waiting user."""
         missing = self.missing()
         if not missing:
             return f"all {len(self.addresses)} tasks are here"
@@ -151,7 +148,7 @@ class Roster:
         return f"{here} of {len(self.addresses)} tasks are here; waiting for {listed(shown)}"
 
     def error(self, seconds: float | None) -> RendezvousError:
-        """What is wrong with this roll; `seconds` is the time waited if the time was up, else None."""
+        """Build the error of this roster; `seconds` is the time limit if it has passed, else None."""
         by_name: dict[str, list[Participant]] = {}
         for participant in self.here.values():
             by_name.setdefault(participant.name, []).append(participant)
@@ -180,7 +177,7 @@ class Roster:
                 for a in self.here.values()
                 for package, found, expected in self._other_versions(a)
             ],
-            # A port held by the task's own double is no second fault.
+            # A port held by a duplicate of the same task is not a second fault.
             ports=[
                 {**a.process, **a.port}
                 for a in self.here.values()
@@ -208,16 +205,16 @@ class Roster:
 
 
 def listening_tasks(task: Task) -> list[Task]:
-    """The tasks that TensorFlow makes a server for. An evaluator has none."""
+    """Return the tasks for which TensorFlow starts a server, which excludes evaluators."""
     return [t for t in task.cluster.tasks() if t.type != "evaluator"]
 
 
 def check_targets(chief: Task) -> dict[str, list[str]]:
-    """Which task tries to reach which others: name -> names.
+    """Choose which tasks each task tries to reach: name -> names.
 
-    That everyone reaches the chief is known when they have reported. Beyond `ALL_PAIRS` tasks the number of
-    pairs would grow with the square, so each task tries the next one (every machine's way out and every
-    port's way in is tried at least once) and the chief tries all.
+    A task that has reported can reach the chief. With more than `ALL_PAIRS` tasks, all pairs would be too
+    many. Then each task tries the next one, so that every machine connects once and every port is tried once,
+    and the chief tries all.
     """
     names = [task.name for task in listening_tasks(chief)]
     others = [name for name in names if name != chief.name]
@@ -232,7 +229,7 @@ def check_targets(chief: Task) -> dict[str, list[str]]:
 
 
 def cluster_differences(chief: Cluster, theirs: Mapping[str, Any]) -> list[str]:
-    """In what the cluster of another task differs from the chief's, at most five points."""
+    """List at most five differences between the cluster of another task and the chief's."""
     points: list[str] = []
     for job in dict.fromkeys([*chief.jobs, *theirs]):
         ours = chief.jobs.get(job, ())

@@ -1,7 +1,7 @@
-"""The chief's side of the rendezvous, and of the control line afterwards: one thread, one selector.
+"""Run the chief's side of the rendezvous and of the control channel in one thread with one selector.
 
-The stages: *gather* until every task is here, *check* that they reach each other, *close* every listener so
-that TensorFlow may bind the ports, *control* until the job is over. See docs/rendezvous.md.
+The stages are: *gather* until every task is here, *check* that they reach each other, *close* every listener
+so that TensorFlow can bind the ports, *control* until the job is over. See docs/rendezvous.md.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .error import MAX_LISTED
 from .failures import disappeared, this_process
 from .roster import Participant, Roster, check_targets, cluster_differences, printable
 
-#: How long the others may take to arrive after a fault was seen that waiting can't mend, seconds.
+#: How long the other tasks may take to arrive after a fault that waiting can't fix, in seconds.
 SETTLE_SECONDS: Final = 10.0
-#: How long the last messages may take to be read before the sockets close, seconds.
+#: How long the other tasks may take to read the last messages before the sockets close, in seconds.
 LINGER_SECONDS: Final = 2.0
 
 _CALL_EVERY = 5.0
 _TOKEN_REASONS = {
     "wrong-token": "another token",
     "no-token": "no token",
-    "needs-token": "a token, which this job has not",
+    "needs-token": "a token, but this job has none",
 }
 
 
@@ -43,13 +43,13 @@ class RendezvousServer(threading.Thread):
     task : Task
         The chief.
     listener : socket.socket
-        Listens on the chief's port; closed before the tasks go on.
+        Listens on the chief's port; closed before the tasks continue.
     token : str or None
         The job's secret.
     versions : dict of str
-        Package versions that everyone must have.
+        Package versions that every task must have.
     deadline, limit : float
-        When everyone must have arrived (monotonic clock), and the time that was given for it in seconds.
+        Time by which all tasks must have arrived (monotonic clock), and the time limit, both in seconds.
     """
 
     def __init__(
@@ -82,15 +82,15 @@ class RendezvousServer(threading.Thread):
         self._next_notice = now + 1.0
         self._notice = ""
         self._failure: Message | None = None
-        #: Set unless some task has yet to confirm the failure it was told of. Until then this process must
-        #: not end: what was sent but not read can be lost with the connection.
+        #: Cleared while a task has not confirmed a failure that was sent to it. This process must not end
+        #: before: data that was sent but not read can be lost with the connection.
         self.told = threading.Event()
         self.told.set()
         self._done: set[str] = set()
         self._failed: set[str] = set()
 
     def local_connection(self) -> socket.socket:
-        """The chief's own way to itself: its cluster's address may lead nowhere from inside (NAT)."""
+        """Connect the chief to itself. Its address in the cluster may not work from inside (NAT)."""
         ours, theirs = socket.socketpair()
 
         def adopt() -> None:
@@ -100,7 +100,7 @@ class RendezvousServer(threading.Thread):
         return ours
 
     def abandon(self, why: str | None = None) -> None:
-        """End the rendezvous from another thread; with `why`, everyone who is here is told."""
+        """End the rendezvous from another thread. With `why`, tell all tasks that are present."""
 
         def end() -> None:
             if why and self._stage in ("gather", "check", "close"):
@@ -131,7 +131,7 @@ class RendezvousServer(threading.Thread):
             self.connections.close()
 
     def _tick(self) -> float:
-        """Do what is due; returns the seconds until the next look at the clock."""
+        """Do what is due. Return the seconds until the next check of the clock."""
         now = time.monotonic()
         if self._stage == "gather":
             self._gather(now)
@@ -169,7 +169,7 @@ class RendezvousServer(threading.Thread):
                 self._call_back.call_missing()
 
     def _notify(self, now: float) -> None:
-        # Changes are told at most once a second, a long wait is repeated every ten seconds.
+        # Send changes at most once a second, and repeat an unchanged text every ten seconds.
         if now < self._next_notice:
             return
         text = self._roster.waiting_text()
@@ -221,7 +221,7 @@ class RendezvousServer(threading.Thread):
             connection.send({"type": "describe"})
 
     def _shorten(self, message: Message) -> None:
-        """Nobody waits longer than told to: the shortest limit counts for all (two seconds for the slow)."""
+        """Apply the shortest time limit of all tasks to all, but leave at least two seconds."""
         ends = time.monotonic() + max(2.0, float(message["left"]))
         if ends < self._deadline - 1:
             self._deadline, self._limit = ends, float(message["limit"])
@@ -296,8 +296,10 @@ class RendezvousServer(threading.Thread):
         self._answers.clear()
 
     def _send_all(self, message: Message) -> None:
-        """Tell everyone, this process last: "go" lets it enter TensorFlow, which keeps the interpreter lock
-        until the others are there, and so would keep this thread from telling them.
+        """Send a message to all tasks, and to this process last.
+
+        After "go" this process enters TensorFlow, which holds the interpreter lock until the others are
+        there. This thread could then no longer send.
         """
 
         def here(connection: Connection) -> bool:
@@ -307,7 +309,7 @@ class RendezvousServer(threading.Thread):
             connection.send(message)
 
     def _verdict(self, error: RendezvousError) -> None:
-        """Tell everyone, those too who could not reach the chief but whom the chief reaches."""
+        """Send the error to all tasks, and to those that the chief reaches but that can't reach the chief."""
         self._failure = {"type": "verdict", "error": error.to_dict()}
         self._send_all(self._failure)
         self._call_back.tell(self._failure)
@@ -325,14 +327,14 @@ class RendezvousServer(threading.Thread):
                 "traceback": str(report.get("traceback") or "")[-16_000:],
                 "time": moment,
             }
-        # Also if it was not the first: whoever reports a failure waits for the answer.
+        # Send it even if it was not the first: a task that reports a failure waits for the answer.
         self.told.clear()
         self._answers.clear()
         self._send_all(self._failure)
         self._check_over()
 
     def _check_over(self) -> None:
-        """The job is over when its chief is done; where worker 0 stands in for it, when all workers are."""
+        """End the job when its chief has finished, or, if worker 0 is the chief, when all workers have."""
         if self._stage != "control":
             return
         trainers = {self.task.name}
