@@ -1,4 +1,4 @@
-"""The command line. This file only registers the verbs; each has a file of its own, loaded when used."""
+"""Register the verbs of the command line. Each verb is a separate module, which is loaded when it is used."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ from ..errors import EXIT_DONE, EXIT_INTERRUPTED, TfmusterError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Verb: module of this package that has it as ``command``, and its line in the help.
+#: Verb: the module of this package that defines it as ``command``, and its line in the help.
 _VERBS = {
-    "config": ("config", "Print the TF_CONFIG of one task, or of all."),
-    "check": ("check", "Check a cluster description; every finding at once."),
-    "train": ("train", "Train a model: alone, or as one worker of several."),
+    "config": ("config", "Print the TF_CONFIG of one task, or of all tasks."),
+    "check": ("check", "Check a cluster description, and list every finding."),
+    "train": ("train", "Train a model, alone or as one worker of several."),
     "launch": ("launch", "Run a script or a command on several workers, here or on other machines."),
     "manifest": ("manifest", "Print a Kubernetes manifest, or the commands that rent machines."),
-    "worker": ("worker", "Run a program as the task that MPI, a batch system, Kubernetes or TF_CONFIG says."),
+    "worker": (
+        "worker",
+        "Run a program as the task that MPI, a batch system, Kubernetes or TF_CONFIG names.",
+    ),
     "tune": ("tune", "Find fast settings for a training on several workers, by short trials."),
     "runs": ("runs", "List, show, follow and stop runs."),
-    "strategies": ("strategies", "Say what each strategy trains with, and whether it works here."),
-    "doctor": ("doctor", "Say what is installed here, for an issue or for oneself."),
-    "test": ("test", "Train on two workers here for a moment: are you ready?"),
+    "strategies": ("strategies", "Show what each strategy trains with, and whether it works here."),
+    "doctor": ("doctor", "Show what is installed here, for yourself or for an issue."),
+    "test": ("test", "Train on two workers here for a moment, and say whether you are ready."),
 }
 
 
 class _Verbs(click.Group):
-    """Knows the verbs by name, so that ``config`` doesn't pay for what ``train`` imports."""
+    """A group that knows its verbs by name, so that ``config`` doesn't load what ``train`` imports."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_VERBS)
@@ -62,10 +65,10 @@ def cli() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code, which is what the verb returns, 0 if that is nothing.
+    """Run one command, and return its exit code: the value that the verb returns, or 0.
 
-    Errors that tfmuster raises on purpose become text on standard error; others keep their traceback, because
-    they are defects.
+    Errors that tfmuster raises on purpose are printed to standard error as text. Others keep their traceback,
+    because they are defects.
     """
     try:
         result = cli.main(args=argv, prog_name="tfmuster", standalone_mode=False)
@@ -76,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             leave_note(error)
         control = sys.modules.get("tfmuster.rendezvous.control_channel")
         if control is not None and (channel := control.ControlChannel.current()):
-            # The other tasks are to learn why, not only with which exit code.
+            # Send the other tasks the cause, not only the exit code.
             channel.report_exception(error)
         click.echo(f"Error: {error}", err=True)
         return error.exit_code
@@ -86,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; the interpreter's last flush must not complain either.
+        # The reader (head, less) has closed the pipe. The interpreter's last flush must not fail, either.
         sys.stdout = None  # type: ignore[assignment]
         return EXIT_DONE
     return result if isinstance(result, int) else EXIT_DONE

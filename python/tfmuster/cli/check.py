@@ -1,4 +1,4 @@
-"""``tfmuster check``: every finding about a cluster description, at once."""
+"""``tfmuster check``: list every finding about a cluster description."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .cluster_options import as_index, cluster_options
 
 @click.command("check")
 @cluster_options
-@click.option("--connect", is_flag=True, help="Try to reach every address, too.")
+@click.option("--connect", is_flag=True, help="Also try to reach every address.")
 @click.option(
-    "--timeout", default=3.0, show_default=True, metavar="SECONDS", help="How long to wait for an address."
+    "--timeout", default=3.0, show_default=True, metavar="SECONDS", help="How long to wait for each address."
 )
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(
     *,
     cluster_file: str | None,
@@ -27,7 +27,7 @@ def command(
     as_json: bool,
     **addresses: Any,
 ) -> int:
-    """Check a cluster description; exits with 2 if there is an error in it.
+    """Check a cluster description, and exit with 2 if it has an error.
 
     \b
     tfmuster check --cluster cluster.json

@@ -1,4 +1,4 @@
-"""The options by which every verb is told the cluster and the task."""
+"""Options that name the cluster and the task, shared by several verbs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def cluster_options(command: _Command) -> _Command:
             f"--{job}",
             multiple=True,
             metavar="HOST:PORT",
-            help=f"Address of the next {job}; may be repeated.",
+            help=f"Address of the next {job}; repeatable.",
         )(command)
     options = [
         click.option(
             "--cluster",
             "cluster_file",
             metavar="FILE",
-            help="JSON or YAML file of the cluster; - is standard input. TF_CONFIG if nothing is given.",
+            help="Read the cluster from a JSON or YAML file; - is standard input. Default: TF_CONFIG.",
         ),
-        click.option("--type", "task_type", metavar="JOB", help="This task's job, such as worker."),
-        click.option("--index", "task_index", metavar="N", help="This task's index in its job, from 0."),
+        click.option("--type", "task_type", metavar="JOB", help="Job of this task, such as worker."),
+        click.option("--index", "task_index", metavar="N", help="Index of this task in its job, from 0."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -41,7 +41,7 @@ def cluster_options(command: _Command) -> _Command:
 
 
 def as_index(text: str | None) -> int | str | None:
-    """The number in an option's text; the text itself if there is none, for the checks to name."""
+    """Return the number in an option's text, or the text itself, which the checks then report."""
     if text is not None and text.isascii() and text.removeprefix("-").isdigit() and len(text) <= 18:
         return int(text)
     return text
@@ -57,12 +57,12 @@ def read_cluster(
     task_type: str | None,
     task_index: str | None,
 ) -> tuple[Cluster, Task | None]:
-    """The cluster, and the task if one is named, of these options; standard error tells of repairs.
+    """Read the cluster, and the task if one is named, from these options. Repairs go to standard error.
 
     Raises
     ------
     ClusterError
-        With every finding in the field ``findings``.
+        The cluster is unusable. The field ``findings`` lists all findings.
     """
     from ..cluster.check import check_cluster
     from ..cluster.spec import raise_findings

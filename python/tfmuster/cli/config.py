@@ -1,4 +1,4 @@
-"""``tfmuster config``: print TF_CONFIG."""
+"""``tfmuster config``: print the TF_CONFIG of a task."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _FORMATS: dict[str, Callable[[str], str]] = {"json": str, "shell": _shell, "r": 
 
 @click.command("config")
 @cluster_options
-@click.option("--all", "all_tasks", is_flag=True, help="Every task of the cluster, one after the other.")
+@click.option("--all", "all_tasks", is_flag=True, help="Print the text of every task of the cluster.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(list(_FORMATS)),
     default="json",
     show_default=True,
-    help="json; an export line for a shell; a Sys.setenv call for R; a line for a .env file.",
+    help="Output: JSON, an export line for a shell, a Sys.setenv call for R, or a line for a .env file.",
 )
-@click.option("--pretty", is_flag=True, help="Indented JSON.")
+@click.option("--pretty", is_flag=True, help="Indent the JSON.")
 def command(*, all_tasks: bool, form: str, pretty: bool, **cluster_arguments: Any) -> None:
-    """Print the TF_CONFIG of one task, or of all.
+    """Print the TF_CONFIG of one task, or of all tasks.
 
     \b
     tfmuster config --worker a:2222 --worker b:2222 --type worker --index 1
@@ -64,7 +64,7 @@ def command(*, all_tasks: bool, form: str, pretty: bool, **cluster_arguments: An
     write = _FORMATS[form]
     lines = []
     for each, text in zip(tasks, tf_config_texts(tasks, pretty=pretty), strict=True):
-        # JSON has no comments; the other forms would not show which line is for whom.
+        # JSON has no comments. The other formats need them to show which line belongs to which task.
         if all_tasks and form != "json":
             lines.append(f"# {each}")
         lines.append(write(text))

@@ -1,4 +1,4 @@
-"""``tfmuster doctor``: what is installed here."""
+"""``tfmuster doctor``: show what is installed here."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import click
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--devices/--no-devices",
     default=True,
-    help="Whether to start TensorFlow and ask which devices it finds; takes some seconds.",
+    help="Start TensorFlow to list its devices, which takes some seconds. Default: --devices.",
 )
 def command(*, as_json: bool, devices: bool) -> None:
-    """Say what is installed here, for an issue or for oneself."""
+    """Show what is installed here, for yourself or for an issue."""
     import orjson
 
     from ..diagnostics.doctor import doctor

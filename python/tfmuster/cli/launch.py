@@ -20,48 +20,59 @@ if TYPE_CHECKING:
     from ..launch.job import Job
 
 
-# Options end at the script's name: what follows is the script's.
+# Options end at the script's name. Arguments after it belong to the script.
 @click.command("launch", context_settings={"allow_interspersed_args": False})
 @click.option(
     "-n",
     "-np",
     "--workers",
     type=click.IntRange(min=1),
-    help="Workers. Default: 2; with hosts, one per slot.",
+    metavar="N",
+    help="Number of workers. Default: 2, or one per slot of the hosts.",
 )
 @click.option(
-    "--ps", type=click.IntRange(min=0), default=0, help="Parameter servers, ended with the workers."
+    "--ps",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Number of parameter servers, which end with the workers. Default: 0.",
 )
-@click.option("--chief", is_flag=True, help="A chief besides the workers; else worker 0 is it.")
-@click.option("--evaluator", is_flag=True, help="An evaluator, ended with the workers.")
+@click.option(
+    "--chief", is_flag=True, help="Start a chief besides the workers. Default: worker 0 is the chief."
+)
+@click.option("--evaluator", is_flag=True, help="Start an evaluator, which ends with the workers.")
 @where_options
-@click.option("-q", "--quiet", is_flag=True, help="Show nothing but a failure.")
-@click.option("--only-chief", is_flag=True, help="Show the chief's lines only.")
-@click.option("--name", help="The run's name. Default: the script's.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only failures.")
+@click.option("--only-chief", is_flag=True, help="Show only the output of the chief.")
+@click.option("--name", help="Name of the run. Default: the name of the script.")
 @click.option(
-    "--run-dir", type=click.Path(file_okay=False), help="The run directory. Default: runs/<UTC time>-<name>."
+    "--run-dir",
+    metavar="PATH",
+    type=click.Path(file_okay=False),
+    help="Run directory. Default: runs/<UTC time>-<name>.",
 )
 @click.option(
     "--max-restarts",
+    metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="After a failure, start all again from the last checkpoint, at most so often.",
+    help="Restart the whole job from its last checkpoint after a failure, at most N times. Default: 0.",
 )
 @click.option(
     "--start-timeout",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
-    help="How long to wait for everyone to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
+    help="How long to wait for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
 @click.option(
     "--gpus-per-worker",
-    metavar="K",
+    metavar="N",
     type=click.IntRange(min=0),
-    help="GPUs that each worker sees; 0: none. Default: 1, if there are as many as workers.",
+    help="GPUs that each worker sees; 0 hides all. Default: 1 if there are as many GPUs as workers.",
 )
-@click.option("--timings", is_flag=True, help="Say at the end where the time to the first step went.")
-@click.option("--no-keras-compat", is_flag=True, help="Leave Keras 3 as it is.")
-@click.option("--dry-run", is_flag=True, help="Batch systems: print the script, and submit nothing.")
+@click.option("--timings", is_flag=True, help="Show at the end where the time to the first step went.")
+@click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3.")
+@click.option("--dry-run", is_flag=True, help="For batch systems: print the script, and do not submit it.")
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
 )
@@ -86,9 +97,9 @@ def command(
 ) -> int:
     """Run a script or a command on several workers, of this machine or of others.
 
-    Each worker gets TF_CONFIG and free ports; a .py or .R script needs to know nothing of tfmuster. Output is
-    shown line by line with the worker's name, and kept whole in the run directory. The first failure ends the
-    job, is shown last and makes the exit code 1; --max-restarts starts all again.
+    Each worker gets TF_CONFIG and free ports, and runs your .py or .R script unchanged. Each output line is
+    shown with the worker's name; the run directory keeps the unmodified output. The first failure ends the
+    job, is shown last, and makes the exit code 1, unless --max-restarts restarts the job.
 
     \b
     tfmuster launch -n 2 train.py --epochs 3
@@ -125,7 +136,7 @@ def command(
         click.echo(script(job), nl=False)
         return EXIT_DONE
     show = "nothing" if quiet else "chief" if only_chief else "all"
-    # However the launcher is asked to end, it ends its workers first.
+    # Whichever signal ends the launcher, it must end its workers first.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
@@ -136,14 +147,14 @@ def command(
 
 
 def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool = False) -> int:
-    """Run a job to its end and say on stderr how it ended; the exit code.
+    """Run a job to its end, print to stderr how it ended, and return the exit code.
 
-    With ``timings`` it says, too, where the time to the first step went.
+    With ``timings``, also print where the time to the first step went.
 
     Raises
     ------
     LaunchError
-        It could not be started.
+        The job can't be started.
     """
     begun = time.monotonic()
     run, failure = engine.run(job, show=show, tell=show != "nothing")

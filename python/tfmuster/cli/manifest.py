@@ -16,48 +16,71 @@ command.add_command(gce)
 command.add_command(ec2)
 
 
-# Options end at the script's name: what follows is the script's.
+# Options end at the script's name. Arguments after it belong to the script.
 @command.command("kubernetes", context_settings={"allow_interspersed_args": False})
-@click.option("--image", required=True, help="The container image; has tfmuster and the script.")
-@click.option("-n", "--workers", type=click.IntRange(min=1), required=True, help="Workers, a pod each.")
-@click.option("--ps", type=click.IntRange(min=0), default=0, help="Parameter servers, a pod each.")
+@click.option("--image", required=True, help="Container image with tfmuster and the script.")
 @click.option(
-    "--gpus-per-worker", metavar="K", type=click.IntRange(min=0), default=0, help="GPUs of each worker."
+    "-n",
+    "--workers",
+    metavar="N",
+    type=click.IntRange(min=1),
+    required=True,
+    help="Number of workers, one per pod.",
+)
+@click.option(
+    "--ps",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Number of parameter servers, one per pod. Default: 0.",
+)
+@click.option(
+    "--gpus-per-worker",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="GPUs of each worker. Default: 0.",
 )
 @click.option(
     "--kind",
     type=click.Choice(["job", "tfjob"]),
     default="job",
-    help="job: an Indexed Job, which needs no operator; tfjob: for Kubeflow's training operator.",
+    help="job, the default: an Indexed Job without an operator; tfjob: for Kubeflow's training operator.",
 )
-@click.option("--name", help="The job's name, a DNS label. Default: the script's.")
-@click.option("--namespace", help="Default: where kubectl puts it.")
+@click.option("--name", help="Name of the job, a DNS label. Default: the name of the script.")
+@click.option("--namespace", help="Namespace of the job. Default: that of kubectl.")
 @click.option(
-    "--port", type=click.IntRange(1024, 65535), default=2222, show_default=True, help="Each pod's port."
+    "--port",
+    type=click.IntRange(1024, 65535),
+    default=2222,
+    show_default=True,
+    help="Port on which each pod listens.",
 )
 @click.option(
-    "--env", "env", metavar="NAME=VALUE", multiple=True, help="A variable for every pod; repeatable."
+    "--env", "env", metavar="NAME=VALUE", multiple=True, help="Set a variable in every pod; repeatable."
 )
 @click.option(
     "--volume",
     "volumes",
     metavar="CLAIM=/PATH",
     multiple=True,
-    help="Where a PersistentVolumeClaim is mounted; repeatable.",
+    help="Mount a PersistentVolumeClaim at a path; repeatable.",
 )
-@click.option("--token-secret", metavar="SECRET", help="A Secret whose key `token` is the job's password.")
+@click.option(
+    "--token-secret", metavar="SECRET", help="Take the job's password from the key `token` of a Secret."
+)
 @click.option(
     "--start-timeout",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
     default=600.0,
     show_default=True,
-    help="How long a pod waits for the others.",
+    help="How long a pod waits for the other pods.",
 )
 @click.option(
     "--network-policy/--no-network-policy",
     default=True,
-    help="Whether to let in only the job's own pods.",
+    help="Accept connections only from pods of the job. Default: --network-policy.",
 )
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
@@ -79,7 +102,7 @@ def kubernetes(
     network_policy: bool,
     program: tuple[str, ...],
 ) -> None:
-    """Print a manifest that runs a command of an image on several pods, for `kubectl apply -f -`.
+    """Print a manifest for `kubectl apply -f -` that runs a command of an image on several pods.
 
     \b
     tfmuster manifest kubernetes --image me/digits:1 -n 4 -- train.py --epochs 3

@@ -14,7 +14,7 @@ _FOLDER = click.option(
     type=click.Path(file_okay=False),
     default="runs",
     show_default=True,
-    help="Where the runs are.",
+    help="Folder of the runs.",
 )
 _RUN = click.argument("name", metavar="[RUN]", required=False)
 
@@ -23,14 +23,14 @@ _RUN = click.argument("name", metavar="[RUN]", required=False)
 def command() -> None:
     """List, show, follow and stop runs.
 
-    RUN is a run's name, a part of it that no other has, or its path. Default: the newest.
+    RUN is the name of a run, a unique part of it, or its path. Default: the newest run.
     """
 
 
 @command.command("list")
 @_FOLDER
 def list_runs(folder: str) -> None:
-    """List all runs, the oldest first."""
+    """List all runs, oldest first."""
     from ..runs.listing import run_table
 
     rows = [
@@ -46,9 +46,9 @@ def list_runs(folder: str) -> None:
 @command.command()
 @_RUN
 @_FOLDER
-@click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def show(name: str | None, folder: str, as_json: bool) -> None:
-    """Show what was started, how far it is, and the first failure."""
+    """Show the command of a run, its progress, and its first failure."""
     import orjson
 
     from ..runs.listing import find_run, summary
@@ -65,11 +65,13 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
 @command.command()
 @_RUN
 @_FOLDER
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
-@click.option("--task", help='One task only, such as "worker 0".')
-@click.option("--lines", type=click.IntRange(min=0), help="Only so many last lines of each.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until the run has ended.")
+@click.option("--task", help='Show only one task, such as "worker 0".')
+@click.option(
+    "--lines", metavar="N", type=click.IntRange(min=0), help="Show only the last N lines of each task."
+)
 def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: int | None) -> None:
-    """Show what the workers have written, each line with the worker's name."""
+    """Show the output of the workers, each line with the worker's name."""
     from ..runs.listing import find_run
     from ..runs.tail import Tail, log_lines
 
@@ -92,7 +94,7 @@ def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: i
 @_RUN
 @_FOLDER
 def stop(name: str | None, folder: str) -> int:
-    """End a run and all its processes."""
+    """Stop a run and all its processes."""
     from ..runs.listing import find_run
 
     run = find_run(name, folder)
@@ -108,7 +110,8 @@ def stop(name: str | None, folder: str) -> int:
     "-o",
     "--output",
     type=click.Path(dir_okay=False),
-    help="Where to write it. Default: report.html in the run directory.",
+    metavar="PATH",
+    help="File to write. Default: report.html in the run directory.",
 )
 def report(name: str | None, folder: str, output: str | None) -> None:
     """Write one HTML page: summary, cluster, curves, timeline, output, environment, first failure."""

@@ -1,4 +1,4 @@
-"""``tfmuster strategies``: which strategy does what, and which would work here."""
+"""``tfmuster strategies``: show what each strategy does, and which ones work here."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import click
 
 
 @click.command("strategies")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(*, as_json: bool) -> None:
-    """Say what each strategy trains with, and whether it would work on this machine."""
+    """Show what each strategy trains with, and whether it works on this machine."""
     import orjson
 
     from ..strategies.table import strategy_table

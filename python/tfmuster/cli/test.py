@@ -1,4 +1,4 @@
-"""``tfmuster test``: whether several workers can be used here."""
+"""``tfmuster test``: try out whether several workers can train here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..errors import EXIT_DONE, EXIT_WORKER_FAILED
     help="How long the job may take.",
 )
 def command(*, timeout: float) -> int:
-    """Train on two workers of this machine for a moment; say "you are ready", or what to mend."""
+    """Train on two workers of this machine for a moment, and say "You are ready" or what to fix."""
     from ..diagnostics.selftest import selftest, verdict
 
     report = selftest(timeout=timeout)

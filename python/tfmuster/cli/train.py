@@ -27,62 +27,88 @@ def _steps_or_epoch(_: click.Context, option: click.Parameter, value: str | None
 
 @click.group("train")
 def command() -> None:
-    """Train a model: alone, or as one worker of several."""
+    """Train a model, alone or as one worker of several."""
 
 
 @command.command("mnist")
-@click.option("--model", type=click.Choice(_MODELS), default="cnn", show_default=True)
+@click.option("--model", type=click.Choice(_MODELS), default="cnn", show_default=True, help="Model.")
 @click.option(
     "--dataset",
     metavar="mnist|synthetic|PATH",
-    help="An .npz file or a folder of IDX files; `synthetic` for generated digits. Default: MNIST from "
+    help="An .npz file, a folder of IDX files, or `synthetic` for generated digits. Default: MNIST from "
     "TFMUSTER_MNIST, Keras's cache or a download.",
 )
-@click.option("--strategy", metavar="NAME", help="Default: what the cluster is for, else none.")
-@click.option("--batch-size", type=_COUNT, help="Images per replica; the global batch is printed.")
-@click.option("--epochs", type=_COUNT, help="How often to go through --steps-per-epoch steps.")
-@click.option("--steps-per-epoch", type=click.IntRange(min=0), help="0 for the whole training set.")
-@click.option("--validation-split", type=click.FloatRange(0, 1, max_open=True), help="Share kept.")
-@click.option("--shuffle/--no-shuffle", default=None, help="An order of its own for each epoch.")
-@click.option("--optimizer", metavar="NAME", help="A Keras name, such as sgd, adam, rmsprop.")
-@click.option("--learning-rate", type=click.FloatRange(0, min_open=True), help="Step size.")
-@click.option("--scale-lr", is_flag=True, help="Times the number of workers, after a warm-up.")
+@click.option(
+    "--strategy", metavar="NAME", help="Name of a strategy. Default: the one for the cluster, else none."
+)
+@click.option(
+    "--batch-size", metavar="N", type=_COUNT, help="Images per replica; the global batch is printed."
+)
+@click.option("--epochs", metavar="N", type=_COUNT, help="Number of epochs of --steps-per-epoch steps.")
+@click.option(
+    "--steps-per-epoch", metavar="N", type=click.IntRange(min=0), help="Steps per epoch; 0: all data."
+)
+@click.option(
+    "--validation-split",
+    metavar="FRACTION",
+    type=click.FloatRange(0, 1, max_open=True),
+    help="Fraction of the training set to use for validation.",
+)
+@click.option("--shuffle/--no-shuffle", default=None, help="Use a different order of the data in each epoch.")
+@click.option("--optimizer", metavar="NAME", help="Optimizer by its Keras name, such as sgd, adam, rmsprop.")
+@click.option(
+    "--learning-rate", metavar="RATE", type=click.FloatRange(0, min_open=True), help="Learning rate."
+)
+@click.option("--scale-lr", is_flag=True, help="Multiply the rate by the number of workers, after a warm-up.")
 @click.option(
     "--gradient-dtype",
     type=click.Choice(["float32", "bfloat16", "float16"]),
-    help="As what gradients travel.",
+    help="Data type of the gradients that workers send each other. Default: the type they are computed in.",
 )
-@click.option("--dropout/--no-dropout", default=True, show_default=True, help="For mlp.")
-@click.option("--initial-weights", type=click.Choice(["random_normal", "zeros"]), help="For softmax.")
-@click.option("--gradient-accumulation-steps", type=_COUNT, help="Update the weights once in so many steps.")
+@click.option("--dropout/--no-dropout", default=True, show_default=True, help="Use dropout in mlp.")
 @click.option(
-    "--steps-per-execution", type=_COUNT, help="Default on several workers: as many as pay; else 1."
+    "--initial-weights", type=click.Choice(["random_normal", "zeros"]), help="First weights of softmax."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--save", type=click.Path(), metavar="PATH", help="Save the model: .keras, .h5 or a folder.")
+@click.option(
+    "--gradient-accumulation-steps", metavar="N", type=_COUNT, help="Update the weights every N steps."
+)
+@click.option(
+    "--steps-per-execution",
+    metavar="N",
+    type=_COUNT,
+    help="Steps per call of TensorFlow. Default: chosen automatically on several workers, else 1.",
+)
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed."
+)
+@click.option("--save", type=click.Path(), metavar="PATH", help="Save the model as .keras, .h5 or a folder.")
 @click.option("--history", type=click.Path(dir_okay=False), metavar="FILE", help="Write the history as JSON.")
 @click.option(
     "--checkpoint-every",
     metavar="STEPS|epoch",
     callback=_steps_or_epoch,
-    help="Write checkpoints and resume.",
+    help="Write checkpoints this often, and resume from the last one.",
 )
-@click.option("--updates", type=click.Choice(["async", "sync"]), help="Of parameter servers. Default: async.")
-@click.option("--replicas-to-aggregate", metavar="K", type=_COUNT, help="sync: take the first K gradients.")
+@click.option(
+    "--updates", type=click.Choice(["async", "sync"]), help="How parameter servers update. Default: async."
+)
+@click.option(
+    "--replicas-to-aggregate", metavar="N", type=_COUNT, help="With sync, use the first N gradients."
+)
 @click.option(
     "--min-shard-bytes",
     metavar="BYTES",
     type=_COUNT,
-    help="Cut weights over the parameter servers into pieces of at least so many bytes. Default: 262144.",
+    help="Split weights over parameter servers into pieces of at least this size. Default: 262144.",
 )
 @click.option(
     "--start-timeout",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
-    help="How long to wait for everyone in the cluster. Default: TFMUSTER_START_TIMEOUT, else 60.",
+    help="How long to wait for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing.")
-@click.option("--verbose", is_flag=True, help="Every worker says which rows it reads.")
+@click.option("--verbose", is_flag=True, help="Print which rows each worker reads.")
 @cluster_options
 def mnist(
     *,
@@ -94,7 +120,7 @@ def mnist(
     task_index: str | None,
     **options: Any,
 ) -> None:
-    """Train on MNIST. What is left out has the value of the model's source document.
+    """Train on MNIST. Default values of options come from the source document of the model.
 
     \b
     tfmuster train mnist --model mlp
@@ -113,7 +139,7 @@ def mnist(
 
 
 def _join(**cluster_arguments: Any) -> None:
-    """Put the TF_CONFIG of the task that the options name in force."""
+    """Set TF_CONFIG to the task that the options name."""
     from ..cluster.tf_config import use_tf_config
 
     _, task = read_cluster(**cluster_arguments)

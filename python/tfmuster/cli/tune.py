@@ -1,4 +1,4 @@
-"""``tfmuster tune``: short trials, a table, and what to use."""
+"""``tfmuster tune``: run short trials, and recommend settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _numbers(_: click.Context, __: click.Parameter, text: str | None) -> list[in
 
 
 class _Tune(click.Command):
-    """Options behind ``mnist``, which has none of its own, are meant too, and the workers behind a script."""
+    """A command that also accepts its options after ``mnist``, and -n after a script."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args[:1] == ["mnist"]:
@@ -42,14 +42,32 @@ _WORKERS_AND_NUMBER = re.compile(r"-np?\d+$|--workers=")
 
 
 @click.command("tune", cls=_Tune, context_settings={"allow_interspersed_args": False})
-@click.option("-n", "-np", "--workers", type=click.IntRange(min=2), default=2, show_default=True)
-@click.option("--batch", "batches", callback=_numbers, metavar="N,N,...", help="Images per worker to try.")
 @click.option(
-    "--steps", type=click.IntRange(min=10), default=60, show_default=True, help="Measured per trial."
+    "-n",
+    "-np",
+    "--workers",
+    metavar="N",
+    type=click.IntRange(min=2),
+    default=2,
+    show_default=True,
+    help="Number of workers.",
 )
-@click.option("--model", default="cnn", show_default=True, help="For mnist: cnn, deep_cnn, mlp or softmax.")
 @click.option(
-    "--dataset", default="synthetic", show_default=True, help="For mnist: a file or folder of digits."
+    "--batch", "batches", callback=_numbers, metavar="N,N,...", help="Numbers of images per worker to try."
+)
+@click.option(
+    "--steps",
+    metavar="N",
+    type=click.IntRange(min=10),
+    default=60,
+    show_default=True,
+    help="Steps to measure per trial.",
+)
+@click.option(
+    "--model", default="cnn", show_default=True, help="Model for mnist: cnn, deep_cnn, mlp or softmax."
+)
+@click.option(
+    "--dataset", default="synthetic", show_default=True, help="Data for mnist: a file or a folder of digits."
 )
 @click.argument(
     "program", metavar="mnist|SCRIPT [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
@@ -63,10 +81,11 @@ def command(
     dataset: str,
     program: tuple[str, ...],
 ) -> None:
-    """Find settings that make a training fast on the workers of this machine, by short trials of it.
+    """Find settings that make a training fast on several workers of this machine, by short trials.
 
-    {batch} among a script's arguments stands for the images per worker. A trial ends after its steps; what
-    the script does after its training is left out. What follows a script is the script's, but for -n N.
+    {batch} among the arguments of a script stands for the images per worker. A trial ends after its steps, so
+    the script does not run its code after the training. Arguments after a script belong to the script, except
+    -n N.
 
     \b
     tfmuster tune mnist -n 2
@@ -102,7 +121,7 @@ def command(
 
 
 def advice(trials: list[Trial], best: Trial) -> str:
-    """The recommendation in plain sentences."""
+    """Write the recommendation as text."""
     setting = best.setting
     lines = [f"Use {setting}."]
     if setting.gradient_dtype != "float32":
@@ -111,7 +130,7 @@ def advice(trials: list[Trial], best: Trial) -> str:
     if gain < 1.1:
         lines.append(
             f"{best.workers} workers do {gain:.2f} times the work of one: here more workers do not pay. "
-            "A larger batch, a larger model or machines of their own would change that."
+            "A larger batch, a larger model or separate machines would change that."
         )
     else:
         lines.append(f"{best.workers} workers then do {gain:.2f} times the work of one of them.")

@@ -1,4 +1,4 @@
-"""The options that say where a job is to run."""
+"""Options that say where a job runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 
 def where_options(command: _Command) -> _Command:
-    """Add ``--backend`` and what the engines need to know."""
+    """Add ``--backend`` and the options of the engines."""
     options = [
         click.option(
             "--backend",
             metavar="NAME",
-            help=f"What starts the processes: {', '.join(BACKENDS)}. "
+            help=f"Start the processes with this backend: {', '.join(BACKENDS)}. "
             "Default: ssh if there are hosts, else local.",
         ),
         click.option(
@@ -31,40 +31,50 @@ def where_options(command: _Command) -> _Command:
             "backend_options",
             metavar="TEXT",
             multiple=True,
-            help="A setting of the backend's own, such as spark.executor.memory=4g, or an option of mpirun "
-            "or sbatch, such as --partition=gpu; repeatable.",
+            help="Set an option of the backend, such as spark.executor.memory=4g, or of mpirun or sbatch, "
+            "such as --partition=gpu; repeatable.",
         ),
         click.option(
-            "--master", metavar="URL", help="Spark: the master, such as spark://node1:7077 or local[4]."
+            "--master", metavar="URL", help="Master of Spark, such as spark://node1:7077 or local[4]."
         ),
         click.option(
-            "-H", "--hosts", metavar="HOST:SLOTS,...", help="Run on these machines, through ssh or mpirun."
+            "-H", "--hosts", metavar="HOST:SLOTS,...", help="Run on these machines, by ssh or mpirun."
         ),
         click.option(
-            "--hostfile", type=click.Path(), help="Hosts one a line: HOST slots=N, as for mpirun, or HOST:N."
+            "--hostfile",
+            metavar="PATH",
+            type=click.Path(),
+            help="File with one host per line: HOST slots=N, as for mpirun, or HOST:N.",
         ),
         click.option(
-            "--copy", is_flag=True, help="Send the script to the hosts; else it is there at the same path."
+            "--copy",
+            is_flag=True,
+            help="Send the script to the hosts. Default: it exists there at the same path.",
         ),
         click.option(
             "--file",
             "files",
             metavar="PATH",
             multiple=True,
-            help="A file or folder to send with the script; repeatable.",
+            help="Send a file or a folder with the script; repeatable.",
         ),
         click.option(
-            "--remote-python", help="The hosts' Python with tfmuster. Default: the path of this one."
+            "--remote-python",
+            metavar="PATH",
+            help="Python with tfmuster on the hosts. Default: the path of this one.",
         ),
         click.option(
-            "--ssh-config", envvar=SSH_CONFIG_VARIABLE, help="ssh's configuration file, not the user's own."
+            "--ssh-config",
+            metavar="PATH",
+            envvar=SSH_CONFIG_VARIABLE,
+            help="Configuration file of ssh. Default: that of the user.",
         ),
         click.option(
             "--address",
             "addresses",
             metavar="HOST=ADDRESS",
             multiple=True,
-            help="How the others reach a host.",
+            help="Address by which the other hosts reach a host; repeatable.",
         ),
     ]
     for option in reversed(options):
@@ -73,7 +83,7 @@ def where_options(command: _Command) -> _Command:
 
 
 def read_where(*, addresses: tuple[str, ...], **given: Any) -> Where:
-    """What these options say."""
+    """Make a `Where` of these options."""
     from ..launch.engines.base import Where
     from ..launch.engines.ssh import parse_addresses
 

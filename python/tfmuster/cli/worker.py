@@ -1,4 +1,4 @@
-"""``tfmuster worker``: run a program as the task that MPI, a batch system, Kubernetes or TF_CONFIG says."""
+"""``tfmuster worker``: run a program as the task that MPI, a batch system, Kubernetes or TF_CONFIG names."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import click
 from ..environment import KERAS_COMPAT_VARIABLE, START_TIMEOUT_VARIABLE
 
 
-# Options end at the script's name: what follows is the script's.
+# Options end at the script's name. Arguments after it belong to the script.
 @click.command("worker", context_settings={"allow_interspersed_args": False})
 @click.option(
     "--base-port",
     metavar="PORT",
     type=click.IntRange(1024, 65_535),
-    help="The first task of each machine listens there, the next one on the next port. Default: "
-    "TFMUSTER_BASE_PORT, else chosen by the engine; see its page of the documentation.",
+    help="Port of the first task of each machine; the next task gets the next port. Default: "
+    "TFMUSTER_BASE_PORT, else the choice of the engine; see its page of the documentation.",
 )
 @click.option(
     "--start-timeout",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
-    help="How long to wait for everyone to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
+    help="How long to wait for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
-@click.option("--no-keras-compat", is_flag=True, help="Leave Keras 3 as it is.")
+@click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3.")
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
 )
@@ -33,9 +33,9 @@ def command(
 ) -> int:
     """Run a script or a command as one task of a job that another program has started.
 
-    Who starts it says in the environment which task it is: MPI, a batch system such as Slurm, Kubernetes,
-    or whoever sets TF_CONFIG. The program gets TF_CONFIG as under `tfmuster launch`, and needs to know
-    nothing of tfmuster. This process passes signals on to it, and ends as it does.
+    The environment names the task: MPI, a batch system such as Slurm, or Kubernetes sets it, or you set
+    TF_CONFIG. The program gets TF_CONFIG as under `tfmuster launch`, and runs unchanged. This process
+    forwards signals to the program, and ends with its exit code or signal.
 
     \b
     srun -n 4 tfmuster worker -- train.R
@@ -49,13 +49,13 @@ def command(
     from ..system.exit_code import exit_as
 
     told = "TF_CONFIG" if os.environ.get("TF_CONFIG") else engine_here()
-    # First of all: an engine's tasks may wait for each other here.
+    # Do this first, because the tasks of an engine may wait for each other here.
     task = resolve_task(base_port=base_port, stay=True)
     if task is None:
         raise LaunchError(
             "A worker must be told which task of the job it is.",
             found="no TF_CONFIG, and no variables of MPI, a batch system or Kubernetes",
-            fix="Start it by srun, mpirun or a Kubernetes Job; on this machine, `tfmuster launch` does.",
+            fix="Start it with srun, mpirun or a Kubernetes Job; on this machine, use `tfmuster launch`.",
             reason="no-engine",
         )
     environment = {**os.environ, **gpus_here(), "TF_CONFIG": tf_config_json(task)}
