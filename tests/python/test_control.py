@@ -172,10 +172,10 @@ def test_leaving_after_done_is_no_failure_and_exit_means_done(job: Job):
 
 def test_a_second_muster_gives_the_same_line_and_forked_children_have_none(job: Job):
     then = (
-        "from tfmuster.rendezvous.control_channel import Control\n"
-        "assert muster(task) is control is Control.current()\n"
+        "from tfmuster.rendezvous.control_channel import ControlChannel\n"
+        "assert muster(task) is control is ControlChannel.current()\n"
         "child = os.fork()\n"
-        "if child == 0: os._exit(0 if Control.current() is None else 9)\n"
+        "if child == 0: os._exit(0 if ControlChannel.current() is None else 9)\n"
         "assert os.waitpid(child, 0)[1] == 0; control.done()"
     )
     cluster = local_cluster(2)
