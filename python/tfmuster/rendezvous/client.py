@@ -33,9 +33,9 @@ _WHY = {
     "not-json": _OTHER,
     "too-long": _OTHER,
     "other-protocol": "another version of tfmuster answers there",
-    "wrong-token": "a process with another TFMUSTER_TOKEN answers there (a task of an earlier job?)",
-    "no-token": "a process without a token answers there; this task has one (TFMUSTER_TOKEN)",
-    "needs-token": "a process with a token answers there; this task has none (TFMUSTER_TOKEN)",
+    "wrong-token": f"a process with another {TOKEN_VARIABLE} answers there (a task of an earlier job?)",
+    "no-token": f"a process without a token answers there; this task has one ({TOKEN_VARIABLE})",
+    "needs-token": f"a process with a token answers there; this task has none ({TOKEN_VARIABLE})",
     "hung up": "something there accepts the connection and closes it",
 }
 
