@@ -47,7 +47,7 @@ test-r: .stamps/r .stamps/r-develop .stamps/dev .stamps/system-test ## R's tests
 test-parity: .stamps/parity ## R and Python, compared through rpy2
 	@if $(HAVE_R); then $(BIN)/python -m pytest tests/parity; else $(WITHOUT_R); fi
 
-test-python: .stamps/dev .stamps/system-test ## Python's tests; one folder of them: .venv/bin/pytest tests/python/FOLDER
+test-python: .stamps/dev .stamps/system-test .stamps/torque ## Python's tests; one folder of them: .venv/bin/pytest tests/python/FOLDER
 	$(BIN)/python -m pytest tests/python
 
 lint: lint-python lint-imports lint-r ## ruff, import-linter and lintr
@@ -95,6 +95,9 @@ clean: ## remove what the other targets made, but for runs/ and models
 .stamps/system-%: scripts/system.sh
 	@mkdir -p .stamps
 	@bash scripts/system.sh $* $@
+
+.stamps/torque: scripts/pbs-commands.sh | .stamps/system-test
+	@bash scripts/pbs-commands.sh $@ && touch $@
 
 .stamps/python: pyproject.toml scripts/python.sh | .stamps/system-run
 	@bash scripts/python.sh tensorflow && touch $@

@@ -47,6 +47,7 @@ case $group in
     [ -d /run/systemd/system ] || debian+=(
       openssh-server munge slurmctld slurmd slurm-client
       gridengine-master gridengine-exec gridengine-client
+      libslurm-perl libslurmdb-perl libswitch-perl # the commands of scripts/pbs-commands.sh need them
     )
     # Grid Engine's packages need a mail program, and that one a mail server: one that is no daemon, if there is none.
     [ -e /usr/sbin/sendmail ] || debian+=(msmtp-mta)

@@ -65,9 +65,11 @@ def why_not() -> str | None:
 class Slurm:
     """A cluster of four nodes with four CPUs and two GPUs each, as far as it believes."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, name: str = "slurm", more: str = "") -> None:
         self.network = network
-        self.folder = network.folder / "slurm"
+        #: More lines of its configuration.
+        self._more = more
+        self.folder = network.folder / name
         self._daemons: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
@@ -106,7 +108,7 @@ class Slurm:
     @property
     def shared(self) -> Path:
         """A directory that all nodes have."""
-        return self.network.folder / "it's $(shared)"
+        return self.folder / "it's $(shared)"
 
     def popen(self, *command: object, **env: str) -> subprocess.Popen[str]:
         """Start a command on ``here``, in the shared directory."""
@@ -176,6 +178,7 @@ class Slurm:
             node=node,
             nodes="\n".join(nodes),
         )
+        text += self._more
         (self.folder / "slurm.conf").write_text(text)
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         for number in range(GPUS):
@@ -213,9 +216,9 @@ class Slurm:
 
 
 @contextlib.contextmanager
-def started(network: Network) -> Iterator[Slurm]:
+def started(network: Network, name: str = "slurm", more: str = "") -> Iterator[Slurm]:
     """Slurm on the machines, gone afterwards whatever happens."""
-    slurm = Slurm(network)
+    slurm = Slurm(network, name, more)
     try:
         slurm.start()
         yield slurm
