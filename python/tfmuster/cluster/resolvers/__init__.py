@@ -36,7 +36,7 @@ __all__ = [
 #: Modules in the order in which they are asked; MPI is first, because an MPI job may run inside the others.
 #: Each has ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and ``gpus(environ)``; those of
 #: batch systems also have ``batch_job(environ)``.
-_ENGINES = ("mpi", "slurm", "sge", "pbs", "kubernetes")
+_ENGINES = ("mpi", "slurm", "sge", "pbs", "lsf", "kubernetes")
 
 
 def resolve_task(

@@ -12,7 +12,7 @@ from .base import Engine, UnavailableError, Where
 
 #: The engines: modules of this package, named as ``--backend`` names them. A new one is a file and a word
 #: here.
-BACKENDS = ("local", "ssh", "spark", "slurm", "sge", "pbs", "mpi")
+BACKENDS = ("local", "ssh", "spark", "slurm", "sge", "pbs", "lsf", "mpi")
 #: How long each may take to tell whether it can be used, seconds.
 ANSWER_SECONDS = 5.0
 #: Settings that not all engines read, and how an error calls them.
