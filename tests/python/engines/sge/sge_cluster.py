@@ -142,7 +142,7 @@ class Sge:
     @property
     def shared(self) -> Path:
         """A directory that all hosts have."""
-        return self.network.folder / "it's $(shared)"
+        return self.folder / "it's $(shared)"
 
     def popen(self, *command: object, **env: str) -> subprocess.Popen[str]:
         """Start a command on ``here``, in the shared directory."""
