@@ -76,7 +76,7 @@ coverage: .stamps/r .stamps/r-develop .stamps/dev .stamps/parity .stamps/system-
 	bash scripts/coverage.sh
 
 bench: .stamps/dev .stamps/system-test ## every benchmark, into results.json and results.md; each figure is a ratio of one run
-	$(BIN)/python benchmarks/report.py
+	PYTHONPATH=$(CURDIR)/tests/python $(BIN)/python benchmarks/report.py
 
 accuracy: .stamps/dev ## train every model on real digits with 1 and 2 workers: DATA=mnist.npz, about an hour
 	$(BIN)/python benchmarks/accuracy.py $(DATA)

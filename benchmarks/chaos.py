@@ -1,5 +1,6 @@
 """What jobs survive: faults at seeded random moments, and whether anything of them is seen in the weights.
 
+    export PYTHONPATH=tests/python  # machines of the tests
     python benchmarks/chaos.py [--workers 2] [--faults 30] [--per-job 5] [--minutes 60] [--seed 0]
 
 An undisturbed job is run first; then jobs with the same seed by `tfmuster launch --max-restarts`, in each of
@@ -36,8 +37,6 @@ from typing import Any
 import numpy as np
 
 from tfmuster.runs.run import Run
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 
 SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM")
 ORDERS = ("exception", "os._exit")
@@ -274,7 +273,7 @@ def main() -> int:
     if given.train:
         train(given.train)
         return 0
-    from hosts import built, why_not
+    from support.hosts import built, why_not
 
     choose = random.Random(given.seed)
     end = time.monotonic() + 60 * given.minutes

@@ -3,6 +3,8 @@
 Usage: fit.py [--batches 32,64,256,1024] [--steps 100] [--repeats 5] [--workers 2] [--data MNIST.npz]
               [--gradient-dtype bfloat16]
 
+Run it with PYTHONPATH=tests/python, where the package support is.
+
 Groups of processes, each process on a core of its own, measure in turn: the workers of one job, as many
 processes that know nothing of each other, and the workers of a job whose Keras is tf-keras 2, which
 TensorFlow runs on several workers by itself. For each batch size per worker, a Markdown row with medians over
@@ -30,10 +32,7 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 
 LEGACY = "TF_USE_LEGACY_KERAS"
 COLUMNS = (
@@ -297,7 +296,7 @@ def main() -> None:
     if arguments.process:
         process(arguments)
         return
-    from jobs import free_addresses
+    from support.jobs import free_addresses
 
     together = Group(sys.argv[1:], arguments.workers, free_addresses(arguments.workers))
     apart = Group(sys.argv[1:], arguments.workers, [])

@@ -1,5 +1,6 @@
 """How long a job takes to start, by launcher and number of workers; docs/starting.svg is drawn from it.
 
+    export PYTHONPATH=tests/python  # machines of the tests
     python benchmarks/starting.py [--repeat 3] [--figure docs/starting.svg] [--only "this machine" ...]
 
 From the command's start until the last worker has heard that everyone is present. The workers import no
@@ -28,8 +29,8 @@ from typing import Any
 from xml.etree.ElementTree import Element, indent, tostring
 
 from rendezvous import measure
-
 from tfmuster.launch.engines.availability import engines
+
 from tfmuster.runs.report.elements import element
 
 HERE = Path(__file__).resolve().parent
@@ -73,8 +74,7 @@ def this_machine(stack: ExitStack, folder: Path) -> Start:
 
 def machines(stack: ExitStack, folder: Path) -> Any:
     """Four machines that are network namespaces, as in the tests; None where there can be none."""
-    sys.path.insert(0, str(HERE.parent / "tests" / "python"))
-    import hosts
+    from support import hosts
 
     if not _networks and hosts.why_not() is None:
         _networks.append(stack.enter_context(hosts.built(folder / "machines")))
@@ -101,7 +101,7 @@ def ssh(stack: ExitStack, folder: Path) -> Start | None:
 def slurm(stack: ExitStack, folder: Path) -> Start | None:
     """A Slurm of the same four machines, with nothing else to do: submitting and waiting is in it."""
     network = machines(stack, folder)
-    import slurm_cluster
+    from support import slurm_cluster
 
     if network is None or slurm_cluster.why_not() is not None:
         return None

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture(scope="session")
 def r() -> Callable[..., Any]:

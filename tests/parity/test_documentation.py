@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 import tfmuster
-from conftest import ROOT
+from support.paths import ROOT
 
 
 def r(code: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tfmuster
-from conftest import ROOT
+from support.paths import ROOT
 
 
 def test_install_tfmuster_installs_what_pyproject_asks_for(r: Callable[..., Any]) -> None:

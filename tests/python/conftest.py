@@ -1,28 +1,25 @@
-"""Fixtures that several test files share."""
+"""What holds for all tests; each folder's conftest.py has its fixtures and gives its tests their marker."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-
-from hosts import Network, built
-from rendezvous_job import job  # noqa: F401
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and all that they start would, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
-    with built(tmp_path_factory.mktemp("hosts")) as network:
-        yield network
+@pytest.fixture(autouse=True)
+def _outside_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TF_CONFIG", raising=False)
 
 
 @pytest.fixture
-def network(machines: Network) -> Iterator[Network]:
-    machines.mend()
-    yield machines
-    machines.end_launchers()
-    machines.nothing_left(seconds=5)
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TFMUSTER_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv(
+        "TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}'
+    )
+    return tmp_path

@@ -11,15 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hosts import Network, lines_of, put, why_not
-from launching import environment, read_json
+from support.hosts import Network, lines_of, put, why_not
+from support.launching import environment, read_json
 
 WHY_NOT = why_not()
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.timeout(60),
-    pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)),
-]
+pytestmark = [pytest.mark.timeout(60), pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))]
 TELL = """
 import json, os
 told = json.loads(os.environ["TF_CONFIG"])

@@ -8,21 +8,17 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from pbs_cluster import Pbs, started
-from pbs_cluster import why_not as no_pbs
 
-from hosts import Network, lines_of
-from hosts import why_not as no_hosts
-from launching import TFMUSTER, only_run, read_json, wait_until, write
-from slurm_cluster import why_not as no_slurm
+from support.hosts import Network, lines_of
+from support.hosts import why_not as no_hosts
+from support.launching import TFMUSTER, only_run, read_json, wait_until, write
+from support.pbs_cluster import Pbs, started
+from support.pbs_cluster import why_not as no_pbs
+from support.slurm_cluster import why_not as no_slurm
 from tfmuster.runs.run import Run
 
 WHY_NOT = no_hosts() or no_slurm() or no_pbs()
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.timeout(200),
-    pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)),
-]
+pytestmark = [pytest.mark.timeout(200), pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))]
 LAUNCH = (*TFMUSTER, "launch", "--backend", "pbs")
 TELL = (
     "import json, os, sys",

@@ -7,25 +7,17 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sge_cluster import Sge, started
-from sge_cluster import why_not as no_sge
 
-from hosts import Network, lines_of
-from hosts import why_not as no_hosts
-from launching import TFMUSTER, only_run, read_json, wait_until, write
+from support.hosts import lines_of
+from support.launching import TFMUSTER, only_run, read_json, wait_until, write
+from support.sge_cluster import Sge
 from tfmuster.errors import WorkerError
 from tfmuster.runs.run import Run
 
-WHY_NOT = no_hosts() or no_sge()
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.timeout(200),
-    pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)),
-]
+pytestmark = pytest.mark.timeout(200)
 LAUNCH = (*TFMUSTER, "launch", "--backend", "sge")
 SPREAD, FILL = "--backend-option=-pe spread", "--backend-option=-pe fill"
 TRAIN = (
@@ -61,20 +53,6 @@ EACH_SLOT = (
     "wait",
 )
 WAITS = ("import time", "print('begun', flush=True)", "time.sleep(99)")
-
-
-@pytest.fixture(scope="module")
-def cluster(machines: Network) -> Iterator[Sge]:
-    machines.mend()
-    with started(machines) as sge:
-        yield sge
-
-
-@pytest.fixture
-def sge(cluster: Sge) -> Iterator[Sge]:
-    yield cluster
-    cluster.empty()
-    cluster.nothing_left(10)
 
 
 def told(text: str) -> list[list[object]]:

@@ -1,0 +1,1 @@
+"""A package: see engines/__init__.py."""

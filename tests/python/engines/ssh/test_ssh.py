@@ -1,0 +1,356 @@
+"""Workers on other machines: four real ones, each with an ssh server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.hosts import ALL, ECHO, NETWORK, Network, lines_of, put, summary
+from support.launching import DISK_IS_FULL, TFMUSTER, only_run, read_json, wait_until
+from support.paths import PROGRAMS
+from support.r import NEEDS_R
+from tfmuster.runs.run import Run
+
+pytestmark = pytest.mark.timeout(120)
+
+
+class TestFourHosts:
+    def test_each_task_has_its_place_and_its_arguments(self, network: Network) -> None:
+        name = 'tr $(touch pwned)\'s; touch pwned2 "it".py'
+        arguments = [
+            "a b",
+            "$(touch pwned)",
+            "`touch pwned`",
+            "x\ny",
+            "-n",
+            "--",
+            "",
+            "'",
+            '"',
+            "größer",
+            "*",
+            "\\",
+        ]
+        put(network, name, ECHO)
+        done = network.launch("-H", "node1,node2:2,root@node4", "--", name, *arguments)
+        assert done.returncode == 0, done.stderr
+        seen = [json.loads(lines_of(done, f"worker {index}")[0]) for index in range(4)]
+        assert [host for host, *_ in seen] == ["node1", "node2", "node2", "node4"]
+        for index, (_, directory, argv, config) in enumerate(seen):
+            assert directory == str(network.work)
+            assert argv == [name, *arguments]
+            assert config["task"] == {"type": "worker", "index": index}
+            addresses = config["cluster"]["worker"]
+            assert [address.split(":")[0] for address in addresses] == ["node1", "node2", "node2", "node4"]
+            assert len(set(addresses)) == 4
+        run = only_run(network.work)
+        assert read_json(run / "run.json")["cluster"] == seen[0][3]["cluster"]
+        assert read_json(run / "status.json")["state"] == "done"
+        assert f"tfmuster: 4 tasks on node1, node2, node4; run directory runs/{run.name}\n" in done.stderr
+
+    def test_a_script_is_sent_and_what_it_keeps_comes_back(self, network: Network) -> None:
+        script = network.work / "my train.py"
+        script.write_text(
+            "import os, pathlib, sys, time\n"
+            "run = pathlib.Path(os.environ['TFMUSTER_RUN_DIR'])\n"
+            "name = os.uname().nodename\n"
+            "(run / 'some' / name).mkdir(parents=True)\n"
+            "(run / 'some' / name / 'model.keras').write_bytes(bytes(300_000))\n"
+            "(run / 'status.json').write_text('not this one')\n"
+            "(run / name).write_text('early')\n"
+            "time.sleep(2.5)\n"
+            "sys.exit(5 if '2' in sys.argv and name == 'node2' else 0)\n"
+        )
+        process = network.start("-H", "node1,node2", "--copy", "my train.py")
+        early = network.work / "runs"
+        wait_until(lambda: len([p for p in early.glob("*/node*") if p.read_text() == "early"]) == 2, 15)
+        assert process.poll() is None
+        assert process.wait(20) == 0
+        run = only_run(network.work)
+        for name in ("node1", "node2"):
+            assert (run / "some" / name / "model.keras").read_bytes() == bytes(300_000)
+        assert read_json(run / "status.json")["state"] == "done"
+        assert not list(network.in_work("node1").iterdir())
+
+    def test_files_are_sent_to_where_they_are_here(self, network: Network) -> None:
+        names = ['it\'s "$(touch pwned)"\nx', "-x", "data/`touch pwned`/ *", "data/größer", "layers/deep.py"]
+        for name in names:
+            (network.work / name).parent.mkdir(parents=True, exist_ok=True)
+            (network.work / name).write_text(name)
+        (network.work / "big").write_bytes(os.urandom(1 << 20) * 20)
+        (network.work / "tool").write_text("#!/bin/sh\necho the tool runs")
+        (network.work / "tool").chmod(0o755)
+        (network.work / "layers/deep.py").write_text("names = " + repr(names[:4]))
+        script = network.work / "layers/- my $(touch pwned) train.py"
+        script.write_text(
+            "import hashlib, os, subprocess, sys, deep\n"
+            "for name in deep.names: assert open(name).read() == name, name\n"
+            "print(subprocess.check_output(['./tool'], text=True), end='')\n"
+            "print(hashlib.sha256(open('big', 'rb').read()).hexdigest(), sys.argv[1:])\n"
+            "print(os.getcwd(), flush=True)\n"
+        )
+        files = ["--file", names[0], "--file", "-x", "--file=data", "--file", network.work / "layers/deep.py"]
+        files += ["--file", "tool", "--file", "big"]
+        done = network.launch("-H", "node1,node2", *files, "--", f"layers/{script.name}", "$(touch pwned)")
+        assert done.returncode == 0, done.stdout + done.stderr
+        digest = hashlib.sha256((network.work / "big").read_bytes()).hexdigest()
+        for index in range(2):
+            tool, told, directory = lines_of(done, f"worker {index}")
+            assert (tool, told) == ("the tool runs", f"{digest} ['$(touch pwned)']")
+            assert directory.startswith(f"{network.machines[f'node{index + 1}'].temporary}/")
+            assert not list(network.in_work(f"node{index + 1}").iterdir())
+
+    def test_files_for_a_command(self, network: Network) -> None:
+        (network.work / "a b").write_text("text")
+        done = network.launch("-H", "node1", "--file", "a b", "--", "cat", "a b")
+        assert lines_of(done, "worker 0") == ["text"]
+
+    def test_files_that_do_not_fit(self, network: Network) -> None:
+        (network.work / "big").write_bytes(bytes(6 << 20))
+        network.give_little_room("node2")
+        done = network.launch("-H", "node1,node2", "--file", "big", "--", "sleep", 20)
+        network.give_room("node2")
+        assert summary(done) == (
+            "worker 1 on node2 failed with exit code 2: The files that are sent along must fit on the host.\n"
+            f"  found: no space left on device in {network.machines['node2'].temporary} of node2\n"
+            "  to do: Make room, or set TMPDIR there to a place that has some.\n\n"
+            "Its whole output: LOGS/worker-1.log\n"
+        )
+
+    @DISK_IS_FULL
+    def test_a_full_disk_here(self, network: Network) -> None:
+        # To write past a size limit fails as it does on a full disk.
+        text = "import os, time; open(os.environ['TFMUSTER_RUN_DIR'] + '/model', 'wb').write(bytes(50_000))\n"
+        put(network, "t.py", text + "time.sleep(60)\n")
+        launch = 'ulimit -f 16; "$@" 2>&1; echo "exit code $?"'
+        said = network.run_here("bash", "-c", launch, "bash", *TFMUSTER, "launch", "-H", "node1", "t.py")
+        run = only_run(network.work)
+        assert said == (
+            f"tfmuster: 1 task on node1; run directory runs/{run.name}\n\n"
+            "worker 0 on node1 failed with exit code 2: "
+            "The run directory must be writable while the job runs.\n"
+            f"  found: {run}: File too large\n"
+            "  to do: Make room, or choose another place with --run-dir.\n\n"
+            f"Its whole output: {run}/logs/worker-0.log\n"
+            "exit code 1\n"
+        )
+
+    def test_a_shared_run_directory_is_used_as_it_is(self, network: Network) -> None:
+        put(network, "where.py", "import os; print(os.environ['TFMUSTER_RUN_DIR'])")
+        shared = network.folder / "shared-run"
+        done = network.launch("-H", "node1,node2", "--run-dir", shared, "where.py")
+        assert lines_of(done, "worker 1") == [str(shared)]
+        shutil.rmtree(shared)
+
+    @NEEDS_R
+    def test_an_r_script_runs_with_the_python_of_its_host(self, network: Network) -> None:
+        put(
+            network,
+            "train.R",
+            "cat(Sys.getenv('RETICULATE_PYTHON'), commandArgs(TRUE), nchar(Sys.getenv('TF_CONFIG')) > 0)",
+        )
+        done = network.launch("-H", "node1,node2", "train.R", "$(7)")
+        assert done.returncode == 0, done.stderr
+        assert lines_of(done, "worker 1") == [f"{sys.executable} $(7) TRUE"]
+
+    def test_a_host_behind_a_jump_host(self, network: Network) -> None:
+        put(network, "t.py", ECHO)
+        # Only the machines know the name node2.
+        inner = f"Host inner\n  HostName node2\n  HostKeyAlias {NETWORK}.2\n  ProxyJump node1\n"
+        network.config.write_text(inner + network.ssh_config())
+        done = network.launch("-H", "inner", "t.py")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(lines_of(done, "worker 0")[0])[0] == "node2"
+
+    def test_from_python_and_in_the_background(self, network: Network) -> None:
+        put(network, "t.py", "import sys\nsys.exit(int(sys.argv[1]))\n")
+        program = (
+            "from tfmuster import launch\n"
+            "from tfmuster.errors import WorkerError\n"
+            "run = launch('t.py', '0', hosts='node1,node2:2', quiet=True)\n"
+            "print(run.status()['state'], len(run.status()['tasks']))\n"
+            "run = launch('t.py', '0', hosts='node1,node2:2', wait=False)\n"
+            "print(run.wait(20)['state'])\n"
+            "try:\n    launch('t.py', '4', hosts='node2', quiet=True)\n"
+            "except WorkerError as error:\n    print(error)\n"
+        )
+        out = network.run_here(sys.executable, "-c", program)
+        assert out.splitlines()[:3] == ["done 3", "done", "worker 0 on node2 failed with exit code 4."]
+
+    def test_the_token_is_on_no_command_line(self, network: Network) -> None:
+        looks = (
+            "import os, pathlib\n"
+            "token = os.environ['TFMUSTER_TOKEN']\n"
+            "lines = [p.read_bytes() for p in pathlib.Path('/proc').glob('[0-9]*/cmdline')]\n"
+            "told = [any(text in line for line in lines) for text in (b'agent', token.encode())]\n"
+            "print(len(token), *told)\n"
+            "open('token', 'w').write(token)\n"
+            "__import__('time').sleep(2)\n"
+        )
+        put(network, "looks.py", looks)
+        process = network.start("-H", "node1,node2", "looks.py")
+        wait_until((network.in_work("node1") / "token").exists, 15)
+        token = (network.in_work("node1") / "token").read_bytes()
+        here = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, check=True).stdout
+        assert b"tfmuster.launch.remote.agent" in here and token not in here
+        out, err = process.communicate(timeout=20)
+        assert out.count("64 True False") == 2, out + err
+
+    @pytest.mark.parametrize(
+        ("ending", "how"),
+        [
+            ("os._exit(7)", "failed with exit code 7."),
+            ("os.abort()", "was ended by SIGABRT."),
+            ("os.kill(os.getpid(), 9)", "was ended by SIGKILL."),
+        ],
+    )
+    def test_how_a_worker_ended_is_known_here(self, network: Network, ending: str, how: str) -> None:
+        text = "import os, time\nprint('last words', flush=True)\n"
+        put(network, "t.py", text + f"if os.uname().nodename == 'node2': {ending}\ntime.sleep(60)\n")
+        begun = time.monotonic()
+        done = network.launch("-H", "node1,node2", "t.py")
+        assert time.monotonic() - begun < 10
+        network.nothing_left(1)
+        assert done.returncode == 1
+        assert summary(done).startswith(f"worker 1 on node2 {how}\n\nIts last lines:\n  last words\n")
+
+    def test_a_run_shows_each_worker_s_host_and_its_process_there(self, network: Network) -> None:
+        put(network, "t.py", "import os, time; print(os.getpid(), flush=True); time.sleep(99)")
+        process = network.start("-H", "node1,node2", "t.py")
+        logs = network.work / "runs"
+        wait_until(lambda: sum(bool(log.read_text()) for log in logs.glob("*/logs/*.log")) == 2)
+        run = Run(only_run(network.work))
+        pids = [run.logs()[f"worker {index}"].strip() for index in range(2)]
+        wait_until(lambda: all(entry["pid"] for entry in run.status()["tasks"].values()), 5)
+        shown = [f"worker {i}:      running on node{i + 1}, process {pids[i]}" for i in range(2)]
+        said = network.run_here(*TFMUSTER, "runs", "show").splitlines()
+        assert [line for line in said if line.startswith("worker ")] == shown
+        os.kill(process.pid, signal.SIGINT)
+        process.wait(10)
+        said = network.run_here(*TFMUSTER, "runs", "show").splitlines()
+        assert f"worker 1:      ended on node2, process {pids[1]}, exit code" in "\n".join(said)
+
+    @pytest.mark.parametrize(
+        ("names", "code"), [("SIGINT", 130), ("SIGINT SIGINT", 130), ("SIGTERM", 130), ("SIGKILL", -9)]
+    )
+    def test_nothing_runs_on_after_the_launcher(self, network: Network, names: str, code: int) -> None:
+        deaf = (
+            "import signal, subprocess, time\n"
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+            "subprocess.Popen(['sleep', '98'], start_new_session=True)\n"
+            "print('ready', flush=True)\n"
+            "time.sleep(99)\n"
+        )
+        put(network, "deaf.py", deaf)
+        process = network.start("-H", "node1,node2:2", "deaf.py")
+        logs = network.work / "runs"
+        wait_until(lambda: sum("ready" in log.read_text() for log in logs.glob("*/logs/*.log")) == 3)
+        begun = time.monotonic()
+        for name in names.split():
+            process.send_signal(signal.Signals[name])
+            time.sleep(0.3)
+        _, err = process.communicate(timeout=5)
+        assert process.returncode == code
+        assert "Traceback" not in err
+        network.nothing_left(5 - (time.monotonic() - begun))
+
+    def test_the_gpus_of_each_host_are_shared_out_among_its_workers(self, network: Network) -> None:
+        put(network, "t.py", "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))")
+        network.config.write_text(network.ssh_config(node1="SetEnv CUDA_VISIBLE_DEVICES=3,4,5"))
+        done = network.launch("-H", "node1:3,node2", "t.py")
+        assert done.returncode == 0, done.stderr
+        seen = [lines_of(done, f"worker {index}") for index in range(4)]
+        assert seen == [["3"], ["4"], ["5"], ["None"]]
+        done = network.launch("-H", "node1:2", "--gpus-per-worker", 2, "t.py")
+        assert done.returncode == 2
+        assert "node1: 3 GPUs for 2 workers with 2 each\n" in done.stderr
+
+    def test_all_start_again_where_the_run_directory_is_shared(
+        self, network: Network, tmp_path: Path
+    ) -> None:
+        text = (
+            "import os, time\n"
+            "first = os.environ['TFMUSTER_RESTART'] == '0'\n"
+            "print('first' if first else 'second', flush=True)\n"
+            "if first and os.uname().nodename == 'node2': os.kill(os.getpid(), 9)\n"
+            "time.sleep(60 if first else 0)\n"
+        )
+        put(network, "t.py", text)
+        options = ["-H", "node1,node2", "--max-restarts", 1]
+        done = network.launch(*options, "--run-dir", tmp_path / "run", "t.py")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "tfmuster: worker 1 on node2 was ended by SIGKILL; restart 1 of 1\n" in done.stderr
+        assert lines_of(done, "worker 0") == ["first", "second"]
+        assert read_json(tmp_path / "run" / "status.json")["restarts"] == 1
+        put(network, "t.py", "import time\ntime.sleep(60)\n")
+        done = network.launch(*options, "t.py")
+        assert done.returncode == 1
+        assert summary(done).startswith(
+            "worker 0 on node1 failed with exit code 2: A job that may be restarted needs a run directory "
+            f"that its chief's host shares.\n  found: no {only_run(network.work)} of this run on node1\n"
+        )
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(300)
+    def test_weights_after_a_restart_are_bitwise_equal(self, network: Network, tmp_path: Path) -> None:
+        finals = []
+        for ends in ([], ["1:killed:14"]):
+            folder = tmp_path / str(len(ends))
+            folder.mkdir()
+            options = ["-H", "node1,node2", "--max-restarts", 1, "--run-dir", folder / "run"]
+            done = network.launch(*options, "--", PROGRAMS / "mortal.py", folder, *ends, limit=140)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert Run(folder / "run").status()["restarts"] == len(ends)
+            for index in range(2):
+                with np.load(folder / f"final-{index}.npz") as file:
+                    finals.append(dict(file))
+        assert "worker 1 on node2 was ended by SIGKILL; restart 1 of 1\n" in done.stderr
+        begins = [line for line in lines_of(done, "worker 1") if " begins with " in line]
+        assert begins == ["attempt 0 begins with step 1", "attempt 1 begins with step 13"]
+        assert sum(name.startswith("arr_") for name in finals[0]) > 3
+        for final in finals[1:]:
+            for name, value in finals[0].items():
+                np.testing.assert_array_equal(final[name], value, err_msg=name)
+
+    def test_ctrl_c_while_the_hosts_are_asked(self, network: Network) -> None:
+        put(network, "t.py", "")
+        process = network.start("-H", "node1,node9", "t.py")
+        wait_until(lambda: network.machines["node1"].processes())
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=3)
+        assert (process.returncode, err) == (130, "tfmuster: interrupted; every worker has been ended.\n")
+        network.nothing_left(3)
+
+    def test_nothing_runs_on_without_its_agent(self, network: Network) -> None:
+        put(network, "t.py", "import time\nprint('ready', flush=True)\ntime.sleep(99)\n")
+        process = network.start("-H", "node1,node2", "t.py")
+        wait_until(lambda: any("t.py" in line for line in network.machines["node2"].processes()), 15)
+        (agent,) = [
+            line
+            for line in network.machines["node2"].processes()
+            if "-c" in line and "import main" in line and "bash" not in line
+        ]
+        os.kill(int(agent.split(":")[0]), signal.SIGKILL)
+        _, err = process.communicate(timeout=10)
+        assert process.returncode == 1
+        assert "\n\nworker 1 on node2 was lost: the connection was closed at the other end.\n" in err
+
+    @pytest.mark.slow
+    def test_mnist_is_trained(self, network: Network) -> None:
+        options = ["--dataset", "synthetic", "--epochs", 2, "--steps-per-epoch", 2]
+        done = network.launch("-H", ALL, "--", "tfmuster", "train", "mnist", *options, limit=110)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "64 images per replica x 4 = global batch 256" in done.stdout
+        assert [
+            line["epoch"] for line in map(json.loads, (only_run(network.work) / "metrics.jsonl").open())
+        ] == [1, 2]

@@ -1,0 +1,35 @@
+"""The job of a batch system, where a program of it is asked first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.batch_systems import SYSTEMS
+from tfmuster.errors import LaunchError
+from tfmuster.launch.engines.base import Where
+from tfmuster.launch.engines.registry import engine_for
+from tfmuster.launch.job import Job
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_inner_launcher_gets_all_but_the_options_of_the_batch_system(name: str) -> None:
+    where = Where(backend=name, backend_options=("-x",), files=("a b",), remote_python="/opt/python")
+    script = engine_for(where).script(Job(["train.py", "it's"], workers=1))  # type: ignore[attr-defined]
+    inner = script[script.index("/opt/python -m tfmuster launch") :]
+    assert f"--backend={name} '--file=a b' --remote-python=/opt/python -- train.py 'it'\"'\"'s'" in inner
+    assert "-x" not in inner
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_batch_job_that_is_not_recognized_submits_no_other(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = engine_for(Where(backend=name, backend_options=())).script(Job(["true"], workers=1))  # type: ignore[attr-defined]
+    variable, _, value = script.partition("export ")[2].partition("\n")[0].partition("=")
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(LaunchError, match="must find the variables of") as refused:
+        engine_for(Where(backend=name)).submit(Job(["true"], workers=1, run_dir=tmp_path / "run"))
+    assert refused.value.fields["reason"] == "batch"
+    assert not (tmp_path / "run").exists()

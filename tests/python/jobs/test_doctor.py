@@ -1,0 +1,58 @@
+"""``tfmuster doctor`` on this machine, which it asks for its programs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.launching import tfmuster
+from tfmuster import __version__
+from tfmuster.diagnostics import doctor
+
+
+def test_the_report_is_quick_and_names_what_is_there(tmp_path: Path) -> None:
+    done = tfmuster("doctor", "--json", "--no-devices", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert report["tfmuster"] == __version__
+    assert report["python"]["executable"] == sys.executable
+    assert report["packages"]["tensorflow"].startswith("2.")
+    assert report["devices"] is None
+    assert 0 < report["machine"]["free_port"] < 65_536
+    assert "listens on 0.0.0.0" in report["notes"][0]
+
+
+def test_it_imports_no_tensorflow() -> None:
+    code = (
+        "import sys; from tfmuster.diagnostics.doctor import doctor; doctor(devices=True)\n"
+        "print('tensorflow' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.slow
+def test_devices_are_asked_for_in_another_process() -> None:
+    devices = doctor.doctor(devices=True)["devices"]
+    assert "/physical_device:CPU:0" in devices
+    assert doctor.doctor(devices=True, timeout=0.01)["devices"] == "TensorFlow did not start within 0 s"
+
+
+def test_a_python_that_lacks_modules_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "ssl", raising=False)
+    monkeypatch.setitem(sys.modules, "_ssl", None)
+    report = doctor.doctor(devices=False)
+    assert list(report["python"]["lacks"]) == ["ssl"]
+    assert any("can't import ssl (" in note for note in doctor.notes(report))
+
+
+def test_a_tf_config_that_is_in_the_way_is_told(tmp_path: Path) -> None:
+    text = json.dumps({"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}})
+    done = tfmuster("doctor", "--no-devices", cwd=tmp_path, TF_CONFIG=text)
+    assert "TF_CONFIG is set: " in done.stdout
+    assert done.returncode == 0

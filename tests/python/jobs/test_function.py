@@ -1,0 +1,101 @@
+"""Python functions on workers: their values, their exceptions, and what they print."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.functions import Digits, placed
+from support.launching import environment, write
+from tfmuster import launch
+from tfmuster.errors import LaunchError, WorkerError
+from tfmuster.runs.listing import summary
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def needs_luck(kind: str) -> None:
+    from tfmuster import current_task
+
+    task = current_task()
+    if task is not None and task.index == 1:
+        raise {"known": KeyError("no such digit"), "own": OwnError(lambda: 1)}[kind]
+    import time
+
+    time.sleep(30)
+
+
+class OwnError(Exception):
+    """One whose argument no process can send to another."""
+
+    def __init__(self, what: Any) -> None:
+        super().__init__(what)
+        self.lock = threading.Lock()
+
+
+class TestHere:
+    def test_values_by_task(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        values = launch(placed, 1, digits := Digits(1), workers=2, quiet=True)
+        assert digits.first == 1
+        assert list(values) == ["worker 0", "worker 1"]
+        assert [value[:2] for value in values.values()] == [("worker 0", 42), ("worker 1", 42)]
+        assert os.getpid() not in {pid for *_, pid in values.values()}
+        assert values.run.status()["state"] == "done"
+        assert values.run.path.name.endswith("-placed")
+        assert summary(values.run)["function"] == "placed"
+        assert values.run.values() == values
+
+    def test_output_and_later_values(self, tmp_path: Path) -> None:
+        def told() -> int:
+            print("told to the log")
+            return 7
+
+        run = launch(told, workers=1, run_dir=tmp_path / "run", wait=False)
+        assert run.values() == {"worker 0": 7}
+        assert run.logs()["worker 0"] == "told to the log\n"
+
+    @pytest.mark.parametrize(("kind", "cause"), [("known", KeyError), ("own", None)])
+    def test_its_exception_is_the_cause(
+        self, tmp_path: Path, kind: str, cause: type[Exception] | None
+    ) -> None:
+        with pytest.raises(WorkerError) as caught:
+            launch(needs_luck, kind, workers=2, quiet=True, run_dir=tmp_path / "run")
+        assert caught.value.fields["task"] == "worker 1"
+        assert "needs_luck" in caught.value.fields["traceback"]
+        assert (type(caught.value.__cause__) if cause else cause) == cause
+
+    def test_a_value_that_can_not_come_back(self, tmp_path: Path) -> None:
+        with pytest.raises(WorkerError) as caught:
+            launch(lambda: threading.Lock(), workers=1, quiet=True, run_dir=tmp_path / "run")
+        assert "What a function on workers returns must be able to go to another process." in str(
+            caught.value
+        )
+
+    def test_a_module_beside_the_program(self, tmp_path: Path) -> None:
+        write(tmp_path, "layers.py", "def width():", "    return 42")
+        write(tmp_path, "mine.py", "import layers", "def call():", "    return layers.width()")
+        program = write(
+            tmp_path,
+            "program.py",
+            "import mine",
+            "from tfmuster import launch",
+            "if __name__ == '__main__':",
+            "    print('got', launch(mine.call, workers=1, quiet=True)['worker 0'])",
+        )
+        done = subprocess.run(
+            [sys.executable, program], env=environment(), capture_output=True, text=True, check=False
+        )
+        assert done.stdout == "got 42\n", done.stderr
+
+    def test_a_directory_with_a_run_is_left_as_it_is(self, tmp_path: Path) -> None:
+        (tmp_path / "run" / "logs").mkdir(parents=True)
+        with pytest.raises(LaunchError, match="must be a new one"):
+            launch(placed, 1, Digits(1), run_dir=tmp_path / "run")
+        assert [path.name for path in (tmp_path / "run").iterdir()] == ["logs"]

@@ -1,0 +1,319 @@
+"""How workers end, which failure is the cause, and that nothing of a job is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from support.launching import (
+    DISK_IS_FULL,
+    TFMUSTER,
+    environment,
+    nothing_left,
+    only_run,
+    processes_in,
+    read_json,
+    start_tfmuster,
+    tfmuster,
+    wait_until,
+    write,
+)
+from tfmuster.runs.run import Run
+
+TASK = "import json, os, signal, sys, time; index = json.loads(os.environ['TF_CONFIG'])['task']['index']"
+# As TensorFlow does.
+DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+
+
+@pytest.fixture(autouse=True)
+def _clean(tmp_path: Path):
+    yield
+    nothing_left(tmp_path)
+
+
+def fail(
+    tmp_path: Path, *lines: str, workers: int = 2
+) -> tuple[subprocess.CompletedProcess[str], dict, float]:
+    """Launch a script that fails; what was printed, error.json, and the seconds that it took."""
+    write(tmp_path, "train.py", TASK, *lines)
+    begun = time.monotonic()
+    done = tfmuster("launch", "-n", workers, "train.py", cwd=tmp_path)
+    took = time.monotonic() - begun
+    nothing_left(tmp_path)
+    assert done.returncode == 1
+    return done, read_json(only_run(tmp_path) / "error.json"), took
+
+
+def test_chatter_is_in_the_log_and_shown_on_demand(tmp_path: Path) -> None:
+    chatter = "I0000 00:00:1795246568.252927   21407 port.cc:153] oneDNN custom operations are on."
+    write(tmp_path, "train.py", f"print({chatter!r})", "print('news')")
+    done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path)
+    assert done.stdout == "worker 0 | news\n"
+    assert chatter in (only_run(tmp_path) / "logs" / "worker-0.log").read_text()
+    done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path, TF_CPP_MIN_LOG_LEVEL="0")
+    assert chatter in done.stdout
+
+
+def test_the_first_failure_is_shown_last_and_ends_the_job(tmp_path: Path) -> None:
+    done, error, took = fail(
+        tmp_path,
+        DEAF,
+        "print('index', index, flush=True)",
+        "if index == 1:",
+        "    time.sleep(0.5)",
+        "    raise ValueError('bad digit')",
+        "time.sleep(99)",
+        workers=3,
+    )
+    assert took < 6
+    log = only_run(tmp_path) / "logs" / "worker-1.log"
+    shown = done.stderr[done.stderr.index("\n\n") + 2 :].splitlines()
+    assert shown[0] == f"worker 1 on {error['host']} failed with exit code 1: ValueError: bad digit"
+    assert shown[2:6] == ["Its last lines:", "  index 1", "", "Traceback (most recent call last):"]
+    assert shown[-3:] == ["ValueError: bad digit", "", f"Its whole output: {log}"]
+    assert error["task"] == "worker 1"
+    assert error["exit_code"] == 1
+    assert error["signal"] is None
+    assert error["traceback"].splitlines()[-1] == "ValueError: bad digit"
+    assert [entry["state"] for entry in Run(only_run(tmp_path)).status()["tasks"].values()] == [
+        "ended",
+        "failed",
+        "ended",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "headline"),
+    [
+        ("sys.exit(3)", "failed with exit code 3."),
+        ("os._exit(7)", "failed with exit code 7."),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL."),
+        ("os.abort()", "was ended by SIGABRT."),
+        ("os._exit(137)", "failed with exit code 137 (SIGKILL)."),
+        ("import not_there", "failed with exit code 1: ModuleNotFoundError: No module named 'not_there'"),
+    ],
+)
+def test_how_a_worker_ended_in_words(tmp_path: Path, line: str, headline: str) -> None:
+    done, error, _ = fail(tmp_path, line, workers=1)
+    assert f"\n\nworker 0 on {error['host']} {headline}\n" in done.stderr
+    assert ("ran out of memory" in done.stderr) == ("SIGKILL" in headline)
+
+
+def test_an_error_on_purpose_says_all_by_itself(tmp_path: Path) -> None:
+    train = ["tfmuster", "train", "mnist", "--dataset", "not there.npz"]
+    done = tfmuster("launch", "-n", 1, "--run-dir", "r", "--", *train, cwd=tmp_path)
+    error = read_json(tmp_path / "r" / "error.json")
+    assert error["error"].startswith("tfmuster.errors.DataError: ")
+    first = error["error"].removeprefix("tfmuster.errors.DataError: ").splitlines()[0]
+    assert f"worker 0 on {error['host']} failed with exit code 2: {first}\n  found: " in done.stderr
+    assert done.stderr.count(first) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_only_the_last_twenty_lines_are_repeated(tmp_path: Path) -> None:
+    done, error, _ = fail(tmp_path, "for i in range(50): print('line', i)", "sys.exit(1)", workers=1)
+    assert error["last_lines"] == [f"line {i}" for i in range(30, 50)]
+    assert "line 29" not in done.stderr
+    assert (only_run(tmp_path) / "logs" / "worker-0.log").read_text().count("line") == 50
+
+
+def test_the_earliest_error_counts_not_the_earliest_end(tmp_path: Path) -> None:
+    # Worker 0 has the cause, but takes long to leave Python; worker 1 misses it and ends at once.
+    _, error, took = fail(
+        tmp_path,
+        "import atexit",
+        "atexit.register(time.sleep, 99)",
+        "if index == 0:",
+        "    raise ValueError('the cause')",
+        "time.sleep(1)",
+        "os._exit(1)",
+    )
+    assert error["error"] == "ValueError: the cause"
+    assert error["task"] == "worker 0"
+    assert took < 6
+
+
+def test_who_only_misses_a_peer_is_not_the_cause(tmp_path: Path) -> None:
+    # TensorFlow notices that a peer is gone sooner than the launcher does.
+    _, error, _ = fail(
+        tmp_path,
+        "import atexit; atexit.register(time.sleep, 1)",
+        "class UnavailableError(Exception): __module__ = 'tensorflow.python.framework.errors_impl'",
+        "if index:",
+        "    open('raised', 'w').close()",
+        "    raise UnavailableError('Collective ops is aborted')",
+        "while not os.path.exists('raised'): time.sleep(0.01)",
+        "time.sleep(0.1)",
+        "os.kill(os.getpid(), signal.SIGKILL)",
+    )
+    assert (error["task"], error["signal"]) == ("worker 0", "SIGKILL")
+
+
+def test_a_failed_worker_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    _, error, took = fail(
+        tmp_path,
+        DEAF,
+        "import atexit; atexit.register(time.sleep, 99)",
+        "if index: raise ValueError('x')",
+        "time.sleep(99)",
+    )
+    assert (error["task"], error["exit_code"], error["error"]) == ("worker 1", 1, "ValueError: x")
+    assert took < 12
+
+
+def test_a_failure_that_a_worker_survives_is_none(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        "import subprocess, sys, time",
+        "subprocess.run([sys.executable, '-c', 'raise ValueError(1)'])",
+        "time.sleep(6)",
+    )
+    done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path)
+    assert done.returncode == 0
+    assert not (only_run(tmp_path) / "error.json").exists()
+
+
+def test_descendants_end_with_the_job_wherever_they_hide(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.sh",
+        "sleep 97 &",
+        "setsid sleep 98 &",
+        "(env -i sleep 99; true) &",
+        "sleep 0.5",
+        "exit $1",
+    )
+    for code in (0, 4):
+        done = tfmuster("launch", "-n", 2, "--", "bash", "train.sh", code, cwd=tmp_path)
+        assert done.returncode == (code > 0)
+        nothing_left(tmp_path)
+
+
+def test_many_lines_are_whole_and_complete(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", TASK, "for i in range(5000): print(index, i, 'x' * 50)")
+    done = tfmuster("launch", "-n", 4, "train.py", cwd=tmp_path)
+    lines = done.stdout.splitlines()
+    for index in range(4):
+        own = [line for line in lines if line.startswith(f"worker {index} | ")]
+        assert own == [f"worker {index} | {index} {i} {'x' * 50}" for i in range(5000)]
+    assert len(lines) == 20_000
+
+
+def begin(tmp_path: Path, *lines: str) -> subprocess.Popen[str]:
+    """Launch two deaf workers and wait until both run."""
+    write(tmp_path, "train.py", TASK, DEAF, *lines, "print('ready', flush=True)", "time.sleep(99)")
+    launcher = start_tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path)
+    logs = tmp_path / "runs"
+    wait_until(lambda: sum("ready" in log.read_text() for log in logs.glob("*/logs/*.log")) == 2)
+    return launcher
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whatever_ends_the_launcher_ends_its_workers(tmp_path: Path, number: signal.Signals) -> None:
+    launcher = begin(tmp_path)
+    launcher.send_signal(number)
+    output, _ = launcher.communicate(timeout=5)
+    assert launcher.returncode == 130
+    assert output.splitlines()[-1] == "tfmuster: interrupted; every worker has been ended."
+    assert "Traceback" not in output
+    assert Run(only_run(tmp_path)).status()["state"] == "interrupted"
+
+
+def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
+    launcher = begin(tmp_path)
+    launcher.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    launcher.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    output, _ = launcher.communicate(timeout=5)
+    assert time.monotonic() - begun < 1.5
+    assert launcher.returncode == 130
+    assert "Traceback" not in output
+
+
+def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
+    launcher = begin(tmp_path, "import subprocess; subprocess.Popen(['sleep', '98'], start_new_session=True)")
+    assert len(processes_in(tmp_path)) == 6
+    launcher.kill()
+    launcher.communicate(timeout=5)
+    nothing_left(tmp_path, seconds=5)
+    assert Run(only_run(tmp_path)).status()["state"] == "lost"
+
+
+def test_a_reader_that_has_seen_enough_ends_the_job(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "import time", "for i in range(2000): print(i, flush=True); time.sleep(0.01)")
+    launcher = start_tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path)
+    assert launcher.stdout is not None
+    launcher.stdout.readline()
+    launcher.stdout.close()
+    launcher.wait(timeout=10)
+
+
+@DISK_IS_FULL
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    # To write past a size limit fails as it does on a full disk.
+    write(tmp_path, "train.py", "import time", "print('x' * 100_000, flush=True)", "time.sleep(99)")
+    command = [*TFMUSTER, "launch", "-q", "-n", "2", "train.py"]
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 16; exec "$@"', "bash", *command],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: The run directory must be writable while the job runs.")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small disk")
+@pytest.mark.parametrize("then", ["sys.exit(0)", "print('x' * 100_000); time.sleep(60)"])
+def test_a_full_disk_under_the_run_directory_ends_the_job_with_its_name(tmp_path: Path, then: str) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], check=True)
+    try:
+        write(
+            tmp_path,
+            "train.py",
+            TASK,
+            "try:",
+            "    with open(os.environ['TFMUSTER_RUN_DIR'] + '/filler', 'wb', buffering=0) as file:",
+            "        while True: file.write(bytes(4096))",
+            "except OSError: pass",
+            then,
+        )
+        done = tfmuster("launch", "-n", 1, "--run-dir", disk / "run", "train.py", cwd=tmp_path)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    assert done.returncode == 2
+    assert "The run directory must be writable while the job runs." in done.stderr
+    assert f"{disk}/run: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_directory_that_can_not_be_made_is_said(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "print('x')")
+    (tmp_path / "runs").write_text("a file, not a folder")
+    done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "can't be made" in done.stderr
+
+
+def test_a_launcher_inside_a_job_ends_with_it(tmp_path: Path) -> None:
+    write(tmp_path, "inner.py", "import time", "print('inner', flush=True)", "time.sleep(99)")
+    begin(
+        tmp_path,
+        "import subprocess",
+        "command = ['tfmuster', 'launch', '-n', '1', '--run-dir', f'in{index}', 'inner.py']",
+        "subprocess.Popen([sys.executable, '-m', *command])",
+    ).send_signal(signal.SIGINT)
+    nothing_left(tmp_path, seconds=10)

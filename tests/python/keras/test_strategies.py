@@ -1,0 +1,140 @@
+"""Every strategy by its name, and every refusal, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from support.jobs import cluster_of_one, free_addresses, run_job, succeeded
+from support.paths import PROGRAMS
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def run(code: str, **environment: str) -> str:
+    environ = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment}
+    if "TF_CONFIG" not in environment:
+        environ.pop("TF_CONFIG", None)
+    done = subprocess.run(
+        [sys.executable, PROGRAMS / "snippet.py", code],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip()
+
+
+def refusal(code: str, **environment: str) -> dict[str, Any]:
+    error: dict[str, Any] = json.loads(run(code, **environment))
+    assert error["kind"] == "strategy"
+    return error
+
+
+START = "import tensorflow as tf; tf.constant(1)"
+FIT = """
+import keras, numpy as np, tfmuster
+strategy = tfmuster.strategy({arguments})
+keras.utils.set_random_seed(1)
+with strategy.scope():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+model.fit(np.ones((16, 4)), np.ones((16, 1)), batch_size=8, epochs=2, verbose=0)
+print(type(strategy).__name__, strategy.num_replicas_in_sync)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("'default'", "_DefaultDistributionStrategy 1"),
+        ("'one_device'", "OneDeviceStrategy 1"),
+        ("'one_device', devices=['CPU:0']", "OneDeviceStrategy 1"),
+        ("'mirrored', replicas=2", "MirroredStrategy 2"),
+        ("'mirrored', replicas=4", "MirroredStrategy 4"),
+        ("'mirrored', devices=['/cpu:0', 'CPU:1']", "MirroredStrategy 2"),
+        ("'central_storage'", "CentralStorageStrategyV1 1"),
+        ("'central_storage', replicas=2", "CentralStorageStrategy 2"),
+    ],
+)
+def test_keras_trains_under(arguments: str, expected: str) -> None:
+    name, replicas = run(FIT.format(arguments=arguments)).split()
+    assert replicas == expected.split()[1]
+    assert name.startswith(expected.split(maxsplit=1)[0].removesuffix("V1"))
+
+
+@pytest.mark.slow
+def test_keras_trains_under_multi_worker_mirrored_with_one_worker() -> None:
+    assert run(FIT.format(arguments="'multi_worker_mirrored'"), TF_CONFIG=cluster_of_one()) == (
+        "CollectiveAllReduceStrategy 1"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "reason", "text"),
+    [
+        ("tfmuster.strategy('mirrored', devices=['GPU:7'])", "no-device", "there are: CPU:0"),
+        ("tfmuster.strategy('one_device', devices=['nonsense'])", "no-device", "'nonsense'"),
+        ("tfmuster.strategy('one_device', devices=['CPU:0', 'CPU:1'])", "devices", "exactly one device"),
+        ("tfmuster.strategy('mirrored', devices=['CPU:0', '/cpu:0'])", "devices", "once"),
+        ("tfmuster.strategy('mirrored', devices=['CPU:0'], replicas=2)", "devices", "not both"),
+        ("tfmuster.strategy('mirrored', replicas=0)", "replicas", "at least 1"),
+        ("tfmuster.strategy('mirrored', replicas=1.5)", "replicas", "at least 1"),
+        ("tfmuster.strategy('mirrored', replicas='2')", "replicas", "at least 1"),
+        (f"{START}; tfmuster.strategy('mirrored', replicas=2)", "already-started", "before library(keras3)"),
+        ("tfmuster.strategy('tpu')", "no-tpu", "Please provide a TPU Name"),
+    ],
+)  # fmt: skip
+def test_refusals_on_one_machine(code: str, reason: str, text: str) -> None:
+    error = refusal(f"import tfmuster; {code}")
+    assert error["reason"] == reason
+    assert text in error["text"]
+
+
+@pytest.mark.slow
+def test_tensorflow_has_started() -> None:
+    error = refusal(
+        f"import tfmuster; {START}; tfmuster.strategy('multi_worker_mirrored')", TF_CONFIG=cluster_of_one()
+    )
+    assert error["reason"] == "already-started"
+    assert "create the strategy before" in error["text"]
+
+
+@pytest.mark.slow
+def test_second_multi_worker_strategy() -> None:
+    code = "import tfmuster; [tfmuster.strategy('multi_worker_mirrored') for _ in range(2)]"
+    assert refusal(code, TF_CONFIG=cluster_of_one())["reason"] == "second-strategy"
+
+
+@pytest.mark.slow
+def test_a_missing_worker_is_named_in_time() -> None:
+    there, missing = free_addresses(2)
+    config = {"cluster": {"worker": [there, missing]}, "task": {"type": "worker", "index": 0}}
+    code = "import tfmuster; tfmuster.strategy('multi_worker_mirrored', start_timeout=2)"
+    error = json.loads(run(code, TF_CONFIG=json.dumps(config)))
+    assert error["kind"] == "rendezvous"
+    assert f"worker 1 ({missing}) is missing" in error["text"]
+
+
+@pytest.mark.slow
+def test_workers_agree_on_a_seed_that_nobody_has_set() -> None:
+    done = succeeded(run_job("unseeded.py", 2, limit=90))
+    assert done[0].stdout == done[1].stdout != ""
+    again = succeeded(run_job("unseeded.py", 2, limit=90))
+    assert again[0].stdout != done[0].stdout
+
+
+@pytest.mark.slow
+def test_survivors_learn_the_cause_and_end() -> None:
+    done = run_job("failing_worker.py", 2, limit=60)
+    assert [process.returncode for process in done] == [1, 1]
+    assert "worker 1 (host" in done[0].stderr
+    assert "ValueError: planted" in done[0].stderr

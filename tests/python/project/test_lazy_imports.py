@@ -1,0 +1,63 @@
+"""Nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import tfmuster
+from support.config_verb import SOURCE
+from tfmuster.digits import mnist_files
+from tfmuster.system.versions import installed_versions
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys, tfmuster; c = tfmuster.Cluster(worker=['a:1']); tfmuster.check_cluster(c)\n"
+        "tfmuster.tf_config_json(c.task('worker', 0))\n"
+        "print([m for m in ('tensorflow', 'numpy', 'yaml', 'socket', 'keras') if m in sys.modules])"
+    )
+    source = str(Path(tfmuster.__file__).parents[1])
+    out = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {source!r})\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        # `make coverage` imports more.
+        env={key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_")},
+    )
+    assert out.stdout.strip() == "[]"
+
+
+def test_versions_without_importing_anything_heavy() -> None:
+    code = (
+        "import sys, tfmuster.system.versions as v\n"
+        "print(v.installed_versions(), 'tensorflow' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == f"{installed_versions()} False"
+
+
+def test_needs_no_tensorflow():
+    code = "import sys, tfmuster.digits.datasets; sys.exit('tensorflow' in sys.modules)"
+    python_path = str(Path(mnist_files.__file__).parents[2])
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": python_path}, check=True)
+
+
+def test_help_imports_no_verb() -> None:
+    code = (
+        "import sys; from tfmuster.cli import main; main(['--help']);"
+        "print([m for m in sys.modules if 'tfmuster.cli.' in m])"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert out.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,70 @@
+"""Run a Python program as the workers of a job on this machine, with nothing but TF_CONFIG set."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+from support.paths import PROGRAMS
+from tfmuster.net.ports import free_ports
+
+
+def free_addresses(count: int) -> list[str]:
+    """Addresses on loopback that nobody listened on a moment ago."""
+    return [f"127.0.0.1:{port}" for port in free_ports(count)]
+
+
+def run_job(
+    program: str, workers: int, *arguments: object, limit: float = 200, env: dict[str, str] | None = None
+) -> list[subprocess.CompletedProcess[str]]:
+    """Run ``programs/<program>`` on ``workers`` workers, or with 0 in one process without TF_CONFIG.
+
+    A worker that fails ends the others after a moment, as they would wait for it for ever.
+    """
+    addresses = free_addresses(workers)
+    processes = []
+    for index in range(max(workers, 1)):
+        environ = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(env or {})}
+        environ.pop("TF_CONFIG", None)
+        if workers:
+            environ["TF_CONFIG"] = json.dumps(
+                {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+            )
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, PROGRAMS / program, *map(str, arguments)],
+                env=environ,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    end = time.monotonic() + limit
+    while time.monotonic() < end and any(p.poll() is None for p in processes):
+        if any(p.poll() not in (None, 0) for p in processes):
+            end = min(end, time.monotonic() + 10)
+        time.sleep(0.1)
+    done = []
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        out, err = process.communicate()
+        done.append(subprocess.CompletedProcess(process.args, process.returncode, out, err))
+    return done
+
+
+def succeeded(done: list[subprocess.CompletedProcess[str]]) -> list[subprocess.CompletedProcess[str]]:
+    """The same, if every worker ended well; else a failure that shows what each one said last."""
+    texts = [
+        f"worker {i}: exit {p.returncode}\n{p.stdout[-1500:]}\n{p.stderr[-3000:]}" for i, p in enumerate(done)
+    ]
+    assert all(p.returncode == 0 for p in done), "\n".join(texts)
+    return done
+
+
+def cluster_of_one(job: str = "worker") -> str:
+    address = free_addresses(1)[0]
+    return json.dumps({"cluster": {job: [address]}, "task": {"type": job, "index": 0}})

@@ -1,0 +1,58 @@
+"""An engine that starts agents as plain processes of this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from support.launching import environment
+from tfmuster.errors import TfmusterError
+from tfmuster.launch.engines.base import Where
+from tfmuster.launch.remote.gather import AgentRequest
+
+
+@dataclass
+class Plain:
+    where: Where = field(default_factory=lambda: Where(copy=True))
+    launcher_addresses: Sequence[str] = ()
+    #: Of which agents nothing comes, and which have another secret.
+    absent: Sequence[int] = ()
+    strange: Sequence[int] = ()
+    gpus: Sequence[str | None] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    calls: list[AgentRequest] = field(default_factory=list)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    why: TfmusterError | None = None
+
+    def start(self, call: AgentRequest) -> Plain:
+        self.calls.append(call)
+        for rank in range(call.count):
+            if rank in self.absent:
+                continue
+            secret = {"TFMUSTER_TOKEN": "0" * 64} if rank in self.strange else call.env
+            gpus = self.gpus[rank] if self.gpus else None
+            self.processes.append(
+                subprocess.Popen(
+                    call.command(sys.executable, rank=rank, gpus=gpus),
+                    env={**environment(**self.env), **secret},
+                    # Not where the program is.
+                    cwd=Path("/"),
+                )
+            )
+        return self
+
+    def startup_error(self) -> TfmusterError | None:
+        return self.why
+
+    def end(self) -> None:
+        for process in self.processes:
+            try:
+                process.wait(timeout=4)
+            except subprocess.TimeoutExpired:
+                # It had not called yet.
+                process.terminate()
+                process.wait(timeout=4)
+        self.processes.clear()

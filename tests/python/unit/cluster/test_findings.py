@@ -1,0 +1,14 @@
+"""Every finding is in the documentation."""
+
+from __future__ import annotations
+
+from support.paths import ROOT
+from tfmuster.cluster.findings import KINDS
+
+
+def test_the_document_lists_every_code_with_its_fix() -> None:
+    text = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert rows == [
+        f"| `{code}` | {kind.severity} | {kind.meaning} | {kind.fix} |" for code, kind in KINDS.items()
+    ]

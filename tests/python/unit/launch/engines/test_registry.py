@@ -1,0 +1,42 @@
+"""The engine that a user's options describe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tfmuster.errors import LaunchError
+from tfmuster.launch.engines.base import Where
+from tfmuster.launch.engines.local import ThisMachine
+from tfmuster.launch.engines.registry import engine_for
+
+
+class TestEngines:
+    @pytest.mark.parametrize(
+        ("where", "found", "fix"),
+        [
+            ({"backend": "horovod"}, None, "Choose one of local, ssh"),
+            ({"backend": "ssh"}, "none", "Name them: -H node1:2,node2:2, or --hostfile."),
+            (
+                {"backend": "local", "hosts": "a,b"},
+                "hosts a, b",
+                "Leave the hosts out, or choose the backend ssh.",
+            ),
+            # The job would run elsewhere, or otherwise, than is meant.
+            ({"master": "local[2]"}, "no backend", "Name the backend, or leave it out."),
+            ({"backend": "slurm", "spark": object()}, "the backend slurm", "Name the backend"),
+            ({"hosts": "a,b", "backend_options": ["-x"]}, "no backend", "Name the backend"),
+        ],
+    )
+    def test_refused(self, where: dict[str, Any], found: str | None, fix: str) -> None:
+        with pytest.raises(LaunchError) as caught:
+            engine_for(Where(**where))
+        assert caught.value.found == found
+        assert str(caught.value.fix).startswith(fix)
+
+    def test_chosen_by_the_hosts(self) -> None:
+        assert engine_for(Where()) == engine_for(Where(backend="local")) == ThisMachine()
+        here = engine_for(Where(hosts="localhost:3"))
+        assert isinstance(here, ThisMachine) and here.slots == 3
+        assert engine_for(Where(hosts="a:2,b", backend="ssh")).slots == 3

@@ -1,0 +1,38 @@
+"""Values that are refused for rented machines."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.rented_machines import EC2, GCE, WORDS
+from tfmuster.errors import LaunchError
+from tfmuster.launch.manifests.ec2 import Ec2Machines
+from tfmuster.launch.manifests.gce import GceMachines
+
+BAD = [
+    "",
+    "-x",
+    "--zone=b",
+    "a b",
+    "a,b",
+    "a\nb",
+    "$(id)",
+    "`id`",
+    "'",
+    '"',
+    "file:///etc/passwd",
+    "ä",
+    "a;b",
+    "x" * 256,
+]
+
+
+@pytest.mark.parametrize("text", BAD)
+@pytest.mark.parametrize("field", [*WORDS, "name", "source", "ssh_from"])
+def test_what_can_be_no_value_is_refused(field: str, text: str) -> None:
+    with pytest.raises(LaunchError):
+        GceMachines(**{**GCE, field: text})
+    if field in ("machine_type", "image"):
+        for each in (field, "region", "key_name", "subnet", "vpc"):
+            with pytest.raises(LaunchError):
+                Ec2Machines(**{**EC2, each: text})

@@ -1,0 +1,44 @@
+"""Functions on their way to workers: what can't go is said before anything starts."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.functions import placed
+from tfmuster import launch
+from tfmuster.errors import LaunchError, StrategyError
+from tfmuster.launch.function import name_of, put_call, remove_unused
+
+
+class TestPure:
+    @pytest.mark.parametrize(
+        ("function", "name"),
+        [(placed, "placed"), (functools.partial(placed, 1), "placed"), (lambda: 1, "function")],
+    )
+    def test_the_name_of_a_run(self, function: Any, name: str) -> None:
+        assert name_of(function) == name
+
+    def test_the_file_is_for_its_user_alone(self, tmp_path: Path) -> None:
+        path = put_call(tmp_path / "run", placed, (1,), "default")
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+        remove_unused(tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+    def test_what_can_not_go_is_said_before_anything_starts(self, tmp_path: Path) -> None:
+        lock = threading.Lock()
+        with pytest.raises(LaunchError) as caught:
+            launch(lambda: lock.locked(), run_dir=tmp_path / "run")
+        assert caught.value.found == "TypeError: cannot pickle '_thread.lock' object"
+        assert caught.value.fields["reason"] == "function"
+        assert not (tmp_path / "run").exists()
+
+    def test_a_strategy_that_there_is_none_of(self, tmp_path: Path) -> None:
+        with pytest.raises(StrategyError, match="There is no strategy 'morrored'"):
+            launch(placed, 1, strategy="morrored", run_dir=tmp_path / "run")
+        assert not (tmp_path / "run").exists()

@@ -1,0 +1,73 @@
+"""A stream of bytes as the lines that a terminal would show."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfmuster.runs.terminal_text import Lines, is_chatter, visible
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("plain", "plain"),
+        ("1/5 ...\r2/5 ...\r5/5 done", "5/5 done"),
+        ("long text\rshort", "shortText".lower()),
+        ("1/3\b\b\b2/3\b\b\b3/3", "3/3"),
+        ("\b\bx", "x"),
+        ("\x1b[1m5/5\x1b[0m \x1b[32m━━\x1b[0m\x1b[37m\x1b[0m loss: 1", "5/5 ━━ loss: 1"),
+        ("\x1b]0;title\x07text\x1b[2K", "text"),
+        ("tab\tstays, bell\x07 goes  ", "tab\tstays, bell goes"),
+        ("\r", ""),
+        ("", ""),
+    ],
+)
+def test_a_line_as_a_terminal_shows_it_in_the_end(line: str, shown: str) -> None:
+    assert visible(line) == shown
+
+
+def test_lines_are_cut_wherever_the_bytes_are_cut() -> None:
+    text = "größer\r\n1/2\r2/2\n\nKlänge ♫\nend without newline"
+    expected = ["größer", "2/2", "", "Klänge ♫", "end without newline"]
+    for size in (1, 2, 3, 1000):
+        lines, data, seen = Lines(), text.encode(), []
+        for start in range(0, len(data), size):
+            seen += lines.feed(data[start : start + size])
+        assert seen + lines.end() == expected
+    assert Lines().feed(b"\xff\xfe\n") == ["��"]
+
+
+def test_a_line_without_end_costs_no_memory() -> None:
+    lines = Lines()
+    for _ in range(50):
+        assert lines.feed(b"\r1/9 step" * 1000) == []
+    assert lines.end() == ["1/9 step"]
+    shown = [part for _ in range(50) for part in lines.feed(b"x" * 9000)]
+    assert sum(map(len, [*shown, *lines.end()])) == 450_000
+
+
+@pytest.mark.parametrize(
+    ("line", "with_gpu", "without"),
+    [
+        ("I0000 00:00:1795246568.252927   21407 port.cc:153] oneDNN custom operations are on.", True, True),
+        ("2024-01-02 03:04:05.678901: I tensorflow/core/util/port.cc:113] oneDNN", True, True),
+        (
+            "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
+            True,
+            True,
+        ),
+        ("/job:worker/replica:0/task:1", True, True),
+        (
+            "E0000 00:00:1795246577.5   21407 cuda_platform.cc:52] failed call to cuInit: INTERNAL",
+            False,
+            True,
+        ),
+        ("W0000 00:00:1795246261.766259   31812 dataset.cc:997] Input will not be optimized", False, False),
+        ("E0000 00:00:1795246577.5   21407 grpc.cc:52] Could not start gRPC server", False, False),
+        ("I am worker 0", False, False),
+        ("in /job:worker/replica:0/task:1 I0000 00:00:1.5 1 a.cc:1] x", False, False),
+    ],
+)
+def test_tensorflows_chatter_is_told_from_what_matters(line: str, with_gpu: bool, without: bool) -> None:
+    assert is_chatter(line, gpu=True) == with_gpu
+    assert is_chatter(line, gpu=False) == without

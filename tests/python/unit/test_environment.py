@@ -1,0 +1,89 @@
+"""The variables that users set."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tfmuster
+from tfmuster import environment
+from tfmuster.environment import start_timeout
+from tfmuster.errors import TfmusterError
+
+PACKAGE = Path(tfmuster.__file__).parent
+#: The one spells them for all; the other imports nothing, as it runs in every Python that a worker starts.
+SPELL_THEM = (PACKAGE / "environment.py", PACKAGE / "worker" / "site" / "sitecustomize.py")
+NAME = re.compile(r"\bTFMUSTER_")
+
+
+def spelled(source: str) -> Iterator[int]:
+    """The lines in which code names a variable: not docstrings, nor the `help` of an option."""
+    tree = ast.parse(source)
+    texts = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            texts.add(id(node.value))
+        elif isinstance(node, ast.keyword) and node.arg == "help":
+            texts.update(map(id, ast.walk(node.value)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in texts and isinstance(node.value, str | bytes):
+            text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+            if NAME.search(text):
+                yield node.lineno
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ('"""TFMUSTER_JOB is told."""', []),
+        ('def f():\n    """TFMUSTER_JOB"""\n    return 1', []),
+        ('option(help="Default: " "TFMUSTER_JOB.")', []),
+        ("x = {}\n'''``TFMUSTER_JOB``'''", []),
+        ('x = 1\nos.environ["TFMUSTER_JOB"]', [2]),
+        ('env = {"TFMUSTER_JOB": 1}', [1]),
+        ('fix=f"set TFMUSTER_JOB to {x}"', [1]),
+        ('passed = ("TFMUSTER_", "TF_")', [1]),
+        ('x = b"TFMUSTER_JOB=1"', [1]),
+    ],
+)
+def test_what_counts_as_spelled(source: str, lines: list[int]) -> None:
+    assert list(spelled(source)) == lines
+
+
+def test_no_other_module_spells_them() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path not in SPELL_THEM
+        for line in spelled(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_every_constant_has_a_name_of_its_own() -> None:
+    names = {name: value for name, value in vars(environment).items() if name.endswith("_VARIABLE")}
+    assert len(names) > 15
+    for name, value in names.items():
+        assert value == environment.PREFIX + name.removesuffix("_VARIABLE")
+
+
+def test_start_timeout(monkeypatch):
+    monkeypatch.delenv("TFMUSTER_START_TIMEOUT", raising=False)
+    assert start_timeout() == 60.0 and start_timeout(5) == 5.0
+    monkeypatch.setenv("TFMUSTER_START_TIMEOUT", "12.5")
+    assert start_timeout() == 12.5
+    monkeypatch.setenv("TFMUSTER_START_TIMEOUT", "soon")
+    with pytest.raises(TfmusterError) as caught:
+        start_timeout()
+    assert str(caught.value) == (
+        "TFMUSTER_START_TIMEOUT must be a positive number of seconds.\n"
+        "  found: 'soon'\n"
+        "  to do: give a number such as 60"
+    )
+    for bad in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(TfmusterError, match="timeout must be"):
+            start_timeout(bad)
