@@ -5,18 +5,18 @@ to ``strategy.reduce``, and it reduces scalar logs along an axis that they do no
 (keras-team/keras#20585, #20601). This package replaces, under MWMS with a cluster only, the parts of the
 trainer that know about distribution. It is the only place in tfmuster that touches private API.
 
-What it does instead
---------------------
-- **Input.** Every worker iterates an ordinary local ``tf.data`` pipeline that yields its own rows of each
-  global batch, cut by position, together with the number of rows of the whole. No distributed iterator, so
-  no agreement about the end of the data in every step, and a shuffled, seeded data set keeps the order
-  that it has without a strategy.
-- **Loss.** A worker's loss counts by its share of the global batch, so that the summed gradients are those
-  of one process on the whole batch, also for a partial last batch.
+Changes
+-------
+- **Input.** Every worker iterates an ordinary local ``tf.data`` pipeline. It yields the worker's rows of
+  each global batch, sliced by position, and the number of rows of the whole batch. There is no distributed
+  iterator, so the workers need not agree in every step on whether the data has ended, and a shuffled, seeded
+  data set keeps the order that it has without a strategy.
+- **Loss.** A worker's loss is weighted by its share of the global batch. The summed gradients therefore
+  equal those of one process on the whole batch, also for a partial last batch.
 - **Logs and moving statistics.** One all-reduce of one packed vector per execution gives all workers the
   same logs and, for layers such as BatchNormalization, the same non-trainable weights.
-- **Files.** Callbacks run on every worker, but only the chief writes; a backup is restored on the chief and
-  sent to the others.
+- **Files.** Callbacks run on every worker, but only the chief writes files. A backup is read on the chief
+  and sent to the other workers.
 """
 
 from __future__ import annotations
@@ -50,26 +50,28 @@ __all__ = [
     "worker_of",
 ]
 
-#: Keras releases that the tests run with, oldest and newest (``make matrix``). Before 3.10 its metrics are
-#: not kept per replica, before 3.8 its losses are not scaled for replicas, and before 3.7 its steps do not
-#: tell the end of the data: a repair would be a trainer of its own.
+#: Oldest and newest Keras release that the tests run with (``make matrix``). Before 3.10 Keras does not keep
+#: metrics per replica, before 3.8 it does not scale losses for replicas, and before 3.7 its steps do not
+#: report the end of the data: patching those releases would mean writing a new trainer.
 TESTED = ((3, 10), (3, 15))
 
 _applied: list[str] = []
 
 
 def apply() -> bool:
-    """Repair the imported Keras 3 for MWMS. Safe to call twice; does nothing to one-process training.
+    """Patch the imported Keras 3 for MWMS.
+
+    You can call it more than once. Training in one process does not change.
 
     Returns
     -------
     bool
-        Whether this Keras is repaired now; False for Keras 2, other backends, and releases that are too old.
+        True if Keras is patched; False for Keras 2, other backends, and releases that are too old.
 
     Warns
     -----
     TfmusterWarning
-        This Keras is too old to be repaired, and stays as it is; or newer than what was tested.
+        This Keras is too old and stays unpatched, or is newer than the tested releases.
     """
     if _applied:
         return True

@@ -1,4 +1,4 @@
-"""Build a model, its metrics and its optimizer from the types of its data, without reading any."""
+"""Build a model, its metrics, and its optimizer from the type of its data, without reading a batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from .sharding import LocalBatch
 
 
 def build(model: Any, epochs: Any) -> None:
-    """Do what Keras's symbolic build does with a first batch, which it takes from an iterator of its own."""
+    """Run Keras's symbolic build with the data's type spec.
+
+    Keras itself would create a second iterator and read a first batch from it.
+    """
     import tensorflow as tf
 
     spec = epochs._distributed_dataset.element_spec
@@ -18,7 +21,7 @@ def build(model: Any, epochs: Any) -> None:
 
 
 def _as_spec(spec: Any) -> Any:
-    """What one replica sees of ``spec``: a tensor's spec, or None for an absent value."""
+    """Return the spec that one replica sees: a tensor's spec, or None for an absent value."""
     import tensorflow as tf
 
     values = getattr(spec, "_value_specs", None)

@@ -1,4 +1,4 @@
-"""Patches that call a given function: where a multi-worker strategy is made, and for every ``fit``."""
+"""Patches that add callbacks to every ``fit`` and call hooks when a multi-worker strategy is created."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from .strategy_info import agree_on_seed, multi_worker
 
-#: Makes more callbacks for a ``fit``, from those that it has.
+#: Takes the callbacks of a ``fit`` and returns the ones to add.
 CallbackMaker = Callable[[Sequence[Any]], list[Any]]
 _makers: list[CallbackMaker] = []
 
 
 def patch_callback_list(make: CallbackMaker) -> None:
-    """Give every later ``fit``, ``evaluate`` and ``predict`` of Keras 3 the callbacks that `make` returns."""
+    """Add the callbacks that `make` returns to every ``fit``, ``evaluate``, and ``predict`` of Keras."""
     from keras.src.callbacks import CallbackList
 
     if make in _makers:
@@ -34,14 +34,14 @@ def patch_callback_list(make: CallbackMaker) -> None:
 
 
 def patch_strategy(before: Callable[[], None], after: Callable[[], None]) -> None:
-    """Call functions where a plain ``tf.distribute.MultiWorkerMirroredStrategy()`` is made.
+    """Call hooks when a plain ``tf.distribute.MultiWorkerMirroredStrategy()`` is created.
 
     Parameters
     ----------
     before : callable
-        Called first, where the strategy reads its cluster from TF_CONFIG: TensorFlow has bound no port yet.
+        Called before the strategy reads its cluster from TF_CONFIG, so before TensorFlow binds a port.
     after : callable
-        Called when the strategy has been made, if it has several workers; they have agreed on a seed.
+        Called after the strategy is created and its workers share a seed. Not called for a single worker.
     """
     from tensorflow.python.distribute import collective_all_reduce_strategy
 

@@ -1,4 +1,4 @@
-"""One execution of ``fit`` or ``evaluate``: some steps on this worker's rows, then one all-reduce."""
+"""Run one execution of ``fit`` or ``evaluate``: some steps on this worker's rows, then one all-reduce."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _scale = threading.local()
 
 
 def current_loss_share() -> Any:
-    """The share of the global batch's rows that this worker trains on; None if it is not known."""
+    """Return this worker's share of the rows of the global batch; None if it is not known."""
     return getattr(_scale, "share", None)
 
 
 def local_batch(batch: Any, worker: int, workers: int) -> LocalBatch:
-    """The rows of one worker out of a global batch."""
+    """Return one worker's rows of a global batch."""
     import tensorflow as tf
 
     rows = tf.shape(next(t for t in tf.nest.flatten(batch) if t is not None), out_type=tf.int64)[0]
@@ -35,7 +35,7 @@ def local_batch(batch: Any, worker: int, workers: int) -> LocalBatch:
 
 @contextlib.contextmanager
 def _loss_share(share: Any) -> Iterator[None]:
-    """Within: a loss counts by ``share``, the rows of this worker over those of the global batch."""
+    """Inside the block, weight losses by ``share``: the worker's rows over those of the global batch."""
     _scale.share = share
     try:
         yield
@@ -44,7 +44,7 @@ def _loss_share(share: Any) -> Iterator[None]:
 
 
 def moving_statistics(model: Any) -> list[Any]:
-    """Weights that layers update outside of the optimizer, e.g. BatchNormalization's moving mean."""
+    """Return the weights that layers update without the optimizer, such as moving means."""
     return [
         variable
         for layer in model._flatten_layers()
@@ -54,7 +54,10 @@ def moving_statistics(model: Any) -> list[Any]:
 
 
 def _all_reduce_mean(tensors: list[Any]) -> list[Any]:
-    """The mean over the workers of each tensor, by one collective. To be called in a replica's context."""
+    """Return the mean of each tensor over the workers, with one collective.
+
+    Call it in a replica context.
+    """
     import tensorflow as tf
 
     if not tensors:
@@ -64,7 +67,7 @@ def _all_reduce_mean(tensors: list[Any]) -> list[Any]:
 
 
 def absent_to_none(data: Any) -> Any:
-    """Data as Keras's steps expect them: what a data set has no value for is None."""
+    """Replace absent optional values with None, as Keras's steps expect."""
     import tensorflow as tf
 
     return tf.nest.map_structure(lambda t: None if isinstance(t, tf.experimental.Optional) else t, data)
@@ -73,9 +76,9 @@ def absent_to_none(data: Any) -> Any:
 def make_function(
     trainer: Any, step: Callable[[Any], Any], pace: StepsPerExecution | None
 ) -> Callable[[Any], Any]:
-    """What ``fit`` and ``evaluate`` call: run some steps of an iterator, return logs.
+    """Make the function that ``fit`` and ``evaluate`` call: it runs steps of an iterator and returns logs.
 
-    How many steps is what ``pace`` grants, or else the model's ``steps_per_execution``.
+    ``pace`` sets the number of steps; without it, the model's ``steps_per_execution`` does.
     """
     import tensorflow as tf
 
@@ -87,7 +90,7 @@ def make_function(
             strategy="multi_worker_mirrored",
             reason="jit-compile",
         )
-    # Without this, a gradient's all-reduce can't stand in a branch (gradient accumulation) or a loop.
+    # Without this, TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
     strategy.extended._use_merge_call = lambda: False
 
     def replica_step(part: Any) -> Any:
@@ -97,13 +100,13 @@ def make_function(
         before = [tf.identity(v.value) for v in kept]
         with _loss_share(tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)):
             outputs = step(absent_to_none(part.data))
-        # A row that was read only to have one must leave no trace.
+        # A worker without rows has read a placeholder row, which must not change any state.
         for variable, old in zip(kept, before, strict=True):
             variable.assign(tf.where(part.rows > 0, variable.value, old))
         return outputs
 
     def agree(outputs: Any, before: list[Any]) -> Any:
-        """The means of the workers' logs; statistics move by the mean of the workers' moves."""
+        """Return the means of the workers' logs; change statistics by the mean of the workers' changes."""
         statistics = moving_statistics(trainer)
         moves = [v.value - old for v, old in zip(statistics, before, strict=True)]
         logs = [tf.convert_to_tensor(t) for t in tf.nest.flatten(outputs)]
@@ -113,7 +116,7 @@ def make_function(
         return tf.nest.pack_sequence_as(outputs, means[: len(logs)])
 
     def several(iterator: Any, first: Any, steps: Any) -> Any:
-        """Up to ``steps`` steps, or to the end of the data, as one loop of the graph."""
+        """Run up to ``steps`` steps, or until the data ends, as one loop in the graph."""
         outputs = tf.experimental.Optional.empty(None)
         start = outputs
 
@@ -121,7 +124,7 @@ def make_function(
             latest = tf.experimental.Optional.from_value(
                 strategy.run(replica_step, args=(following.get_value(),))
             )
-            # The loop's first value must have the type that only tracing the body tells.
+            # The loop's initial value needs the type that is known only after tracing the body.
             start._element_spec = latest.element_spec
             following = tf.cond(done + 1 < steps, iterator.get_next_as_optional, lambda: following)
             return done + 1, latest, following
@@ -183,7 +186,7 @@ def make_function(
 
 
 def as_tensors(batch: Any) -> Any:
-    """A batch of arrays as tensors; what is absent stays None."""
+    """Convert a batch of arrays to tensors; None stays None."""
     import tensorflow as tf
 
     return tf.nest.map_structure(lambda t: t if t is None else tf.convert_to_tensor(t), batch)

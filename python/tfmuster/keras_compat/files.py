@@ -1,4 +1,4 @@
-"""Callbacks and saving run on every worker; only what the chief writes is kept."""
+"""Let callbacks and saving run on every worker, but keep only the files of the chief."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _everywhere = contextvars.ContextVar("everywhere", default=False)
 
 @contextlib.contextmanager
 def saved_everywhere() -> Iterator[None]:
-    """Within: every worker writes the model to the path that it names, which is its own."""
+    """Inside the block, let every worker write the model to the path it names, which must be its own."""
     before = _everywhere.set(True)
     try:
         yield
@@ -32,14 +32,14 @@ def saved_everywhere() -> Iterator[None]:
 
 @functools.cache
 def _scratch() -> str:
-    """A folder for what the workers other than the chief write and nobody reads."""
+    """Return a temporary folder for files that workers other than the chief write and nobody reads."""
     folder = tempfile.mkdtemp(prefix="tfmuster-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def patch_files(model_class: Any, callbacks: Any) -> None:
-    """Let all workers take part in saving, as reading distributed values needs them; the chief writes."""
+    """Run saving on all workers, because reading distributed values needs all; keep the chief's files."""
 
     def redirect_save(name: str) -> None:
         stock = getattr(model_class, name)
@@ -74,7 +74,7 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
 
     @functools.wraps(stock_restore)
     def restore(self: Any, logs: Any = None) -> None:
-        # Loading is collective, as some variables are assigned by broadcast: all workers load the same file.
+        # Loading is collective, because some variables are broadcast: all workers must load the same file.
         strategy = self.model._distribute_strategy
         if multi_worker(strategy):
             for path in _BACKUP[1:]:
@@ -95,7 +95,7 @@ _BACKUP = (
 
 
 def _send_file(path: str, strategy: Any) -> None:
-    """Give every worker, at its own ``path``, the file that the chief has at its own; none if it has none."""
+    """Copy the chief's file, if it exists, to ``path`` on every other worker."""
     chief = is_chief(strategy)
     content = send_bytes(Path(path).read_bytes() if chief and os.path.exists(path) else None, strategy)
     if content is not None and not chief:
@@ -104,13 +104,13 @@ def _send_file(path: str, strategy: Any) -> None:
 
 
 def send_bytes(content: bytes | None, strategy: Any) -> bytes | None:
-    """What the chief passes for ``content``, on every worker. All workers have to call it."""
+    """Return the chief's ``content`` on every worker. All workers must call it."""
     chief = is_chief(strategy)
     size = -1 if content is None else len(content)
     size = int(strategy.reduce("SUM", np.int64(size if chief else 0), axis=None))
     if size < 0:
         return None
-    # TensorFlow's collectives know no bytes; the other workers add nothing to the chief's words.
+    # TensorFlow's collectives don't support bytes, so send int32 words; the other workers add zeros.
     words = np.zeros(-(-size // 4), np.int32)
     if chief and content is not None:
         words.view(np.uint8)[:size] = np.frombuffer(content, np.uint8)

@@ -1,4 +1,4 @@
-"""Gradients that travel in 16 bits: half the bytes of each step's all-reduce, on request."""
+"""Send gradients as 16-bit floats, which halves the bytes of each step's all-reduce. Off by default."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _DTYPE = "_tfmuster_gradient_dtype"
 
 
 def checked_dtype(dtype: str) -> str:
-    """The name of a data type that gradients can travel as.
+    """Return ``dtype`` if gradients can be sent as this data type.
 
     Raises
     ------
     StrategyError
-        There is no such type, or gradients can't travel as it (reason ``gradient-dtype``).
+        ``dtype`` is not in `GRADIENT_DTYPES` (reason ``gradient-dtype``).
     """
     if dtype not in GRADIENT_DTYPES:
         raise StrategyError(
@@ -35,28 +35,33 @@ def checked_dtype(dtype: str) -> str:
 
 
 def set_gradient_dtype(strategy: Any, dtype: str) -> None:
-    """Let the gradients of all optimizers under ``strategy``, an MWMS, travel as ``dtype``."""
+    """Send the gradients of all optimizers under ``strategy``, an MWMS, as ``dtype``."""
     setattr(strategy.extended, _DTYPE, checked_dtype(dtype))
 
 
 def wanted_dtype() -> str:
-    """What the environment variable ``TFMUSTER_GRADIENT_DTYPE`` says; float32 unless it is set.
+    """Return the data type in the environment variable ``TFMUSTER_GRADIENT_DTYPE``; by default float32.
 
-    By it programs that never heard of tfmuster have another type, too. Raises StrategyError.
+    The variable also applies to programs that do not import tfmuster.
+
+    Raises
+    ------
+    StrategyError
+        The variable names no supported type (reason ``gradient-dtype``).
     """
     return checked_dtype(os.environ.get(GRADIENT_DTYPE_VARIABLE) or "float32")
 
 
 def gradient_dtype(strategy: Any) -> str:
-    """As what gradients travel under ``strategy``; float32 stands for as what they are computed."""
+    """Return the type that gradients are sent as; "float32" means the type they are computed in."""
     return getattr(strategy.extended, _DTYPE, None) or wanted_dtype()
 
 
 def bytes_per_step(model: Any, strategy: Any) -> float:
-    """How many bytes each worker sends in a step for the gradients of all of a model's weights.
+    """Return the bytes that each worker sends per step for the gradients of all of a model's weights.
 
-    Both TensorFlow's ring and the sum in float32 of 16-bit gradients send every value ``2 (n - 1) / n`` times
-    with n workers. Sparse gradients, of embeddings, take more or less.
+    With n workers, both TensorFlow's ring and the float32 sum of 16-bit gradients send every value
+    ``2 (n - 1) / n`` times. Sparse gradients, such as those of embeddings, can take more or fewer bytes.
     """
     import tensorflow as tf
 
@@ -70,7 +75,7 @@ def bytes_per_step(model: Any, strategy: Any) -> float:
 
 
 def patch_gradients(optimizer: Any) -> None:
-    """Replace the sum over the workers in Keras's TensorFlow optimizer where a data type was asked for."""
+    """Make Keras's TensorFlow optimizer sum gradients over the workers in the requested data type."""
     stock = optimizer._all_reduce_sum_gradients
 
     @functools.wraps(stock)
@@ -78,14 +83,14 @@ def patch_gradients(optimizer: Any) -> None:
         import tensorflow as tf
 
         strategy = self._distribution_strategy
-        # In eager mode the replicas' collectives run one after the other: Keras's own way handles that.
+        # In eager mode the replicas' collectives run one after another, which only Keras's code handles.
         if not multi_worker(strategy) or tf.executing_eagerly() or gradient_dtype(strategy) == "float32":
             return stock(self, grads_and_vars)
         dtype = gradient_dtype(strategy)
         pairs = list(grads_and_vars)
         dense = [isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating for gradient, _ in pairs]
         sums = _sum_compressed([g for (g, _), is_dense in zip(pairs, dense, strict=True) if is_dense], dtype)
-        # What is sparse travels as it is. Keras has left out before what has no gradient.
+        # Sparse gradients are sent unchanged. Keras has already dropped variables without a gradient.
         sparse = [pair for pair, is_dense in zip(pairs, dense, strict=True) if not is_dense]
         summed, others = iter(sums), iter(stock(self, sparse))
         return [
@@ -97,18 +102,18 @@ def patch_gradients(optimizer: Any) -> None:
 
 
 def _sum_compressed(gradients: list[Any], dtype: str) -> list[Any]:
-    """The sums over the workers, in float32, of what has travelled as ``dtype``; equal on all workers."""
+    """Return the float32 sums over the workers of gradients sent as ``dtype``, equal on all workers."""
     import tensorflow as tf
 
     return unpack(_sum_flat(pack(gradients), tf.as_dtype(dtype)), gradients) if gradients else []
 
 
 def _sum_flat(flat: Any, dtype: Any) -> Any:
-    """The sum over the workers of a float32 vector.
+    """Return the sum of a float32 vector over the workers, sent as ``dtype``.
 
-    TensorFlow's ring would add in ``dtype``, rounding at every hop. So two workers exchange everything and
-    add it themselves. More workers each get all workers' values of one stretch, add these, and send the sum
-    to all: twice the bytes of one vector, as the ring has it, for any number of workers.
+    TensorFlow's ring would add in ``dtype`` and round at every hop. Instead, two workers exchange the whole
+    vector and add it. With more workers, each worker receives all values of one slice, adds them, and sends
+    the sum to all: at most twice the bytes of the vector, like the ring, for any number of workers.
     """
     import tensorflow as tf
     from tensorflow.python.ops import gen_collective_ops
@@ -118,7 +123,7 @@ def _sum_flat(flat: Any, dtype: Any) -> Any:
     workers, size = launcher._group_size, tf.size(flat)
 
     def packed(values: Any) -> Any:
-        # TensorFlow's gather knows float16, but not bfloat16; it only copies.
+        # TensorFlow's gather supports float16 but not bfloat16; it only copies bits.
         return tf.bitcast(tf.cast(values, dtype), tf.float16)
 
     def unpacked(values: Any) -> Any:

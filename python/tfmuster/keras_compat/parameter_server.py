@@ -1,4 +1,4 @@
-"""What Keras 3 is told about parameter servers: that ``ps_fit`` is their ``fit``."""
+"""Patches of Keras 3 for models under parameter servers, which train with ``ps_fit``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .resume import remember_epochs
 
 
 def patch_fit(trainer: Any) -> None:
-    """Have ``fit`` say which function to call, and the other methods work, for models made in the scope."""
+    """Make ``fit`` point to ``ps_fit``, and ``evaluate`` and ``predict`` work, for models of the strategy."""
 
     def needs(stock: Any) -> Any:
         @functools.wraps(stock)
         def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
             if _under_parameter_servers(self):
                 raise StrategyError(
-                    "Keras 3's fit does not know parameter servers.",
+                    "Keras 3's fit does not support parameter servers.",
                     fix="tfmuster.ps_fit(model, dataset_fn, epochs=..., steps_per_epoch=...)",
                     strategy="parameter_server",
                     reason="keras-fit",
@@ -36,7 +36,7 @@ def patch_fit(trainer: Any) -> None:
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not _under_parameter_servers(self):
                 return stock(self, *args, **kwargs)
-            # The coordinator does it by itself, on weights that it reads from the parameter servers.
+            # The coordinator computes alone, with weights that it reads from the parameter servers.
             made, self._distribute_strategy = self._distribute_strategy, None
             try:
                 return stock(self, *args, **kwargs)
@@ -57,14 +57,14 @@ def _under_parameter_servers(model: Any) -> bool:
 
 
 class Position:
-    """Stands in for Keras's epoch iterator, for those who build a model by it or move it on.
+    """Replacement for Keras's epoch iterator in code that builds a model or resumes training.
 
     Parameters
     ----------
     model : keras.Model
-        What is trained.
+        The model to train.
     spec : nested tf.TypeSpec
-        Of a worker's batch.
+        Type of a worker's batch.
     """
 
     def __init__(self, model: Any, spec: Any) -> None:
@@ -77,14 +77,14 @@ class Position:
         build(self._model, self)
 
     def reached(self) -> tuple[int, int]:
-        """Epoch and step to begin at, counted from 0: where a checkpoint was written, else the start."""
+        """Return the epoch and step to start at, from 0: those of a restored checkpoint, else (0, 0)."""
         epoch, step = self.__dict__.pop("_tfmuster_skip", (0, 0))
         return int(epoch), int(step)
 
 
 @contextlib.contextmanager
 def quiet_coordinator() -> Iterator[None]:
-    """Within: ClusterCoordinator does not print what it then raises, or survives."""
+    """Inside the block, stop ClusterCoordinator from logging errors that it then raises or recovers from."""
     import tensorflow as tf
 
     logger = tf.get_logger()

@@ -1,7 +1,7 @@
-"""``predict`` on several workers: each predicts its own rows, and all get all predictions.
+"""Run ``predict`` on several workers: each predicts its own rows, and all receive all predictions.
 
-To gather a batch's predictions takes longer than to predict them. So they are gathered once, at the end, and
-put into order there; batch by batch only where a callback sees each batch's predictions.
+Gathering the predictions of a batch takes longer than computing them. So they are gathered and put in order
+once, at the end. They are gathered batch by batch only if a callback reads each batch's predictions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def patch_predict(trainer: Any) -> None:
     import tensorflow as tf
 
     stock_make, stock_predict = trainer.make_predict_function, trainer.predict
-    #: While a model predicts what is gathered at the end: the rows of its global batches.
+    #: For models whose predictions are gathered at the end: the rows of each global batch so far.
     sizes: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
 
     @functools.wraps(stock_make)
@@ -76,7 +76,10 @@ def _sees_batches(callback: Any) -> bool:
 
 
 def _predict_function(trainer: Any, *, all: bool = False) -> Callable[[list[Any]], Any]:
-    """What ``predict`` calls with a list of parts or of global batches: this worker's predictions, or all."""
+    """Make the function that ``predict`` calls with a list of local or global batches.
+
+    It returns this worker's predictions, or with ``all`` those of all workers.
+    """
     import tensorflow as tf
 
     strategy = trainer.distribute_strategy
@@ -108,7 +111,7 @@ def _predict_function(trainer: Any, *, all: bool = False) -> Callable[[list[Any]
 
 
 def _gathered(strategy: Any, predicted: Any, sizes: list[int]) -> Any:
-    """All workers' predictions in the order of the rows; ``sizes`` are the rows of each global batch."""
+    """Return all workers' predictions in row order; ``sizes`` are the rows of each global batch."""
     import tensorflow as tf
 
     _, workers = worker_of(strategy)
@@ -126,11 +129,11 @@ def _gathered(strategy: Any, predicted: Any, sizes: list[int]) -> Any:
 
 
 def _gather(strategy: Any, array: Any) -> Any:
-    """The rows of all workers' arrays, one worker after the other."""
+    """Concatenate the rows of all workers' arrays in worker order."""
     import tensorflow as tf
 
     tensor = tf.convert_to_tensor(array)
-    # TensorFlow gathers no others; these lose nothing on the way.
+    # TensorFlow can't gather these types; the wider ones hold the same values.
     wider = {tf.bfloat16: tf.float32} | dict.fromkeys((tf.bool, tf.int8, tf.uint8, tf.int16), tf.int32)
     gathered = strategy.gather(tf.cast(tensor, wider.get(tensor.dtype, tensor.dtype)), axis=0)
     return tf.cast(gathered, tensor.dtype).numpy()

@@ -1,4 +1,4 @@
-"""Let ``fit`` go on in the middle of an epoch, with the data at the place where they were."""
+"""Let ``fit`` resume in the middle of an epoch, at the same position in the data."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from .steps_per_execution import StepsPerExecution, in_executions
 
 _SKIP = "_tfmuster_skip"
 _PACE = "_tfmuster_pace"
-# The epoch iterator of the `fit` that a model is in: Keras keeps it in a local variable.
+# The epoch iterator of a model's current `fit`, which Keras keeps only in a local variable.
 _training: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def remember_epochs(model: Any, epochs: Any) -> None:
-    """Note the epoch iterator that a call of ``fit``, ``evaluate`` or ``predict`` begins with."""
+    """Record the epoch iterator of a call of ``fit``, ``evaluate``, or ``predict``."""
     _training[model] = weakref.ref(epochs)
 
 
 def training_epochs(model: Any) -> Any:
-    """The epoch iterator of the call that ``model`` is in; None in a call for one batch."""
+    """Return the epoch iterator of the model's current call; None if the call takes a single batch."""
     noted = _training.get(model)
     return None if noted is None else noted()
 
 
 def resume_at(model: Any, epoch: int, step: int) -> None:
-    """Begin the ``fit`` that has just called ``on_train_begin`` at a step of an epoch, both counted from 0.
+    """Start the ``fit`` that has just called ``on_train_begin`` at this epoch and step, both from 0.
 
-    The data that were trained on before are read and left, so every later batch is the one that an
-    undisturbed run has. From a data set that ends with each epoch only one batch of each earlier epoch is
-    read, which moves a seeded shuffling on to its next order.
+    Batches that were trained on before are read and discarded, so every later batch is the same as in an
+    uninterrupted run. If the data set ends with each epoch, only one batch of each earlier epoch is read,
+    which advances a seeded shuffle to its next order.
     """
     model._initial_epoch = epoch
     setattr(training_epochs(model), _SKIP, (epoch, step))
 
 
 def set_pace(model: Any, pace: StepsPerExecution | None) -> None:
-    """Let the call that ``model`` is in choose its steps per execution, or not."""
+    """Set the pace that chooses the steps per execution of the model's current call; None turns it off."""
     if (epochs := training_epochs(model)) is not None:
         setattr(epochs, _PACE, pace)
 
 
 def patch_epochs(epochs: Any) -> None:
-    """Make Keras's epoch iterator able to skip, and to put steps together to executions."""
+    """Make Keras's epoch iterator skip batches and combine steps into executions."""
     stock = epochs._enumerate_iterator
 
     @functools.wraps(stock)
@@ -62,11 +62,11 @@ def patch_epochs(epochs: Any) -> None:
 
 
 def _pass_over(self: Any, epoch: Iterator[Any]) -> None:
-    """Leave the data as a whole epoch of training leaves them."""
+    """Advance the data to where a whole epoch of training leaves it."""
     ends_with_epoch = self.steps_per_epoch is None and self.num_batches is not None
     with self.catch_stop_iteration():
         for number, (_, _, iterator) in enumerate(epoch):
-            # The iterator of an epoch that is over is dropped: to have begun it is enough.
+            # Keras drops the iterator at the end of an epoch, so starting it is enough.
             if number == 0 or not ends_with_epoch:
                 _read(iterator, self.steps_per_execution)
 

@@ -1,7 +1,7 @@
-"""Models as files and as bytes.
+"""Save models to files and convert them to bytes.
 
-Under several workers all of them call :func:`save_model` alike and only the chief writes. Whatever is written
-appears under its final name at once, so that a reader never meets half a model.
+With several workers, all of them call :func:`save_model` and only the chief writes. A file appears under its
+final name only when it is complete, so a reader never sees a partial model.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from .strategy_info import is_chief
 
 _H5 = (".h5", ".hdf5")
 _FIX_SUFFIX = "end the path in .keras or .h5, or in neither for a SavedModel folder"
-# How a Keras archive (a zip file) and an HDF5 file begin.
+# First bytes of a Keras archive (a zip file) and of an HDF5 file.
 _MAGIC = {".keras": b"PK\x03\x04", ".h5": b"\x89HDF\r\n\x1a\n"}
 
 
 def save_model(model: Any, path: str | Path, *, strategy: Any = None) -> Path | None:
-    """Save a model; every worker calls this alike, and the chief writes.
+    """Save a model. Call it on every worker; only the chief writes the file.
 
     Parameters
     ----------
     model : keras.Model
-        Made under any strategy or none; the file loads in plain Keras.
+        A model made under any strategy or none. The file loads in plain Keras.
     path : str or Path
-        ``.keras``, ``.h5`` (or ``.hdf5``), or no suffix: a SavedModel folder for serving. What is there is
-        replaced.
+        Path that ends in ``.keras``, ``.h5``, or ``.hdf5``; without a suffix, a SavedModel folder for
+        serving. An existing model there is replaced.
     strategy : tf.distribute.Strategy, optional
-        Default: the one that the model was made under.
+        Strategy that decides which worker is the chief. Default: the model's own.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def save_model(model: Any, path: str | Path, *, strategy: Any = None) -> Path | 
     Raises
     ------
     ModelError
-        An unknown suffix, or a path that can't be written (fields ``reason``, ``path``).
+        The suffix is unknown, or the path can't be written (fields ``reason``, ``path``).
     """
     target = Path(path).expanduser().absolute()
     suffix = target.suffix.lower()
@@ -63,7 +63,7 @@ def save_model(model: Any, path: str | Path, *, strategy: Any = None) -> Path | 
     if strategy is None:
         strategy = getattr(model, "distribute_strategy", None)
     if not is_chief(strategy):
-        # Reading such variables is a collective operation: the chief would wait for the others for ever.
+        # Reading such variables is collective: without the other workers the chief would hang.
         if _reads_from_all_workers(model):
             with tempfile.TemporaryDirectory(prefix="tfmuster-") as scratch:
                 _write(model, Path(scratch) / target.name)
@@ -74,9 +74,9 @@ def save_model(model: Any, path: str | Path, *, strategy: Any = None) -> Path | 
 
 
 def model_to_bytes(model: Any, format: str = ".keras") -> bytes:
-    """The model as the bytes of a ``.keras`` or ``.h5`` file, to send from a worker to the user's session.
+    """Return a model as the bytes of a ``.keras`` or ``.h5`` file, for example to send it to your session.
 
-    On several workers all of them call it, and each gets the bytes.
+    With several workers, call it on all of them; each gets the bytes.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def model_to_bytes(model: Any, format: str = ".keras") -> bytes:
     Raises
     ------
     ModelError
-        Another format (reason ``format``).
+        The format is neither of the two (reason ``format``).
     """
     if format not in _MAGIC:
         raise ModelError(
@@ -106,14 +106,14 @@ def model_to_bytes(model: Any, format: str = ".keras") -> bytes:
 
 
 def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
-    """The model that :func:`model_to_bytes` made bytes of, or its base64 text.
+    """Load a model from the bytes of :func:`model_to_bytes`, or from base64 text of them.
 
-    Loaded in Keras's safe mode: a model that carries code of its own (a Lambda layer) is refused.
+    The model is loaded in Keras's safe mode, which rejects a model that contains code (a Lambda layer).
 
     Parameters
     ----------
     data : bytes or str
-        The bytes of a ``.keras`` or ``.h5`` file, or base64 text of them (line breaks are fine).
+        The bytes of a ``.keras`` or ``.h5`` file, or base64 text of them, with or without line breaks.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
     Raises
     ------
     ModelError
-        Not base64, not a model, damaged, or unsafe (field ``reason``).
+        The data is not base64, not a model, damaged, or unsafe (field ``reason``).
     """
     tf = import_tensorflow()
     raw = _raw(data)
@@ -137,7 +137,7 @@ def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
         except ModelError:
             raise
         except Exception as error:
-            # Keras reports a damaged file by whatever exception its parsing ran into.
+            # Keras reports a damaged file with whatever exception its parser raises.
             unsafe = "safe_mode" in str(error) or "unsafe" in str(error).lower()
             raise ModelError(
                 "These bytes must be a model that plain Keras loads in safe mode.",
@@ -155,9 +155,9 @@ def save_model_file(data: bytes | bytearray | memoryview | str, path: str | Path
     Parameters
     ----------
     data : bytes or str
-        As for :func:`model_from_bytes`. The model is not loaded.
+        The same as for :func:`model_from_bytes`. The model is not loaded.
     path : str or Path
-        Must end in the suffix of the format that the bytes have, since Keras goes by the suffix.
+        Path that ends in the suffix of the bytes' format, because Keras chooses the format by the suffix.
 
     Returns
     -------
@@ -167,14 +167,14 @@ def save_model_file(data: bytes | bytearray | memoryview | str, path: str | Path
     Raises
     ------
     ModelError
-        Not a model, the wrong suffix, or a path that can't be written (fields ``reason``, ``path``).
+        The data is no model, the suffix is wrong, or the path can't be written (fields ``reason``, ``path``).
     """
     raw = _raw(data)
     target = Path(path).expanduser().absolute()
     suffix = _suffix_of(raw)
     if target.suffix.lower() not in ((".keras",) if suffix == ".keras" else _H5):
         raise ModelError(
-            f"The bytes are a {suffix} file, and Keras goes by the suffix.",
+            f"The bytes are a {suffix} file, so the path must end in {suffix}.",
             found=str(target),
             fix=f"pass a path that ends in {suffix}",
             reason="format",
@@ -189,17 +189,17 @@ def _write(model: Any, path: Path) -> None:
     if path.suffix:
         model.save(path)
         return
-    # Keras prints a page about the endpoints; a training's output has no room for it.
+    # Keras prints a page about the endpoints, which would hide the training output.
     with contextlib.redirect_stdout(io.StringIO()):
         model.export(str(path))
 
 
 def _reads_from_all_workers(model: Any) -> bool:
-    """Whether a variable that is saved is kept apart on each replica and reduced when it is read."""
+    """Return whether a variable to save has one value per replica and is reduced when read."""
     import tensorflow as tf
 
     optimizer = getattr(model, "optimizer", None)
-    # tf-keras 2: optimizer.variables is a method there.
+    # In tf-keras 2, optimizer.variables is a method.
     own = getattr(optimizer, "variables", ())
     variables = [*model.variables, *(own() if callable(own) else own)]
     return any(
@@ -211,7 +211,7 @@ def _reads_from_all_workers(model: Any) -> bool:
 
 @contextlib.contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
-    """A path beside ``target`` to write to; it takes the place of ``target`` when all went well."""
+    """Yield a temporary path next to ``target``; replace ``target`` with it if the block succeeds."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with replacing_path(target) as part:
@@ -231,7 +231,7 @@ def _replacing(target: Path) -> Iterator[Path]:
 def _refuse_other_folder(target: Path) -> None:
     if not (target / "saved_model.pb").exists() and any(target.iterdir()):
         raise ModelError(
-            "Only a SavedModel folder is replaced by a SavedModel.",
+            "A SavedModel can replace only an empty folder or another SavedModel.",
             found=f"{target} holds something else",
             fix="pass another path",
             reason="path",
@@ -266,7 +266,7 @@ def _suffix_of(raw: bytes) -> str:
 
 
 def _refuse_code_in_h5(path: Path) -> None:
-    """Keras before 3.11.3 runs the code in an HDF5 file even in safe mode (CVE-2025-9905)."""
+    """Reject code in an HDF5 file: Keras before 3.11.3 runs it even in safe mode (CVE-2025-9905)."""
     import h5py  # type: ignore[import-untyped]
 
     with h5py.File(path, "r") as file:
@@ -274,7 +274,7 @@ def _refuse_code_in_h5(path: Path) -> None:
     text = config.decode("utf-8", "replace") if isinstance(config, bytes) else str(config)
     if '"Lambda"' in text or '"__lambda__"' in text:
         raise ModelError(
-            "A model in bytes must not carry code of its own.",
+            "A model in bytes must not contain code.",
             found="a Lambda layer",
             fix="load it with keras.models.load_model(..., safe_mode=False) only if you trust its origin",
             reason="unsafe",

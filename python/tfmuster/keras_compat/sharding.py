@@ -1,13 +1,13 @@
-"""How a training set reaches the workers: global batches, and each worker's own rows of them.
+"""Split a training set into global batches, and give each worker its own rows of every batch.
 
-A *global batch* is what one training step consumes on all replicas together. Every epoch is one full,
-seeded permutation of the rows, cut in order into global batches; worker *w* gathers only its own
-contiguous rows of each. So the workers' parts, laid end to end, are the batches of a single process,
-byte for byte, and no worker reads what another one trains on.
+A *global batch* is what all replicas together consume in one training step. Every epoch is one full, seeded
+permutation of the rows, cut in order into global batches; worker *w* gathers only its own contiguous rows of
+each. Concatenated in worker order, these rows equal the batches of a single process byte for byte, and no
+worker reads rows that another one trains on.
 
 The permutation is computed row by row (``tf.random.experimental.index_shuffle``, a block cipher on the
-index), so a batch is a pure function of seed, epoch and step: there is no shuffle buffer to fill, and an
-iterator that something opens and drops on the side does not disturb the order.
+index), so a batch is a pure function of seed, epoch, and step. There is no shuffle buffer to fill, and
+creating and dropping another iterator does not change the order.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ NUM_CLASSES = 10
 class LocalBatch(NamedTuple):
     """One worker's rows of a global batch.
 
-    Where a last batch has fewer rows than there are workers, some workers have none. They read one row all
-    the same, which must count for nothing: TensorFlow's CPU kernels for convolutions get the shape of an
-    empty batch wrong (seen with 2.21).
+    If a last batch has fewer rows than there are workers, some workers have no rows. They read one
+    placeholder row, which must not count: TensorFlow's CPU kernels for convolutions compute a wrong shape for
+    an empty batch (seen with 2.21).
 
     Attributes
     ----------
     data
-        Tensors of one worker's rows; never empty.
+        Tensors of the worker's rows; never empty.
     rows : scalar int64 tensor
-        How many of them count: all, or 0.
+        Number of rows that count: all of them, or 0.
     global_rows : scalar int64 tensor
         Rows of the global batch.
     """
@@ -48,38 +48,38 @@ class LocalBatch(NamedTuple):
 
 
 def rows_to_read(start: Any, stop: Any) -> tuple[Any, Any]:
-    """``[start, stop)`` of :func:`part_of`, or the row before it where it is empty."""
+    """Return ``[start, stop)`` of :func:`part_of`, or the row before it if that range is empty."""
     import tensorflow as tf
 
     return tf.where(stop > start, start, tf.maximum(start - 1, 0)), tf.maximum(stop, 1)
 
 
 def part_of(rows: Any, part: Any, parts: int) -> tuple[Any, Any]:
-    """The rows ``[start, stop)`` of a batch of ``rows`` rows that part number ``part`` of ``parts`` gets.
+    """Return the rows ``[start, stop)`` of a batch that part number ``part`` of ``parts`` gets.
 
-    Contiguous, in order, and as even as can be: where it does not divide, some parts get one row more.
-    (TensorFlow's own DATA auto-shard fills the first workers of a partial batch and leaves the last ones
-    without rows; an even split keeps the mean over replicas the mean over rows.)
+    Parts are contiguous, in order, and even: if the rows don't divide, some parts get one more row.
+    TensorFlow's DATA auto-shard instead fills the first workers of a partial batch and leaves the last ones
+    without rows; with an even split, the mean over replicas stays the mean over rows.
 
     Parameters
     ----------
     rows : int or scalar integer tensor
         Rows of the global batch.
     part : int or scalar integer tensor
-        Which part, from 0.
+        Index of the part, from 0.
     parts : int
-        Of how many.
+        Number of parts.
 
     Returns
     -------
     (start, stop)
-        Of the type of the arguments. Empty only where there are fewer rows than parts.
+        Values of the arguments' type. The range is empty only if there are fewer rows than parts.
     """
     return rows * part // parts, rows * (part + 1) // parts
 
 
 def steps_in_epoch(rows: int, global_batch: int, *, drop_remainder: bool = False) -> int:
-    """How many global batches one pass over ``rows`` rows makes."""
+    """Return the number of global batches in one pass over ``rows`` rows."""
     return rows // global_batch if drop_remainder else -(-rows // global_batch)
 
 
@@ -97,51 +97,50 @@ def batches(
     one_hot: bool = False,
     first_epoch: int = 0,
 ) -> Any:
-    """An input pipeline for ``model.fit`` and for custom loops, the same on every number of workers.
+    """Make an input pipeline for ``model.fit`` or a custom loop, the same for every number of workers.
 
     Parameters
     ----------
     x : array, shape (n, ...)
-        Images. They stay as they are (uint8 for digits) until they are on the device.
+        Images. Their data type (uint8 for digits) does not change until they are on the device.
     y : array of integers, shape (n,)
         Labels.
     global_batch : int
         Rows of one step on all replicas together.
     seed : int
-        Chooses the permutations. Must be the same on every worker.
+        Seed of the permutations. Must be the same on every worker.
     shuffle : bool
-        A new full permutation in each epoch; ``False`` keeps the order of ``x``.
+        Use a new full permutation in each epoch; ``False`` keeps the order of ``x``.
     strategy : tf.distribute.Strategy, optional
-        Checks that the global batch divides over its replicas.
+        Strategy whose number of replicas must divide the global batch.
     steps : int, optional
-        End after this many global batches. More than one pass holds needs ``repeat=True``.
+        End after this many global batches. To get more than one pass holds, set ``repeat=True``.
     repeat : bool
-        Go on for ever, epoch after epoch, each with its own permutation. Best for training, with
-        ``fit(steps_per_epoch=...)``: a data set that is known to have no end spares the workers one
-        agreement per step on whether there is more. Without it each iteration gives the permutation of
-        ``first_epoch``.
+        Repeat without end, with a new permutation in each epoch. Use it for training with
+        ``fit(steps_per_epoch=...)``: the workers then need not agree in each step on whether the data has
+        ended. Otherwise each iteration gives the permutation of ``first_epoch``.
     drop_remainder : bool
-        Leave out the last, partial batch of each epoch. Otherwise it is split evenly over the replicas
+        Drop the last, partial batch of each epoch. Otherwise it is split evenly over the replicas
         (see :func:`part_of`).
     one_hot : bool
-        Labels as float32 of shape (batch, 10), for ``categorical_crossentropy``.
+        Return labels as float32 of shape (batch, 10), for ``categorical_crossentropy``.
     first_epoch : int
-        Number of the first epoch, for a training that is resumed: its permutation is that of the same epoch
-        in an uninterrupted run.
+        Number of the first epoch of a resumed training. Its permutation is that of the same epoch in an
+        uninterrupted run.
 
     Returns
     -------
     tf.data.Dataset
-        Of pairs (images, labels), one for each global batch; the arrays are held in memory once, as one
-        tensor. Pass it to ``fit`` under any strategy. Under several workers ``fit`` asks it for the rows of
-        this worker only (:mod:`tfmuster.keras_compat`); in a custom loop,
-        ``strategy.experimental_distribute_dataset`` distributes it.
+        Pairs (images, labels), one per global batch. The arrays are in memory once, as one tensor. Pass it
+        to ``fit`` under any strategy: with several workers, ``fit`` requests only the rows of this worker
+        (:mod:`tfmuster.keras_compat`). In a custom loop, distribute it with
+        ``strategy.experimental_distribute_dataset``.
 
     Raises
     ------
     DataError
-        Lengths differ, no rows, or a global batch that is not positive, is too large for
-        ``drop_remainder``, or does not divide over the replicas.
+        The lengths differ; there are no rows; or the global batch is not positive, too large for
+        ``drop_remainder``, or not divisible by the number of replicas.
     """
     _check(x, y, global_batch, strategy, drop_remainder)
     tf = import_tensorflow()
@@ -166,8 +165,7 @@ def batches(
         )
 
     whole = pipeline()
-    # What keras_compat and parameter_server ask for under several workers; any other reader gets the global
-    # batches.
+    # With several workers, keras_compat and parameter_server call this; any other reader gets global batches.
     whole.tfmuster_parts = pipeline
     return whole
 
@@ -188,9 +186,10 @@ def _pipeline(
     every: tuple[int, int],
     skip: int,
 ) -> Any:
-    """The global batches; or, with a ``part`` of ``parts``, a :class:`Part` of each.
+    """Make a data set of the global batches or, with ``part`` of ``parts``, of a :class:`LocalBatch` of each.
 
-    Of ``every=(i, n)`` only each n-th, beginning with the i-th; without the first ``skip`` of what is left.
+    ``every=(i, n)`` keeps only each n-th batch, starting with the i-th; the first ``skip`` of these are
+    dropped.
     """
     import tensorflow as tf
 
@@ -214,7 +213,7 @@ def _pipeline(
         data = tf.gather(x, index), tf.one_hot(labels, NUM_CLASSES) if one_hot else labels
         return data if part is None else LocalBatch(data, stop - start, size)
 
-    # A counter, not a range, for repeat: its cardinality is known to be infinite, which TensorFlow looks at.
+    # For repeat use a counter, not a range, so that TensorFlow knows that the cardinality is infinite.
     numbers = tf.data.Dataset.counter(dtype=tf.int64) if repeat else tf.data.Dataset.range(steps_per_epoch)
     if steps is not None:
         numbers = numbers.take(steps)
@@ -224,12 +223,12 @@ def _pipeline(
 
 
 def without_autotuning(dataset: Any) -> Any:
-    """The data set without tf.data's autotuning thread, unless its options ask for that.
+    """Turn off tf.data's autotuning thread, unless the data set's options set autotuning.
 
-    The thread sleeps for 10 ms, then 20, 40 and so on up to a minute, and who drops the iterator, as ``fit``
-    does at its end, waits for it: a cancellation wakes it before the flag that it looks at is set
-    (CancellationManager::StartCancel of TensorFlow 2.21), so it may go to sleep again. Without the thread,
-    AUTOTUNE means as many parallel calls as there are cores.
+    The thread sleeps for 10 ms, then 20, 40, and so on up to a minute. Code that drops the iterator, such as
+    the end of ``fit``, waits for it: a cancellation wakes the thread before it sets the flag that the thread
+    reads (CancellationManager::StartCancel of TensorFlow 2.21), so it can go back to sleep. Without the
+    thread, AUTOTUNE means as many parallel calls as there are cores.
     """
     import tensorflow as tf
 
@@ -243,7 +242,7 @@ def without_autotuning(dataset: Any) -> Any:
 def shard_description(
     rows: int, global_batch: int, worker: int, workers: int, *, replicas_per_worker: int = 1
 ) -> str:
-    """One line that says which rows this worker reads, for ``--verbose``.
+    """Describe in one line which rows this worker reads, for ``--verbose``.
 
     Parameters
     ----------
@@ -252,9 +251,9 @@ def shard_description(
     global_batch : int
         Rows of one step on all replicas together.
     worker, workers : int
-        Which worker, from 0, and of how many.
+        Index of the worker, from 0, and number of workers.
     replicas_per_worker : int
-        Replicas (devices) of each worker.
+        Number of replicas (devices) of each worker.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""How many steps one execution of ``fit`` or ``evaluate`` runs, where the user has not said.
+"""Choose how many steps one execution of ``fit`` or ``evaluate`` runs, if the user does not set it.
 
-Calling TensorFlow once per step costs about a millisecond, and the workers agree on their logs in every
-execution. So where nobody needs to know of each step, an execution takes as many steps as fit into a fifth
-of a second. What is computed stays the same, bit for bit; models with moving statistics (BatchNormalization)
-keep one step, because the rounding of their means would depend on how fast the machine is.
+Calling TensorFlow once per step costs about a millisecond, and the workers reduce their logs in every
+execution. So if no callback needs every step, an execution takes as many steps as fit into a fifth of a
+second. The results stay the same, bit for bit. Models with moving statistics (BatchNormalization) keep one
+step, because the rounding of their means would depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import Any
 
 from ..environment import STEPS_PER_EXECUTION_VARIABLE
 
-#: Longest that an execution should take, seconds: between executions callbacks run and Ctrl-C is heard.
+#: Target for the longest execution, in seconds: callbacks and Ctrl-C are handled only between executions.
 _SECONDS = 0.2
 _MOST_STEPS = 32
-#: Fixes the number, so that trials of a program can tell what it is worth.
 
 _BATCH_METHODS = (
     *("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"),
@@ -37,9 +36,9 @@ class StepsPerExecution:
     Attributes
     ----------
     steps : int
-        Steps that the next execution should have.
+        Wanted number of steps of the next execution.
     granted : int
-        Steps that it will have: fewer at the end of an epoch.
+        Actual number of steps: fewer at the end of an epoch.
     """
 
     def __init__(self) -> None:
@@ -49,12 +48,12 @@ class StepsPerExecution:
         self._seconds_per_step = 0.0
 
     def report(self) -> float:
-        """Seconds per step of the execution before this one, on this worker; 0 if that says nothing."""
-        # The first builds the graph.
+        """Return the seconds per step of the previous execution on this worker; 0 if it is not usable."""
+        # The first execution also builds the graph, so its time is not usable.
         return self._seconds_per_step if self._executions > 1 else 0.0
 
     def ended(self, seconds: float, mean_report: float) -> None:
-        """Note how long an execution took here, and what the workers reported to it on average."""
+        """Record the seconds of an execution on this worker, and the mean of the workers' reports."""
         self._executions += 1
         self._seconds_per_step = seconds / self.granted
         if mean_report > 0 and not self._fixed:
@@ -62,19 +61,19 @@ class StepsPerExecution:
 
 
 def in_executions(epochs: Any, steps: Iterator[Any], pace: StepsPerExecution, skipped: int) -> Iterator[Any]:
-    """Put single steps of an epoch together to executions.
+    """Combine single steps of an epoch into executions.
 
     Parameters
     ----------
     epochs : keras EpochIterator
-        Its numbers of steps say when an epoch ends. The generator must not be asked for a step beyond that
-        before the data of the ones before it were read: it then begins anew with the data.
+        Its numbers of steps tell when an epoch ends. Never request a step beyond the end before the data of
+        the earlier steps is read: the generator then restarts the data.
     steps : iterator of tuples
         (step, iterator) up to Keras 3.10, (first step, last step, iterator) later.
-    pace : Pace
-        Says how many steps the next execution should have, and is told how many it has.
+    pace : StepsPerExecution
+        Sets how many steps the next execution should have; its ``granted`` is updated.
     skipped : int
-        Steps of this epoch that were taken from ``steps`` before.
+        Steps of this epoch that were already taken from ``steps``.
     """
     left = (epochs.steps_per_epoch or epochs._num_batches or float("inf")) - skipped
     while left > 0:
@@ -86,12 +85,12 @@ def in_executions(epochs: Any, steps: Iterator[Any], pace: StepsPerExecution, sk
         if first is None or last is None:
             return
         yield first if len(first) == 2 else (first[0], last[1], last[2])
-    # Lets Keras end the epoch.
+    # Exhaust the generator, so that Keras ends the epoch.
     yield from steps
 
 
 def may_choose(model: Any) -> bool:
-    """Whether neither the user nor a callback cares how many steps an execution has."""
+    """Return whether the steps per execution are free: neither the user nor a callback depends on them."""
     return (
         not model.run_eagerly
         and model.steps_per_execution == 1
@@ -116,7 +115,7 @@ def _needs_batches(callback: Any) -> bool:
 
 
 def overrides(callback: Any, methods: Iterable[str]) -> bool:
-    """Whether a callback has one of these methods of its own."""
+    """Return whether a callback overrides one of these methods."""
     import keras
 
     return any(
@@ -129,17 +128,17 @@ def overrides(callback: Any, methods: Iterable[str]) -> bool:
 def given_callbacks(
     signature: inspect.Signature, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[Any]:
-    """The callbacks among the arguments of a model's method."""
+    """Return the callbacks among the arguments of a model's method."""
     try:
         given = signature.bind(model, *args, **kwargs).arguments.get("callbacks") or ()
     except TypeError:
-        return []  # Keras says what is wrong with the arguments
+        return []  # Keras itself reports what is wrong with the arguments.
     given = getattr(given, "callbacks", given)
     return list(given) if isinstance(given, Iterable) else [given]
 
 
 def patch_choices(trainer: Any, base: Any) -> None:
-    """Note which models were compiled with a number of steps, and with which callbacks they are called."""
+    """Record which models were compiled with ``steps_per_execution``, and each call's callbacks."""
 
     def notes_callbacks(stock: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(stock)
@@ -165,7 +164,7 @@ def patch_choices(trainer: Any, base: Any) -> None:
     @functools.wraps(stock_from_config)
     def compile_from_config(self: Any, config: Any) -> None:
         stock_from_config(self, config)
-        # A saved model names every argument, whether its author did or not.
+        # The config of a saved model has every argument, even if the user did not set it.
         _chose_steps.discard(self)
 
     base.compile, base.compile_from_config = compile, compile_from_config

@@ -1,4 +1,4 @@
-"""Which worker this process is, and what the workers have to agree on."""
+"""Query which worker this process is, and make the workers share a seed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def tensorflow_started() -> bool:
-    """Whether TensorFlow's runtime has been set up, after which it can't join a cluster."""
+    """Return whether TensorFlow's runtime has started; after that it can't join a cluster."""
     from tensorflow.python.eager import context
 
     return bool(context.context()._initialized)
 
 
 def multi_worker(strategy: Any) -> bool:
-    """Whether ``strategy`` is an MWMS that was made from a cluster."""
+    """Return whether ``strategy`` is a MultiWorkerMirroredStrategy with a cluster."""
     import tensorflow as tf
 
     return (
@@ -24,8 +24,8 @@ def multi_worker(strategy: Any) -> bool:
 
 
 def is_chief(strategy: Any) -> bool:
-    """Whether this process is the one that prints results and writes files under ``strategy``."""
-    # Asking what a strategy is imports TensorFlow, which None and others need not have loaded.
+    """Return whether this process prints results and writes files under ``strategy``."""
+    # Don't import TensorFlow for None or another object: it may not be loaded.
     if type(strategy).__module__.partition(".")[0] != "tensorflow" or not multi_worker(strategy):
         return True
     resolver = strategy.cluster_resolver
@@ -34,15 +34,15 @@ def is_chief(strategy: Any) -> bool:
 
 
 def worker_of(strategy: Any) -> tuple[int, int]:
-    """(index of this worker among the training tasks, number of them)."""
+    """Return this worker's index among the training tasks, and their number."""
     context = strategy.extended._make_input_context()
     return context.input_pipeline_id, context.num_input_pipelines
 
 
 def agree_on_seed(strategy: Any) -> None:
-    """Give all workers one global TensorFlow seed, drawn by the chief, unless the user has set one.
+    """Set the same global TensorFlow seed on all workers, drawn by the chief, unless the user has set one.
 
-    Unseeded shuffling would otherwise differ between workers, whose parts of a global batch would then
+    Otherwise unseeded shuffling would differ between workers, and their parts of a global batch would
     overlap.
     """
     import tensorflow as tf

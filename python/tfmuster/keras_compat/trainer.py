@@ -1,4 +1,4 @@
-"""Keras's TensorFlow trainer, its epoch iterator and its loss scaling, for several workers."""
+"""Patch Keras's TensorFlow trainer, its epoch iterator, and its loss scaling for several workers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .strategy_info import agree_on_seed, multi_worker, worker_of
 
 
 def _local_dataset(dataset: Any, strategy: Any) -> Any:
-    """Parts of the global batches of ``dataset`` for this worker; or the data set, distributed by TensorFlow.
+    """Return this worker's parts of the global batches, or the data set as distributed by TensorFlow.
 
-    A data set with the auto-shard policies ``OFF`` or ``FILE`` is not the same on every worker, and a worker
-    with several devices needs values per replica: both keep TensorFlow's own distributed iterator.
+    A data set with the auto-shard policy ``OFF`` or ``FILE`` differs between workers, and a worker with
+    several devices needs values per replica: both keep TensorFlow's own distributed iterator.
     """
     import tensorflow as tf
 
@@ -43,10 +43,10 @@ def _local_dataset(dataset: Any, strategy: Any) -> Any:
 
 
 def _one_local_replica(strategy: Any) -> bool:
-    """Whether a distributed iterator would only add a thread to the data set's own iterator.
+    """Return whether a distributed iterator would only add a thread to the data set's own iterator.
 
-    TensorFlow 2.21 can crash in that thread (MultiDeviceIterator) when Keras drops the iterator, as it does
-    at the end of each call: seen in one of 12 trainings under CentralStorageStrategy.
+    TensorFlow 2.21 can crash in that thread (MultiDeviceIterator) when Keras drops the iterator at the end of
+    a call: seen in one of 12 trainings under CentralStorageStrategy.
     """
     import tensorflow as tf
 
@@ -56,7 +56,7 @@ def _one_local_replica(strategy: Any) -> bool:
 
 
 def patch_trainer(module: Any) -> None:
-    """Replace what the trainer does under several workers; hand everything else to Keras."""
+    """Replace what the trainer does with several workers; otherwise call Keras's own code."""
     import tensorflow as tf
 
     trainer, epochs = module.TensorFlowTrainer, module.TFEpochIterator
@@ -93,7 +93,7 @@ def patch_trainer(module: Any) -> None:
         def make(self: Any, force: bool = False) -> Any:
             if not multi_worker(self._distribute_strategy):
                 return stock(self, force=force)
-            # TensorFlow's own distributed iterator is left to run one step at a time.
+            # TensorFlow's distributed iterator keeps one step per execution.
             local = isinstance(getattr(training_epochs(self), "_distributed_dataset", None), tf.data.Dataset)
             exact = step == "test_step" or not moving_statistics(self)
             chooses = local and exact and may_choose(self)
@@ -116,7 +116,7 @@ def patch_trainer(module: Any) -> None:
 
 
 def patch_loss(module: Any) -> None:
-    """Scale losses by a worker's share of the rows where it is known."""
+    """Scale losses by the worker's share of the rows if it is known."""
     stock_scale, stock_unscale = module.scale_loss_for_distribution, module.unscale_loss_for_distribution
 
     @functools.wraps(stock_scale)
@@ -126,7 +126,7 @@ def patch_loss(module: Any) -> None:
         share = current_loss_share()
         if share is None:
             return stock_scale(value)
-        # The mean over no rows is not a number; it counts for nothing.
+        # The mean over no rows is NaN, so it must not enter the sum.
         share = tf.cast(share, value.dtype)
         return tf.where(share > 0, value * share, tf.zeros_like(value))
 

@@ -174,7 +174,7 @@ def test_a_model_of_ones_own_with_what_fit_offers(tmp_path: Path, updates: str) 
     done = tfmuster("launch", "--ps", 2, "-n", 2, program, out, updates, cwd=tmp_path, limit=120)
     assert done.returncode == 0, done.stdout + done.stderr
     result = read_json(out)
-    assert "Keras 3's fit does not know parameter servers" in result["refused"]
+    assert "Keras 3's fit does not support parameter servers" in result["refused"]
     assert "tfmuster.ps_fit(" in result["refused"]
     names = {"accuracy", "loss", "top2", "val_accuracy", "val_loss", "val_top2"}
     if updates == "async":
