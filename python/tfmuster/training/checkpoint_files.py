@@ -1,9 +1,9 @@
-"""Checkpoints from which a training goes on as if nothing had happened, in the middle of an epoch too.
+"""Read and write checkpoints from which a training resumes exactly, also in the middle of an epoch.
 
-A checkpoint is one file, ``<step>.checkpoint``: a SHA-256 of the rest, then a numpy archive of everything
-that the next step depends on (weights, optimizer state, the states of random generators, metrics) and of the
-place in the data. It appears under its name only when it is whole. The newest one that is whole is taken; a
-damaged one is passed over with a warning.
+A checkpoint is one file, ``<step>.checkpoint``: a SHA-256 checksum, then a numpy archive. The archive has
+everything that the next step depends on (weights, optimizer state, states of random generators, metrics) and
+the position in the data. A file appears under its name only when it is complete. The newest complete
+checkpoint is used; a damaged one is skipped with a warning.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ SUFFIX = ".checkpoint"
 
 
 def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
-    """The folder given, else that of the job.
+    """Return the checkpoint folder: ``folder``, else ``checkpoints`` in the run directory of the job.
 
     Raises
     ------
     CheckpointError
-        Neither.
+        No folder is given, and the process is not part of a job (reason ``no-folder``).
     """
     if folder is not None:
         return Path(folder)
@@ -40,7 +40,7 @@ def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
     if not run:
         raise CheckpointError(
             "Outside of a job, checkpoints need a folder.",
-            fix='give checkpoint_callback("checkpoints"), or run the script by `tfmuster launch`',
+            fix='use checkpoint_callback("checkpoints"), or run the script with `tfmuster launch`',
             path=None,
             reason="no-folder",
         )
@@ -48,12 +48,12 @@ def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
 
 
 def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.ndarray[Any, Any]]) -> None:
-    """Write one checkpoint; it is there as a whole or not at all.
+    """Write one checkpoint atomically.
 
     Raises
     ------
     CheckpointError
-        The disk is full, or the folder can't be written to; earlier checkpoints are left as they are.
+        The disk is full, or the folder is not writable. Earlier checkpoints stay intact.
     """
     archive = io.BytesIO()
     about = np.frombuffer(orjson.dumps(dict(position)), np.uint8)
@@ -69,7 +69,7 @@ def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.
         raise CheckpointError(
             "The checkpoint could not be written; the earlier ones are intact.",
             found=f"{error.strerror} ({path})",
-            fix="make room on that disk, or checkpoint elsewhere, and start again: training resumes",
+            fix="free space on that disk, or use another folder, and restart: training resumes",
             path=str(path),
             reason="write",
         ) from error
@@ -82,7 +82,7 @@ def remove_old(folder: Path, keep: int) -> None:
 
 
 def newest(folder: Path) -> bytes | None:
-    """The content of the newest checkpoint that is whole; None if there is none."""
+    """Return the content of the newest complete checkpoint; None without one."""
     for path in _newest_first(folder):
         try:
             content = path.read_bytes()
@@ -92,17 +92,17 @@ def newest(folder: Path) -> bytes | None:
             if hashlib.sha256(content[32:]).digest() == content[:32]:
                 return content[32:]
             found = "it is damaged or incomplete"
-        warnings.warn(f"{path} is passed over: {found}", TfmusterWarning, stacklevel=2)
+        warnings.warn(f"{path} is skipped: {found}", TfmusterWarning, stacklevel=2)
     return None
 
 
 def newest_step(folder: Path) -> int | None:
-    """The number of the newest checkpoint, whole or not; None if there is none."""
+    """Return the step of the newest checkpoint, complete or not; None without one."""
     return next((int(path.stem) for path in _newest_first(folder)), None)
 
 
 def unpack(content: bytes) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]]]:
-    """The position and the values in a checkpoint's content."""
+    """Return the position and the values in a checkpoint's content."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         position: dict[str, Any] = orjson.loads(archive["about"].tobytes())
         return position, [archive[f"value_{i}"] for i in range(len(archive.files) - 1)]

@@ -1,4 +1,4 @@
-"""``checkpoint_callback()``: write checkpoints of a model, and resume from them within an epoch."""
+"""Write checkpoints of a model with a Keras callback, and resume from them within an epoch."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from .checkpoint_files import folder_of_job
 def checkpoint_callback(
     folder: str | os.PathLike[str] | None = None, *, every: int | str = "epoch", keep: int = 2
 ) -> Any:
-    """A Keras callback that writes checkpoints, and resumes from the newest when ``fit`` begins.
+    """Make a Keras callback that writes checkpoints, and resumes from the newest one when ``fit`` starts.
 
-    Pass it to ``fit`` on every worker; the chief writes, and what it has is sent to the others. A run that
-    was interrupted and started again ends with the weights of an undisturbed run, bit for bit, if its data
-    come in a seeded order. The states of other callbacks, such as EarlyStopping, are not kept.
+    Pass it to ``fit`` on every worker. The chief writes and reads the files, and sends the content to the
+    other workers. If the data has a seeded order, an interrupted and restarted run ends with the same weights
+    as an uninterrupted one, bit for bit. The state of other callbacks, such as EarlyStopping, is not saved.
 
     Parameters
     ----------
     folder : path, optional
-        Default: ``checkpoints`` in the run directory of the job.
+        Folder of the checkpoints. Default: ``checkpoints`` in the run directory of the job.
     every : int or "epoch"
-        Write after so many steps, or after each epoch.
+        Write after this many steps, or after each epoch.
     keep : int
-        How many checkpoints to keep. At least 2, so that there is one before a damaged one.
+        Number of checkpoints to keep; at least 2, so that an earlier one exists if the newest is damaged.
 
     Returns
     -------
@@ -43,11 +43,12 @@ def checkpoint_callback(
     Raises
     ------
     CheckpointError
-        No folder and no job; later, from ``fit``: the disk is full, or the checkpoint is of another model.
+        There is no folder and no job. Later, from ``fit``: the disk is full, or the checkpoint belongs to
+        another model.
     """
     if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         raise CheckpointError(
-            'every is "epoch", or a whole number of steps of at least 1.',
+            'every must be "epoch", or a whole number of steps of at least 1.',
             found=repr(every),
             path=None if folder is None else str(folder),
             reason="every",
@@ -68,7 +69,7 @@ def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
         needs_batches = isinstance(every, int)
 
         def before_writing(self) -> None:
-            """Bring the model up to date; parameter servers have the weights while it is trained."""
+            """Update the model; `ps_fit` replaces this, because parameter servers have the weights."""
 
         def on_train_begin(self, logs: Any = None) -> None:
             self.epoch = self.step = self.last = 0
@@ -88,7 +89,7 @@ def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
                 self.model.history.history.update({name: list(values) for name, values in self.past.items()})
                 self.past = {}
             if self.metrics is not None:
-                # Keras has just reset them, for an epoch that is half done.
+                # Keras has just reset the metrics, but the resumed epoch is partly done.
                 _assign(_metrics(self.model), self.metrics)
                 self.metrics = None
 
@@ -97,7 +98,7 @@ def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
             self.last += batch + 1 - self.step
             self.step = batch + 1
             steps = self.params.get("steps")
-            # At the end of an epoch the checkpoint waits for the epoch's logs.
+            # At the end of an epoch, `on_epoch_end` writes the checkpoint with the epoch's logs.
             if self._due() and (steps is None or self.step < steps):
                 self._write()
 
@@ -141,25 +142,25 @@ def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
 
 
 def load_weights(model: Any, content: bytes, folder: Path) -> None:
-    """Give a compiled model the weights in a checkpoint's content; `folder` is where it comes from.
+    """Load the weights in a checkpoint's content into a compiled model; `folder` is named in an error.
 
     Raises
     ------
     CheckpointError
-        It is of another model.
+        The checkpoint belongs to another model (reason ``other-model``).
     """
     model.optimizer.build(model.trainable_variables)
     _load(model, content, folder)
 
 
 def _load(model: Any, content: bytes, folder: Path) -> tuple[dict[str, Any], list[Any]]:
-    """Give a model its state; the position and the values of the metrics."""
+    """Load a model's state; return the position and the values of the metrics."""
     position, values = checkpoint_files.unpack(content)
     state = _state(model)
     shapes = [tuple(variable.shape) for variable in state]
     if [value.shape for value in values[: position["state"]]] != shapes:
         raise CheckpointError(
-            "The checkpoint is of another model or optimizer.",
+            "The checkpoint belongs to another model or optimizer.",
             found=f"{position['state']} variables, here {len(state)}, or other shapes",
             fix=f"remove {folder}, or choose another folder",
             path=str(folder),
@@ -170,7 +171,7 @@ def _load(model: Any, content: bytes, folder: Path) -> tuple[dict[str, Any], lis
 
 
 def _state(model: Any) -> list[Any]:
-    """All that the next step depends on: weights, states of random generators, the optimizer's variables."""
+    """Return the variables that the next step depends on: weights, random generators, optimizer state."""
     metrics = {id(variable) for variable in _metrics(model)}
     return [v for v in [*model.variables, *model.optimizer.variables] if id(v) not in metrics]
 

@@ -1,4 +1,4 @@
-"""Training loops written by hand, the same under every strategy."""
+"""Write a custom training loop that works the same under every strategy."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ _REDUCTIONS = ("mean", "sum")
 
 
 def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: str = "mean") -> Any:
-    """A step of a training loop, run on every replica of a strategy and compiled.
+    """Compile a step of a training loop that runs on every replica of a strategy.
 
-    Make model and optimizer in ``strategy.scope()``, and build the optimizer there
-    (``optimizer.build(model.trainable_variables)``): it can't be built within a step.
+    Create the model and the optimizer in ``strategy.scope()``, and build the optimizer there
+    (``optimizer.build(model.trainable_variables)``), because it can't be built inside a step.
 
     Parameters
     ----------
     strategy : tf.distribute.Strategy
-        Any.
+        Any strategy.
     step_fn : callable
-        Takes one replica's batch, trains on it and returns a tensor, such as the loss, or several in a tuple,
-        list or dict. For a loss over the rows of all replicas, divide the sum by the rows of the whole batch.
+        Takes one replica's batch, trains on it, and returns a tensor, such as the loss, or several in a
+        tuple, list, or dict. For a loss over the rows of all replicas, divide the sum by the rows of the
+        global batch.
     reduce : {"mean", "sum"}
-        How the replicas' values become one.
+        Reduction of the replicas' values.
 
     Returns
     -------
@@ -34,13 +35,13 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
         ``step(iterator)`` takes the next batch and returns the reduced values. ``iterator`` is
         ``iter(strategy.experimental_distribute_dataset(dataset))``.
 
-        With parameter servers it returns at once: one worker takes the next batch of its own from
-        ``step.iterator(dataset_fn)``, and the result is a RemoteValue; ``step.join()`` waits for all.
+        With parameter servers, ``step`` returns immediately with a RemoteValue: one worker takes the next
+        batch of its own from ``step.iterator(dataset_fn)``. ``step.join()`` waits for all steps.
 
     Raises
     ------
     StrategyError
-        ``reduce`` is something else.
+        ``reduce`` is neither of the two (reason ``reduce``).
 
     Examples
     --------
@@ -52,7 +53,7 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
     tf = import_tensorflow()
     if reduce not in _REDUCTIONS:
         raise StrategyError(
-            f"reduce is one of {', '.join(_REDUCTIONS)}.",
+            f"reduce must be one of {', '.join(_REDUCTIONS)}.",
             found=repr(reduce),
             strategy=type(strategy).__name__,
             reason="reduce",
@@ -63,7 +64,7 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
         return tf.nest.map_structure(lambda v: strategy.reduce(reduce.upper(), v, axis=None), values)
 
     if multi_worker(strategy) and len(strategy.extended.worker_devices) == 1:
-        # `run` would call the function in a thread of its own, in which R can't.
+        # `strategy.run` would call the function in another thread, and R functions run only in R's thread.
         strategy.extended._use_merge_call = lambda: False
 
         def run(iterator: Any) -> Any:
@@ -80,7 +81,7 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
 
 
 class _Scheduled:
-    """A step that any free worker of a parameter-server job takes."""
+    """A step that any free worker of a parameter-server job can run."""
 
     def __init__(self, strategy: Any, step: Any) -> None:
         import tensorflow as tf
@@ -89,13 +90,13 @@ class _Scheduled:
         self._step = step
 
     def __call__(self, iterator: Any) -> Any:
-        """Have the next step done; the RemoteValue of its result."""
+        """Schedule the next step and return the RemoteValue of its result."""
         return self._coordinator.schedule(self._step, args=(iterator,))
 
     def iterator(self, dataset_fn: Callable[[], Any]) -> Any:
-        """An iterator for each worker, over what the function makes there."""
+        """Return an iterator with, on each worker, the data set that ``dataset_fn`` makes there."""
         return iter(self._coordinator.create_per_worker_dataset(dataset_fn))
 
     def join(self) -> None:
-        """Wait until all steps are done; raises what one has raised."""
+        """Wait until all steps are done. Raises the exception of a failed step."""
         self._coordinator.join()

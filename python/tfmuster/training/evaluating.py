@@ -1,4 +1,4 @@
-"""An evaluator: it follows the checkpoints of a job and tests each, while the others train."""
+"""Evaluate the checkpoints of a job in an evaluator task while the other tasks train."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..runs.layout import append_json
 from ..runs.states import State, say_state
 from . import checkpoint_files as checkpoints
 
-#: Where the evaluations of a job are noted, in its run directory.
+#: File of a job's evaluations, in its run directory.
 EVALUATIONS = "evaluations.jsonl"
 _LOOK_SECONDS = 0.5
 
@@ -25,41 +25,41 @@ _LOOK_SECONDS = 0.5
 def evaluate_checkpoints(
     model: Any, data: Any, folder: str | os.PathLike[str] | None = None, *, verbose: bool = True
 ) -> list[dict[str, float]]:
-    """Test every new checkpoint until the job is over: what the evaluator task of a cluster does.
+    """Evaluate every new checkpoint until the job ends. Call it in the evaluator task of a cluster.
 
-    Only the newest is looked at, so where testing takes longer than training, some are passed over. The last
-    one is tested in any case, if that takes no more than the 20 s that ``tfmuster launch`` waits for it.
+    Only the newest checkpoint is evaluated, so some are skipped if evaluation takes longer than training. The
+    last one is always evaluated if that takes at most 20 s, the time that ``tfmuster launch`` waits for it.
 
     Parameters
     ----------
     model : keras.Model
-        Compiled; the same model as is trained (:func:`tfmuster.checkpoint_callback` writes it).
+        Compiled model, the same as the one that :func:`tfmuster.checkpoint_callback` writes.
     data
-        As ``validation_data`` of ``model.fit``: a pair (x, y), or a ``tf.data.Dataset`` that ends.
+        The same as ``validation_data`` of ``model.fit``: a pair (x, y), or a ``tf.data.Dataset`` that ends.
     folder : path, optional
-        Where the checkpoints are. Default: ``checkpoints`` in the run directory of the job.
+        Folder of the checkpoints. Default: ``checkpoints`` in the run directory of the job.
     verbose : bool
-        Whether to print a line for each.
+        Whether to print a line per checkpoint.
 
     Returns
     -------
     list of dict of str to float
-        For each checkpoint that was tested: ``step`` (updates of the weights), ``time`` (seconds since 1970),
-        ``loss`` and the model's metrics; the same as the lines of ``evaluations.jsonl`` in the run directory.
+        For each evaluated checkpoint: ``step`` (updates of the weights), ``time`` (seconds since 1970),
+        ``loss``, and the model's metrics. The file ``evaluations.jsonl`` in the run directory has the same.
 
     Raises
     ------
     StrategyError
-        This process is no evaluator.
+        This process is not an evaluator.
     CheckpointError
-        A checkpoint is of another model, or there is no folder.
+        A checkpoint belongs to another model, or there is no folder.
     RendezvousError, WorkerError
-        Not everyone came in time; a task failed.
+        A task did not join in time; a task failed.
     """
     task = current_task()
     if task is None or task.type != "evaluator":
         raise StrategyError(
-            "Only an evaluator follows the checkpoints until its job is over.",
+            "Only an evaluator task can evaluate the checkpoints of a job.",
             found="no TF_CONFIG" if task is None else f"this is {task.name}",
             fix="tfmuster launch --evaluator ...; elsewhere call model.evaluate",
             strategy="evaluator",
@@ -90,10 +90,10 @@ def evaluate_checkpoints(
 
 
 def _over(control: ControlChannel) -> bool:
-    # The job may have come to its end, and its line with it, while a checkpoint was tested.
+    # The job, and its control channel, may have ended while a checkpoint was evaluated.
     if control.joined:
         return control.wait_done(_LOOK_SECONDS)
-    # Without a rendezvous nobody says when the job is over.
+    # Without a rendezvous there is no signal that the job has ended.
     time.sleep(_LOOK_SECONDS)
     return False
 

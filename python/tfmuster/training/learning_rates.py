@@ -1,4 +1,4 @@
-"""The learning rate where several workers make the batch larger."""
+"""Scale the learning rate when several workers make the global batch larger."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from ..errors import ModelError
 
 
 def scaled_learning_rate(learning_rate: float, factor: int, warmup_steps: int) -> Any:
-    """``learning_rate`` times ``factor``, reached step by step: the linear rule with gradual warm-up.
+    """Return a schedule that warms up to ``learning_rate * factor``: the linear scaling rule.
 
-    When the global batch is ``factor`` times as large, an epoch has as many times fewer steps; the rule keeps
-    the way that the weights go in an epoch. Without a warm-up the first steps would go too far.
-    Source: Goyal et al. (2017), Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour, arXiv:1706.02677,
-    sections 2.1 and 2.2. The paper warms up for 5 of 90 epochs, and finds the rule to hold for SGD, up to
-    batches of about 8,000; with other optimizers, measure.
+    If the global batch is ``factor`` times as large, an epoch has that many times fewer steps. The rule keeps
+    the total change of the weights per epoch about equal. Without a warm-up, the first steps would be too
+    large. Source: Goyal et al. (2017), Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour,
+    arXiv:1706.02677, sections 2.1 and 2.2. The paper warms up for 5 of 90 epochs. It finds that the rule
+    holds for SGD with batches up to about 8,000; measure with other optimizers.
 
     Parameters
     ----------
     learning_rate : float
-        Of one worker.
+        Learning rate for the batch of one worker.
     factor : int
-        Workers; the batch of all over that of one.
+        Number of workers: the global batch divided by the batch of one worker.
     warmup_steps : int
-        Steps from ``learning_rate`` to ``factor`` times that.
+        Steps from ``learning_rate`` to ``learning_rate * factor``.
 
     Returns
     -------
     float or keras.optimizers.schedules.LearningRateSchedule
-        A class of Keras's own, so that a model that is saved with it loads without tfmuster. A float where
-        there is nothing to scale.
+        One of Keras's own classes, so that a model saved with it loads without tfmuster. A float if
+        ``factor`` is 1.
 
     Raises
     ------
     ModelError
-        The learning rate is no positive number (reason ``learning-rate``).
+        The learning rate is not a positive number (reason ``learning-rate``).
     """
     if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)) or learning_rate <= 0:
         raise ModelError(
             "Only a learning rate that is a positive number can be scaled.",
             found=repr(learning_rate),
-            fix="pass learning_rate=, or leave scale_lr out",
+            fix="pass a number as learning_rate, or omit scale_lr",
             reason="learning-rate",
         )
     if factor == 1:

@@ -36,7 +36,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, damage: str) -> Non
         newest.mkdir()
     else:
         newest.write_bytes({"torn": content[:-7], "changed": content, "empty": b""}[damage])
-    with pytest.warns(TfmusterWarning, match=r"000000000002\.checkpoint is passed over"):
+    with pytest.warns(TfmusterWarning, match=r"000000000002\.checkpoint is skipped"):
         found = checkpoints.newest(tmp_path)
     assert found is not None
     assert checkpoints.unpack(found)[0] == {"epoch": 1}

@@ -12,7 +12,7 @@ from tfmuster.training.checkpoints import checkpoint_callback
 
 @pytest.mark.parametrize("every", [0, -1, True, 1.5, "step"])
 def test_every(tmp_path: Path, every: object) -> None:
-    with pytest.raises(CheckpointError, match="every is") as caught:
+    with pytest.raises(CheckpointError, match="every must be") as caught:
         checkpoint_callback(tmp_path, every=every)  # type: ignore[arg-type]
     assert caught.value.fields["reason"] == "every"
 
