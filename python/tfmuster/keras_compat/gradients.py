@@ -26,7 +26,7 @@ def checked_dtype(dtype: str) -> str:
     """
     if dtype not in GRADIENT_DTYPES:
         raise StrategyError(
-            f"gradient_dtype is one of {', '.join(GRADIENT_DTYPES)}.",
+            f"gradient_dtype must be one of {', '.join(GRADIENT_DTYPES)}.",
             found=repr(dtype),
             strategy="multi_worker_mirrored",
             reason="gradient-dtype",

@@ -1,1 +1,1 @@
-"""TensorFlow's strategies by name, the table of them, and training with parameter servers."""
+"""Create TensorFlow strategies by name, list them, and train with parameter servers."""

@@ -1,7 +1,7 @@
-"""Distribution strategies by name, made so that Keras 3 works with them, or refused with the reason.
+"""Create a distribution strategy by name, so that Keras 3 works with it.
 
-TensorFlow accepts much that it later hangs on. What can be known before is said here, as a
-:class:`~tfmuster.errors.StrategyError`, before TensorFlow binds a port or waits for anybody.
+TensorFlow accepts many settings that later make it hang. This module raises a
+:class:`~tfmuster.errors.StrategyError` for them before TensorFlow binds a port or waits for other workers.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _LAUNCH = (
     "use_tf_config(task) first"
 )
 
-# TensorFlow allows one multi-worker strategy in the life of a process.
+# TensorFlow allows only one multi-worker strategy per process.
 _made: list[Any] = []
 
 
 def check_name(name: str) -> None:
-    """Raise StrategyError unless this is the name of a strategy."""
+    """Raise StrategyError unless ``name`` is the name of a strategy."""
     if name not in STRATEGIES:
         raise StrategyError(
             f"There is no strategy {name!r}.",
@@ -56,7 +56,7 @@ def strategy(
     min_shard_bytes: int | None = None,
     gradient_dtype: str | None = None,
 ) -> Any:
-    """Make a ``tf.distribute`` strategy.
+    """Create a ``tf.distribute`` strategy.
 
     Parameters
     ----------
@@ -64,41 +64,41 @@ def strategy(
         One of ``default``, ``one_device``, ``mirrored``, ``central_storage``, ``multi_worker_mirrored``,
         ``parameter_server``, ``tpu``.
     devices : sequence of str, optional
-        For ``one_device`` (exactly one), ``mirrored`` and ``central_storage``: devices such as ``"GPU:0"``
-        or ``"CPU:1"``. Without it: all GPUs, or the CPU where there is none.
+        For ``one_device`` (exactly one), ``mirrored``, and ``central_storage``: devices such as ``"GPU:0"``
+        or ``"CPU:1"``. Default: all GPUs, or the CPU if there is no GPU.
     replicas : int, optional
-        For ``mirrored`` and ``central_storage``: that many GPUs, or, on a machine without enough of them,
-        that many logical CPUs, so that a strategy can be tried without GPUs.
+        For ``mirrored`` and ``central_storage``: use this many GPUs. On a machine with fewer GPUs, use this
+        many logical CPUs, so that you can try a strategy without GPUs.
     communication : {"auto", "ring", "nccl"}
-        How ``multi_worker_mirrored`` reduces: TensorFlow's choice, its ring over gRPC, or NVIDIA's NCCL.
+        All-reduce of ``multi_worker_mirrored``: TensorFlow's choice, its ring over gRPC, or NVIDIA's NCCL.
     keras_compat : bool
-        Repair Keras 3 (see :mod:`tfmuster.keras_compat`).
+        Patch Keras 3 for several workers (see :mod:`tfmuster.keras_compat`).
     start_timeout : float, optional
-        For ``multi_worker_mirrored`` and ``parameter_server``: how long to wait for the other tasks, in
-        seconds. Default: ``TFMUSTER_START_TIMEOUT``, else 60.
+        For ``multi_worker_mirrored`` and ``parameter_server``: seconds to wait for the other tasks. Default:
+        ``TFMUSTER_START_TIMEOUT``, else 60.
     tpu : str, optional
-        Name or address of a TPU for ``tpu``; without it, TensorFlow looks for a local one.
+        For ``tpu``: name or address of a TPU. Default: TensorFlow looks for a local one.
     min_shard_bytes : int, optional
-        For ``parameter_server``: weights are cut over several parameter servers into pieces of at least so
-        many bytes. Default: 262,144.
+        For ``parameter_server``: minimum size, in bytes, of the pieces that a weight is split into across
+        parameter servers. Default: 262,144.
     gradient_dtype : {"float32", "bfloat16", "float16"}, optional
-        For ``multi_worker_mirrored``: as what gradients travel between the workers in ``fit``, and in loops
-        with a Keras 3 optimizer. The 16-bit types halve the bytes of each step; sums are in float32.
-        Default: ``TFMUSTER_GRADIENT_DTYPE``, else as they are computed.
+        For ``multi_worker_mirrored``: data type of the gradients that workers send each other in ``fit`` and
+        in loops with a Keras 3 optimizer. The 16-bit types halve the bytes of each step; sums are computed in
+        float32. Default: ``TFMUSTER_GRADIENT_DTYPE``, else the type they are computed in.
 
     Returns
     -------
     tf.distribute.Strategy
-        Use it by ``with strategy.scope():``.
+        Create the model inside ``with strategy.scope():``.
 
     Raises
     ------
     StrategyError
-        The strategy can't be made here; ``error.fields["reason"]`` names the cause.
+        The strategy can't be created here; ``error.fields["reason"]`` names the cause.
     ClusterError
-        TF_CONFIG is set, but wrong.
+        TF_CONFIG is set but invalid.
     RendezvousError
-        Not every worker came in time, or not with the same cluster and versions; says who.
+        A worker did not join in time, or has another cluster or other versions; the error names it.
     DependencyError
         TensorFlow is not installed for this Python.
 
@@ -148,7 +148,7 @@ def _refuse_unused(name: str, **arguments: Any) -> None:
     for argument, value in arguments.items():
         if value is not None and name not in takes[argument]:
             raise StrategyError(
-                f"{argument} has no meaning for the strategy {name!r}.",
+                f"{argument} does not apply to the strategy {name!r}.",
                 found=f"{argument}={value!r}",
                 fix=f"leave it out, or choose {' or '.join(takes[argument])}",
                 strategy=name,
@@ -205,7 +205,7 @@ def _multi_worker_mirrored(
     name = "multi_worker_mirrored"
     if communication not in _COMMUNICATION:
         raise StrategyError(
-            f"communication is one of {', '.join(_COMMUNICATION)}.",
+            f"communication must be one of {', '.join(_COMMUNICATION)}.",
             found=repr(communication),
             strategy=name,
             reason="communication",
@@ -220,7 +220,7 @@ def _multi_worker_mirrored(
         )
     if _made:
         raise StrategyError(
-            "This process has its multi-worker strategy already, and TensorFlow allows no second one.",
+            "This process already has a multi-worker strategy, and TensorFlow allows only one per process.",
             fix="use the first one, or start a new process for a second job",
             strategy=name,
             reason="second-strategy",
@@ -231,7 +231,7 @@ def _multi_worker_mirrored(
     tf = import_tensorflow()
     if compat.tensorflow_started():
         raise StrategyError(
-            "TensorFlow has started in this process, so it can't join a cluster any more.",
+            "TensorFlow has already started in this process, so it can't join a cluster.",
             fix=STRATEGY_FIRST,
             strategy=name,
             reason="already-started",

@@ -1,4 +1,4 @@
-"""The devices of this machine, by the names that the local strategies are given."""
+"""Resolve the device names that are passed to the strategies for one machine."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from ..errors import StrategyError
 from ..system.tensorflow_import import import_tensorflow
 
-#: What to do where TensorFlow has started too early.
+#: Fix for an error that is raised because TensorFlow has already started.
 STRATEGY_FIRST = (
     "create the strategy before anything else that uses TensorFlow (in R: before library(keras3)); "
-    "restart the session, as TensorFlow can't be set back"
+    "restart the session, because TensorFlow can't be reset"
 )
 
 
 def local_devices(name: str, devices: Sequence[str] | None, replicas: int | None) -> list[str] | None:
-    """Device names for ``devices`` or ``replicas``; None leaves the choice to TensorFlow."""
+    """Return device names for ``devices`` or ``replicas``; None leaves the choice to TensorFlow."""
     tf = import_tensorflow()
 
     if devices is not None and replicas is not None:
@@ -31,7 +31,7 @@ def local_devices(name: str, devices: Sequence[str] | None, replicas: int | None
         return None
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 1:
         raise StrategyError(
-            "replicas is a whole number of at least 1.",
+            "replicas must be a whole number of at least 1.",
             found=f"replicas={replicas!r}",
             strategy=name,
             reason="replicas",
@@ -44,7 +44,7 @@ def local_devices(name: str, devices: Sequence[str] | None, replicas: int | None
 
 
 def _split_cpu(name: str, count: int) -> None:
-    """Have at least ``count`` logical CPUs, which TensorFlow allows before it has started only."""
+    """Create at least ``count`` logical CPUs, which TensorFlow allows only before it has started."""
     tf = import_tensorflow()
 
     cpu = tf.config.list_physical_devices("CPU")[0]
@@ -54,7 +54,7 @@ def _split_cpu(name: str, count: int) -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
     except RuntimeError as error:
         raise StrategyError(
-            f"The CPU can't be split into {count} logical devices any more: TensorFlow has started.",
+            f"The CPU can't be split into {count} logical devices, because TensorFlow has already started.",
             fix=STRATEGY_FIRST,
             strategy=name,
             reason="already-started",
@@ -62,7 +62,7 @@ def _split_cpu(name: str, count: int) -> None:
 
 
 def checked(name: str, devices: Sequence[str]) -> list[str]:
-    """The devices as given, or an error that lists those that there are."""
+    """Return the devices' names, or raise a StrategyError that lists the available devices."""
     tf = import_tensorflow()
 
     def canonical(device: str) -> str:
@@ -84,13 +84,13 @@ def checked(name: str, devices: Sequence[str]) -> list[str]:
         raise StrategyError(
             "TensorFlow has no such device here.",
             found=", ".join(repr(device) for device in missing),
-            fix="there are: " + ", ".join(there),
+            fix="choose from the devices of this machine: " + ", ".join(there),
             strategy=name,
             reason="no-device",
         )
     if len(set(wanted.values())) < len(devices):
         raise StrategyError(
-            "Each device can be used once.",
+            "Each device can be listed only once.",
             found=f"devices={list(devices)!r}",
             strategy=name,
             reason="devices",

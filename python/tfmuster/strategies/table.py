@@ -1,4 +1,4 @@
-"""Which strategy does what, and which of them would work on this machine. Imports no TensorFlow."""
+"""List the strategies, and whether each would work on this machine. Does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _TPU_NEEDS = "TensorFlow needs a Cloud TPU: a TPU VM (tpu='local'), or the name 
 
 
 def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """What each strategy trains with, and whether it would work here.
+    """List what each strategy trains with, and whether it would work here.
 
     Parameters
     ----------
     environ : mapping of str, optional
-        The environment to look at; this process's unless given.
+        Environment variables to read. Default: those of this process.
 
     Returns
     -------
     list of dict
-        For each strategy: ``strategy``, its name; ``fit``, what trains a Keras 3 model under it;
-        ``custom_loop``, whether a loop with :func:`tfmuster.distributed_step` does; ``here``, whether it
-        would work on this machine, in this process; ``why``, on what devices, or what is missing.
+        For each strategy: ``strategy``, its name; ``fit``, the function that trains a Keras 3 model under it;
+        ``custom_loop``, whether it supports a loop with :func:`tfmuster.distributed_step`; ``here``, whether
+        it would work in this process; ``why``, the devices it would use, or what is missing.
     """
     environ = os.environ if environ is None else environ
     gpus = len(visible_gpus(environ))
@@ -58,7 +58,7 @@ def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, A
 
 
 def _in_cluster(environ: Mapping[str, str], *, ps: bool) -> tuple[str | None, str]:
-    """What is missing, or None; and what there is."""
+    """Return what is missing, or None, and what was found."""
     start = "tfmuster launch --ps 1 --workers 2 ..." if ps else "tfmuster launch -n 2 ..."
     try:
         task = current_task(dict(environ))

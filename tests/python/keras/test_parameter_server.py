@@ -102,7 +102,7 @@ def test_a_lost_worker_is_done_without(tmp_path: Path) -> None:
         tmp_path, "--ps", 1, "-n", 3, updates="async", epochs=2, steps=60, kill=[20, "worker 2"]
     )
     assert (result["steps"], result["updates"]) in ((120, 120), (120, 121))
-    assert "worker 2 is gone; 2 workers go on" in done.stdout
+    assert "worker 2 is lost; 2 workers remain" in done.stdout
     assert "worker 2 on" in done.stdout
     found = states(tmp_path)
     assert found.pop("worker 2") == ("lost", -9)
@@ -113,7 +113,7 @@ def test_a_lost_worker_ends_synchronous_updates_unless_one_is_to_spare(tmp_path:
     launch = ("--ps", 1, "-n", 3)
     _, done = train(tmp_path / "all", *launch, code=1, updates="sync", kill=[5, "worker 2"])
     assert "Each synchronous update needs the gradients of 3 workers" in done.stderr
-    assert "worker 2 is gone; 2 left" in done.stderr
+    assert "worker 2 is lost; 2 left" in done.stderr
     result, _ = train(tmp_path / "spare", *launch, updates="sync", aggregate=2, kill=[5, "worker 2"])
     assert result["updates"] == 30
 

@@ -1,4 +1,4 @@
-"""Each worker's own data: what its data set's function makes, run on the worker."""
+"""Make each worker's data set, on that worker, from the function or pipeline that the user passes."""
 
 from __future__ import annotations
 
@@ -10,24 +10,29 @@ from ...errors import DataError
 
 
 def worker_datasets(dataset_fn: Any, workers: int, *, together: bool, done: int = 0) -> list[Any]:
-    """For each worker a traced function that makes its data set; to be called on the worker.
+    """Trace one function per worker that makes the worker's data set when called on the worker.
 
     Parameters
     ----------
     dataset_fn : callable or tf.data.Dataset
-        A function of a ``tf.distribute.InputContext``; or a data set of
+        A function of a ``tf.distribute.InputContext``, or a data set from
         :func:`~tfmuster.keras_compat.sharding.batches`.
     workers : int
-        How many there are.
+        Number of workers.
     together : bool
-        Whether the workers' batches of a step make one global batch (synchronous updates).
+        Whether the workers' batches of a step form one global batch (synchronous updates).
     done : int
-        Steps of all workers that have been trained before, whose data are passed over.
+        Number of steps of all workers that were trained before; their data is skipped.
+
+    Returns
+    -------
+    list of tf.function
+        One concrete function per worker.
 
     Raises
     ------
     DataError
-        Neither a function nor such a data set, or the function returns something else.
+        ``dataset_fn`` is neither a function nor such a data set, or returns something else than a data set.
     """
     import tensorflow as tf
 
@@ -41,7 +46,7 @@ def worker_datasets(dataset_fn: Any, workers: int, *, together: bool, done: int 
         else:
             raise _not_a_function(type(dataset_fn).__name__)
         with warnings.catch_warnings():
-            # That a data set tells its options before it is put together; they are the same ones.
+            # Ignore a warning about options that are read early: they do not change afterwards.
             warnings.filterwarnings("ignore", "To make it possible to preserve tf.data options")
             made.append(tf.function(make, autograph=False).get_concrete_function())
     return made
@@ -79,10 +84,10 @@ def _of_pipeline(
 
 def _not_a_function(found: str) -> DataError:
     return DataError(
-        "dataset_fn is a function that makes a tf.data.Dataset, because every worker has to make its own.",
+        "dataset_fn must be a function that returns a tf.data.Dataset, because each worker makes its own.",
         found=found,
         fix="dataset_fn=lambda context: ..., with context.input_pipeline_id of context.num_input_pipelines; "
-        "or a data set of tfmuster.digits.datasets.batches()",
+        "or a data set from tfmuster.digits.datasets.batches()",
         path=None,
         reason="dataset-fn",
     )

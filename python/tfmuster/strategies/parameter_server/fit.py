@@ -1,4 +1,4 @@
-"""``ps_fit``: what ``model.fit`` is elsewhere, for parameter servers."""
+"""Train a Keras model with parameter servers: ``ps_fit`` replaces ``model.fit``."""
 
 from __future__ import annotations
 
@@ -30,52 +30,53 @@ def ps_fit(
     verbose: int | str = "auto",
     strategy: Any = None,
 ) -> Any:
-    """Train a Keras 3 model with parameter servers. Only the coordinator calls it.
+    """Train a Keras 3 model with parameter servers. Call it on the coordinator only.
 
     Parameters
     ----------
     model : keras.Model
-        Any compiled Keras 3 model, made in the strategy's scope or outside. Its ``call``, ``compute_loss``
-        and ``compute_metrics`` are used, an own ``train_step`` is not. Metrics must be of the kind whose
-        state adds up over batches, as all of Keras's are.
+        Any compiled Keras 3 model, created inside or outside the strategy's scope. Its ``call``,
+        ``compute_loss``, and ``compute_metrics`` are used; a custom ``train_step`` is not. The state of its
+        metrics must be a sum over batches, as it is for all Keras metrics.
     dataset_fn : callable or tf.data.Dataset
-        A function of a ``tf.distribute.InputContext`` that makes a worker's own batches; it is traced once
-        for each worker, and the data set is repeated. With synchronous updates the batches that the workers
-        take in a step make up the global batch. Or a data set of
-        :func:`~tfmuster.keras_compat.sharding.batches`: synchronously each worker gets its rows of each
-        batch, asynchronously every n-th batch.
+        A function of a ``tf.distribute.InputContext`` that makes a worker's own batches. It is traced once
+        per worker, and the data set is repeated. With synchronous updates, the batches of all workers in a
+        step form the global batch. Or a data set from :func:`~tfmuster.keras_compat.sharding.batches`: with
+        synchronous updates each worker gets its rows of each batch, with asynchronous updates every n-th
+        batch.
     epochs, steps_per_epoch : int
-        A step is one update of the weights; ``steps_per_epoch`` is needed.
+        Length of the training. A step is one update of the weights; ``steps_per_epoch`` is required.
     updates : {"async", "sync"}
-        Asynchronous: each worker's gradient is applied as it comes, to weights that others may have changed
-        since it read them. Synchronous: every update is the mean of one gradient from each worker.
+        ``"async"``: apply each worker's gradient when it arrives, to weights that other workers may have
+        changed since it read them. ``"sync"``: every update is the mean of one gradient per worker.
     replicas_to_aggregate : int, optional
-        Synchronous only: take the mean of the first so many gradients of each step; the other workers are
-        spare, and what they bring late is dropped. Default: all workers.
+        Synchronous only: use the mean of this many gradients, the first of each step; the other workers are
+        spares, and their late gradients are dropped. Default: all workers.
     validation_data : optional
-        As for ``model.evaluate``, which the coordinator calls after each epoch.
+        Data for ``model.evaluate``, which the coordinator calls after each epoch.
     callbacks : sequence of keras.callbacks.Callback
-        They run on the coordinator. The model has the weights of the parameter servers at the ends of
-        epochs and where :func:`tfmuster.checkpoint_callback` writes.
+        Run on the coordinator. The model has the current weights at the end of each epoch and when
+        :func:`tfmuster.checkpoint_callback` writes.
     verbose : int or "auto"
-        As for ``model.fit``.
+        The same as for ``model.fit``.
     strategy : tf.distribute.ParameterServerStrategy, optional
-        Default: the one that this process has made.
+        Default: the strategy of this process.
 
     Returns
     -------
     keras.callbacks.History
-        As of ``model.fit``; with asynchronous updates also ``staleness`` and ``max_staleness``, the mean
-        and largest number of updates that others applied while a worker computed one.
+        The same as from ``model.fit``. With asynchronous updates it also has ``staleness`` and
+        ``max_staleness``: the mean and largest number of updates that others applied while a worker computed
+        one.
 
     Raises
     ------
     StrategyError
-        There is no parameter-server strategy here, or ``updates`` or ``replicas_to_aggregate`` make no sense.
+        This process has no parameter-server strategy, or ``updates`` or ``replicas_to_aggregate`` is invalid.
     ModelError, DataError
         The model is not compiled; ``dataset_fn`` makes no data set.
     WorkerError
-        Too many workers are gone. Asynchronous training goes on as long as there is one.
+        Too few workers are left. Asynchronous training continues until the last worker is lost.
 
     Examples
     --------
@@ -93,7 +94,7 @@ def ps_fit(
 
 
 class _Training:
-    """One call of `ps_fit`; synchronous if there are gradients to `aggregate`."""
+    """One call of `ps_fit`; synchronous if `aggregate`, the number of gradients per update, is positive."""
 
     def __init__(self, model: Any, dataset_fn: Any, strategy: Any, workers: int, aggregate: int) -> None:
         self._model, self._dataset_fn, self._strategy = model, dataset_fn, strategy
@@ -192,7 +193,7 @@ class _Training:
         raise AssertionError  # results() has no end
 
     def _advance_together(self, loops: WorkerLoops, results: Any, step: int) -> list[Outcome]:
-        """One update by the mean of the first gradients of this step."""
+        """Apply one update: the mean of the first gradients of this step."""
         import tensorflow as tf
 
         for worker in sorted(loops.alive):
@@ -207,7 +208,7 @@ class _Training:
                 arrived[worker] = self._steps.outcome(report)
                 if len(arrived) == self._aggregate:
                     break
-        # Where a last batch has fewer rows than there are workers, some have none.
+        # If a last batch has fewer rows than there are workers, some workers have none.
         taken = sorted(worker for worker, outcome in arrived.items() if outcome.rows)
         outcomes = [arrived[worker] for worker in taken]
         rows = sum(outcome.rows for outcome in outcomes)
@@ -222,8 +223,8 @@ class _Training:
             worker = max(loops.lost)
             raise WorkerError(
                 f"Each synchronous update needs the gradients of {self._aggregate} workers.",
-                found=f"worker {worker} is gone; {len(loops.alive)} left",
-                fix="restart from a checkpoint (tfmuster launch --max-restarts), or have spare workers "
+                found=f"worker {worker} is lost; {len(loops.alive)} left",
+                fix="restart from a checkpoint (tfmuster launch --max-restarts), or use spare workers "
                 "(replicas_to_aggregate)",
                 task=f"worker {worker}",
                 exit_code=None,
@@ -241,7 +242,7 @@ class _Training:
 
 def _tell_lost(worker: int, loops: WorkerLoops) -> None:
     left = len(loops.alive)
-    text = f"tfmuster: worker {worker} is gone; {left} {'worker goes' if left == 1 else 'workers go'} on"
+    text = f"tfmuster: worker {worker} is lost; {left} {'worker remains' if left == 1 else 'workers remain'}"
     print(text, file=sys.stderr, flush=True)
 
 
@@ -251,31 +252,36 @@ def _check_numbers(model: Any, **numbers: Any) -> None:
     for name, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ModelError(
-                f"{name} is a whole number of at least 1.", found=repr(value), reason=name.replace("_", "-")
+                f"{name} must be a whole number of at least 1.",
+                found=repr(value),
+                reason=name.replace("_", "-"),
             )
 
 
 def _check_updates(strategy: Any, updates: str, replicas_to_aggregate: int | None) -> int:
-    """The number of workers."""
+    """Check the arguments for the updates, and return the number of workers."""
     import tensorflow as tf
 
     if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
         raise StrategyError(
-            "ps_fit trains under a parameter-server strategy, and this process has made none.",
-            fix='strategy("parameter_server") first, under `tfmuster launch --ps 1 --workers 2`',
+            "ps_fit needs a parameter-server strategy, and this process has none.",
+            fix='call strategy("parameter_server") first, under `tfmuster launch --ps 1 --workers 2`',
             strategy=NAME,
             reason="no-strategy",
         )
     workers = int(strategy._num_workers)
     if updates not in UPDATES:
         raise StrategyError(
-            f"updates is one of {', '.join(UPDATES)}.", found=repr(updates), strategy=NAME, reason="updates"
+            f"updates must be one of {', '.join(UPDATES)}.",
+            found=repr(updates),
+            strategy=NAME,
+            reason="updates",
         )
     given = replicas_to_aggregate
     whole = isinstance(given, int) and not isinstance(given, bool)
     if given is not None and (updates != "sync" or not whole or not 1 <= given <= workers):
         raise StrategyError(
-            "replicas_to_aggregate is for synchronous updates: a number from 1 to that of the workers.",
+            "replicas_to_aggregate must be from 1 to the number of workers, and needs synchronous updates.",
             found=f"{given!r}, with updates={updates!r} and {workers} workers",
             strategy=NAME,
             reason="replicas-to-aggregate",

@@ -1,4 +1,4 @@
-"""Who coordinates, and what the other tasks of a parameter-server job do: serve, and end with the job."""
+"""Create the strategy on the coordinator; run a server on every other task until the job ends."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from ...rendezvous.control_channel import ControlChannel
 
 NAME = "parameter_server"
-#: Variables of at least twice as many bytes are cut over several parameter servers. TensorFlow's advice.
+#: Variables of at least twice this many bytes are split across parameter servers. TensorFlow recommends it.
 MIN_SHARD_BYTES = 256 << 10
 
-#: How long the coordinator may take from its last word to its end, seconds.
+#: Longest time that the coordinator may take to exit after its last message, in seconds.
 _LEAVE_SECONDS = 3.0
 
-# A process has one cluster and one strategy of it. Kept too: a server that is collected stops serving.
+# A process has one cluster and one strategy. Keep the servers too: a garbage-collected server stops serving.
 _made: list[Any] = []
 _servers: list[Any] = []
 _cutting: contextvars.ContextVar[bool] = contextvars.ContextVar("tfmuster_cutting", default=False)
 
 
 def current_strategy() -> Any:
-    """The strategy that this process has made, or None."""
+    """Return the strategy of this process, or None."""
     return _made[-1] if _made else None
 
 
 def make_strategy(
     task: Task, *, min_shard_bytes: int | None = None, start_timeout: float | None = None
 ) -> Any:
-    """The strategy, on the coordinator. The other tasks serve until the job is over and then end.
+    """Create the strategy on the coordinator. Every other task serves until the job ends and then exits.
 
     Raises
     ------
     StrategyError
-        No such cluster, a second strategy, or TensorFlow has started already.
+        The cluster has no ps or no worker, this is a second strategy, or TensorFlow has already started.
     RendezvousError
-        Not everyone came in time, or not with the same cluster and versions.
+        A task did not join in time, or has another cluster or other versions.
     """
     _check(task)
     tf = import_tensorflow()
@@ -59,7 +59,7 @@ def make_strategy(
 
     if tensorflow_started():
         raise StrategyError(
-            "TensorFlow has started in this process, so it can't join a cluster any more.",
+            "TensorFlow has already started in this process, so it can't join a cluster.",
             fix=STRATEGY_FIRST,
             strategy=NAME,
             reason="already-started",
@@ -69,7 +69,7 @@ def make_strategy(
         serve(task, control)
     spec = _cluster_spec(task)
     if task.type == "worker":
-        # Worker 0 coordinates and works; it does both in one process, which shares its GPU between them.
+        # Worker 0 coordinates and works in one process, so that both share its GPU.
         _servers.append(_server(task))
         host = task.address.rpartition(":")[0]
         spec["chief"] = [f"{host}:{free_ports(1)[0]}"]
@@ -83,28 +83,28 @@ def make_strategy(
 
 
 def serve(task: Task, control: ControlChannel) -> None:
-    """Run this task's server until the job is over, then end this process with 0.
+    """Run this task's server until the job ends, then exit this process with code 0.
 
-    In somebody's session, which is not to be ended, a StrategyError says that it is over.
+    In an interactive session, raise a StrategyError instead of ending the session.
     """
     server = _server(task)
     say_state(State("serving", serves=True))
     if not control.joined:
         server.join()
     if task.type == "worker":
-        # It may be lost: the coordinator goes on without it. A parameter server holds what is trained.
+        # The coordinator continues without a lost worker, but not without a parameter server and its weights.
         control.done()
     code = 0
     try:
         control.wait_done()
         _wait_until_gone(task.cluster.chief_task().address)
     except WorkerError:
-        # The control line has told the cause. Whoever it is has to end first, to be known as the cause.
+        # The control channel has reported the cause. The task that caused the failure must exit first.
         code = EXIT_WORKER_FAILED
         time.sleep(GRACE_SECONDS)
     if not is_worker_process():
         raise StrategyError(
-            "This task has served, and the job is over; only its coordinator trains.",
+            "This task served until the job ended; only the coordinator trains.",
             found=f"this is {task.name}",
             strategy=NAME,
             reason="served",
@@ -116,7 +116,7 @@ def serve(task: Task, control: ControlChannel) -> None:
 
 
 def _wait_until_gone(address: str) -> None:
-    """Wait until the coordinator has ended: TensorFlow takes leave of every server then."""
+    """Wait until the coordinator has exited, because TensorFlow disconnects from every server then."""
     end = time.monotonic() + _LEAVE_SECONDS
     while time.monotonic() < end:
         try:
@@ -128,9 +128,9 @@ def _wait_until_gone(address: str) -> None:
 
 @contextlib.contextmanager
 def partitioned_variables() -> Iterator[None]:
-    """Within: large variables made in the strategy's scope are cut over the parameter servers.
+    """Inside the block, split large variables of the strategy's scope across the parameter servers.
 
-    Elsewhere they are not, because Keras 3's layers don't know variables in pieces.
+    Elsewhere they are not split, because Keras 3's layers don't support variables in pieces.
     """
     token = _cutting.set(True)
     try:
@@ -151,7 +151,7 @@ def _check(task: Task) -> None:
         )
     if task.type == "evaluator":
         raise StrategyError(
-            "An evaluator has no part in the strategy: it follows the checkpoints.",
+            "An evaluator does not use the strategy: it evaluates checkpoints.",
             found=f"this is {task.name}",
             fix="call evaluate_checkpoints(model, data) there",
             strategy=NAME,
@@ -159,7 +159,7 @@ def _check(task: Task) -> None:
         )
     if _made:
         raise StrategyError(
-            "This process has its multi-worker strategy already, and TensorFlow allows no second one.",
+            "This process already has a multi-worker strategy, and TensorFlow allows only one per process.",
             fix="use the first one, or start a new process for a second job",
             strategy=NAME,
             reason="second-strategy",

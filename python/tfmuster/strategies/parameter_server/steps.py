@@ -1,4 +1,4 @@
-"""The functions that workers run, traced by the coordinator: gradients, and what becomes of them."""
+"""Trace, on the coordinator, the functions that workers run to compute and apply gradients."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .weights import PlacedWeights
 
 @dataclass
 class Outcome:
-    """What one step of a worker has to tell.
+    """The result of one step of a worker.
 
     Attributes
     ----------
     rows : int
-        Rows of its batch.
+        Rows of the worker's batch.
     staleness : int
-        Updates that others have applied between its reading of the weights and its own update.
+        Number of updates that others applied between the worker's read of the weights and its update.
     metrics : list of numpy.ndarray
-        What to add to each of the model's metric variables.
+        Values to add to each of the model's metric variables.
     others : list of numpy.ndarray
-        What to add to each of the model's other weights. Empty where the worker has done it itself.
+        Values to add to each of the model's other weights. Empty if the worker has already added them.
     """
 
     rows: int
@@ -41,11 +41,11 @@ class Steps:
     model : keras.Model
         Built and compiled.
     placed : PlacedWeights
-        Its weights.
+        Weights of the model on the parameter servers.
     iterator_spec : tf.data.IteratorSpec
-        Of what a worker's iterator gives.
+        Type of a worker's iterator.
     workers : int
-        How many workers there are.
+        Number of workers.
     """
 
     def __init__(self, model: Any, placed: PlacedWeights, iterator_spec: Any, workers: int) -> None:
@@ -59,7 +59,7 @@ class Steps:
     # ---- asynchronous -------------------------------------------------------------------------------------
 
     def trace_update(self) -> Any:
-        """A function of (iterator, worker) that reads the weights, computes and updates them at once."""
+        """Trace a function of (iterator, worker) that reads the weights, computes, and updates them."""
         import tensorflow as tf
 
         placed = self._placed
@@ -75,7 +75,7 @@ class Steps:
                 for variable, move in zip(placed.others, others, strict=True):
                     variable.assign_add(move)
                 count = placed.updates.assign_add(1, read_value=True)
-                # Keras reads and writes its counter, so that steps side by side would get lost.
+                # Keras reads and then writes its counter, so concurrent steps would lose counts.
                 placed.optimizer.iterations.assign(count)
             return _pack([rows, late, *metrics])
 
@@ -84,12 +84,12 @@ class Steps:
     # ---- synchronous --------------------------------------------------------------------------------------
 
     def trace_gradients(self) -> Any:
-        """A function of (iterator, worker) that leaves gradients beside the weights, for `trace_apply`."""
+        """Trace a function of (iterator, worker) that stores gradients next to the weights."""
         import tensorflow as tf
 
         self._rows = []
         for piece in self._placed.flat:
-            # One row for each worker, on the parameter server that has the piece.
+            # One row per worker, on the parameter server that has the piece.
             with tf.device(piece.value.device):
                 zeros = tf.zeros([self._workers, *piece.shape], piece.value.dtype)
                 self._rows.append(tf.Variable(zeros, trainable=False))
@@ -104,9 +104,10 @@ class Steps:
         return self._traced(step)
 
     def trace_apply(self) -> Any:
-        """A function of (workers, shares, moves of the other weights) that applies their mean gradient.
+        """Trace a function of (workers, shares, moves) that applies the mean of the stored gradients.
 
-        ``workers`` are int32 in ascending order, ``shares`` the share of the rows that each had.
+        ``workers`` are int32 in ascending order, ``shares`` their shares of the rows, and ``moves`` the
+        changes of the other weights.
         """
         import tensorflow as tf
 
@@ -128,9 +129,9 @@ class Steps:
         return tf.function(apply, autograph=False).get_concrete_function(*signature)
 
     def combined_moves(self, outcomes: list[Outcome], shares: Any) -> list[Any]:
-        """How the other weights move in a synchronous step: the mean of the workers' moves.
+        """Return the changes of the other weights in a synchronous step: the mean of the workers' changes.
 
-        States of random generators are counters; they move as the first worker's.
+        States of random generators are counters, so they change as on the first worker.
         """
         moves = []
         for number, variable in enumerate(self._placed.others):
@@ -144,7 +145,7 @@ class Steps:
     # ---- both ---------------------------------------------------------------------------------------------
 
     def outcome(self, packed: Any) -> Outcome:
-        """What a traced step has returned."""
+        """Unpack the return value of a traced step."""
         values = np.asarray(packed)
         shapes = [tuple(v.shape) for v in [*self._metrics, *self._placed.others]]
         parts, at = [], 2
@@ -163,7 +164,7 @@ class Steps:
         return tf.function(step, autograph=False).get_concrete_function(*self._spec)
 
     def _gradients(self, batch: Any, worker: Any) -> Any:
-        """Gradients for the pieces, rows, and the moves of the metrics and of the other weights."""
+        """Return gradients for the pieces, rows, metric values, and changes of the other weights."""
         import keras
         import tensorflow as tf
 
@@ -192,7 +193,7 @@ class Steps:
 
 
 def _of_worker(value: Any, worker: Any) -> Any:
-    """The state of a random generator as a worker sees it: else all would drop out the same units."""
+    """Shift a random generator's state by worker: otherwise all workers would drop out the same units."""
     import tensorflow as tf
 
     if value.dtype != tf.uint32 or value.shape.rank != 1:
@@ -202,7 +203,7 @@ def _of_worker(value: Any, worker: Any) -> Any:
 
 
 def _pack(values: list[Any]) -> Any:
-    """All in one tensor, because each that comes back from a worker is a message of its own."""
+    """Pack all values into one tensor, because each returned tensor is a separate message."""
     import tensorflow as tf
 
     return tf.concat([tf.reshape(tf.cast(value, tf.float64), [-1]) for value in values], 0)

@@ -1,4 +1,4 @@
-"""A model's weights and its optimizer's state on the parameter servers, and the way back into the model."""
+"""Place a model's weights and optimizer state on the parameter servers, and copy them back."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy as np
 from ...errors import ModelError
 from .serving import partitioned_variables
 
-# An optimizer that looks at a whole variable at once can't be given pieces of it.
+# These optimizers need whole variables, not pieces.
 _WHOLE = ("Adafactor", "Lamb", "Muon")
 _PIECE = re.compile(r"__piece(\d+)(?=_|$)")
 
 
 class PlacedWeights:
-    """The variables that workers train on, on the parameter servers.
+    """A model's variables on the parameter servers.
 
     Attributes
     ----------
     updates : tf.Variable
-        int64 scalar: how many updates have been applied.
+        int64 scalar: number of updates applied so far.
     optimizer : keras.Optimizer
-        The model's, made anew; it knows the pieces of the weights.
+        Copy of the model's optimizer, built for the pieces of the weights.
     pieces : list of list of keras.Variable
-        For each trainable weight of the model its pieces along the first axis; mostly one.
+        For each trainable weight of the model, its pieces along the first axis; usually one.
     others : list of tf.Variable
-        For each of the model's other weights (moving statistics, states of random generators) its place.
+        One variable for each other weight of the model (moving statistics, states of random generators).
     """
 
     def __init__(self, strategy: Any, model: Any) -> None:
@@ -58,7 +58,7 @@ class PlacedWeights:
 
     @property
     def flat(self) -> list[Any]:
-        """All pieces of all trainable weights."""
+        """Return all pieces of all trainable weights."""
         return [piece for pieces in self.pieces for piece in pieces]
 
     def _place(self, weight: Any) -> list[Any]:
@@ -72,7 +72,7 @@ class PlacedWeights:
         pieces = []
         for number, part in enumerate(parts):
             piece = keras.Variable(part, dtype=weight.dtype, name=weight.name)
-            # The optimizer names its own variables by this; it leads from them back to the model's.
+            # The optimizer names its variables after this path; `_slots` maps the names back to the model's.
             piece._path = weight.path if len(parts) == 1 else f"{weight.path}__piece{number}"
             piece.constraint = weight.constraint
             pieces.append(piece)
@@ -81,7 +81,7 @@ class PlacedWeights:
     # ---- in a worker's function -------------------------------------------------------------------------
 
     def read(self) -> list[Any]:
-        """The trainable weights as tensors, put together."""
+        """Return the trainable weights as whole tensors."""
         import tensorflow as tf
 
         return [
@@ -92,7 +92,7 @@ class PlacedWeights:
         ]
 
     def cut(self, gradients: list[Any]) -> list[Any]:
-        """Gradients for `flat`, from those of whole weights."""
+        """Split gradients of whole weights into gradients for `flat`."""
         import tensorflow as tf
 
         cut: list[Any] = []
@@ -102,17 +102,17 @@ class PlacedWeights:
         return cut
 
     def mapping(self, values: list[Any], others: list[Any]) -> list[tuple[Any, Any]]:
-        """What the model's own variables stand for within a worker's function."""
+        """Return the model's variables, each with its value within a worker's function."""
         return list(zip(self._trainable, values, strict=True)) + list(zip(self._others, others, strict=True))
 
     def new_others(self, scope: Any) -> list[Any]:
-        """The values of the other weights that a forward pass in a stateless scope has left."""
+        """Return the values of the other weights after a forward pass in a stateless scope."""
         return [scope.get_current_value(variable) for variable in self._others]
 
     # ---- between the model and the parameter servers ----------------------------------------------------
 
     def push(self) -> None:
-        """Place the model's weights and its optimizer's state."""
+        """Copy the model's weights and optimizer state to the parameter servers."""
         for weight, pieces in zip(self._trainable, self.pieces, strict=True):
             self._assign(pieces, weight.numpy())
         for other, placed in zip(self._others, self.others, strict=True):
@@ -123,17 +123,17 @@ class PlacedWeights:
         self.updates.assign(int(self._model.optimizer.iterations.numpy()))
 
     def push_learning_rate(self) -> None:
-        """Take over the learning rate that a callback has set on the model's optimizer."""
+        """Copy the learning rate, which a callback may have changed, to the parameter servers."""
         import keras
 
         rate = self._model.optimizer.learning_rate
-        # A schedule goes by the number of updates, which the parameter servers know.
+        # A schedule depends on the number of updates, which the parameter servers count.
         if isinstance(rate, keras.Variable) and float(rate.numpy()) != self._rate:
             self._rate = float(rate.numpy())
             self.optimizer.learning_rate = self._rate
 
     def pull(self) -> None:
-        """Bring the model's weights and its optimizer's state up to date."""
+        """Copy the weights and the optimizer state from the parameter servers to the model."""
         for weight, pieces in zip(self._trainable, self.pieces, strict=True):
             weight.assign(_whole(pieces))
         for other, placed in zip(self._others, self.others, strict=True):
@@ -141,11 +141,11 @@ class PlacedWeights:
         slots = self._slots()
         for variable in self._model.optimizer.variables:
             variable.assign(_whole(slots[_slot_name(self._model.optimizer, variable)]))
-        # Keras's own counter is read and written there, so that steps side by side may get lost.
+        # Keras's own counter may lose concurrent steps, because it is read and then written.
         self._model.optimizer.iterations.assign(self.updates.numpy())
 
     def _slots(self) -> dict[str, list[Any]]:
-        """The optimizer's variables on the parameter servers, by the name of the model's optimizer's."""
+        """Return the optimizer's variables on the parameter servers, by name in the model's optimizer."""
         slots: dict[str, list[Any]] = {}
         for variable in self.optimizer.variables:
             slots.setdefault(_PIECE.sub("", _slot_name(self.optimizer, variable)), []).append(variable)

@@ -1,8 +1,8 @@
-"""One loop on each worker, kept running by TensorFlow's ClusterCoordinator.
+"""Run one loop per worker with TensorFlow's ClusterCoordinator.
 
-A loop occupies its worker's thread in the coordinator. It takes what it is to do from here, so a step can be
-given to a certain worker, which ``ClusterCoordinator.schedule`` does not offer. If a worker is lost,
-ClusterCoordinator takes note, the step goes back, and the loop goes on where the worker comes back.
+A loop occupies its worker's thread in the coordinator and takes its steps from a queue in this module. This
+can assign a step to a specific worker, which ``ClusterCoordinator.schedule`` can't. If a worker is lost,
+ClusterCoordinator notices it and the step is returned; the loop resumes when the worker comes back.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _LOOK_SECONDS = 0.5
 
 
 class WorkerLoops:
-    """The workers of a job, and what they do now.
+    """The workers of a job and the steps assigned to them.
 
     Parameters
     ----------
     strategy : tf.distribute.ParameterServerStrategy
-        Of this process.
+        Strategy of this process.
     workers : int
-        How many workers it has.
+        Number of its workers.
     make_iterator : callable
-        Called on worker ``i`` with ``i``: its iterator.
+        Called on worker ``i`` with ``i``; returns the worker's iterator.
     step : callable
-        Called on a worker with its iterator and its number: what to report.
+        Called on a worker with its iterator and its index; returns the report of the step.
     """
 
     def __init__(
@@ -51,38 +51,38 @@ class WorkerLoops:
         self.lost: dict[int, BaseException] = {}
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         for _ in range(workers):
-            # The public `schedule` takes functions that run wholly on a worker, and these wait here.
+            # The public `schedule` takes only functions that run wholly on a worker; a loop waits here.
             self._coordinator._cluster.schedule(self._loop, None, None)
 
     def give_any(self, steps: int) -> None:
-        """Have so many steps done, each by whichever worker is free."""
+        """Add this many steps, each for whichever worker is free."""
         with self._changed:
             self._free += steps
             self._changed.notify_all()
 
     def give(self, worker: int, step: int) -> None:
-        """Have one worker do one step."""
+        """Assign one step to one worker."""
         with self._changed:
             self._given[worker].append(step)
             self._changed.notify_all()
 
     def results(self) -> Iterator[tuple[int, int, Any]]:
-        """Worker, step (-1 for any) and report of each step as it is done; without end.
+        """Yield worker, step (-1 for any), and report of each finished step, without end.
 
-        A worker that is lost is taken out of `alive`, and comes as a report of None.
+        A lost worker is removed from `alive`, and its report is None.
 
         Raises
         ------
         WorkerError
             No worker is left.
         Exception
-            What a step has raised, if that is not the loss of its worker.
+            A step raised it, and its worker is not lost.
         """
         while True:
             try:
                 worker, step, report = self._events.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
-                # Raises what went wrong elsewhere in ClusterCoordinator.
+                # Raises errors from elsewhere in ClusterCoordinator.
                 self._coordinator.done()
                 continue
             if isinstance(report, BaseException):
@@ -93,8 +93,8 @@ class WorkerLoops:
                 if not self.alive:
                     raise WorkerError(
                         "No worker is left to train on.",
-                        found=f"the last one, worker {worker}, is gone",
-                        fix="see why they ended; `tfmuster launch --max-restarts` starts all again",
+                        found=f"the last one, worker {worker}, is lost",
+                        fix="read the workers' logs; `tfmuster launch --max-restarts` restarts the job",
                         task=f"worker {worker}",
                         exit_code=None,
                     ) from report
@@ -104,7 +104,7 @@ class WorkerLoops:
             yield worker, step, report
 
     def stop(self) -> None:
-        """Let the loops end."""
+        """Stop the loops."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -123,21 +123,21 @@ class WorkerLoops:
         except BaseException as error:
             with self._changed:
                 if step == -1:
-                    # Another worker is to do it.
+                    # Let another worker do it.
                     self._free += 1
                     self._changed.notify_all()
             self._events.put((worker, -1 if step is None else step, error))
             raise
 
     def _take(self, worker: int) -> int | None:
-        """The next step for a worker, -1 for any; None when there is nothing more to come."""
+        """Return the next step for a worker, -1 for an unassigned one; None when the loops must stop."""
         given = self._given[worker]
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or given or self._free)
             if self._stopped:
                 return None
             if given:
-                # A spare worker that was late has missed the earlier ones.
+                # A spare worker that was late skips earlier steps.
                 step = given.pop()
                 given.clear()
                 return step
@@ -146,7 +146,7 @@ class WorkerLoops:
 
 
 def is_loss(error: BaseException) -> bool:
-    """Whether an error says that the worker it comes from is gone, and nothing else."""
+    """Return whether an error means only that its worker is lost."""
     import tensorflow as tf
 
     gone = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)

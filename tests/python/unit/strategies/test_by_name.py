@@ -30,7 +30,7 @@ def test_unknown_name() -> None:
     ],
 )
 def test_argument_without_meaning(name: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(StrategyError, match="has no meaning for the strategy") as caught:
+    with pytest.raises(StrategyError, match="does not apply to the strategy") as caught:
         tfmuster.strategy(name, **arguments)
     assert caught.value.fields["reason"] == "unused-argument"
 
@@ -46,7 +46,7 @@ def test_no_cluster(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_communication(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", cluster_of_one())
-    with pytest.raises(StrategyError, match="communication is one of auto, ring, nccl"):
+    with pytest.raises(StrategyError, match="communication must be one of auto, ring, nccl"):
         tfmuster.strategy("multi_worker_mirrored", communication="gloo")
 
 
