@@ -1,1 +1,1 @@
-"""The built-in training on handwritten digits: data, models, and ``train_mnist``."""
+"""Built-in training on handwritten digits: data sets, models, and ``train_mnist``."""

@@ -1,6 +1,6 @@
-"""Digits to train on: MNIST from wherever it is, or a stand-in that needs no download.
+"""Load digits to train on: MNIST, or a synthetic data set that needs no download.
 
-No TensorFlow import here: :func:`batches`, which makes the input pipeline, imports it when it is called.
+This module does not import TensorFlow; :func:`batches` imports it when it makes the input pipeline.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Digits", "batches", "load", "mnist", "shard_description", "synthetic
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Digits:
-    """Images of digits with their labels, as numpy arrays, to train on and to test on.
+    """Images of digits with their labels, as numpy arrays, in a training set and a test set.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Digits:
     name : str
         ``"mnist"`` or ``"synthetic"``.
     source : str
-        Where the digits come from: a path, or a sentence.
+        Origin of the digits: a path, or a sentence.
     """
 
     __module__ = "tfmuster"
@@ -47,7 +47,7 @@ class Digits:
     source: str
 
     def describe(self) -> str:
-        """One line to print before training, so that nobody takes one data set for another."""
+        """Return a line to print before training, so that nobody confuses the data sets."""
         return (
             f"{self.name}: {len(self.x_train):,} digits to train on, {len(self.x_test):,} to test on "
             f"({self.source})"
@@ -58,17 +58,17 @@ class Digits:
 
 
 def mnist(path: str | Path | None = None) -> Digits:
-    """The MNIST digits, read from a file or downloaded once.
+    """Load the MNIST digits from a file, or download them once.
 
-    Looked for in this order: ``path``; the environment variable ``TFMUSTER_MNIST``; Keras's own cache
-    (``~/.keras/datasets/mnist.npz``, honouring ``KERAS_HOME``); else Keras's ``mnist.npz`` is downloaded, its
-    checksum verified, and put into that cache, once for all the workers on this machine.
+    The search order is: ``path``; the environment variable ``TFMUSTER_MNIST``; Keras's cache
+    (``~/.keras/datasets/mnist.npz``, or under ``KERAS_HOME``). If no file is found, Keras's ``mnist.npz`` is
+    downloaded, verified by checksum, and stored in that cache, once for all workers on this machine.
 
     Parameters
     ----------
     path : str or Path, optional
-        An ``.npz`` with ``x_train``, ``y_train``, ``x_test`` and ``y_test``, or a folder with the four IDX
-        files (``train-images-idx3-ubyte`` and so on, gzipped or not).
+        An ``.npz`` file with ``x_train``, ``y_train``, ``x_test``, and ``y_test``, or a folder with the four
+        IDX files (``train-images-idx3-ubyte`` and so on, gzipped or not).
 
     Returns
     -------
@@ -77,31 +77,31 @@ def mnist(path: str | Path | None = None) -> Digits:
     Raises
     ------
     DataError
-        No such file, a damaged file, or no way to download (fields ``path``, ``reason``).
+        The file is missing or damaged, or the download failed (fields ``path``, ``reason``).
     """
     found = mnist_files.locate(path)
     return Digits(*mnist_files.read(found), name="mnist", source=str(found))
 
 
 def synthetic(seed: int = 0, train: int = 10_000, test: int = 2_000) -> Digits:
-    """A stand-in for MNIST, drawn instead of downloaded: random strokes that look like hand-writing.
+    """Generate digits that look handwritten, in the format of MNIST and without a download.
 
     Parameters
     ----------
     seed : int
-        The same seed gives the same digits on every machine.
+        Seed of the digits. The same seed gives the same digits on every machine.
     train, test : int
-        How many digits.
+        Number of digits to train on and to test on.
 
     Returns
     -------
     Digits
-        With the name ``"synthetic"``: figures reached on it say nothing about MNIST.
+        Digits with the name ``"synthetic"``. An accuracy on them says nothing about MNIST.
 
     Raises
     ------
     DataError
-        A number is no whole number of at least 1.
+        ``train`` or ``test`` is not a whole number of at least 1.
     """
     for what, count in (("train", train), ("test", test)):
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
@@ -123,18 +123,18 @@ def synthetic(seed: int = 0, train: int = 10_000, test: int = 2_000) -> Digits:
 
 
 def load(dataset: str | Path | Digits | None = None) -> Digits:
-    """The digits that a ``dataset`` argument names.
+    """Load the digits that a ``dataset`` argument names.
 
     Parameters
     ----------
     dataset : {None, "mnist", "synthetic"}, path or Digits
-        ``None`` and ``"mnist"`` are :func:`mnist`; ``"synthetic"`` is :func:`synthetic`; anything else is the
-        path of an ``.npz`` or of a folder of IDX files.
+        ``None`` and ``"mnist"`` load :func:`mnist`; ``"synthetic"`` loads :func:`synthetic`; anything else is
+        the path of an ``.npz`` file or of a folder of IDX files.
 
     Raises
     ------
     DataError
-        As :func:`mnist`.
+        The same as for :func:`mnist`.
     """
     if isinstance(dataset, Digits):
         return dataset

@@ -1,4 +1,4 @@
-"""The way in which a strategy trains a model: Keras's ``fit``, or with parameter servers ``ps_fit``."""
+"""Train a model with the function that its strategy needs: Keras's ``fit``, or ``ps_fit``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..errors import StrategyError
 
 @dataclass(frozen=True)
 class Fitting:
-    """How to train under a strategy.
+    """A strategy with its settings for training.
 
     Attributes
     ----------
     strategy : tf.distribute.Strategy
-        Made already.
+        Strategy to train under.
     updates : str
         ``"async"`` or ``"sync"`` with parameter servers, else "".
     replicas_to_aggregate : int or None
@@ -29,12 +29,12 @@ class Fitting:
 
     @classmethod
     def of(cls, strategy: Any, updates: str | None, replicas_to_aggregate: int | None) -> Fitting:
-        """The way of a strategy.
+        """Make the settings for a strategy.
 
         Raises
         ------
         StrategyError
-            ``updates`` or ``replicas_to_aggregate`` without parameter servers.
+            ``updates`` or ``replicas_to_aggregate`` is set without parameter servers.
         """
         import tensorflow as tf
 
@@ -44,7 +44,7 @@ class Fitting:
         for name, value in given.items():
             if value is not None:
                 raise StrategyError(
-                    f"{name} has a meaning with parameter servers only.",
+                    f"{name} applies only to parameter servers.",
                     found=f"{name}={value!r} under {type(strategy).__name__}",
                     fix="leave it out, or choose the strategy parameter_server",
                     strategy=type(strategy).__name__,
@@ -54,23 +54,23 @@ class Fitting:
 
     @property
     def replicas(self) -> int:
-        """How many compute."""
+        """Return the number of replicas that compute gradients."""
         return int(self.strategy._num_workers if self.updates else self.strategy.num_replicas_in_sync)
 
     @property
     def batches_in_step(self) -> int:
-        """How many replicas' batches go into one update of the weights."""
+        """Return the number of replicas whose batches form one update of the weights."""
         return 1 if self.updates == "async" else self.replicas
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
-        """Where to make the model. `ps_fit` places the weights itself."""
+        """Return the scope for creating the model; with parameter servers, `ps_fit` places the weights."""
         scope: contextlib.AbstractContextManager[Any] = self.strategy.scope()
         return contextlib.nullcontext() if self.updates else scope
 
     def fit(self, model: Any, data: Any, **arguments: Any) -> Any:
-        """Train; the history."""
+        """Train the model and return the history."""
         if not self.updates:
-            # The data come shuffled.
+            # The data is already shuffled.
             return model.fit(data, shuffle=False, **arguments)
         from ..strategies.parameter_server import ps_fit
 
@@ -84,7 +84,7 @@ class Fitting:
         )
 
     def describe(self) -> str:
-        """What is updated how, in words; "" where that is plain."""
+        """Describe the updates in words; "" without parameter servers."""
         if not self.updates:
             return ""
         word = "asynchronous" if self.updates == "async" else "synchronous"

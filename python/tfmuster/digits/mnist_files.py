@@ -1,6 +1,7 @@
-"""The files MNIST comes in: finding, downloading and reading them.
+"""Find, download, and read the files of MNIST.
 
-A damaged file is named with what is wrong in it; nothing that has not passed its checksum enters the cache.
+An error about a damaged file names the file and the problem. Only a file with the right checksum is put into
+the cache.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _IDX_NAMES = {
 }
 # Magic numbers of the IDX format: two zero bytes, 0x08 for unsigned bytes, the number of dimensions.
 _IDX_IMAGES, _IDX_LABELS = 0x0803, 0x0801
-# The biggest MNIST-like set, QMNIST, has 402,953 digits; a header that promises more is damaged.
+# The largest MNIST-like data set, QMNIST, has 402,953 digits; a header with far more rows is damaged.
 _MOST_ROWS = 1_000_000
 _FIX = f"pass the path of mnist.npz or of a folder with the four IDX files, or set {MNIST_VARIABLE} to it"
 
@@ -47,18 +48,18 @@ _Arrays = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], npt.NDArray[np.uin
 
 
 def cache_path() -> Path:
-    """Where Keras keeps ``mnist.npz``: under ``KERAS_HOME``, or ``~/.keras``."""
+    """Return the path of ``mnist.npz`` in Keras's cache, under ``KERAS_HOME`` or ``~/.keras``."""
     home = os.environ.get("KERAS_HOME")
     return (Path(home) if home else Path.home() / ".keras") / "datasets" / "mnist.npz"
 
 
 def locate(path: str | Path | None = None) -> Path:
-    """The file or folder to read MNIST from; downloads into the cache when there is none.
+    """Return the file or folder to read MNIST from; download it into the cache if there is none.
 
     Raises
     ------
     DataError
-        ``path`` (or the environment variable) names nothing, or the download failed.
+        ``path`` (or the environment variable) does not exist, or the download failed.
     """
     given, said_by = (
         (path, "") if path is not None else (os.environ.get(MNIST_VARIABLE), f" (from {MNIST_VARIABLE})")
@@ -84,7 +85,7 @@ def locate(path: str | Path | None = None) -> Path:
 
 
 def _verify(cached: Path) -> None:
-    """The cache holds Keras's own file and nothing else; another one there is damaged or put in its place."""
+    """Check that the cached file is Keras's own: any other one is damaged or was replaced."""
     digest = hashlib.sha256(cached.read_bytes()).hexdigest()
     if digest != SHA256:
         raise DataError(
@@ -97,12 +98,12 @@ def _verify(cached: Path) -> None:
 
 
 def read(path: Path) -> _Arrays:
-    """The four arrays ``x_train, y_train, x_test, y_test`` from an ``.npz`` or a folder of IDX files.
+    """Read ``x_train, y_train, x_test, y_test`` from an ``.npz`` file or a folder of IDX files.
 
     Raises
     ------
     DataError
-        Anything that is not 28 x 28 uint8 images with as many labels from 0 to 9.
+        The content is not 28 x 28 uint8 images, each with a label from 0 to 9.
     """
     arrays = _read_folder(path) if path.is_dir() else _read_npz(path)
     for split in ("train", "test"):
@@ -165,9 +166,9 @@ def _idx_file(folder: Path, part: str) -> Path:
 
 
 def _read_idx(path: Path, *, images: bool) -> npt.NDArray[np.uint8]:
-    """One IDX file: big-endian magic number, one length per dimension, then the bytes.
+    """Read one IDX file: big-endian magic number, one length per dimension, then the bytes.
 
-    The format is the one of http://yann.lecun.com/exdb/mnist/.
+    The format is described at http://yann.lecun.com/exdb/mnist/.
     """
     dimensions = 3 if images else 1
     header_size = 4 * (1 + dimensions)
@@ -183,7 +184,7 @@ def _read_idx(path: Path, *, images: bool) -> npt.NDArray[np.uint8]:
             if (images and rest != [28, 28]) or rows > _MOST_ROWS:
                 raise _damaged(path, "shape", f"a header for {(rows, *rest)}, not (n, 28, 28)")
             size = rows * (28 * 28 if images else 1)
-            # One byte more than needed: tells a file that is too long without reading all of it.
+            # Read one extra byte to detect a file that is too long without reading all of it.
             body = file.read(size + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise _damaged(path, "unreadable", str(error)) from error
@@ -198,14 +199,14 @@ def _read_idx(path: Path, *, images: bool) -> npt.NDArray[np.uint8]:
 
 @contextlib.contextmanager
 def _only_one_process(target: Path) -> Iterator[None]:
-    """Hold a lock beside ``target``: the workers on one machine wait for the first one's download.
+    """Hold a lock next to ``target``, so that the workers on a machine wait for one download.
 
-    The kernel drops the lock when its holder dies, so a killed worker does not block the others.
+    The kernel releases the lock when its process exits, so a killed worker does not block the others.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         if sys.platform == "win32":
-            # No flock there: each process downloads, and the rename still keeps the cache whole.
+            # Windows has no flock: each process downloads, and the rename keeps the cache consistent.
             yield
             return
         import fcntl
@@ -224,7 +225,7 @@ def _only_one_process(target: Path) -> Iterator[None]:
 
 
 def _download(target: Path) -> None:
-    """Download, verify, then rename into place, so that nobody ever sees half a file."""
+    """Download, verify, then rename into place, so that no process sees a partial file."""
     digest = hashlib.sha256()
     with replacing_file(target) as file:
         try:
@@ -243,7 +244,7 @@ def _download(target: Path) -> None:
         if digest.hexdigest() != SHA256:
             raise DataError(
                 f"The download from {URL} must have the SHA-256 checksum {SHA256}.",
-                found=f"{digest.hexdigest()} ({file.tell()} bytes); it was thrown away",
+                found=f"{digest.hexdigest()} ({file.tell()} bytes); the file was deleted",
                 fix=f"try again, or {_FIX}",
                 path=str(target),
                 reason="checksum",

@@ -1,7 +1,7 @@
-"""Four models for MNIST, each with the optimizer, loss and hyper-parameters of the document it comes from.
+"""Four models for MNIST, each with the optimizer, loss, and hyperparameters of its source document.
 
-Every model takes digits as they are stored, uint8 of shape (batch, 28, 28), and scales them to 0..1 itself,
-on the device: the input stays small on its way, and a saved model can be used on raw digits by plain Keras.
+Every model takes digits as they are stored, uint8 of shape (batch, 28, 28), and scales them to 0..1 on the
+device. So the input stays small until then, and plain Keras can use a saved model on raw digits.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ NUM_CLASSES = 10
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained unless told otherwise: the numbers of its source document.
+    """The default training settings of a model, taken from its source document.
 
     Attributes
     ----------
     document : str
         Number of the document in the project's references.
     summary : str
-        The model in one line.
+        One-line description of the model.
     batch_size : int
         Images per replica and step; the global batch is this times the number of replicas.
     epochs, steps_per_epoch : int
-        ``steps_per_epoch`` 0 means the whole training set in each epoch.
+        Length of the training. ``steps_per_epoch`` 0 means the whole training set in each epoch.
     optimizer, learning_rate, optimizer_options
-        Keras name, step size, and further arguments of the optimizer.
+        Keras name, learning rate, and further arguments of the optimizer.
     loss : str
         Keras name of the loss.
     from_logits : bool
@@ -41,9 +41,9 @@ class Recipe:
     one_hot : bool
         Whether labels are one-hot float32 (batch, 10) or integers (batch,).
     validation_split : float
-        Share of the training set, taken from its end, that is kept for validation.
+        Share of the training set, from its end, that is used for validation.
     shuffle : bool
-        Whether each epoch has its own order.
+        Whether each epoch has a new random order.
     """
 
     document: str
@@ -111,12 +111,12 @@ _INITIAL_WEIGHTS = ("random_normal", "zeros")
 
 
 def recipe(name: str) -> Recipe:
-    """The defaults of the model called ``name``.
+    """Return the default settings of the model called ``name``.
 
     Raises
     ------
     ModelError
-        There is no such model (reason ``unknown-model``); the message lists those that there are.
+        There is no such model (reason ``unknown-model``); the message lists the models.
     """
     try:
         return RECIPES[name]
@@ -141,29 +141,29 @@ def mnist_model(
     steps_per_execution: int | None = None,
     jit_compile: bool = False,
 ) -> Any:
-    """A compiled Keras model for 28 x 28 digits. Call it inside ``strategy.scope()``.
+    """Create a compiled Keras model for 28 x 28 digits. Call it inside ``strategy.scope()``.
 
     Parameters
     ----------
     name : {"cnn", "deep_cnn", "mlp", "softmax"}
-        Which model; see :data:`RECIPES`.
+        Name of the model; see :data:`RECIPES`.
     optimizer : str or keras.Optimizer, optional
-        A Keras name such as ``"adam"``, or an optimizer that is ready (then without ``learning_rate`` and
-        ``gradient_accumulation_steps``). Default: the recipe's, with its options.
+        A Keras name such as ``"adam"``, or an optimizer object (then without ``learning_rate`` and
+        ``gradient_accumulation_steps``). Default: the recipe's optimizer with its options.
     learning_rate : float, optional
         Default: the recipe's for the recipe's optimizer, Keras's own for another one.
     dropout : bool or (float, float)
-        ``mlp`` only: ``False`` for none, or the two rates.
+        ``mlp`` only: ``False`` for no dropout, or the two rates.
     seed : int, optional
-        Seeds initial weights and dropout, so that every worker and a single process start equal. Without it
-        they are random; under a MultiWorkerMirroredStrategy the chief's initial weights go to all.
+        Seed of initial weights and dropout, so that every worker and a single process start equal. By default
+        they are random; under a MultiWorkerMirroredStrategy all workers get the chief's initial weights.
     initial_weights : {"random_normal", "zeros"}, optional
-        ``softmax`` only. The default is the document's: normal with standard deviation 1.
+        ``softmax`` only. Default: the document's, normal with standard deviation 1.
     gradient_accumulation_steps : int, optional
-        Update the weights once in so many steps, with the mean of their gradients (Keras 3).
+        Update the weights once in this many steps, with the mean of their gradients (Keras 3).
     steps_per_execution : int, optional
-        Steps that Keras runs in one call of its training function. Without it: as many as pay on several
-        workers, as long as no callback needs single batches; else 1.
+        Steps that Keras runs in one call of its training function. Default: chosen by speed with several
+        workers, if no callback needs single batches; otherwise 1.
     jit_compile : bool
         Compile the training step with XLA. Off by default: XLA has no collectives for CPU devices.
 
@@ -175,10 +175,10 @@ def mnist_model(
     Raises
     ------
     ModelError
-        Unknown model, optimizer or option, or an option that does not apply (field ``reason``).
+        The model, the optimizer, or an option is unknown, or an option does not apply (field ``reason``).
     """
     tf = import_tensorflow()
-    # tf.keras, not keras: with TF_USE_LEGACY_KERAS=1 it is tf-keras 2, which these models work with, too.
+    # Use tf.keras, not keras, so that the models also work with tf-keras 2 (TF_USE_LEGACY_KERAS=1).
     keras = tf.keras
     chosen = recipe(name)
     layers = _layers(keras, name, _seeds(seed), dropout, initial_weights)
@@ -213,7 +213,7 @@ def _layers(
 ) -> list[Any]:
     if initial_weights is not None and (name != "softmax" or initial_weights not in _INITIAL_WEIGHTS):
         raise ModelError(
-            'initial_weights is "random_normal" or "zeros", and only the model "softmax" has it.',
+            'initial_weights must be "random_normal" or "zeros", and applies only to the model "softmax".',
             found=f"{initial_weights!r} for the model {name!r}",
             reason="initial-weights",
         )
@@ -274,7 +274,7 @@ def _dropout_rates(dropout: bool | tuple[float, float]) -> tuple[float, float]:
         valid = False
     if not valid:
         raise ModelError(
-            "dropout is True, False, or two rates of at least 0 and less than 1.",
+            "dropout must be True, False, or two rates of at least 0 and less than 1.",
             found=repr(dropout),
             reason="dropout",
         )
@@ -282,14 +282,16 @@ def _dropout_rates(dropout: bool | tuple[float, float]) -> tuple[float, float]:
 
 
 def _seeds(seed: int | None) -> list[int | None]:
-    """Five independent seeds; one seed for all would start layers of the same shape equal."""
+    """Return five independent seeds: with one seed, layers of the same shape would start equal."""
     if seed is None:
         return [None] * 5
     try:
         words = np.random.SeedSequence(seed).generate_state(5)
     except (TypeError, ValueError):
-        raise ModelError("seed is a whole number of at least 0.", found=repr(seed), reason="seed") from None
-    # 31 bits: tf-keras 2 takes no larger seeds.
+        raise ModelError(
+            "seed must be a whole number of at least 0.", found=repr(seed), reason="seed"
+        ) from None
+    # tf-keras 2 accepts only seeds of up to 31 bits.
     return [int(word) >> 1 for word in words]
 
 
@@ -319,7 +321,7 @@ def _optimizer(
     name = optimizer or chosen.optimizer
     if not isinstance(name, str) and options:
         raise ModelError(
-            "An optimizer object brings its own settings.",
+            "An optimizer object already has its settings.",
             found=f"an optimizer object together with {' and '.join(options)}",
             fix="set them on the optimizer, or pass its name instead",
             reason="optimizer",
@@ -334,7 +336,7 @@ def _optimizer(
         raise ModelError(
             "Keras can't make this optimizer.",
             found=f"{name!r} with {options}: {_first_line(error)}",
-            fix='a Keras name such as "sgd", "adam", "adamw" or "rmsprop", and values that it takes',
+            fix='use a Keras name such as "sgd", "adam", "adamw" or "rmsprop", and values that it accepts',
             reason="optimizer",
         ) from error
 

@@ -1,4 +1,4 @@
-"""The numbers of one training on digits, and its input."""
+"""Compute the batch size, steps, and input pipelines of one training on digits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .models import Recipe
 
 @dataclass(frozen=True)
 class Plan:
-    """The numbers of one training, after defaults."""
+    """The numbers of one training, with defaults filled in."""
 
     batch_size: int
     global_batch_size: int
@@ -32,12 +32,12 @@ def make_plan(
     validation_split: float | None,
     seed: int,
 ) -> Plan:
-    """The numbers, with those of the model's recipe where none is given; ``replicas`` batches make a step.
+    """Fill in the recipe's values for missing arguments; a step takes one batch from each of ``replicas``.
 
     Raises
     ------
     ModelError, DataError
-        A validation split that makes no sense, or leaves no row to train on.
+        The validation split is invalid, or leaves no row to train on.
     """
     from ..keras_compat.sharding import steps_in_epoch
 
@@ -45,7 +45,9 @@ def make_plan(
     split = defaults.validation_split if validation_split is None else validation_split
     if not 0 <= split < 1:
         raise ModelError(
-            "validation_split is at least 0 and less than 1.", found=repr(split), reason="validation-split"
+            "validation_split must be at least 0 and less than 1.",
+            found=repr(split),
+            reason="validation-split",
         )
     kept = int(rows * split)
     if rows - kept < 1:
@@ -64,7 +66,7 @@ def make_plan(
 def pipelines(
     digits: Any, plan: Plan, strategy: Any, *, shuffle: bool, one_hot: bool
 ) -> tuple[Any, Any, Any]:
-    """Training set without end, validation set or None, test set."""
+    """Return the endless training set, the validation set or None, and the test set."""
     from ..keras_compat.sharding import batches
 
     kept = len(digits.x_train) - plan.validation_rows
@@ -82,7 +84,7 @@ def pipelines(
         if plan.validation_rows
         else None
     )
-    # Evaluation keeps nothing for gradients, so its batches may be larger.
+    # Evaluation stores no activations for gradients, so its batches can be larger.
     test = batches(
         digits.x_test,
         digits.y_test,

@@ -1,4 +1,4 @@
-"""What a training tells while it goes on: lines for the user, metrics for the run directory."""
+"""Report on a training while it runs: print lines, and write metrics to the run directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _say(text: str) -> None:
 
 
 def say_plan(model: str, digits: Any, plan: Plan, about: str) -> None:
-    """What is going to be trained, on what."""
+    """Print the data set, the model, and the numbers of the training."""
     _say(digits.describe())
     _say(
         f"model: {model}; {plan.epochs} epochs of {plan.steps_per_epoch} steps; "
@@ -30,7 +30,7 @@ def say_plan(model: str, digits: Any, plan: Plan, about: str) -> None:
 
 
 def say_traffic(network: Any, strategy: Any) -> None:
-    """What the workers send each other for the gradients."""
+    """Print how many bytes of gradients each worker sends per step."""
     from ..keras_compat import bytes_per_step, gradient_dtype, multi_worker
 
     if multi_worker(strategy):
@@ -39,7 +39,7 @@ def say_traffic(network: Any, strategy: Any) -> None:
 
 
 def say_shard(strategy: Any, rows: int, plan: Plan) -> None:
-    """Which rows this worker reads."""
+    """Print which rows this worker reads."""
     from ..keras_compat import multi_worker, worker_of
     from ..keras_compat.sharding import shard_description
 
@@ -49,14 +49,14 @@ def say_shard(strategy: Any, rows: int, plan: Plan) -> None:
 
 
 def say_result(result: TrainingResult) -> None:
-    """How it went."""
+    """Print the result of the training."""
     _say(f"test accuracy {result.test_accuracy:.4f}, loss {result.test_loss:.4f}")
     if result.model_path is not None:
         _say(f"model saved in {result.model_path}")
 
 
 def reporters(plan: Plan, *, enabled: bool, printing: bool) -> Iterable[Any]:
-    """Callbacks that print a line per epoch and append it to the run directory's metrics."""
+    """Make callbacks that print a line per epoch and append it to the run directory's metrics."""
     if not enabled:
         return []
     import tensorflow as tf
@@ -65,7 +65,7 @@ def reporters(plan: Plan, *, enabled: bool, printing: bool) -> Iterable[Any]:
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             self._begin = time.perf_counter()
             self._trained = self._begin
-            # After a restart the first epoch may be half done.
+            # After a restart the first epoch may be partly done.
             self._step = int(self.model.optimizer.iterations.numpy())
 
         def on_test_begin(self, logs: Any = None) -> None:

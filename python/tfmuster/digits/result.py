@@ -1,4 +1,4 @@
-"""What ``train_mnist`` returns."""
+"""The return value of ``train_mnist``."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a training gives back.
+    """The result of a training.
 
     Attributes
     ----------
     history : dict of str to list of float
-        One value per epoch for ``loss``, ``accuracy`` and, with validation data, ``val_loss`` and
-        ``val_accuracy``: over all workers, the same on each of them.
+        One value per epoch for ``loss``, ``accuracy``, and, with validation data, ``val_loss`` and
+        ``val_accuracy``. The values cover all workers and are the same on each of them.
     test_accuracy, test_loss : float
-        On the test digits. ``test_accuracy`` is a share between 0 and 1.
+        Accuracy (a share from 0 to 1) and loss on the test digits.
     model : keras.Model
         The trained model, in this session.
     model_path : str or None
-        Where the chief saved it.
+        Path of the model that the chief saved.
     dataset : str
-        What it was trained on, in words.
+        Description of the data set.
     batch_size, global_batch_size, replicas : int
         Images per replica and step, images per step on all replicas together, number of replicas.
     seconds : float
-        Wall time of the training itself, without loading data and without the test.
+        Wall time of the training in seconds, without loading data and without the test.
     """
 
     history: dict[str, list[float]]
@@ -41,5 +41,5 @@ class TrainingResult:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the model, ready for JSON."""
+        """Return all fields except the model, ready for JSON."""
         return {name: value for name, value in vars(self).items() if name != "model"}

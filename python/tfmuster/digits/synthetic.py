@@ -1,12 +1,12 @@
-"""Digits that look hand-written, drawn from random strokes: something to train on that needs no download.
+"""Draw digits that look handwritten from random strokes, to train on without a download.
 
-Each digit is a few strokes given by control points. Every image moves those points at random, joins them by
-Catmull-Rom splines, slants, turns, scales and shifts the whole, and inks it with a pen of random width on
-speckled paper.
+Each digit is a few strokes defined by control points. Every image moves these points at random and joins
+them with Catmull-Rom splines. It then slants, rotates, scales, and shifts the shape, and draws it with a pen
+of random width on speckled paper.
 
-The same seed must give the same bytes on every machine. So there are only raw PCG64 words (the one part of
-numpy's random numbers that is frozen for good, NEP 19) and the operations that IEEE 754 rounds exactly:
-no sine, no exponential, no sums whose order depends on the processor.
+The same seed must give the same bytes on every machine. So the code uses only raw PCG64 words (the part of
+numpy's random numbers that never changes, NEP 19) and operations that IEEE 754 rounds exactly: no sine, no
+exponential, and no sum whose order depends on the processor.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _SIZE = 28
-_BOX = 20.0  # MNIST's digits, too, fill a box of 20 x 20 in the middle of 28 x 28
+_BOX = 20.0  # As in MNIST, digits fill a box of 20 x 20 in the middle of 28 x 28.
 _DOTS_PER_SECTION = 8
 _AT_ONCE = 256  # images drawn together: 256 x 784 floats stay in the processor's cache
 
 _Stroke = tuple[tuple[float, float], ...]
 
-# For each digit the ways people write it, each a tuple of strokes, each a tuple of points (x to the right,
-# y downwards, both 0 to 1). A stroke that ends where it begins is a closed, smooth curve.
+# For each digit, how people write it. Each way is a tuple of strokes, each stroke a tuple of points (x to
+# the right, y down, both 0 to 1). A stroke that ends at its first point is a closed, smooth curve.
 _GLYPHS: tuple[tuple[tuple[_Stroke, ...], ...], ...] = (
     (  # 0
         (
@@ -182,14 +182,14 @@ def draw_digits(count: int, seed: int = 0) -> tuple[npt.NDArray[np.uint8], npt.N
     Parameters
     ----------
     count : int
-        How many. More of the same seed begin with the same ones.
+        Number of digits. A larger count with the same seed starts with the same digits.
     seed : int
-        At least 0.
+        Seed, at least 0.
 
     Returns
     -------
     (images, labels)
-        uint8 (count, 28, 28), 0 (paper) to 255 (ink), and uint8 (count,), 0 to 9; about as many of each.
+        uint8 (count, 28, 28), 0 (paper) to 255 (ink), and uint8 (count,), 0 to 9, about equally often.
 
     Raises
     ------
@@ -217,8 +217,8 @@ def draw_digits(count: int, seed: int = 0) -> tuple[npt.NDArray[np.uint8], npt.N
 
 
 def _draw(strokes: tuple[_Stroke, ...], words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
-    """One image per row of ``words``, all of the same way of writing the same digit."""
-    # 24 random bits: exact in float32.
+    """Draw one image per row of ``words``, all with the same strokes."""
+    # 24 random bits are exact in float32.
     uniform = (words[:, :-_NOISE_WORDS] >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
     shape, moves = uniform[:, :_SHAPE_WORDS], uniform[:, _SHAPE_WORDS:]
     noise = words[:, -_NOISE_WORDS:].astype("<u8").view(np.uint8).reshape(-1, _SIZE, _SIZE)
@@ -248,7 +248,7 @@ def _between(uniform: npt.NDArray[np.float32], low: float, high: float) -> npt.N
 def _curves(
     strokes: tuple[_Stroke, ...], moves: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Dots along the strokes, after each control point has moved: x and y, each (images, dots)."""
+    """Move each control point, and return dots along the strokes: x and y, each (images, dots)."""
     t = np.arange(_DOTS_PER_SECTION, dtype=np.float32) / np.float32(_DOTS_PER_SECTION)
     # Catmull-Rom weights of the four points around a section, which runs from the second to the third.
     half = np.float32(0.5)
@@ -287,7 +287,7 @@ def _curves(
 def _place(
     x: npt.NDArray[np.float32], y: npt.NDArray[np.float32], shape: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """Slant, scale, turn and shift: from the unit square to pixels."""
+    """Slant, scale, rotate, and shift dots from the unit square to pixels."""
 
     def between(column: int, low: float, high: float) -> npt.NDArray[np.float32]:
         return _between(shape[:, column, None], low, high)

@@ -1,6 +1,6 @@
-"""Train the MNIST models of :mod:`tfmuster.digits.models`, the same way on one process and on many workers.
+"""Train the MNIST models of :mod:`tfmuster.digits.models` in one process or on several workers.
 
-Every worker calls :func:`train_mnist` with the same arguments. Under a multi-worker strategy each one
+Every worker calls :func:`train_mnist` with the same arguments. Under a multi-worker strategy, each worker
 computes on its own rows of each global batch; only the chief prints and writes files.
 """
 
@@ -57,60 +57,61 @@ def train_mnist(
     callbacks: Sequence[Any] = (),
     verbose: int | bool = True,
 ) -> TrainingResult:
-    """Train one of the four models on MNIST, or on a data set of the same form.
+    """Train one of the four models on MNIST, or on a data set of the same format.
 
     Parameters
     ----------
     model : {"cnn", "deep_cnn", "mlp", "softmax"}
-        Every argument that is left out has the value of the model's source document
+        Name of the model. Omitted arguments default to the values of its source document
         (:data:`tfmuster.digits.models.RECIPES`).
     dataset : str, path or Digits, optional
-        ``"mnist"`` or nothing: MNIST, from ``TFMUSTER_MNIST``, Keras's cache or a download;
-        ``"synthetic"``: generated digits; else the path of an ``.npz`` file or a folder of IDX files.
+        ``"mnist"`` (default): MNIST, from ``TFMUSTER_MNIST``, Keras's cache, or a download; ``"synthetic"``:
+        generated digits; otherwise the path of an ``.npz`` file or a folder of IDX files.
     strategy : str or tf.distribute.Strategy, optional
-        A name for :func:`tfmuster.strategy`, or a strategy. Without it: where TF_CONFIG, MPI, Slurm or
-        Kubernetes name a cluster, ``parameter_server`` if that has any, else ``multi_worker_mirrored``; else
-        none.
+        A name for :func:`tfmuster.strategy`, or a strategy. Default: if TF_CONFIG, MPI, Slurm, or Kubernetes
+        define a cluster, ``parameter_server`` if it has parameter servers, else ``multi_worker_mirrored``;
+        without a cluster, no strategy.
     batch_size : int, optional
         Images per replica and step. The global batch is this times the number of replicas.
     epochs : int, optional
-        How often to go through ``steps_per_epoch`` steps.
+        Number of epochs, each of ``steps_per_epoch`` steps.
     steps_per_epoch : int, optional
         Global batches per epoch; 0 for the whole training set.
     validation_split : float, optional
-        Share of the training set, from its end, that is kept for validation.
+        Share of the training set, from its end, that is used for validation.
     shuffle : bool, optional
-        Whether each epoch has an order of its own.
+        Whether each epoch has a new random order.
     optimizer, learning_rate, dropout, initial_weights, gradient_accumulation_steps, steps_per_execution
         See :func:`tfmuster.mnist_model`.
     scale_lr : bool
-        Multiply the learning rate by the number of batches in a step, after a warm-up over the first five
-        epochs or the first tenth of all steps, whichever is shorter: the linear rule, see
+        Multiply the learning rate by the number of batches in a step (the linear scaling rule). The warm-up
+        takes the first five epochs or the first tenth of all steps, whichever is shorter; see
         :func:`~tfmuster.training.learning_rates.scaled_learning_rate`. With another optimizer than the
-        model's own it needs ``learning_rate``.
+        model's default, ``learning_rate`` is required.
     gradient_dtype : {"float32", "bfloat16", "float16"}, optional
-        As what gradients travel, see :func:`tfmuster.strategy`; for a strategy that is not made yet.
+        Data type of the gradients that workers send each other; see :func:`tfmuster.strategy`. Only with the
+        name of a strategy.
     seed : int
-        Chooses initial weights, dropout and the order of the images. Two trainings with the same seed,
-        arguments and number of workers end with the same weights.
+        Seed of initial weights, dropout, and the order of the images. Two trainings with the same seed,
+        arguments, and number of workers end with the same weights.
     save : path, optional
-        Save the model there (chief only): ``.keras``, ``.h5``, or a folder for a SavedModel.
+        Path of the saved model (chief only): ``.keras``, ``.h5``, or a folder for a SavedModel.
     history : path, optional
-        Write the result as JSON there (chief only).
+        Path of a JSON file for the result (chief only).
     checkpoint_every : int or "epoch", optional
-        Write checkpoints into the run directory, and resume from the newest: see
-        :func:`tfmuster.checkpoint_callback`. Default: each epoch in a job that may be restarted or has an
-        evaluator, else never.
+        Write checkpoints to the run directory after this many steps or after each epoch, and resume from the
+        newest one: see :func:`tfmuster.checkpoint_callback`. Default: each epoch in a job that can restart or
+        has an evaluator, otherwise never.
     updates, replicas_to_aggregate
-        With parameter servers, see :func:`tfmuster.ps_fit`; ``async`` unless given. Then a step is one
-        worker's batch, else one batch of each worker.
+        With parameter servers, see :func:`tfmuster.ps_fit`. Default: ``async``, where a step is one worker's
+        batch; otherwise a step is one batch of each worker.
     min_shard_bytes : int, optional
         With parameter servers, see :func:`tfmuster.strategy`.
     callbacks : sequence of keras.callbacks.Callback
-        Run on every worker; with parameter servers on the coordinator.
+        Run on every worker; with parameter servers, on the coordinator.
     verbose : int or bool
-        0 or False: nothing; 1 or True: the chief prints one line per epoch; 2: every worker also says
-        what it reads.
+        0 or False: print nothing; 1 or True: the chief prints one line per epoch; 2: every worker also prints
+        which rows it reads.
 
     Returns
     -------
@@ -119,7 +120,7 @@ def train_mnist(
     Raises
     ------
     DataError, ModelError, StrategyError, ClusterError, DependencyError
-        Before anything is trained.
+        An argument, the data, the cluster, or the installation is invalid. Raised before training starts.
     """
     defaults = recipe(model)
     _check_numbers(batch_size=batch_size, epochs=epochs, steps_per_epoch=steps_per_epoch)
@@ -129,7 +130,7 @@ def train_mnist(
     evaluating = _is_evaluator()
     chosen = "default" if evaluating else _chosen(strategy)
     if chosen == "parameter_server":
-        # Those who only serve do not come back from this, and need no data.
+        # This call does not return on tasks that only serve, and they need no data.
         chosen = _make(chosen, min_shard_bytes=min_shard_bytes)
     digits = datasets.load(dataset)
     made = _make(
@@ -191,7 +192,7 @@ def train_mnist(
         validation_data=validation,
         callbacks=[
             *callbacks,
-            # Before the checkpoint of an epoch: whoever resumes from that does not report the epoch again.
+            # Report an epoch before its checkpoint: a run that resumes from it does not report it again.
             *reporters(plan, enabled=chief, printing=bool(verbose)),
             *progress_callback(plan.global_batch_size),
             *_checkpoints(checkpoint_every),
@@ -233,7 +234,7 @@ def _is_evaluator() -> bool:
 
 
 def _evaluated(network: Any, test: Any, plan: Plan, digits: Digits, *, verbose: bool) -> TrainingResult:
-    """What an evaluator gives back: its history is that of the checkpoints."""
+    """Run the evaluator, and return a result whose history has one entry per checkpoint."""
     from ..training.evaluating import evaluate_checkpoints
 
     begin = time.perf_counter()
@@ -260,14 +261,14 @@ def _check_numbers(**numbers: Any) -> None:
         whole = isinstance(value, int) and not isinstance(value, bool)
         if value is not None and (not whole or value < least):
             raise ModelError(
-                f"{name} is a whole number of at least {least}.",
+                f"{name} must be a whole number of at least {least}.",
                 found=f"{name}={value!r}",
                 reason=name.replace("_", "-"),
             )
 
 
 def _checkpoints(every: int | str | None) -> list[Any]:
-    """The checkpoint callback, where checkpoints are wanted."""
+    """Return the checkpoint callback if checkpoints are needed."""
     from ..cluster.tf_config import current_task
     from ..training.checkpoints import checkpoint_callback
 
@@ -279,7 +280,7 @@ def _checkpoints(every: int | str | None) -> list[Any]:
 
 
 def _chosen(strategy: Any) -> Any:
-    """A strategy, or the name of one."""
+    """Return a strategy, or the name of one."""
     from ..cluster.resolvers import join_engine
 
     if strategy is not None:
@@ -297,8 +298,8 @@ def _make(strategy: Any, **arguments: Any) -> Any:
         return strategies.strategy(strategy, **arguments)
     if arguments.get("gradient_dtype") is not None:
         raise StrategyError(
-            "A strategy that is made already has its gradient_dtype.",
-            fix="strategy(..., gradient_dtype=...), or pass the strategy's name",
+            "gradient_dtype must be set when the strategy is created.",
+            fix="use strategy(..., gradient_dtype=...), or pass the strategy's name",
             strategy=type(strategy).__name__,
             reason="unused-argument",
         )

@@ -136,7 +136,7 @@ def test_unusable_arguments_are_refused(arguments, reason):
 def test_settings_of_a_ready_optimizer_are_its_own():
     import tensorflow as tf
 
-    with pytest.raises(ModelError, match="brings its own") as caught:
+    with pytest.raises(ModelError, match="already has its settings") as caught:
         mnist_model("cnn", optimizer=tf.keras.optimizers.SGD(), learning_rate=0.1)
     assert "learning_rate" in caught.value.found
 
