@@ -1,1 +1,1 @@
-"""What runs inside every launched worker around the user's program."""
+"""Code that runs in every launched worker, around the user's program."""

@@ -1,4 +1,4 @@
-"""Write the exception that ends this worker to the file that its launcher reads."""
+"""Write the exception that ends this worker to a file that its launcher reads."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..system.replace import replacing_file
 
 
 def leave_note(error: BaseException) -> None:
-    """Note a worker's error that is shown without a traceback, as `sitecustomize` notes those with one."""
+    """Write an error that is printed without a traceback; `sitecustomize` writes uncaught exceptions."""
     _leave(
         "".join(traceback.format_exception_only(error)).strip(), "".join(traceback.format_exception(error))
     )
 
 
 def leave_r_note(message: str) -> None:
-    """Note the error that ends a worker's R program, as R's ``geterrmessage()`` has it."""
+    """Write the error that ends a worker's R program, from the text of R's ``geterrmessage()``."""
     _leave(_last_r_error(message.splitlines()), "")
 
 
@@ -31,6 +31,6 @@ def _leave(error: str, trace: str) -> None:
     if path is None:
         return
     note = {"time": time.time(), "pid": os.getpid(), "error": error, "traceback": trace}
-    # The error itself has to be shown, whatever goes wrong here.
+    # A failure to write must not hide the error itself.
     with contextlib.suppress(OSError), replacing_file(Path(path)) as file:
         file.write(json.dumps(note).encode())

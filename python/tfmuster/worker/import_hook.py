@@ -1,4 +1,4 @@
-"""Repairs for programs that never heard of tfmuster: made when they import TensorFlow and Keras."""
+"""Patch TensorFlow and Keras when a program imports them, so that it need not import tfmuster."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..system.tensorflow_import import without_gc
 
 
 def install_import_hook(*, keras: bool = True) -> None:
-    """Prepare what is imported later in this process.
+    """Patch TensorFlow and Keras when this process imports them; patch them now if they are imported.
 
-    After ``import tensorflow``, a ``MultiWorkerMirroredStrategy`` waits for all workers by the rendezvous
-    before it binds a port, and its workers agree on a seed. After ``import keras``, Keras is repaired, unless
-    ``keras`` is False. What has been imported already is seen to at once.
+    After ``import tensorflow``, a ``MultiWorkerMirroredStrategy`` waits for all workers at the rendezvous
+    before it binds a port, and its workers share a seed. After ``import keras``, Keras is patched, unless
+    ``keras`` is False.
     """
     from ..runs.states import say_phase
 
@@ -31,7 +31,7 @@ def install_import_hook(*, keras: bool = True) -> None:
 
 
 class _AfterImport:
-    """A finder that leaves importing to the others, and calls a function after certain modules."""
+    """A finder that calls a function after certain modules are imported by the other finders."""
 
     def __init__(self, after: dict[str, Callable[[], None]]) -> None:
         self._after = after
@@ -40,7 +40,7 @@ class _AfterImport:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in self._after or name in self._looking:
             return None
-        # TensorFlow looks for Keras long before it imports it: to be found is not to be imported.
+        # TensorFlow looks for Keras long before it imports it, so act on the import and not on the search.
         self._looking.add(name)
         try:
             spec = importlib.util.find_spec(name)
@@ -61,7 +61,7 @@ class _AfterImport:
 
 
 def _watch_strategy() -> None:
-    """Give a plain ``tf.distribute.MultiWorkerMirroredStrategy()`` what :func:`tfmuster.strategy` gives."""
+    """Let a plain ``tf.distribute.MultiWorkerMirroredStrategy()`` join as :func:`tfmuster.strategy` does."""
     from ..keras_compat.callbacks import patch_strategy
     from ..runs.states import say_phase
 
@@ -75,7 +75,7 @@ def _join() -> None:
     from ..rendezvous.join import join_cluster
 
     if (task := current_task()) is not None:
-        # What is wrong in the environment is to be said before the others are waited for.
+        # Report an invalid environment before waiting for the other workers.
         wanted_dtype()
         join_cluster(task)
 
@@ -89,7 +89,7 @@ def _repair_keras() -> None:
 
 
 def _more_callbacks(present: Sequence[Any]) -> list[Any]:
-    """What every ``fit`` of a worker gets, also that of a program that never heard of tfmuster."""
+    """Return the callbacks that every ``fit`` of a worker gets, even without importing tfmuster."""
     from .progress import progress_callback
     from .trial import trial_callback
 

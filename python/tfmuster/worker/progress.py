@@ -11,29 +11,29 @@ from ..cluster.tf_config import is_chief
 from ..runs.metrics import append_metrics, numbers
 from ..runs.states import State, _own_path, say_state
 
-#: A step more is no news within this time, seconds.
+#: Shortest time between two reports of steps, in seconds.
 _EVERY_SECONDS = 1.0
 
 
 def progress_callback(images_per_step: int | None = None) -> list[Any]:
-    """A Keras callback that notes epoch, step, loss and speed, at most once a second.
+    """Make a Keras callback that records epoch, step, loss, and speed, at most once per second.
 
     Parameters
     ----------
     images_per_step : int, optional
-        Images of a step on all workers; with it the speed is in images/s, else in steps/s.
+        Images per step on all workers. With it, the speed is in images/s, otherwise in steps/s.
 
     Returns
     -------
     list of keras.callbacks.Callback
-        Empty where nobody would read it.
+        Empty outside of a job, where nothing reads the progress.
     """
     if _own_path() is None:
         return []
     import keras
 
     class Progress(keras.callbacks.Callback):  # type: ignore[misc]
-        # Keras calls it in another thread then, and goes on with the next step.
+        # Lets Keras call this in another thread and continue with the next step.
         async_safe = True
         notes_progress = True
         needs_batches = False
@@ -46,7 +46,7 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
             self._first: tuple[int, float] | None = None
 
         def on_train_begin(self, logs: Any = None) -> None:
-            # The first step, which builds the graph, may take long.
+            # The first step builds the graph, which can take long.
             say_state(State("tracing"))
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -55,7 +55,7 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
         def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
             with self._lock:
                 now = time.monotonic()
-                # The speed is that of the steps after the first, which may have built the graph.
+                # Leave the first step out of the speed, because it may have built the graph.
                 self._first = first, since = self._first or (batch, now)
                 if now < self._next:
                     return
@@ -75,7 +75,7 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
             )
 
         def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-            # `train_mnist` writes them itself.
+            # `train_mnist` writes its metrics itself.
             if is_chief() and not images_per_step:
                 shown = (self.params or {}).get("verbose") not in (0, None)
                 append_metrics(epoch + 1, logs or {}, shown=shown)
@@ -85,7 +85,7 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
 
         def _total(self, name: str) -> int | None:
             total = (self.params or {}).get(name)
-            # A program may have it from NumPy, whose numbers JSON does not take.
+            # A program may pass a NumPy number, which JSON does not accept.
             return int(total) if total else None
 
     return [Progress()]

@@ -1,7 +1,7 @@
-"""A short training to measure its speed, for :mod:`tfmuster.diagnostics.tuning`: some steps, and a note.
+"""Measure the speed of some steps of the user's program, for :mod:`tfmuster.diagnostics.tuning`.
 
-The program is the user's own. Where the environment has ``TFMUSTER_TRIAL_STEPS``, every ``fit`` of Keras gets
-the callback of this module, which ends the process after so many measured steps.
+If ``TFMUSTER_TRIAL_STEPS`` is set, every ``fit`` of Keras gets the callback of this module. It ends the
+process after that many measured steps.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 from ..environment import RUN_DIR_VARIABLE, TRIAL_STEPS_VARIABLE
 from ..runs.layout import write_json
 
-#: Steps before the measured ones: graphs are built, and executions find their length.
+#: Steps before the measured ones, in which graphs are built and the steps per execution are chosen.
 _WARM_UP_STEPS = 40
 
 
 def trial_callback() -> list[Any]:
-    """The callback that measures and ends; none in a program that is no trial."""
+    """Return the callback that measures and then ends the process; an empty list if this is no trial."""
     steps = int(os.environ.get(TRIAL_STEPS_VARIABLE) or 0)
     if not steps:
         return []
@@ -34,7 +34,7 @@ def trial_callback() -> list[Any]:
             self._last: tuple[int, float] | None = None
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            # What lies between epochs is no step.
+            # Don't count the time between epochs.
             self._last = None
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -46,7 +46,7 @@ def trial_callback() -> list[Any]:
                     self._measured += taken
                     self._seconds += now - self._last[1]
             self._last = batch, now
-            # Steps are the same on all workers, so all end after the same one.
+            # All workers run the same steps, so all end after the same one.
             if self._measured >= steps:
                 self._end()
 
@@ -62,7 +62,7 @@ def trial_callback() -> list[Any]:
             report_end()
             sys.stdout.flush()
             sys.stderr.flush()
-            # What the program would do after its training is not to be waited for.
+            # Don't wait for what the program does after training.
             os._exit(0)
 
     return [Trial()]

@@ -1,20 +1,20 @@
-"""Loaded by every Python of a worker, the one inside R too: launchers put this folder on PYTHONPATH.
+"""Prepare every Python of a worker, including the one inside R: launchers put this folder on PYTHONPATH.
 
-It prints nothing (reticulate parses the output of the Pythons it starts) and imports nothing that Python has
-not imported already: it sets two traps, for TensorFlow or Keras being imported and for an exception that
-nobody catches, and then makes way for the `sitecustomize` that would have been loaded without it.
+This module installs two hooks: one for the import of TensorFlow or Keras, one for uncaught exceptions. Then
+it loads the `sitecustomize` that Python would have loaded without it. It prints nothing, because reticulate
+parses the output of the Pythons it starts, and imports only modules that Python has already loaded.
 """
 
 import os
 import sys
 
-TYPE_CHECKING = False  # typing itself would have to be imported
+TYPE_CHECKING = False  # importing it from typing would load that module
 if TYPE_CHECKING:
     from typing import Any
 
 
 class _BeforeTensorFlow:
-    """Finds nothing; when TensorFlow or Keras is first looked for, it puts tfmuster in the way."""
+    """A finder that installs tfmuster's import hook on the first search for TensorFlow or Keras."""
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name not in ("tensorflow", "keras"):
@@ -30,7 +30,7 @@ class _BeforeTensorFlow:
 
 
 def _tfmuster() -> None:
-    """Make tfmuster importable in a Python that it is not installed in, without its neighbours."""
+    """Make tfmuster importable in a Python without it, but not the packages installed next to it."""
     import importlib.util
 
     if importlib.util.find_spec("tfmuster") is None:
@@ -45,7 +45,7 @@ def _tfmuster() -> None:
 
 
 def _note_exception(kind: "type[BaseException]", value: BaseException, trace: "Any") -> None:
-    """Write the exception and its time down at once: leaving Python may take TensorFlow many seconds."""
+    """Write the exception and its time to a file now: TensorFlow can delay Python's exit by many seconds."""
     try:
         if not issubclass(kind, KeyboardInterrupt):
             import json
@@ -54,7 +54,7 @@ def _note_exception(kind: "type[BaseException]", value: BaseException, trace: "A
 
             error = "".join(traceback.format_exception_only(kind, value)).strip()
             if issubclass(kind, SyntaxError):
-                # Python begins with the place, and a headline has one line.
+                # Python's text starts with the location, but a headline has one line.
                 error = f"{kind.__name__}: {value}"
             note = {
                 "time": time.time(),
@@ -67,7 +67,7 @@ def _note_exception(kind: "type[BaseException]", value: BaseException, trace: "A
                 json.dump(note, file)
             os.replace(path + ".part", path)
     except Exception:
-        # Whatever went wrong here, the exception itself has to be shown.
+        # A failure here must not hide the exception itself.
         pass
     sys.__excepthook__(kind, value, trace)
 
@@ -77,13 +77,12 @@ if "TFMUSTER_JOB" in os.environ:
     sys.meta_path.insert(0, _BeforeTensorFlow())
     if "TFMUSTER_ERROR_FILE" in os.environ:
         sys.excepthook = _note_exception
-# The folder goes back on the path afterwards: reticulate gives the Python inside R the path that it has seen
-# in another.
+# Put the folder back on the path afterwards: the Python inside R gets its path from another Python.
 _path = sys.path[:]
 sys.path[:] = [entry for entry in _path if os.path.abspath(entry) != _HERE]
 _this = sys.modules.pop("sitecustomize")
 try:
-    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401 - the one that this one has hidden
+    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401 - the one that this module hides
 except ImportError as error:
     if error.name != "sitecustomize":
         raise
