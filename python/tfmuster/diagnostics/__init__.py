@@ -1,1 +1,1 @@
-"""Questions about this machine: the doctor, the self-test, and tuning."""
+"""Diagnose this machine: the doctor, the self-test, and tuning."""

@@ -1,6 +1,6 @@
-"""What is installed here, and what it means for several workers: for a bug report, or for oneself.
+"""Report what is installed on this machine and what it means for training on several workers.
 
-Nothing slow is imported in this process; devices are asked for in a child process, and only on demand.
+This process imports nothing slow; a child process lists the devices, and only on request.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
     Parameters
     ----------
     devices : bool
-        Ask TensorFlow, in a child process, which devices it finds; takes some seconds.
+        List the devices that TensorFlow finds, in a child process. This takes some seconds.
     timeout : float
-        How long that may take, seconds.
+        Time limit for that, in seconds.
 
     Returns
     -------
     dict
-        ``tfmuster``, ``python``, ``packages``, ``r``, ``machine``, ``engines`` (whether jobs can be started
-        through each from here, or why not), ``environment``, ``devices`` (None unless asked for) and
-        ``notes``: sentences about what has to be known before running several workers.
+        ``tfmuster``, ``python``, ``packages``, ``r``, ``machine``, ``engines`` (whether each can start jobs
+        from here, or why not), ``environment``, ``devices`` (None unless requested), and ``notes``: sentences
+        on what you must know before you run several workers.
     """
     report: Report = {
         "tfmuster": __version__,
@@ -90,7 +90,7 @@ def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
 
 
 def _missing_modules() -> dict[str, str]:
-    """Modules of Python's own library that programs need and this one can't import, and why."""
+    """Return modules of the standard library that this Python can't import, and why."""
     missing = {}
     for name in _MODULES:
         try:
@@ -105,13 +105,13 @@ def _package_versions() -> dict[str, str | None]:
 
 
 def _r_report() -> Report | None:
-    """R's version and those of its packages, or None without R."""
+    """Return the versions of R and its packages, or None without R."""
     rscript = rscript_executable()
     if rscript is None:
         return None
     code = _R % ", ".join(f'"{package}"' for package in _R_PACKAGES)
     try:
-        # R_TESTS is R CMD check's, for its own session only.
+        # R CMD check sets R_TESTS for its own session only.
         answer = ask(rscript, "-e", code, seconds=30, env={**os.environ, "R_TESTS": ""})
     except NoAnswerError as error:
         return {"executable": rscript, "version": None, "problem": str(error)}
@@ -159,7 +159,7 @@ def _free_port() -> int | None:
 
 
 def _ports_range() -> str | None:
-    """From where the system takes free ports, as Linux tells it."""
+    """Return Linux's range of ports for automatic use, or None on other systems."""
     with contextlib.suppress(OSError):
         text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
         return "-".join(text.split())
@@ -167,7 +167,7 @@ def _ports_range() -> str | None:
 
 
 def _devices(timeout: float) -> list[str] | str:
-    """TensorFlow's devices, or why they can't be told."""
+    """Return TensorFlow's devices, or why they can't be listed."""
     if not is_installed("tensorflow"):
         return "TensorFlow is not installed"
     try:
@@ -182,17 +182,17 @@ def _devices(timeout: float) -> list[str] | str:
 
 
 def notes(report: Report) -> list[str]:
-    """What a report means for running several workers, in sentences."""
+    """Return sentences on what a report means for running several workers."""
     packages, r = report["packages"], report["r"]
     told = [
         "A TensorFlow worker listens on 0.0.0.0, that is on every network interface, whatever address "
-        "TF_CONFIG names, and takes work from anybody who connects. Run workers on a network you trust, or "
+        "TF_CONFIG names, and accepts work from anyone who connects. Run workers on a network you trust, or "
         "behind a firewall."
     ]
     for name, why in report["python"]["lacks"].items():
         told.append(
-            f"This Python can't import {name} ({why}). Either it was built without it, or, from R, which "
-            "puts the system's libraries first, it has found those of another Python: use the system's."
+            f"This Python can't import {name} ({why}). Either it was built without it, or R, which puts the "
+            "system's libraries first, loads those of another Python: use the system's Python."
         )
     if packages["tensorflow"] is None:
         told.append(
@@ -212,11 +212,11 @@ def notes(report: Report) -> list[str]:
                     "or update reticulate."
                 )
             if sys.version_info >= (3, 12):
-                told.append(f"reticulate {reticulate} needs Python 3.11 or older, or has to be updated.")
+                told.append(f"reticulate {reticulate} needs Python 3.11 or older: update reticulate.")
     if "TF_CONFIG" in report["environment"]:
         told.extend(_tf_config_notes(report["environment"]["TF_CONFIG"]))
     if not report["machine"]["name_resolves"]:
-        told.append("This machine's own host name does not resolve: write its address in a cluster.")
+        told.append("This machine's host name does not resolve: use its IP address in a cluster.")
     return told
 
 

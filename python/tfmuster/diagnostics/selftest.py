@@ -1,4 +1,4 @@
-"""Two workers, a rendezvous, a strategy, Keras's ``fit``: whether all of it works here, in one small job."""
+"""Test with one small job of two workers whether rendezvous, strategy, and Keras's ``fit`` work here."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _WORKERS = 2
 def selftest(
     script: str | os.PathLike[str] | None = None, *, timeout: float = 60.0, env: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """Run a job of two workers on this machine, and say whether several workers can be used here.
+    """Run a job of two workers on this machine, and report whether several workers can train here.
 
     Parameters
     ----------
     script : path, optional
-        What each worker runs, which is to call :func:`job`; this Python alone unless given.
+        Script that each worker runs, and that calls :func:`job`. Default: one for this Python.
     timeout : float
-        How long the job may take, seconds.
+        Time limit of the job, in seconds.
     env : dict, optional
-        More environment variables for the workers.
+        Additional environment variables for the workers.
 
     Returns
     -------
     dict
-        ``ready``; ``seconds`` that it took; ``found`` and ``fix``, in words, if it is not ready; ``notes``
-        of :func:`tfmuster.diagnostics.doctor.doctor` then, else none.
+        ``ready``, a bool; ``seconds``, the duration; ``found`` and ``fix``, texts if it is not ready; and
+        ``notes``, those of :func:`tfmuster.diagnostics.doctor.doctor` if it is not ready, else empty.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def selftest(
 def _run(
     run_dir: Path, script: str | os.PathLike[str] | None, timeout: float, env: dict[str, str]
 ) -> str | None:
-    """What is wrong with the job, or None."""
+    """Run the job, and return what is wrong with it, or None."""
     from ..launch import launch
 
     program = Path(__file__).with_name("selftest_worker.py") if script is None else script
@@ -71,7 +71,7 @@ def _run(
         run.stop()
     if state in ("running", "starting"):
         doing = "; ".join(f"{task}: {text}" for task, text in _doing(run).items())
-        return f"the job was not done after {timeout:.0f} s ({doing or 'the workers have said nothing'})"
+        return f"the job was not done after {timeout:.0f} s ({doing or 'the workers have printed nothing'})"
     run.check()
     results = [orjson.loads(path.read_bytes()) for path in sorted(run_dir.glob("result-*.json"))]
     if len(results) < _WORKERS:
@@ -97,7 +97,7 @@ def _notes() -> list[str]:
 
 
 def job() -> None:
-    """What each worker of the test does: a few steps of softmax regression under the strategy."""
+    """Train a few steps of softmax regression under the strategy. Each worker of the test calls this."""
     from ..cluster.tf_config import current_task
     from ..digits.datasets import synthetic
     from ..digits.train import train_mnist
@@ -116,11 +116,11 @@ def job() -> None:
 
 
 def verdict(report: dict[str, Any]) -> list[str]:
-    """What a report of :func:`selftest` comes to, line by line."""
+    """Summarize a report of :func:`selftest` in lines of text."""
     if report["ready"]:
         seconds = f"{report['seconds']:.1f} s"
         return [f"You are ready: {_WORKERS} workers have trained together, with equal weights ({seconds})."]
     lines = ["Not ready yet.", *(f"  found: {line}" for line in report["found"].splitlines())]
     if report["fix"]:
         lines.append(f"  to do: {report['fix']}")
-    return [*lines, *(f"  note: {note}" for note in report["notes"]), "`tfmuster doctor` says more."]
+    return [*lines, *(f"  note: {note}" for note in report["notes"]), "`tfmuster doctor` reports more."]

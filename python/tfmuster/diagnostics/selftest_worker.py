@@ -1,4 +1,4 @@
-"""What each worker of ``tfmuster test`` runs."""
+"""Run the job of ``tfmuster test`` on one worker."""
 
 from tfmuster.diagnostics.selftest import job
 

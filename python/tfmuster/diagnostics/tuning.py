@@ -1,8 +1,8 @@
-"""Which settings make a training fast on these workers: short trials of the user's own program, measured.
+"""Find fast settings for a training with short, measured trials of the user's program.
 
-What is varied: images per worker, the type that gradients travel as, steps per execution, and threads per
-process. Each trial is a job of its own by :func:`tfmuster.launch`; beside it, as many one-worker jobs as
-there are workers run side by side, which is what the machine could do without any communication.
+The trials vary the images per worker, the data type of sent gradients, the steps per execution, and the
+threads per process. Each trial is a separate job. For comparison, as many one-worker jobs as there are
+workers run at the same time, which measures the machine without communication.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from ..runs.layout import read_json
 
 BATCH = "{batch}"
 _THREADS_VARIABLE = "TF_NUM_INTRAOP_THREADS"
-#: Of the output of a trial that fails, how many lines are shown.
+#: Number of output lines to show of a trial that fails.
 _MOST_LINES = 4
-#: A setting is recommended over a simpler one only for at least so much more speed: trials differ by less.
+#: Minimum speedup to recommend a setting over a simpler one; repeated trials differ by less.
 _WORTH = 1.05
-#: A smaller batch is recommended unless a larger one is faster by more than this: it learns more per image.
+#: Minimum speedup to recommend a larger batch, because a smaller one learns more per image.
 _BATCH_WORTH = 1.15
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a trial is run with; None leaves TensorFlow's or tfmuster's default.
+    """The settings of a trial; None leaves the default of TensorFlow or tfmuster.
 
     Attributes
     ----------
     batch : int, optional
         Images per worker; None if the program has no ``{batch}`` among its arguments.
     gradient_dtype : str
-        As what gradients travel.
+        Data type of the gradients that workers send each other.
     steps_per_execution : int, optional
-        None: as many as pay.
+        Steps per execution; None lets tfmuster choose by speed.
     threads : int, optional
-        Of each process.
+        Threads per process.
     """
 
     batch: int | None = None
@@ -63,7 +63,7 @@ class Setting:
         return ", ".join(words)
 
     def environment(self) -> dict[str, str]:
-        """The variables that put it in force."""
+        """Return the environment variables that apply this setting."""
         found = {GRADIENT_DTYPE_VARIABLE: self.gradient_dtype}
         if self.steps_per_execution is not None:
             found[STEPS_PER_EXECUTION_VARIABLE] = str(self.steps_per_execution)
@@ -74,15 +74,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Trial:
-    """What was measured.
+    """The measurements of one trial.
 
     Attributes
     ----------
     setting : Setting
     seconds : float
-        Of a step of the job.
+        Seconds per step of the job.
     alone : float
-        Of a step of a one-worker job, while as many of them run side by side.
+        Seconds per step of a one-worker job, while one such job per worker runs.
     workers : int
     """
 
@@ -93,17 +93,17 @@ class Trial:
 
     @property
     def efficiency(self) -> float:
-        """Speed of the job over that of its workers without each other; 1: communication is free."""
+        """Return the job's speed divided by that of its workers alone; 1 means no cost of communication."""
         return self.alone / self.seconds
 
     @property
     def speed(self) -> float:
-        """Images per second of all workers; steps per second where the batch is unknown."""
+        """Return images per second of all workers, or steps per second if the batch is unknown."""
         return (self.setting.batch or 1) * (self.workers if self.setting.batch else 1) / self.seconds
 
     @property
     def communication(self) -> float:
-        """The share of a step that is not one worker's own computing, 0 to 1."""
+        """Return the share of a step that is not a worker's own computation, 0 to 1."""
         return max(0.0, 1 - self.efficiency)
 
 
@@ -115,7 +115,7 @@ def tune(
     steps: int = 60,
     on_trial: Callable[[Trial], None] = lambda _: None,
 ) -> list[Trial]:
-    """Run the trials; the best setting is found by :func:`recommend`.
+    """Run the trials. Pass the result to :func:`recommend` to get the best setting.
 
     Parameters
     ----------
@@ -123,29 +123,33 @@ def tune(
         Script or command and its arguments, as for ``tfmuster launch``. ``{batch}`` in an argument stands for
         the images per worker.
     workers : int
-        At least 2.
+        Number of workers, at least 2.
     batches : sequence of int
-        Images per worker to try; needs ``{batch}``.
+        Images per worker to try; needs ``{batch}`` in ``command``.
     steps : int
-        Measured steps of each trial.
+        Number of measured steps per trial.
     on_trial
-        Called after each trial.
+        Called with each trial when it ends.
+
+    Returns
+    -------
+    list of Trial
 
     Raises
     ------
     LaunchError
-        A trial failed (its error is told), or never came to ``fit``.
+        A trial failed (the error includes its output), or never called ``fit``.
     """
     has_batch = any(BATCH in argument for argument in command)
     if batches and not has_batch:
         raise LaunchError(
-            "The program's batch can't be set.",
+            "The program's batch size can't be set.",
             found=f"no {BATCH} among its arguments",
-            fix=f"pass its batch size as an argument, such as --batch-size {BATCH}",
+            fix=f"pass the batch size as an argument, such as --batch-size {BATCH}",
             reason="batch",
         )
     if has_batch and not batches:
-        raise LaunchError("There is no batch size to try.", fix="--batch 32,64,256", reason="batch")
+        raise LaunchError("There is no batch size to try.", fix="use --batch 32,64,256", reason="batch")
     trials: list[Trial] = []
     one_worker: dict[tuple[int | None, int | None], float] = {}
 
@@ -172,7 +176,7 @@ def tune(
 
 
 def recommend(trials: Sequence[Trial]) -> Trial:
-    """The trial with the simplest setting and the smallest batch that is about as fast as any."""
+    """Return the trial with the simplest setting and smallest batch that is about as fast as any."""
     best = trials[0]
     for trial in trials[1:]:
         same_batch = trial.setting.batch == best.setting.batch
@@ -182,7 +186,7 @@ def recommend(trials: Sequence[Trial]) -> Trial:
 
 
 def _measure(command: Sequence[str], workers: int, setting: Setting, steps: int) -> float:
-    """Seconds per step of the slowest worker."""
+    """Run one trial, and return the seconds per step of the slowest worker."""
     with tempfile.TemporaryDirectory(prefix="tfmuster-trial-") as folder:
         run_dir = Path(folder, "run")
         job = Job(
@@ -202,6 +206,6 @@ def _measure(command: Sequence[str], workers: int, setting: Setting, steps: int)
     raise LaunchError(
         "The program ended before a trial could be measured.",
         found="no fit of Keras, or fewer than a hundred steps in it",
-        fix="let it train for some hundred steps",
+        fix="train for a few hundred steps",
         reason="trial",
     )
