@@ -1,1 +1,1 @@
-"""What the R package calls."""
+"""The Python side of the R package."""

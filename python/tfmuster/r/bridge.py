@@ -1,8 +1,8 @@
-"""What the R package calls: a function's outcome as data, errors and warnings included.
+"""Call functions for the R package, and return their values, errors, and warnings as data.
 
 An exception that crosses reticulate keeps only its text in reticulate 1.28, and its class names from 1.30 on;
-neither keeps its fields. So R asks for the outcome instead, and raises the error itself.
-Exceptions that tfmuster does not raise on purpose, and ``KeyboardInterrupt``, pass through untouched.
+neither keeps its fields. So R gets the outcome as data and raises the error itself. ``KeyboardInterrupt`` and
+exceptions that tfmuster does not raise deliberately pass through unchanged.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = [
     "resolve",
 ]
 
-#: Modules whose absence ``install_tfmuster()`` in R mends.
+#: Modules that ``install_tfmuster()`` in R installs if they are missing.
 REQUIRED_MODULES = ("click", "keras", "numpy", "orjson", "psutil", "rich", "tensorflow", "yaml")
 _HOW_TO_INSTALL = "Run tfmuster::install_tfmuster(), restart R, and try again."
 
-#: What only R calls, by name, and the module that has it.
+#: Names that only R calls, with their modules.
 _FOR_R = {
     "doctor": "diagnostics.doctor",
     "selftest": "diagnostics.selftest",
@@ -63,21 +63,21 @@ _FOR_R = {
     "job": "diagnostics.selftest",
     "leave_r_note": "worker.error_file",
 }
-#: Calls after which TensorFlow's context must not have been initialised by a load hook of R.
+#: Calls during which R's load hooks must wait, because they would start TensorFlow too early.
 _MAKE_STRATEGIES = ("strategy", "train_mnist")
 
 guard_r_functions()
 
 
 def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """Call a function of the package and tell what came of it.
+    """Call a function of the package, and return its outcome.
 
     Parameters
     ----------
     target : str
-        What tfmuster or `_FOR_R` has by that name: ``"tf_config_json"``, ``"Cluster.task"``, ``"find_run"``.
+        A name in tfmuster or `_FOR_R`: ``"tf_config_json"``, ``"Cluster.task"``, ``"find_run"``.
     *args, **kwargs
-        Passed on.
+        Arguments of the function.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
             if name not in REQUIRED_MODULES:
                 raise
             result["error"] = DependencyError(
-                f"The Python package {name} is needed.",
+                f"tfmuster needs the Python package {name}.",
                 found=f"it is not installed for {python_executable()}",
                 fix=_HOW_TO_INSTALL,
                 package=name,
@@ -121,17 +121,17 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
 
 def missing_modules(names: Iterable[str] = REQUIRED_MODULES) -> list[str]:
-    """Return those of ``names`` that can't be imported here, without importing any of them."""
+    """Return the names of modules that can't be imported here, without importing any of them."""
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
 def adopt_environment(values: Mapping[str, str | None], *, whole: bool = False) -> None:
-    """Make ``os.environ`` agree with R's environment variables; None removes a variable.
+    """Copy R's environment variables to ``os.environ``; None removes a variable.
 
-    With `whole`, `values` are all of R's, so that those which are not there are removed.
+    With `whole`, `values` are all of R's variables, and any other variable is removed.
 
-    R's ``Sys.setenv`` changes the process's environment, of which ``os.environ`` is a copy taken when
-    Python started: without this a later ``Sys.setenv(TF_CONFIG = ...)`` is not seen by TensorFlow.
+    R's ``Sys.setenv`` changes the environment of the process, but ``os.environ`` is a copy from the start of
+    Python: without this call, TensorFlow does not see a later ``Sys.setenv(TF_CONFIG = ...)``.
     """
     if whole:
         values = {**dict.fromkeys(os.environ), **values}
@@ -143,7 +143,7 @@ def adopt_environment(values: Mapping[str, str | None], *, whole: bool = False) 
 
 
 def keep_temporary_files_in(folder: str) -> None:
-    """Have Python's temporary files made in R's folder for them, unless somebody has chosen already."""
+    """Create Python's temporary files in R's temporary folder, unless ``tempfile.tempdir`` is set."""
     if tempfile.tempdir is None:
         tempfile.tempdir = folder
 
@@ -155,7 +155,10 @@ def launch_shown(
     *args: Any,
     **kwargs: Any,
 ) -> Run:
-    """Launch, with the job shown by R's functions; see :class:`tfmuster.launch.supervise.display.Foreign`."""
+    """Launch a job whose output R's functions show.
+
+    See :class:`tfmuster.launch.supervise.display.Foreign`.
+    """
     from ..launch import launch
     from ..launch.supervise.display import shown_by
 
@@ -165,7 +168,7 @@ def launch_shown(
 
 
 def resolve(target: str) -> Any:
-    """What R means by a name; `outcome` says which names there are."""
+    """Return the object that R calls by a name; see `outcome` for the names."""
     name, _, attributes = target.partition(".")
     module = {**tfmuster.MODULE_OF, **_FOR_R}.get(name)
     if module is None:
@@ -177,7 +180,7 @@ def resolve(target: str) -> Any:
 
 
 def _for_r(value: Any) -> Any:
-    """Give R a type that every version of reticulate converts: bytes only become raw as a bytearray."""
+    """Return a type that every version of reticulate converts: only a bytearray becomes a raw vector."""
     if isinstance(value, bytes):
         return bytearray(value)
     if isinstance(value, os.PathLike):

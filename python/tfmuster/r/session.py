@@ -1,17 +1,18 @@
-"""What the R that this Python is embedded in must be kept from.
+"""Protect the R session that embeds this Python from crashes and hangs.
 
-**Threads.** R has one. TensorFlow calls Python functions in threads of its own: those of
-``tf.data.Dataset.from_generator``, of ``tf.py_function``, of a generator that is given to ``fit``. If the
-function is R's, reticulate 1.28 aborts the session and 1.46 hangs. It is an error here. Only reticulate's own
-way from Python to R is touched, and only for other threads.
+**Threads.** R has one thread. TensorFlow calls Python functions in its own threads: those of
+``tf.data.Dataset.from_generator``, of ``tf.py_function``, and of a generator passed to ``fit``. If the
+function is written in R, reticulate 1.28 aborts the session and 1.46 hangs. This module raises an error
+instead. It changes only reticulate's calls from Python to R, and only in other threads.
 
-**Interrupts.** R leaves what it is doing when it takes one, also the part of reticulate between Python and R,
-and Python's frames below that are broken then: the session crashes a moment later. Before 1.37, reticulate
-even asks a function of R whether there is an interrupt, with the interrupt pending: in 1.28 one Ctrl-C in
-seventy ends in a crash. There, no function of R that Python calls is interrupted; Python is, right after it.
+**Interrupts.** When R handles an interrupt, it jumps out of its current code, including reticulate's code
+between Python and R. This breaks Python's frames below it, and the session crashes soon after. Before 1.37,
+reticulate calls an R function to check for an interrupt while it is pending: in 1.28, one Ctrl-C in seventy
+ends in a crash. For those versions, R functions that Python calls are not interrupted; Python is interrupted
+right after them.
 
-**Load hooks.** When Keras is imported, R's keras3 makes a tensor, and TensorFlow can't join a cluster any
-more. Importing TensorFlow imports Keras. So these hooks have to wait until a strategy is made.
+**Load hooks.** When Keras is imported, R's keras3 creates a tensor, and then TensorFlow can't join a cluster.
+Importing TensorFlow imports Keras. So these hooks must wait until a strategy is created.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from typing import Any
 
 from ..errors import DataError
 
-#: How long R's thread may take to answer a generator of its own, seconds. While it is in TensorFlow, it never
-#: does.
+#: Longest wait for R's thread to produce a value of an R generator, in seconds. It never does so while it
+#: runs TensorFlow.
 _ANSWER_SECONDS = 5.0
 
 
 def foreign_thread_error(what: str) -> DataError:
-    """The error of an R function or generator in a thread that is not R's."""
+    """Make the error for an R function or generator that is called in another thread than R's."""
     return DataError(
-        f"{what} was called by a thread that is not R's, and R has one thread only.",
+        f"{what} was called by a thread that is not R's, and R has only one thread.",
         found=f"thread {threading.current_thread().name}",
-        fix="Give fit() arrays or a tf.data dataset that is made of arrays or files; R functions can be "
+        fix="Pass arrays or a tf.data dataset made of arrays or files to fit(); R functions can be "
         "callbacks, which Keras calls in R's own thread.",
         reason="foreign-thread",
         path=None,
@@ -45,7 +46,7 @@ def foreign_thread_error(what: str) -> DataError:
 
 
 def guard_r_functions() -> bool:
-    """Guard the functions of the R that this Python is embedded in; whether there is one. Once is enough."""
+    """Guard calls of R functions; return whether this Python is embedded in R. Calling it again is safe."""
     if "rpycall" not in sys.modules:
         return False
     import rpycall
@@ -56,7 +57,7 @@ def guard_r_functions() -> bool:
         if "rpytools.signals" in sys.modules:  # before 1.37
             rpycall.call_r_function = _uninterrupted(rpycall.call_r_function)
         rpycall.call_r_function = _in_r_thread(rpycall.call_r_function)
-        # Newer reticulates have a name of their own for it.
+        # Newer versions of reticulate have a second name for the function.
         if hasattr(rpytools.call, "call_r_function"):
             rpytools.call.call_r_function = rpycall.call_r_function
         generator = rpytools.generator.RGenerator
@@ -81,13 +82,13 @@ def _in_r_thread(call_r_function: Any) -> Any:
 
 
 def _uninterrupted(call_r_function: Any) -> Any:
-    """While it lasts, R takes no interrupt; the outermost call raises KeyboardInterrupt afterwards."""
+    """Suspend R's interrupts during a call; the outermost call raises KeyboardInterrupt afterwards."""
     try:
         r = ctypes.CDLL(None)
         suspended = ctypes.c_int.in_dll(r, "R_interrupts_suspended")
         pending = ctypes.c_int.in_dll(r, "R_interrupts_pending")
     except (OSError, TypeError, ValueError):
-        return call_r_function  # on Windows R has other names for them
+        return call_r_function  # On Windows, R has other names for these variables.
 
     @functools.wraps(call_r_function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -106,7 +107,7 @@ def _uninterrupted(call_r_function: Any) -> Any:
 
 
 def _next_in_time(stock_next: Any) -> Any:
-    """R's thread is asked for the next value, as reticulate does, but not waited for without end."""
+    """Request the next value from R's thread, as reticulate does, but with a time limit."""
 
     @functools.wraps(stock_next)
     def next_(self: Any) -> Any:
@@ -129,7 +130,7 @@ def _next_in_time(stock_next: Any) -> Any:
 
 @contextlib.contextmanager
 def postponed_load_hooks() -> Iterator[None]:
-    """While the block lasts, R does not hear which modules are imported; then it hears it at once."""
+    """Postpone R's load hooks for imported modules until the end of the block."""
     loader: Any = sys.modules.get("rpytools.loader")
     if loader is None or not hasattr(loader, "_recursion_depth"):
         yield
