@@ -1,7 +1,6 @@
-# What R can say of wrong arguments better than Python, which sees them converted.
+# Checks of arguments that R can describe better than Python, which sees only converted values.
 
-# `values`: a list by name. `kinds`: for each argument by name what it must be, one of the names of
-# argument_kinds.
+# `values`: a named list. `kinds`: for each argument, by name, one of the names of argument_kinds.
 check_arguments <- function(values, kinds, kind = "launch", call = rlang::caller_env()) {
   for (name in names(kinds)) {
     value <- values[[name]]
@@ -58,7 +57,7 @@ launch_arguments <- c(
   gpus_per_worker = "share", wait = "flag", packages = "strings"
 )
 
-# `given`: what goes to the program, `settings`: all other arguments of launch(), by name.
+# `given`: arguments of the program. `settings`: all other arguments of launch(), by name.
 check_launch <- function(script, given, settings, strategy, globals, call = rlang::caller_env()) {
   if (!is.function(script) && !is_text(script)) {
     refuse_argument("script", "the path of one script, a command, or a function", script, "launch", call)
@@ -76,7 +75,7 @@ check_function <- function(fn, given, strategy, globals, call) {
   unknown <- setdiff(names(given), c(expected, ""))
   if (length(unknown) && !"..." %in% expected) {
     abort_tfmuster(list(
-      kind = "launch", message = "The function must have the arguments that it is given.",
+      kind = "launch", message = "The function must have the arguments that you pass to it.",
       found = sprintf("no argument `%s`", unknown[1]), fix = meant(unknown[1]), reason = "argument"
     ), call)
   }
@@ -93,7 +92,7 @@ check_unnamed <- function(given, call) {
   if (length(named)) {
     value <- deparse1(unlist(given)[[named[1]]])
     abort_tfmuster(list(
-      kind = "launch", message = "The arguments of a script have no names.",
+      kind = "launch", message = "The arguments of a script must not have names.",
       found = sprintf("`%s = %s`", named[1], value),
       fix = meant(named[1]) %||% sprintf("Write \"--%s\", %s.", named[1], value),
       reason = "argument"
@@ -101,14 +100,14 @@ check_unnamed <- function(given, call) {
   }
 }
 
-# Which argument of launch() somebody meant who has misspelled it; NULL if none is near.
+# The argument of launch() with the name nearest to a misspelled one; NULL if no name is near.
 meant <- function(name) {
   known <- setdiff(names(formals(launch)), c("script", "..."))
   near <- known[utils::adist(name, known) <= 2]
   if (length(near)) sprintf("Did you mean `%s`?", near[1])
 }
 
-# Arguments as a script gets them, each as R users would write it: 100000, not 1e+05, and TRUE beside 3.
+# Format arguments for a script as R users write them: 100000, not 1e+05, and TRUE next to 3.
 script_arguments <- function(given) {
   unlist(lapply(given, function(each) {
     if (is.list(each)) {
@@ -121,9 +120,9 @@ script_arguments <- function(given) {
   }))
 }
 
-# `from`: the function that makes what was expected.
+# `from`: the function that creates an object of the expected class.
 check_class <- function(value, class, name, from, call = rlang::caller_env()) {
   if (!inherits(value, paste0("tfmuster.", class))) {
-    refuse_argument(name, paste("what", from, "makes"), value, "cluster", call)
+    refuse_argument(name, paste("an object from", from), value, "cluster", call)
   }
 }

@@ -1,19 +1,19 @@
-#' Models as files and as bytes
+#' Save a model to a file, or convert it to bytes
 #'
-#' `save_model()` writes a trained model, on the chief only: every worker calls it, and the others write to
-#' a scratch folder that is removed. `model_to_bytes()` and `model_from_bytes()` turn a model into a raw
-#' vector and back, to send it from a worker to R; `save_model_file()` writes such a vector as it is.
+#' `save_model()` writes a trained model. Call it on every worker: the chief writes the file, and the others
+#' write to a temporary folder that is removed. `model_to_bytes()` and `model_from_bytes()` convert a model to
+#' a raw vector and back, to send it from a worker to R. `save_model_file()` writes such a vector to a file.
 #'
 #' @param model A Keras model.
-#' @param path Where to write: `.keras`, `.h5`, or no suffix for a SavedModel folder. What is there is
-#'   replaced.
-#' @param strategy `NULL`: the strategy that the model was made under.
+#' @param path Path of the file: `.keras`, `.h5`, or no suffix for a SavedModel folder. An existing model
+#'   there is replaced.
+#' @param strategy The strategy. Default: the one of the model.
 #' @param format `".keras"` or `".h5"`.
-#' @param data A raw vector, or the same as base64 text.
+#' @param data A raw vector, or base64 text of it.
 #' @return `save_model()`, invisibly: the absolute path, or `NULL` on a worker that is not the chief.
 #'   `model_to_bytes()`: a raw vector. `model_from_bytes()`: the model, loaded in Keras's safe mode, which
 #'   runs no code from the file. `save_model_file()`: the path, invisibly.
-#' @section Errors: `tfmuster_error_model` with the field `reason`, and `path` where there is one.
+#' @section Errors: `tfmuster_error_model` with the field `reason`, and `path` if a path is involved.
 #' @export
 #' @examplesIf tfmuster_available()
 #' model <- mnist_model("softmax", seed = 1)
@@ -33,15 +33,15 @@ model_to_bytes <- function(model, format = ".keras") {
   as.raw(run_python("model_to_bytes", model, format))
 }
 
-# Keras 2 and 3 have their models in different classes: both can be saved.
+# Keras 2 and 3 have different model classes, and both can be saved.
 check_model <- function(model, call = rlang::caller_env()) {
   if (is_python(model) && !reticulate::py_is_null_xptr(model) && reticulate::py_has_attr(model, "save")) {
     return(invisible())
   }
   abort_tfmuster(list(
-    kind = "model", message = "What is saved must be a Keras model.",
+    kind = "model", message = "`model` must be a Keras model.",
     found = paste("an object of class", class(model)[1]),
-    fix = "A model of a session that has ended can't be used any more: save it there.", reason = "not-a-model"
+    fix = "Save a model in the session that created it: other sessions can't use it.", reason = "not-a-model"
   ), call)
 }
 

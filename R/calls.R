@@ -1,5 +1,5 @@
-# A function on its way to the workers, and its values on their way back: files in the run directory's folder
-# `call` that only this user can read.
+# Send a function to the workers and read its values: files in the folder `call` of the run directory, which
+# only this user can read.
 
 call_folder <- function(run_dir) file.path(run_dir, "call")
 
@@ -8,11 +8,11 @@ call_file <- function(run_dir, task = NULL) {
   file.path(call_folder(run_dir), paste0(stem, ".rds"))
 }
 
-# Writes what the workers read. A run directory that holds a run already is left for the core to refuse.
+# Write the file that the workers read. If the run directory already has a run, the core raises an error.
 put_call <- function(run_dir, fn, args, name, strategy, globals, packages, call = rlang::caller_env()) {
   travels <- pack_function(fn, globals, call)
   check_travels(c(travels$values, args), call)
-  # They would bring their old environments along.
+  # The values refer to their old environments, which would be saved too.
   travels$values <- NULL
   travels$args <- args
   travels$name <- name
@@ -25,7 +25,7 @@ put_call <- function(run_dir, fn, args, name, strategy, globals, packages, call 
   }
 }
 
-# Nothing was started in it.
+# Remove the run directory if no run was started in it.
 remove_unused <- function(run_dir) {
   if (!file.exists(file.path(run_dir, "run.json"))) unlink(run_dir, recursive = TRUE)
 }
@@ -34,12 +34,12 @@ save_private <- function(object, file) {
   old <- Sys.umask("077")
   on.exit(Sys.umask(old))
   part <- paste0(file, ".part")
-  # On the same disk, packing takes longer than it saves.
+  # On the same disk, compression takes longer than it saves.
   saveRDS(object, part, compress = FALSE)
   file.rename(part, file)
 }
 
-# What a worker has left: list(value, error, warnings), or NULL.
+# The result that a worker has written: list(value, error, warnings), or NULL.
 read_result <- function(run_dir, task) {
   file <- if (!is.null(task)) call_file(run_dir, task)
   if (!is.null(file) && file.exists(file)) readRDS(file)
@@ -53,13 +53,13 @@ values_of <- function(run, call = rlang::caller_env()) {
   left <- tasks_left(path)
   if (!length(left)) {
     abort_tfmuster(list(
-      kind = "launch", message = "A function on workers must return, and this one has ended R instead.",
+      kind = "launch", message = "A function on workers must return, and this one ended R instead.",
       found = paste("no value of any worker in the run", run$name),
-      fix = "Leave q() and quit() out of it: a worker's R ends by itself.", reason = "ended"
+      fix = "Don't call q() or quit() in it: a worker's R ends by itself.", reason = "ended"
     ), call)
   }
   started <- names(run_status(run)$tasks)
-  # With parameter servers only the coordinator returns: the others serve it until it ends.
+  # With parameter servers, only the coordinator returns: the other tasks serve until it ends.
   tasks <- in_order(if (any(startsWith(started, "ps "))) left else union(left, started))
   results <- lapply(rlang::set_names(tasks), function(task) read_result(path, task))
   chief <- if ("chief 0" %in% tasks) "chief 0" else "worker 0"
@@ -75,13 +75,13 @@ values_of <- function(run, call = rlang::caller_env()) {
   )
 }
 
-# The tasks that have left a value or an error.
+# The tasks that have written a value or an error.
 tasks_left <- function(run_dir) {
   files <- list.files(call_folder(run_dir), "-[0-9]+[.]rds$")
   sub("-", " ", tools::file_path_sans_ext(files), fixed = TRUE)
 }
 
-# Of 11 workers, worker 10 comes after worker 9.
+# Sort by number, so that worker 10 comes after worker 9.
 in_order <- function(tasks) tasks[order(sub(" .*", "", tasks), as.integer(sub(".* ", "", tasks)))]
 
 #' @export

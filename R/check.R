@@ -1,18 +1,18 @@
 #' Check a cluster
 #'
-#' Reports everything that TensorFlow would hang on or fail on later, at once: each finding with its code,
-#' where it is, the offending value, and what to do.
+#' Reports all problems of a cluster description that would later make TensorFlow hang or fail. Each finding
+#' has a code, a location, the invalid value, and a fix.
 #'
-#' @param source What to check: the path of a JSON or YAML file, a JSON or YAML text (with a line break, or
-#'   beginning with a brace or bracket), a list, or a cluster. `NULL` is the environment variable
-#'   TF_CONFIG, unless addresses are given.
+#' @param source The description to check: the path of a JSON or YAML file, a JSON or YAML text (with a line
+#'   break, or starting with a brace or bracket), a list, or a cluster. Default: the environment variable
+#'   TF_CONFIG, unless you pass addresses.
 #' @inheritParams cluster_spec
-#' @param type,index The task that this process is to be, to be checked with the cluster.
-#' @param connect `TRUE` also tries whether every other task can be reached.
+#' @param type,index The task of this process, to check it together with the cluster.
+#' @param connect `TRUE` also checks whether this machine can reach every other task.
 #' @param timeout Seconds to wait for each address.
-#' @return A Python object of class `tfmuster.Report` with the fields `ok`, `errors`, `warnings`,
-#'   `findings`, `task` and `cluster`; `as.data.frame()` gives the findings, a row for each. Bad input is
-#'   no R error here.
+#' @return A Python object of class `tfmuster.Report` with the fields `ok`, `errors`, `warnings`, `findings`,
+#'   `task`, and `cluster`. `as.data.frame()` returns the findings, one per row. An invalid description does
+#'   not raise an R error.
 #' @export
 #' @examplesIf tfmuster_available(tensorflow = FALSE)
 #' report <- check_cluster(worker = c("10.0.0.1:2222", "10.0.0.1:2222", "10.0.0.2"))

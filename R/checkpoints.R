@@ -1,16 +1,16 @@
-#' Checkpoints from which a training goes on as if nothing had happened
+#' Write checkpoints, and resume from them
 #'
-#' A Keras callback: pass it to `model$fit(callbacks = list(...))` on every worker. The chief writes a
-#' checkpoint after so many steps or each epoch; when `fit` begins again, it resumes from the newest one that
-#' is whole, in the middle of an epoch too, with the data at the place where they were. If the data come in a
-#' seeded order, the final weights are those of an undisturbed run, bit for bit.
+#' Makes a Keras callback: pass it to `model$fit(callbacks = list(...))` on every worker. The chief writes a
+#' checkpoint after a number of steps or after each epoch. When `fit` starts again, it resumes from the newest
+#' complete checkpoint, also in the middle of an epoch, at the same position in the data. If the data has a
+#' seeded order, the final weights equal those of an uninterrupted run, bit for bit.
 #'
-#' @param folder Where to keep them. `NULL`: `checkpoints` in the run directory of the job.
-#' @param every Write after so many steps, or after each `"epoch"`.
-#' @param keep How many to keep, at least 2: one may be damaged.
+#' @param folder Folder of the checkpoints. Default: `checkpoints` in the run directory of the job.
+#' @param every Write after this many steps, or after each `"epoch"`.
+#' @param keep Number of checkpoints to keep, at least 2, because the newest may be damaged.
 #' @return A Python object, a Keras callback.
-#' @section Errors: `tfmuster_error_checkpoint` with the fields `path` and `reason`: no folder and no job;
-#'   later, from `fit`: the disk is full, or the checkpoint is of another model.
+#' @section Errors: `tfmuster_error_checkpoint` with the fields `path` and `reason`: there is no folder and no
+#'   job. Later, from `fit`: the disk is full, or the checkpoint belongs to another model.
 #' @export
 #' @examplesIf tfmuster_available()
 #' folder <- tempfile("checkpoints")
@@ -26,5 +26,5 @@ checkpoint_callback <- function(folder = NULL, every = "epoch", keep = 2) {
   )
 }
 
-# A number of steps or the word "epoch"; anything else is left for the core to refuse.
+# A number of steps or the word "epoch"; the core raises an error for anything else.
 as_steps <- function(x) if (is.character(x)) x else as_whole(x)

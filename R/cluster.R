@@ -1,17 +1,16 @@
 #' Describe a cluster
 #'
-#' A cluster is the address of every task of a TensorFlow job. It is the same on every machine; what
-#' differs is the task, see [cluster_task()].
+#' A cluster lists the address of every task of a TensorFlow job. It is the same on every machine; only the
+#' task differs, see [cluster_task()].
 #'
-#' @param chief,worker,ps,evaluator Character vectors of addresses `"host:port"`; the host is a DNS name, an
-#'   IPv4 address, or an IPv6 address in brackets. The place in the vector is the task's index, from 0.
-#'   Without a chief, worker 0 does what a chief does. `ps` are parameter servers.
+#' @param chief,worker,ps,evaluator Character vectors of addresses `"host:port"`. The host is a DNS name, an
+#'   IPv4 address, or an IPv6 address in brackets. The position in the vector is the task's index, from 0.
+#'   Without a chief, worker 0 acts as the chief. `ps` are parameter servers.
 #' @param path A JSON or YAML file with a cluster: `worker: ["a:2222", "b:2222"]`.
 #' @param text A TF_CONFIG text.
-#' @return A Python object of class `tfmuster.Cluster`, frozen, with the fields `jobs`, `digest`
-#'   (the same on every machine) and the jobs' names. `==` compares two of them, `length()` counts the
-#'   tasks.
-#' @section Errors: `tfmuster_error_cluster`, whose field `findings` lists everything that is wrong at once.
+#' @return An immutable Python object of class `tfmuster.Cluster` with the fields `jobs` and `digest` (the
+#'   same on every machine), and one field per job. `==` compares two clusters, `length()` counts the tasks.
+#' @section Errors: `tfmuster_error_cluster`, whose field `findings` lists all problems.
 #' @seealso [check_cluster()], which reports instead of raising an error.
 #' @export
 #' @examplesIf tfmuster_available(tensorflow = FALSE)
@@ -43,7 +42,7 @@ cluster_from_tf_config <- function(text) {
 #'
 #' @param cluster A cluster, from [cluster_spec()].
 #' @param type The job: `"chief"`, `"worker"`, `"ps"` or `"evaluator"`.
-#' @param index The task's place in its job, from 0.
+#' @param index The task's index in its job, from 0.
 #' @return A Python object of class `tfmuster.Task` with the fields `type`, `index`, `address`,
 #'   `name`, `is_chief` and `cluster`.
 #' @section Errors: `tfmuster_error_cluster` when the cluster has no such task.
@@ -56,7 +55,7 @@ cluster_task <- function(cluster, type, index) {
   run_python("Cluster.task", cluster, type, as_whole(index))
 }
 
-# Always a list, so that one address becomes a Python list of one and not a string; NA becomes None.
+# Always return a list, so that one address becomes a Python list and not a string; NA becomes None.
 as_addresses <- function(x) {
   if (is.atomic(x)) unname(lapply(x, function(address) if (is.na(address)) NULL else address)) else x
 }

@@ -1,8 +1,8 @@
-# What the core reports as data, raised as R conditions.
+# Raise errors and warnings that the core reports as data as R conditions.
 
 abort_tfmuster <- function(error, call = rlang::caller_env(), parent = NULL) {
   the$raised <- error[c("kind", "message", "found")]
-  # What a failed program has written, or somebody in a description of a cluster, stays as it is.
+  # Don't translate text from a failed program or from the user's cluster description.
   said <- if (error$kind %in% c("worker", "cluster")) function(text, ...) text else in_r
   fields <- error[setdiff(names(error), c("message", "call", "trace", "parent", "body", "footer"))]
   rlang::inject(cli::cli_abort(
@@ -12,7 +12,7 @@ abort_tfmuster <- function(error, call = rlang::caller_env(), parent = NULL) {
     ),
     class = c(paste0("tfmuster_error_", error$kind), "tfmuster_error"),
     call = call,
-    # It ends with the function that was called, and not in here.
+    # End the trace at the function that the user called, not in this file.
     trace = rlang::trace_back(bottom = call),
     parent = parent,
     !!!fields
@@ -23,7 +23,7 @@ warn_tfmuster <- function(text, call = rlang::caller_env()) {
   cli::cli_warn(bullet(text), class = "tfmuster_warning", call = call)
 }
 
-# One bullet for each line. The text holds what a user wrote, JSON for one: its braces are not code to run.
+# One bullet per line. Escape braces: the text can contain user input such as JSON, which cli must not run.
 bullet <- function(text, symbol = "") {
   if (is.null(text)) {
     return(NULL)
@@ -33,13 +33,13 @@ bullet <- function(text, symbol = "") {
   rlang::set_names(lines, c(symbol, rep(" ", length(lines)))[seq_along(lines)])
 }
 
-# What the core says of the command line, said of the functions of this package and the arguments of launch().
-# `words`: also what is no option; not where a path or a value is quoted that may hold it.
+# Translate texts about the command line to this package's functions and the arguments of launch().
+# `words`: also translate words that are not options; use FALSE for text with paths or quoted values.
 in_r <- function(text, words = TRUE) {
   if (is.null(text)) {
     return(NULL)
   }
-  # A word is an option's value only where it looks like one: "leave --copy out" is a sentence.
+  # Take the next word as an option's value only if it looks like one: "leave --copy out" is a sentence.
   value <- "(?:[= ](?=[^ `]*[0-9/:=])([^ ,;`)]+(?:,[^ ,;`)]+)*(?<![.])))?"
   option <- paste0("(?:--(", paste(names(option_arguments()), collapse = "|"), ")|-([nH]))(?![a-z-])", value)
   commands <- paste0("tfmuster launch(?: ", option, ")*(?: (?:\\.\\.\\.|SCRIPT))?")
@@ -77,7 +77,7 @@ as_argument <- function(options, option, without = "") {
   }, "")
 }
 
-# The arguments of launch() by the options that are the same; those that can be repeated have one value each.
+# The arguments of launch(), named by the matching options. A repeatable option has one value each time.
 option_arguments <- function() {
   arguments <- setdiff(names(formals(launch)), c("script", "...", "wait", "args", "strategy", "globals"))
   repeated <- c(file = "files", "backend-option" = "backend_options")

@@ -1,20 +1,19 @@
 #' Digits to train on
 #'
-#' `mnist()` finds the MNIST digits, or downloads them once; `synthetic()` draws a stand-in that needs no
-#' download, and whose figures say nothing about MNIST.
+#' `mnist()` finds the MNIST digits, or downloads them once. `synthetic()` generates similar digits without a
+#' download; an accuracy on them says nothing about MNIST.
 #'
-#' The arrays stay in Python, as bytes: 47 MB for MNIST, where R arrays of numbers would take 376 MB. The R
-#' object is a reference to them, and so are its parts: `model$fit(digits$x_train, digits$y_train)` copies
-#' nothing. `reticulate::py_to_r(digits$x_test)` makes an R array when you want to look at the pixels.
+#' The arrays stay in Python, as bytes: 47 MB for MNIST, compared with 376 MB for R arrays of numbers. The R
+#' object and its parts are references, so `model$fit(digits$x_train, digits$y_train)` copies nothing. To look
+#' at the pixels, make an R array with `reticulate::py_to_r(digits$x_test)`.
 #'
-#' @param path An `.npz` file with `x_train`, `y_train`, `x_test` and `y_test`, or a folder with the four
-#'   IDX files. `NULL` looks at the environment variable `TFMUSTER_MNIST`, then in Keras's cache, then
-#'   downloads.
-#' @param seed The same seed draws the same digits on every machine.
-#' @param train,test How many digits to draw.
+#' @param path An `.npz` file with `x_train`, `y_train`, `x_test`, and `y_test`, or a folder with the four IDX
+#'   files. Default: the environment variable `TFMUSTER_MNIST`, else Keras's cache, else a download.
+#' @param seed Seed of the digits. The same seed gives the same digits on every machine.
+#' @param train,test Number of digits to train on and to test on.
 #' @return A Python object of class `tfmuster.Digits`: `x_train` and `x_test` of shape (n, 28, 28),
 #'   0 (paper) to 255 (ink); `y_train` and `y_test` of shape (n), 0 to 9; `name` and `source`. `dim()`
-#'   gives the shape of `x_train`.
+#'   returns the shape of `x_train`.
 #' @section Errors: `tfmuster_error_data` with the fields `path` and `reason`.
 #' @export
 #' @examplesIf tfmuster_available()
@@ -38,7 +37,7 @@ synthetic <- function(seed = 0, train = 10000, test = 2000) {
 
 #' @exportS3Method `$` tfmuster.Digits
 `$.tfmuster.Digits` <- function(x, name) { # nolint: object_name_linter.
-  # py_get_attr does not convert: to hand the images to a model must not copy them through R.
+  # py_get_attr does not convert, so passing the images to a model does not copy them through R.
   arrays <- c("x_train", "y_train", "x_test", "y_test")
   if (name %in% arrays) reticulate::py_get_attr(x, name) else NextMethod()
 }

@@ -1,8 +1,8 @@
-# How a job is shown while launch() waits for it: each line of the workers, and how far they are. In a console
-# that can draw, a progress bar; elsewhere a line for each epoch.
+# Show a job while launch() waits for it: each line of the workers, and their progress. A dynamic console
+# shows a progress bar; other consoles show a line per epoch.
 
-# list(say, glance, end): the core calls the first two, in R's own thread. An interrupt must not leave them in
-# the middle, with Python's frames below: it is taken up by Python right after.
+# Returns list(say, glance, end). The core calls the first two in R's thread. An interrupt must not jump out
+# of them, because Python's frames are below; Python handles it right after them.
 session_display <- function(draw = interactive() && cli::is_dynamic_tty()) {
   bar <- new.env()
   bar$epochs <- 0
@@ -24,13 +24,13 @@ show_line <- function(line, bar) {
     cat(line, "\n", sep = "")
     utils::flush.console()
   } else {
-    # Above the bar, with its spaces.
+    # Print above the bar, and keep the spaces.
     cli::cli_verbatim(line)
   }
   NULL
 }
 
-# One bar for each epoch; before and after, only what the job is doing.
+# One bar per epoch; before and after, only the state of the job.
 draw_bar <- function(bar, progress) {
   total <- progress$steps %||% NA
   if (is.null(bar$id) || !identical(total, bar$total)) {

@@ -1,18 +1,19 @@
-#' What is installed here, and whether it works
+#' Check the installation
 #'
-#' `tfmuster_doctor()` tells the versions of Python, R and their packages, which Python was chosen and which
-#' others were found, the machine, its devices and ports, through which engines (ssh, Spark, Slurm, MPI,
-#' Kubernetes) jobs can be started from here and why not through the others, the environment variables that
-#' matter, and what all that means for running several workers. Print it, and paste it into an issue. It also
-#' works where no Python can be used, and then says why.
+#' `tfmuster_doctor()` reports the versions of Python, R, and their packages; the chosen Python and the others
+#' that were found; the machine, its devices and ports; the engines (ssh, Spark, Slurm, MPI, Kubernetes) that
+#' can start jobs from here, or why not; relevant environment variables; and what this means for training on
+#' several workers. Print it and paste it into an issue. It also works, and reports why, if Python can't be
+#' used.
 #'
-#' `tfmuster_test()` trains for a moment on two workers of this machine, each an R process of its own, and
-#' says "you are ready", or what to mend.
+#' `tfmuster_test()` trains briefly on two workers on this machine, each in a separate R process. It prints
+#' "You are ready", or what to fix.
 #'
-#' @param devices Whether to start TensorFlow, in a process of its own, and ask which devices it finds.
-#' @param timeout Seconds that this may take; of the test, its job.
+#' @param devices Whether to list the devices that TensorFlow finds, in a separate process.
+#' @param timeout Time limit in seconds: for listing the devices, or for the job of the test.
 #' @return `tfmuster_doctor()`: a list of class `tfmuster_doctor` with `tfmuster`, `python`, `packages`, `r`,
-#'   `machine`, `engines`, `environment`, `devices` (`NULL` unless asked for) and `notes`, sentences.
+#'   `machine`, `engines`, `environment`, `devices` (`NULL` unless requested), and `notes`, a list of
+#'   sentences.
 #'   `tfmuster_test()`, invisibly: `TRUE` or `FALSE`.
 #' @export
 #' @examplesIf tfmuster_available()
@@ -45,7 +46,7 @@ tfmuster_test <- function(timeout = 60) {
   invisible(report$ready)
 }
 
-# What R knows alone, if its Python can't be used.
+# The report without Python, if Python can't be used.
 doctor_without_python <- function(error) {
   packages <- c("tfmuster", "reticulate", "keras3", "tensorflow")
   version <- function(name) tryCatch(format(utils::packageVersion(name)), error = function(e) NULL)
@@ -61,7 +62,7 @@ doctor_without_python <- function(error) {
   )
 }
 
-# The Pythons that reticulate has looked at, the chosen one first.
+# The Pythons that reticulate has found, the chosen one first.
 searched_pythons <- function() {
   config <- tryCatch(reticulate::py_discover_config("numpy"), error = function(e) NULL)
   unique(c(config$python, config$python_versions))

@@ -1,17 +1,17 @@
-#' Test the checkpoints of a job while it trains
+#' Evaluate the checkpoints of a job while it trains
 #'
-#' What the evaluator of a cluster does (`launch(..., evaluator = TRUE)`): it tests every new checkpoint,
-#' prints what it found, and returns when the job is over. [train_mnist()] calls it by itself there.
+#' Call this in the evaluator task of a cluster (`launch(..., evaluator = TRUE)`). It evaluates every new
+#' checkpoint, prints the result, and returns when the job ends. [train_mnist()] calls it automatically there.
 #'
-#' @param model The same compiled model as is trained; it gets the weights of each checkpoint.
-#' @param data What to test on: `list(x, y)`, or a `tf.data.Dataset` that ends.
-#' @param folder Where the checkpoints are, see [checkpoint_callback()]. `NULL`: `checkpoints` in the run
+#' @param model The same compiled model as in training; it gets the weights of each checkpoint.
+#' @param data Data to evaluate on: `list(x, y)`, or a `tf.data.Dataset` that ends.
+#' @param folder Folder of the checkpoints, see [checkpoint_callback()]. Default: `checkpoints` in the run
 #'   directory of the job.
-#' @param verbose Whether to print a line for each.
-#' @return A data frame with a row for each checkpoint that was tested: `step` (updates of the weights),
-#'   `time` (seconds since 1970), `loss` and the model's metrics. The same is in `evaluations.jsonl` in the
-#'   run directory.
-#' @section Errors: `tfmuster_error_strategy` where this is no evaluator; `tfmuster_error_checkpoint`,
+#' @param verbose Whether to print a line per checkpoint.
+#' @return A data frame with a row per evaluated checkpoint: `step` (updates of the weights), `time` (seconds
+#'   since 1970), `loss`, and the model's metrics. The file `evaluations.jsonl` in the run directory has the
+#'   same.
+#' @section Errors: `tfmuster_error_strategy` if this task is not an evaluator; `tfmuster_error_checkpoint`,
 #'   `tfmuster_error_rendezvous`, `tfmuster_error_worker`.
 #' @export
 #' @examples

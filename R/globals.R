@@ -1,14 +1,14 @@
-# What a function uses from the session that launches it. The package globals finds it, as for future; here it
-# is decided where each object has to be for the function to find it again.
+# Find the objects that a function uses from its session, with the package globals, as future does. This file
+# decides where each object must be on the worker, so that the function finds it again.
 
 large_bytes <- 500e6
 
-# list(fn, globals, packages, values): `globals` belong in the worker's global environment, `values` is
-# everything by name.
+# Returns list(fn, globals, packages, values): `globals` go to the worker's global environment, `values` has
+# all objects by name.
 pack_function <- function(fn, globals = TRUE, call = rlang::caller_env()) {
   home <- environment(fn) %||% globalenv()
   found <- if (isFALSE(globals)) list() else globals::globalsOf(fn, envir = home, mustExist = FALSE)
-  # What does not exist is left for the worker to say: NULL in its place would be another program.
+  # If an object does not exist, the worker reports it: NULL in its place would change the program.
   exists <- !vapply(attr(found, "where"), is.null, logical(1))
   where <- attr(found, "where")[exists]
   found <- rlang::set_names(lapply(which(exists), function(i) found[[i]]), names(found)[exists])
@@ -44,16 +44,16 @@ asked_for <- function(globals, home, call) {
   missing <- globals[!vapply(globals, exists, logical(1), envir = home)]
   if (length(missing)) {
     abort_tfmuster(list(
-      kind = "launch", message = "Each name in `globals` must be that of an object.",
+      kind = "launch", message = "Each name in `globals` must be the name of an object.",
       found = paste0("no object ", paste0("`", missing, "`", collapse = ", ")),
-      fix = "Make it first, or give its value: globals = list(name = value).", reason = "globals"
+      fix = "Create it first, or pass its value: globals = list(name = value).", reason = "globals"
     ), call)
   }
   mget(globals, envir = home, inherits = TRUE)
 }
 
-# A function that was made in another one would take along everything that is there: it gets an environment
-# with what it uses, and so do the functions that were made in the same place.
+# A function created in another function would be sent with everything in there. Give it, and the functions
+# created in the same place, an environment with only the objects that it uses.
 with_locals <- function(fn, home, local) {
   if (is.primitive(fn) || (is_shared_environment(home) && !length(local))) {
     return(fn)
@@ -72,7 +72,7 @@ with_locals <- function(fn, home, local) {
   utils::removeSource(fn)
 }
 
-# Whether `env` is one of those in which `home` looks before it comes to `top`.
+# Whether `env` is on the chain of parents from `home` to `top`, without `top`.
 is_between <- function(env, home, top) {
   while (!identical(home, top) && !identical(home, emptyenv())) {
     if (identical(env, home)) {
@@ -90,11 +90,11 @@ check_travels <- function(values, call = rlang::caller_env()) {
     kind <- stays_here(values[[i]])
     if (!is.null(kind)) {
       abort_tfmuster(list(
-        kind = "launch", message = "Python objects and connections can't go to another process.",
-        found = sprintf("`%s` is or has one: %s", labels[i], kind),
+        kind = "launch", message = "Python objects and connections can't be sent to another process.",
+        found = sprintf("`%s` is or contains one: %s", labels[i], kind),
         fix = paste(
-          "Make it inside the function. A model can go as bytes: model_to_bytes(), and model_from_bytes()",
-          "there; an array as an R array."
+          "Create it inside the function. Send a model with model_to_bytes(), and load it there with",
+          "model_from_bytes(); send an array as an R array."
         ),
         reason = "python-object"
       ), call)
@@ -102,7 +102,7 @@ check_travels <- function(values, call = rlang::caller_env()) {
     bytes <- as.numeric(utils::object.size(values[[i]]))
     if (bytes > large_bytes) {
       warn_tfmuster(sprintf(
-        "`%s` has %.1f GB, which every worker reads and keeps: better let each read %s from a file.",
+        "`%s` has %.1f GB, which every worker reads and keeps: let each worker read %s from a file instead.",
         labels[i], bytes / 1e9, "its own part"
       ), call)
     }
@@ -126,7 +126,7 @@ stays_here <- function(x, depth = 0) {
   NULL
 }
 
-# What would be written to a file with a value.
+# The parts of a value that are saved with it.
 parts_of <- function(x) {
   home <- if (rlang::is_closure(x)) environment(x) else if (is.environment(x)) x
   if (is.list(x)) {

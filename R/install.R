@@ -1,19 +1,19 @@
 default_envname <- "r-tfmuster"
 
-#' Install what tfmuster needs from Python
+#' Install the Python packages that tfmuster needs
 #'
-#' Makes a virtual environment with TensorFlow and the few packages that tfmuster needs, and installs them
-#' from the package index that pip is configured for (about 600 MB). A later session finds an environment
-#' named `r-tfmuster` by itself.
+#' Creates a virtual environment and installs TensorFlow and the other required packages in it, from pip's
+#' configured package index (about 600 MB). Later sessions find an environment named `r-tfmuster`
+#' automatically.
 #'
-#' @param envname Name or path of the virtual environment; made if it does not exist.
-#' @param python Path of the Python (3.10 or later) to make it with; `NULL` lets reticulate choose.
-#'   reticulate before 1.38 works with Python 3.11 at most, and with numpy 1, which is then asked for.
-#' @param packages What to install, as pip requirements.
-#' @param ... Passed on to [reticulate::virtualenv_install()].
-#' @param tensorflow Which TensorFlow: `"tensorflow"`; `"cpu"`, the smaller package tensorflow-cpu (Linux and
-#'   Windows); `"cuda"`, with NVIDIA's libraries; `"none"` where the environment has another one already, or
-#'   where this machine only launches jobs elsewhere.
+#' @param envname Name or path of the virtual environment. It is created if it does not exist.
+#' @param python Path of the Python (3.10 or later) for the environment; `NULL` lets reticulate choose.
+#'   reticulate before 1.38 needs Python 3.11 or older and numpy 1, which is then required.
+#' @param packages Packages to install, as pip requirements.
+#' @param ... Arguments for [reticulate::virtualenv_install()].
+#' @param tensorflow Package of TensorFlow: `"tensorflow"`; `"cpu"`, the smaller package tensorflow-cpu (Linux
+#'   and Windows); `"cuda"`, with NVIDIA's libraries; `"none"` if the environment already has another one, or
+#'   if this machine only launches jobs on other machines.
 #' @return The environment's name, invisibly.
 #' @export
 #' @examples

@@ -1,12 +1,12 @@
-# R says itself how it ends, because Python's exit hooks never run inside R, and Python never sees an R error:
-# so the other workers can name the cause, and do not take an early end for a failure.
+# Report from R how it ends, because Python's exit hooks never run inside R, and Python never sees an R error.
+# The other workers can then name the cause, and do not treat an early exit as a failure.
 say_how_it_ends <- function() {
   if (!is.null(the$ending)) {
     return(invisible())
   }
   the$ending <- new.env()
   reg.finalizer(the$ending, function(ending) try(run_python("report_end"), silent = TRUE), onexit = TRUE)
-  # Called for errors that nothing catches; with this option set, R does not end by itself any more.
+  # R calls this for uncaught errors. With this option set, R no longer ends by itself.
   if (!interactive() && is.null(getOption("error"))) {
     options(error = function() {
       said <- last_words()
@@ -17,15 +17,15 @@ say_how_it_ends <- function() {
   }
 }
 
-# What R says of the error that ends it. Of rlang's conditions R itself leaves the first line out, which is
-# the error. `last`: the latest of them; one that was caught, and is not this, has another body.
+# The text of the error that ends R. For rlang's conditions, R omits the first line, the error itself.
+# `last`: the latest rlang error. If it was caught and is not this error, its body differs.
 last_words <- function(said = geterrmessage(), last = last_rlang_error()) {
   said <- trimws(sub("\nCalls: [^\n]*\n*$", "", cli::ansi_strip(said)))
   begin <- sub("\n.*", "", said)
   if (is.null(last) || !grepl(":\\s*$", begin)) {
     return(said)
   }
-  # In one line, although it may be written for a narrow console.
+  # Join the lines: the text may be wrapped for a narrow console.
   error <- trimws(plain_text(rlang::cnd_header(last)))
   body <- trimws(substring(plain_text(conditionMessage(last)), nchar(error) + 1))
   if (!grepl(body, plain_text(said), fixed = TRUE)) {
@@ -38,7 +38,7 @@ last_rlang_error <- function() tryCatch(rlang::last_error(), error = function(e)
 
 plain_text <- function(text) gsub("[[:space:]]+", " ", cli::ansi_strip(text))
 
-# The exit code of an R program that an error has ended: 3 if not everyone arrived, as from Python.
+# The exit code of an R program after an error: 3 if the rendezvous failed, as for Python.
 exit_status <- function(said) {
   ours <- identical(the$raised$kind, "rendezvous") &&
     grepl(plain_text(the$raised$message), plain_text(said), fixed = TRUE)

@@ -1,31 +1,32 @@
 #' Compile, fit, evaluate and predict with a Keras model
 #'
-#' Methods for Keras models of Python, for those who have no package keras3. Where that is loaded, its own
-#' methods, which are for a more specific class, are used instead.
+#' Methods for Keras models in Python if you don't use the package keras3. If keras3 is loaded, its methods
+#' for a more specific class are used instead.
 #'
-#' Data are R arrays or matrices, Python arrays, tensors and datasets, or lists of them. A vector becomes an
-#' array of one dimension; a data frame of numbers a matrix; a factor as labels its codes from 0, so that the
-#' first level is 0; a matrix of one column as labels the vector that it holds. What can't be meant, such as
-#' text as labels, is an error, and so are `NA` and `NaN` in R's data; Python's arrays are taken as they are.
+#' Data are R arrays or matrices, Python arrays, tensors, and datasets, or lists of them. A vector becomes an
+#' array with one dimension, and a data frame of numbers becomes a matrix. Labels can be a factor, which
+#' becomes its codes from 0, or a matrix with one column, which becomes a vector. Invalid data, such as text
+#' labels, raises an error, and so do `NA` and `NaN` in R data; Python arrays are passed unchanged.
 #'
-#' @param object A Keras model, such as [mnist_model()] makes.
-#' @param optimizer,loss,metrics As Keras takes them: names, or Python objects. Several metrics are a list or
-#'   a character vector.
-#' @param x,y Data and labels; `y` is left out where `x` is a dataset.
-#' @param newdata Data, as `x`.
-#' @param batch_size Rows per step and process; under several workers of the global batch.
-#' @param epochs How often all of `x` is used.
-#' @param verbose `FALSE`, or `TRUE` for a line per epoch: Keras's own progress bar needs a terminal.
-#' @param callbacks A callback or a list of them: Python objects, or those of [r_callback()].
-#' @param validation_split Share of `x`, from its end, that is kept for validation.
-#' @param validation_data A list of data and labels, and weights if there are any; or a dataset.
-#' @param ... More arguments of the model's method of this name in Python; whole numbers are sent as such.
-#' @return `compile()` the model, invisibly. `fit()` a data frame of class `tfmuster_history`, invisibly: see
-#'   [train_mnist()]; `plot()` draws it. `evaluate()` a list of loss and metrics by name. `predict()` an R
-#'   array whose first dimension is that of `newdata`. `summary()` prints Keras's own, and returns the model
-#'   invisibly.
-#' @section Errors: `tfmuster_error_data` with the field `reason`: data of a kind that no model can take, with
-#'   missing values, or with another number of rows than there are labels.
+#' @param object A Keras model, for example from [mnist_model()].
+#' @param optimizer,loss,metrics Arguments of Keras: names, or Python objects. Pass several metrics as a list
+#'   or a character vector.
+#' @param x,y Data and labels. Omit `y` if `x` is a dataset.
+#' @param newdata Data, in the format of `x`.
+#' @param batch_size Rows per step and process; with several workers, rows of the global batch.
+#' @param epochs Number of passes over `x`.
+#' @param verbose `TRUE` prints a line per epoch, because Keras's progress bar needs a terminal; `FALSE`
+#'   prints nothing.
+#' @param callbacks A callback or a list of them: Python objects, or callbacks from [r_callback()].
+#' @param validation_split Share of `x`, from its end, that is used for validation.
+#' @param validation_data A list of data, labels, and optional weights; or a dataset.
+#' @param ... More arguments of the model's Python method of this name. Whole numbers become integers.
+#' @return `compile()` returns the model, invisibly. `fit()` returns a data frame of class `tfmuster_history`,
+#'   invisibly: see [train_mnist()]; `plot()` draws it. `evaluate()` returns a named list of loss and metrics.
+#'   `predict()` returns an R array with the first dimension of `newdata`. `summary()` prints Keras's summary
+#'   and returns the model, invisibly.
+#' @section Errors: `tfmuster_error_data` with the field `reason`: the data has an unsupported type, missing
+#'   values, or another number of rows than the labels.
 #' @name keras-methods
 #' @examplesIf tfmuster_available()
 #' model <- mnist_model("softmax", seed = 1)
@@ -49,8 +50,8 @@ generics::fit
 #' @export
 evaluate <- function(object, ...) UseMethod("evaluate")
 
-# The class above keras.src.models.model.Model, for which keras3 has its methods: whichever is loaded first,
-# those win.
+# keras3 has its methods for keras.src.models.model.Model. Use its parent class here, so that the methods of
+# keras3 win in any load order.
 
 #' @rdname keras-methods
 #' @exportS3Method generics::compile keras.src.trainers.trainer.Trainer
@@ -102,20 +103,21 @@ predict.keras.src.trainers.trainer.Trainer <- function(object, newdata, batch_si
 #' @rdname keras-methods
 #' @exportS3Method summary keras.src.trainers.trainer.Trainer
 summary.keras.src.trainers.trainer.Trainer <- function(object, ...) { # nolint
-  # Through R, so that it reaches every console.
+  # Print with R, so that the output reaches every console.
   cat(reticulate::py_capture_output(keras_method(object, "summary", ...)))
   invisible(object)
 }
 
-#' A Keras callback of R functions
+#' Make a Keras callback from R functions
 #'
-#' Keras calls the functions in R's own thread. An error in one ends the training, and names it.
+#' Keras calls the functions in R's thread. An error in a function stops the training, and the message names
+#' the function.
 #'
-#' @param ... Functions by the names that Keras has for them: `on_epoch_begin` and `on_epoch_end`, called with
-#'   the epoch from 0 and a named list of metrics; `on_train_batch_begin` and `on_train_batch_end`, with the
-#'   step from 0 and the metrics; `on_train_begin` and `on_train_end`, with the metrics.
-#' @return A Python object, a Keras callback, for `fit()`, [train_mnist()] and every other program.
-#' @section Errors: `tfmuster_error_data`: an argument that is no function, or of another name.
+#' @param ... Functions, named after Keras's events. `on_epoch_begin` and `on_epoch_end` get the epoch, from
+#'   0, and a named list of metrics. `on_train_batch_begin` and `on_train_batch_end` get the step, from 0, and
+#'   the metrics. `on_train_begin` and `on_train_end` get the metrics.
+#' @return A Python object, a Keras callback, for `fit()`, [train_mnist()], or any other Keras code.
+#' @section Errors: `tfmuster_error_data`: an argument is not a function, or has another name.
 #' @export
 #' @examplesIf tfmuster_available()
 #' tell <- r_callback(on_epoch_end = function(epoch, logs) cat("loss", logs$loss, "\n"))
@@ -133,8 +135,8 @@ r_callback <- function(...) {
   wrong <- wrong[!names %in% events | !vapply(functions, is.function, logical(1))]
   if (length(wrong)) {
     abort_data(
-      "The arguments of r_callback() must be functions by the names of Keras's events.",
-      paste(wrong, collapse = ", "), paste("Name them", paste(events, collapse = ", ")), "callback"
+      "The arguments of r_callback() must be functions, named after Keras's events.",
+      paste(wrong, collapse = ", "), paste("Use the names", paste(events, collapse = ", ")), "callback"
     )
   }
   named <- Map(function(fn, event) {
@@ -171,7 +173,7 @@ abort_data <- function(message, found, fix, reason, call = rlang::caller_env()) 
 
 is_python <- function(x) inherits(x, "python.builtin.object")
 
-# One callback is a list of one.
+# A single callback becomes a list of one.
 as_callbacks <- function(callbacks, call = rlang::caller_env()) {
   if (is_python(callbacks) || is.function(callbacks)) callbacks <- list(callbacks)
   callbacks <- as.list(callbacks)
@@ -180,20 +182,20 @@ as_callbacks <- function(callbacks, call = rlang::caller_env()) {
     abort_data(
       "`callbacks` must be Keras callbacks.",
       paste("an object of class", class(callbacks[[which(wrong)[1]]])[1]),
-      "Make one of R functions: r_callback(on_epoch_end = function(epoch, logs) ...).", "callback", call
+      "Make one from R functions: r_callback(on_epoch_end = function(epoch, logs) ...).", "callback", call
     )
   }
   callbacks
 }
 
-# Data and labels that belong together.
+# Convert and check data with its labels.
 as_examples <- function(model, x, y, what = "", call = rlang::caller_env()) {
   x <- as_data(x, call)
   if (is.null(y) && !is.null(rows_of(x)) && needs_labels(model)) {
     abort_data(
       paste0("This model's loss needs labels", what, ", the argument `y`."),
-      paste("no `y` beside", in_words(x)),
-      "Give one label for each row of `x`; only a dataset brings its own.", "no-labels", call
+      paste("no `y` with", in_words(x)),
+      "Pass one label for each row of `x`; only a dataset contains its labels.", "no-labels", call
     )
   }
   y <- as_labels(y, call)
@@ -202,7 +204,7 @@ as_examples <- function(model, x, y, what = "", call = rlang::caller_env()) {
     abort_data(
       paste0("There must be one label for each row of the data", what, "."),
       paste0(in_words(x), " as data, ", in_words(y), " as labels"),
-      "Look at dim() and length() of both. A bare vector as data has one column: matrix() gives it more.",
+      "Compare dim() and length() of both. A plain vector as data has one column: matrix() gives it more.",
       "lengths-differ", call
     )
   }
@@ -224,7 +226,7 @@ as_validation <- function(model, data, call = rlang::caller_env()) {
   rlang::inject(reticulate::tuple(!!!unname(c(given, lapply(data[-(1:2)], as_dimensions)))))
 }
 
-# A model of a class of one's own may have a step of training that wants none.
+# A model of a custom class may have a training step without labels.
 needs_labels <- function(model) {
   plain <- c("keras.src.models.functional.Functional", "keras.src.models.sequential.Sequential")
   class(model)[1] %in% plain && !is.null(model$loss)
@@ -232,7 +234,7 @@ needs_labels <- function(model) {
 
 rows_of <- function(x) if (is.list(x)) unlist(lapply(x, rows_of)) else shape_of(x)[1]
 
-# Of arrays of R and of NumPy; NULL of what else there is in Python, such as datasets.
+# The shape of arrays of R and NumPy; NULL for other Python objects, such as datasets.
 shape_of <- function(x) {
   if (!is_python(x)) {
     return(dim(x))
@@ -251,19 +253,19 @@ in_words <- function(x) {
   if (length(dims) == 1) paste("a vector of", dims) else paste(paste(dims, collapse = " x "), "values")
 }
 
-# What a model can take as its input.
+# Convert data to a model's input.
 as_data <- function(x, call = rlang::caller_env()) {
   if (is.function(x) || inherits(x, "rpytools.generator.RGenerator")) {
     abort_data(
       "A generator written in R can't feed a model: TensorFlow calls it in threads that are not R's.",
       paste("an object of class", class(x)[1]),
-      "Give arrays, or a tf.data dataset made of arrays or files.", "foreign-thread", call
+      "Pass arrays, or a tf.data dataset made of arrays or files.", "foreign-thread", call
     )
   }
   if (is.factor(x) || is.character(x)) {
     abort_data(
       "A model's input must be numbers.", paste("a", if (is.factor(x)) "factor" else "character vector"),
-      "Make columns of numbers of it: model.matrix(~ x - 1).", "not-numbers", call
+      "Convert it to columns of numbers: model.matrix(~ x - 1).", "not-numbers", call
     )
   }
   if (is.data.frame(x)) {
@@ -277,7 +279,7 @@ as_data <- function(x, call = rlang::caller_env()) {
   x
 }
 
-# What a model can take as labels.
+# Convert labels to a model's labels.
 as_labels <- function(y, call = rlang::caller_env()) {
   if (is.data.frame(y)) y <- if (ncol(y) == 1) y[[1]] else as_matrix(y, call)
   if (is.character(y)) {
@@ -291,14 +293,14 @@ as_labels <- function(y, call = rlang::caller_env()) {
   }
   # R counts from 1, Keras from 0.
   if (is.factor(y)) y <- as.integer(y) - 1L
-  # A model that has seen labels of one shape takes no others.
+  # Drop a dimension of one column: a model that has seen labels of one shape accepts no other shape.
   if (length(dim(y)) == 2 && is.atomic(y) && ncol(y) == 1) y <- as.vector(y)
   y <- as_dimensions(y)
   check_missing(y, "Labels", call)
   y
 }
 
-# As whole numbers NA would be -2147483648, and as others it makes every weight NaN.
+# As an integer, NA would become -2147483648; as a double, it makes every weight NaN.
 check_missing <- function(x, what, call) {
   if (!is.atomic(x) || !anyNA(x)) {
     return(invisible())
@@ -308,11 +310,11 @@ check_missing <- function(x, what, call) {
   abort_data(
     paste(what, "must not be missing."),
     paste0(length(missing), " of ", length(x), " are NA or NaN, the first in row ", row),
-    "Leave these rows out of data and labels, or put a value there.", "missing", call
+    "Remove these rows from data and labels, or fill in values.", "missing", call
   )
 }
 
-# A bare vector would become a Python list.
+# A plain vector would become a Python list.
 as_dimensions <- function(x) {
   if (is.logical(x)) storage.mode(x) <- "integer"
   if (is.atomic(x) && !is.null(x) && is.null(dim(x))) array(x, length(x)) else x
@@ -328,7 +330,7 @@ as_matrix <- function(frame, call) {
         vapply(frame[!numbers], function(column) class(column)[1], character(1)),
         collapse = ", "
       ),
-      "Make numbers of them: model.matrix() makes columns of 0 and 1 of a factor.", "not-numbers", call
+      "Convert them to numbers: model.matrix() turns a factor into columns of 0 and 1.", "not-numbers", call
     )
   }
   unname(as.matrix(frame)) + 0

@@ -1,19 +1,19 @@
-#' A model for handwritten digits
+#' Create a model for handwritten digits
 #'
-#' Four compiled Keras models, each with the optimizer, loss and hyper-parameters of the published example
-#' that it comes from. Under a strategy, call it in `with(strategy$scope(), {...})`.
+#' Creates one of four compiled Keras models, each with the optimizer, loss, and hyperparameters of a
+#' published example. Under a strategy, call it in `with(strategy$scope(), {...})`.
 #'
 #' @param name `"cnn"` (a convolution and two dense layers), `"deep_cnn"` (two convolutions), `"mlp"` (two
 #'   dense layers with dropout) or `"softmax"` (softmax regression).
-#' @param optimizer A Keras name such as `"adam"`, or a Keras optimizer. `NULL`: the example's.
-#' @param learning_rate `NULL`: the example's for its own optimizer, Keras's for another one.
-#' @param dropout `mlp` only: `FALSE` for none, or the two rates.
-#' @param seed Seeds initial weights and dropout; `NULL` leaves them random.
+#' @param optimizer A Keras name such as `"adam"`, or a Keras optimizer. Default: the example's optimizer.
+#' @param learning_rate Learning rate. Default: the example's for its own optimizer, Keras's for another one.
+#' @param dropout `mlp` only: `FALSE` for no dropout, or the two rates.
+#' @param seed Seed of initial weights and dropout; with `NULL` they are random.
 #' @param initial_weights `softmax` only: `"random_normal"` or `"zeros"`.
-#' @param gradient_accumulation_steps Update the weights once in so many steps.
-#' @param steps_per_execution Steps that Keras runs in one call of its training function. Without it as many
-#'   as pay on several workers, as long as no callback needs single batches; else 1.
-#' @param jit_compile `TRUE` compiles the training step with XLA, which can't be distributed on CPUs.
+#' @param gradient_accumulation_steps Update the weights once in this many steps.
+#' @param steps_per_execution Steps that Keras runs in one call of its training function. Default: chosen by
+#'   speed with several workers, if no callback needs single batches; otherwise 1.
+#' @param jit_compile `TRUE` compiles the training step with XLA, which does not work on several CPU workers.
 #' @return A Keras model (a Python object). Input: digits as bytes, of shape (batch, 28, 28), 0 to 255; the
 #'   model scales them itself. Output: shape (batch, 10).
 #' @section Errors: `tfmuster_error_model` with the field `reason`.

@@ -1,22 +1,21 @@
-#' tfmuster: TensorFlow on several machines, by one command
+#' tfmuster: TensorFlow on several machines with one command
 #'
-#' Describe a cluster with [cluster_spec()], check it with [check_cluster()], put a task of it in force with
-#' [use_tf_config()], make a strategy with [strategy()], train with [train_mnist()] or with a script of your
-#' own under [launch()]. [install_tfmuster()] makes the Python environment that this needs.
+#' Describe a cluster with [cluster_spec()], check it with [check_cluster()], activate a task of it with
+#' [use_tf_config()], and create a strategy with [strategy()]. Train with [train_mnist()], or run your own
+#' script with [launch()]. [install_tfmuster()] creates the required Python environment.
 #'
 #' @section Python:
-#' The package is the R face of a Python core that it carries with it. Python starts when a function first
-#' needs it, in the interpreter that reticulate chooses; the environment variable `RETICULATE_PYTHON` names
-#' another one (the executable, not the environment's folder). No function but those that train or load a
-#' model imports TensorFlow.
+#' The package is the R interface to a Python core that it includes. Python starts when a function first needs
+#' it. reticulate chooses the interpreter; to use another one, set the environment variable
+#' `RETICULATE_PYTHON` to the executable, not to the folder of the environment. Only functions that train or
+#' load a model import TensorFlow.
 #'
 #' @section Errors:
-#' Every error that tfmuster raises on purpose has the classes `tfmuster_error_<kind>` and `tfmuster_error`,
-#' with the fields `kind`, `found` (what was found instead), `fix` (what to do) and those of its kind. The
-#' kinds: `cluster` (field `findings`), `strategy` (`strategy`, `reason`), `data` (`path`, `reason`),
-#' `model` (`reason`), `dependency` (`package`), `launch` (`reason`), `rendezvous`, and `worker`. Warnings
-#' have the class `tfmuster_warning`. Errors that come from elsewhere in Python arrive as reticulate raises
-#' them.
+#' Every error that tfmuster raises deliberately has the classes `tfmuster_error_<kind>` and `tfmuster_error`.
+#' Its fields are `kind`, `found` (what was found), `fix` (what to do), and those of its kind. The kinds are
+#' `cluster` (field `findings`), `strategy` (`strategy`, `reason`), `data` (`path`, `reason`), `model`
+#' (`reason`), `dependency` (`package`), `launch` (`reason`), `rendezvous`, and `worker`. Warnings have the
+#' class `tfmuster_warning`. Other Python errors arrive as reticulate raises them.
 #'
 #' @importFrom rlang %||% .data
 #' @keywords internal

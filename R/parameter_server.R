@@ -1,28 +1,29 @@
 #' Train with parameter servers
 #'
-#' What `fit()` is elsewhere: Keras 3's own refuses parameter servers. The task that coordinates (the
-#' chief, or worker 0) calls it; `strategy("parameter_server")` makes all other tasks serve until the job
-#' is over, so one script does for all. Start it by `launch(script, ps = 1, workers = 3)`.
+#' Use `ps_fit()` instead of `fit()`, which does not support parameter servers in Keras 3. Only the task that
+#' coordinates (the chief, or worker 0) calls it. `strategy("parameter_server")` makes all other tasks serve
+#' until the job ends, so all tasks run the same script. Start it with
+#' `launch(script, ps = 1, workers = 3)`.
 #'
-#' @param model Any compiled Keras 3 model. It is an ordinary one afterwards: evaluate, save and use it.
-#' @param dataset_fn A function that makes a worker's own batches, a `tf.data.Dataset`. It is given a
-#'   `tf.distribute.InputContext`, which knows the worker (`context$input_pipeline_id`, from 0) and how many
-#'   there are (`context$num_input_pipelines`); it is called once for each worker, and its data set is
-#'   repeated.
-#' @param epochs,steps_per_epoch How long to train; a step is one update of the weights.
-#' @param updates `"async"`: each worker's gradient is applied as it comes, to weights that others may have
-#'   changed meanwhile. `"sync"`: every update is the mean of one gradient from each worker.
-#' @param replicas_to_aggregate Synchronous only: take the first so many gradients of each step, and drop
-#'   those that come later.
-#' @param validation_data As for `evaluate()`, after each epoch.
-#' @param callbacks A list of Keras callbacks; they run where `ps_fit()` was called.
-#' @param verbose As for `fit()`.
-#' @param strategy The strategy; `NULL`: the one that this session has made.
-#' @return Keras's history, a Python object; `as.data.frame()` makes a data frame of it. Asynchronously it
-#'   also has `staleness` and `max_staleness`: how many updates others applied while a worker computed one,
-#'   on average and at most.
+#' @param model Any compiled Keras 3 model. Afterwards it is an ordinary model that you can evaluate, save,
+#'   and use.
+#' @param dataset_fn A function that returns a worker's own batches as a `tf.data.Dataset`. Its argument is a
+#'   `tf.distribute.InputContext` with the worker's index (`context$input_pipeline_id`, from 0) and the number
+#'   of workers (`context$num_input_pipelines`). It is called once per worker, and its data set is repeated.
+#' @param epochs,steps_per_epoch Length of the training. A step is one update of the weights.
+#' @param updates `"async"`: apply each worker's gradient when it arrives, to weights that other workers may
+#'   have changed meanwhile. `"sync"`: every update is the mean of one gradient per worker.
+#' @param replicas_to_aggregate Synchronous only: use this many gradients, the first of each step, and drop
+#'   later ones.
+#' @param validation_data Data for `evaluate()`, which runs after each epoch.
+#' @param callbacks A list of Keras callbacks. They run in the process that calls `ps_fit()`.
+#' @param verbose The same as for `fit()`.
+#' @param strategy The strategy. Default: the strategy of this session.
+#' @return Keras's history, a Python object; `as.data.frame()` converts it. With asynchronous updates it also
+#'   has `staleness` and `max_staleness`: the mean and largest number of updates that others applied while a
+#'   worker computed one.
 #' @section Errors: `tfmuster_error_strategy` with the field `reason`; `tfmuster_error_model`,
-#'   `tfmuster_error_data`; `tfmuster_error_worker` when too many workers are gone.
+#'   `tfmuster_error_data`; `tfmuster_error_worker` if too few workers are left.
 #' @export
 #' @examples
 #' # train.R, to be started by launch("train.R", ps = 1, workers = 2)

@@ -1,13 +1,12 @@
 #' Plot training histories
 #'
-#' One panel for each metric, with the training and the validation curve. Several runs, from
-#' [run_list()], are compared in the same panels, each in a colour of its own. ggplot2 draws it when it is
-#' installed, base graphics otherwise.
+#' Draws one panel per metric, with the training and validation curves. Several runs, from [run_list()], share
+#' the panels, each in its own color. Uses ggplot2 if it is installed, otherwise base graphics.
 #'
-#' @param x A history: the result of [train_mnist()], its field `history`, or what a Keras model's `fit()`
-#'   returned in Python; a run, from [launch()] or [run_open()], or the values of a function's run; or runs,
-#'   from [run_list()].
-#' @param engine `"ggplot2"` or `"base"`; `NULL` takes ggplot2 when it is installed.
+#' @param x A history: the result of [train_mnist()], its field `history`, or the return value of a Keras
+#'   model's `fit()` in Python; a run, from [launch()] or [run_open()], or the values of a function's run; or
+#'   runs, from [run_list()].
+#' @param engine `"ggplot2"` or `"base"`. Default: ggplot2 if it is installed.
 #' @param ... Not used.
 #' @return A ggplot, or `x` invisibly from base graphics.
 #' @export
@@ -55,35 +54,35 @@ plot.tfmuster_runs <- function(x, engine = NULL, ...) {
   }
   rows <- do.call(rbind, lapply(names(x), of_run))
   runs <- unique(rows$run)
-  # The first is black, which says nothing of its own.
+  # Skip the first color, black.
   colours <- grDevices::palette.colors(length(runs) + 1, "Okabe-Ito", recycle = TRUE)[-1]
   draw_curves(rows, x, "run", rlang::set_names(colours, runs), engine, without_epochs(x))
 }
 
-# Why there is nothing to draw: what was found, and what to do.
+# Why there is nothing to plot: the found and fix texts of the error.
 without_epochs <- function(runs) {
   if (!length(runs)) {
-    return(c("there are no runs", "run_list(folder = ...) takes them from another folder than `runs`."))
+    return(c("there are no runs", "run_list(folder = ...) lists those of another folder than `runs`."))
   }
   goes_on <- any(vapply(runs, function(run) run$goes_on, logical(1)))
   found <- if (length(runs) > 1) {
-    paste(length(runs), "runs, none with an epoch that has ended")
+    paste(length(runs), "runs, none with a finished epoch")
   } else {
     then <- if (goes_on) ", and no epoch has ended" else ", and trained nothing"
     paste0("this run is ", run_status(runs[[1]])$state, then)
   }
-  fix <- "What is drawn are the epochs of fit() and train_mnist()."
+  fix <- "The plot shows the epochs of fit() and train_mnist()."
   c(found, if (goes_on) "Wait until the first epoch of fit() has ended." else fix)
 }
 
-# Okabe and Ito's colours, told apart with every kind of colour vision; shapes and lines do it without colour.
+# Okabe and Ito's colors, which people with any color vision can distinguish; shapes and lines differ too.
 curve_colours <- c(training = "#0072B2", validation = "#D55E00")
 curve_shapes <- c(training = 16, validation = 17)
 curve_lines <- c(training = "solid", validation = "dashed")
 
-# Rows of a history, with a colour for each value of the column `by`. Returns a ggplot, or `whole` invisibly.
+# Plot rows of a history, with one color per value of the column `by`. Returns a ggplot, or `whole` invisibly.
 draw_curves <- function(rows, whole, by, colours, engine,
-                        nothing = c("a history without an epoch", "Train for one epoch at least."),
+                        nothing = c("a history without an epoch", "Train for at least one epoch."),
                         call = rlang::caller_env()) {
   engine <- engine %||% if (rlang::is_installed("ggplot2")) "ggplot2" else "base"
   engine <- rlang::arg_match(engine, c("ggplot2", "base"), error_call = call)
@@ -101,10 +100,10 @@ draw_curves <- function(rows, whole, by, colours, engine,
   gg_curves(rows, by, colours)
 }
 
-# Names of runs are long: below each other.
+# Names of runs are long, so list them in one column.
 gg_guide <- function(by) ggplot2::guide_legend(ncol = if (by == "run") 1, order = 1)
 
-# The loss first, the speed last.
+# Order the metrics: the loss first, the speed last.
 order_metrics <- function(metrics) {
   metrics <- unique(metrics)
   metrics[order(metrics != "loss", metrics == "images_per_second")]
@@ -112,7 +111,7 @@ order_metrics <- function(metrics) {
 
 gg_curves <- function(rows, by, colours) {
   metrics <- order_metrics(rows$metric)
-  # ggplot2 prints a message about each line of a single point.
+  # Draw no lines with a single point: ggplot2 prints a message about each.
   points <- stats::ave(as.numeric(is.finite(rows$value)), rows$metric, rows[[by]], rows$data, FUN = sum)
   ggplot2::ggplot(rows, ggplot2::aes(.data$epoch, .data$value, colour = .data[[by]], linetype = .data$data)) +
     ggplot2::geom_line(
@@ -122,7 +121,7 @@ gg_curves <- function(rows, by, colours) {
     ggplot2::geom_point(ggplot2::aes(shape = .data$data), na.rm = TRUE) +
     ggplot2::facet_wrap(
       ggplot2::vars(factor(.data$metric, metrics)),
-      # At the size of RStudio's pane, more than two below each other can't be read.
+      # In RStudio's plot pane, more than two panels in a column are not readable.
       ncol = if (length(metrics) > 2) 2 else 1, scales = "free_y"
     ) +
     ggplot2::scale_colour_manual(values = colours, name = NULL, guide = gg_guide(by)) +

@@ -1,13 +1,14 @@
-# How R reaches the Python core. Everything goes through one Python function, `r_bridge.outcome`, because an
-# exception that crosses reticulate by itself loses its fields.
+# Call the Python core. All calls use one Python function, `outcome`, because an exception that crosses
+# reticulate loses its fields.
 
 the <- new.env(parent = emptyenv())
 
-#' Is everything there that tfmuster needs from Python?
+#' Check whether the required Python packages are installed
 #'
-#' Looks without importing anything slow. Starts Python, if it is not running yet.
+#' Does not import anything slow. Starts Python if it is not running.
 #'
-#' @param tensorflow `FALSE` asks for what clusters, TF_CONFIG and checks need, and not for TensorFlow.
+#' @param tensorflow `FALSE` checks only for the packages that clusters, TF_CONFIG, and checks need, without
+#'   TensorFlow.
 #' @return `TRUE` or `FALSE`.
 #' @seealso [install_tfmuster()]
 #' @export
@@ -21,8 +22,8 @@ tfmuster_available <- function(tensorflow = TRUE) {
   )
 }
 
-# The result of a function of the core; its errors and warnings become R conditions that blame `call`.
-# `parent` gives the R condition that an error comes from, if there is one.
+# Call a function of the core. Its errors and warnings become R conditions with the call `call`. `parent`
+# returns the R condition that caused an error, if there is one.
 run_python <- function(target, ..., call = rlang::caller_env(), parent = function(error) NULL) {
   result <- python_bridge(call)$outcome(target, ...)
   for (text in result$warnings) {
@@ -41,7 +42,7 @@ python_bridge <- function(call = rlang::caller_env()) {
       error = function(e) abort_no_python(e, call)
     )
     check_versions(bridge[["__version__"]], utils::packageVersion("tfmuster"), call)
-    # Inside R, Python's exit hooks never run, and what they would remove stays: R removes this folder itself.
+    # Python's exit hooks never run inside R and would leave temporary files, but R removes this folder.
     bridge$keep_temporary_files_in(tempdir())
     the$bridge <- bridge
   }
@@ -49,24 +50,24 @@ python_bridge <- function(call = rlang::caller_env()) {
 }
 
 import_core <- function() {
-  # Two copies of one module in one Python would each have classes of their own: an imported one wins.
+  # Use a module that is already imported: a second copy would have different classes.
   if (reticulate::py_available() && "tfmuster" %in% names(reticulate::import("sys")$modules)) {
     return(reticulate::import("tfmuster.r.bridge"))
   }
   reticulate::import_from_path("tfmuster.r.bridge", path = core_path())
 }
 
-# The folder that holds the Python package; launched workers get it on their PYTHONPATH.
+# The folder with the Python package; launched workers get it on their PYTHONPATH.
 core_path <- function() {
   path <- system.file("python", package = "tfmuster")
   if (!dir.exists(file.path(path, "tfmuster"))) {
     abort_tfmuster(list(
       kind = "dependency",
-      message = "The Python core that this package carries is missing.",
+      message = "The Python core of this package is missing.",
       found = paste("no folder", file.path(path, "tfmuster")),
       fix = paste(
-        "Install from a tarball made by `R CMD build`, or check the repository out with symbolic links on:",
-        "inst/python is one, and becomes a small text file where git does not make them."
+        "Install from a tarball made by `R CMD build`, or check out the repository with symbolic links:",
+        "inst/python is one, and without them git writes a small text file instead."
       ),
       package = "tfmuster"
     ))
@@ -81,7 +82,7 @@ check_versions <- function(python, r, call = rlang::caller_env()) {
         kind = "dependency",
         message = "The R package tfmuster and its Python core must have the same version.",
         found = sprintf("R package %s, Python core %s", r, python),
-        fix = "Update the older one: a copy installed by pip hides the one that the R package carries.",
+        fix = "Update the older one: a copy installed with pip hides the one in the R package.",
         package = "tfmuster"
       ),
       call
@@ -108,7 +109,7 @@ abort_no_python <- function(parent, call) {
   )
 }
 
-# Only hints: they count when the user chose no Python, and nothing is installed or started here.
+# These are only hints for reticulate if the user chose no Python. Nothing is installed or started.
 prefer_python <- function() {
   if (reticulate::py_available() || nzchar(Sys.getenv("RETICULATE_PYTHON"))) {
     return(invisible())
@@ -121,18 +122,18 @@ prefer_python <- function() {
   invisible()
 }
 
-# R's environment variables are the process's; `os.environ` is a copy made when Python started.
+# R changes the environment of the process, but `os.environ` is a copy made when Python started.
 share_tf_config <- function(call = rlang::caller_env()) {
   text <- Sys.getenv("TF_CONFIG", unset = NA)
   python_bridge(call)$adopt_environment(list(TF_CONFIG = if (is.na(text)) NULL else text))
 }
 
-# What a launched script is to find in its environment is what this session has.
+# A launched script gets this session's environment variables.
 share_environment <- function(call = rlang::caller_env()) {
   python_bridge(call)$adopt_environment(as.list(Sys.getenv()), whole = TRUE)
 }
 
-# R users write `index = 0`, a double; Python wants to see an integer.
+# R users write `index = 0`, a double; Python needs an integer.
 as_whole <- function(x) {
   whole <- is.numeric(x) && length(x) == 1 && !is.na(x) && x == trunc(x) && abs(x) <= .Machine$integer.max
   if (whole) as.integer(x) else x

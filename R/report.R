@@ -1,14 +1,15 @@
-#' A page about a run
+#' Write and show an HTML report of a run
 #'
-#' Writes one HTML page with summary, cluster, training curves, what each worker did when, the end of the
-#' output, the environment and the first failure, and shows it in the viewer of RStudio or in the browser,
-#' whose user is told its path. The page needs no network and runs no script.
+#' Writes one HTML page with a summary, the cluster, training curves, a timeline of the workers, the end of
+#' the output, the environment, and the first failure. Shows it in RStudio's viewer, or in the browser and
+#' prints its path. The page needs no network and runs no script.
 #'
 #' @inheritParams run_open
-#' @param path Where to write it; `NULL`: where the viewer can show it, in the session's temporary folder.
-#' @param open Whether to show it.
+#' @param path Path of the page. Default: a file in the session's temporary folder, where the viewer can show
+#'   it.
+#' @param open Whether to show the page.
 #' @return The page's path, invisibly.
-#' @section Errors: `tfmuster_error_error`: no such run, no folder for the page.
+#' @section Errors: `tfmuster_error_error`: the run or the folder of the page does not exist.
 #' @export
 #' @examplesIf tfmuster_available()
 #' script <- tempfile(fileext = ".R")
@@ -21,7 +22,7 @@ view_run <- function(run = NULL, path = NULL, open = interactive()) {
   path <- as_path(path) %||% tempfile("run-", fileext = ".html")
   if (!is_text(path) || !dir.exists(dirname(path)) || dir.exists(path)) {
     abort_argument(
-      "`path` must be that of a file in a folder that there is.", path, "dir.create() makes the folder."
+      "`path` must be the path of a file in an existing folder.", path, "Create it with dir.create()."
     )
   }
   path <- run_python("write_report", run, path)
@@ -32,8 +33,8 @@ view_run <- function(run = NULL, path = NULL, open = interactive()) {
   invisible(path)
 }
 
-# Where there is no browser, as on a machine that one is logged in to, what would open it has nothing to say
-# that helps, and the address does.
+# Print the address, and drop the output of the browser: on a remote machine without a browser, its error
+# messages don't help, but the address does.
 open_browser <- function(address, what) {
   cli::cli_inform(bullet(paste(what, address)))
   browser <- getOption("browser")
@@ -44,22 +45,22 @@ open_browser <- function(address, what) {
   }
 }
 
-#' TensorBoard of a run
+#' Show a run in TensorBoard
 #'
-#' Give `tensorboard_callback()` to `fit()` or [train_mnist()]: the chief then writes TensorBoard's logs into
-#' the run directory, other workers nothing. `tfmuster_tensorboard()` shows them, also while the run goes on.
+#' Pass `tensorboard_callback()` to `fit()` or [train_mnist()]: only the chief then writes TensorBoard logs,
+#' in the run directory. `tfmuster_tensorboard()` shows them, also while the run is in progress.
 #'
-#' TensorBoard is the Python package tensorboard, which `install_tfmuster()` does not install. It listens on
-#' this machine's loopback address only, until its process ends.
+#' TensorBoard is the Python package tensorboard, which `install_tfmuster()` does not install. It listens only
+#' on this machine's loopback address, until its process ends.
 #'
-#' @param folder Where the logs go; `NULL`: `tensorboard` in the run directory of the job.
+#' @param folder Folder of the logs. Default: `tensorboard` in the run directory of the job.
 #' @inheritParams run_open
-#' @param port Where to listen; 0: a free port.
-#' @param open Whether to show it.
+#' @param port Port to listen on; 0 chooses a free one.
+#' @param open Whether to show TensorBoard.
 #' @return `tensorboard_callback()`: a Keras callback. `tfmuster_tensorboard()`, invisibly: a list with `url`
 #'   and `pid`, the process to end, for example with [tools::pskill()].
 #' @section Errors: `tfmuster_error_dependency`: the Python package tensorboard is missing.
-#'   `tfmuster_error_error`: no folder and no job; the run has no such logs.
+#'   `tfmuster_error_error`: there is no folder and no job, or the run has no such logs.
 #' @export
 #' @examples
 #' \dontrun{

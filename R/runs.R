@@ -1,36 +1,34 @@
-#' Runs: their state, output, history and model
+#' Get the state, output, history, and model of a run
 #'
-#' A run is what [launch()] started, in its run directory. It goes on when the session ends that started it
-#' with `wait = FALSE`, and any session on this machine can look at it and stop it.
+#' A run is a job that [launch()] started, with its run directory. With `wait = FALSE` it keeps running after
+#' your session ends, and any session on this machine can inspect and stop it.
 #'
-#' `print()` of a run shows what each worker is doing at this moment. In RStudio, `run_in_rstudio()` follows
-#' the run's output in a background job of its own.
+#' `print()` of a run shows what each worker is currently doing. In RStudio, `run_in_rstudio()` follows the
+#' output in a background job.
 #'
-#' @param run A run, what [launch()] returned, a run's name, a part of it that no other in the folder `runs`
-#'   has, or the path of a run directory. `NULL`: the newest in the folder `runs`.
-#' @param worker The index of one worker, from 0 as in TF_CONFIG, or a task's name such as `"chief 0"`;
-#'   `NULL`: all.
-#' @param lines Only so many last lines of each worker, at least 1; `NULL`: all.
-#' @param follow `TRUE` shows lines as they come until the run has ended. An interrupt ends this, and leaves
-#'   the run as it is.
-#' @param timeout How long to wait, in seconds; `NULL`: without limit.
-#' @param ... Names of runs, or parts of them, to list these only.
-#' @param folder Where the runs are.
-#' @param name A run's name, a part of it that no other has, or its path; `NULL`: the newest.
-#' @return `run_open()` the run. `run_status()` a list with `state`, `restarts` and `tasks`;
-#'   of a running task that says what it is doing, `doing` has that in words, and `progress` as a list with
-#'   `phase`, and, where they are known, `epoch`, `epochs`, `step`, `steps`, `metrics`, `steps_per_second`,
-#'   `images_per_second` and `waiting`.
-#'   `run_logs()`, invisibly with `follow`: lines of class `tfmuster_lines`, which print as they are.
-#'   `run_history()` a data frame as the `history` of [train_mnist()], from whichever program: one row for
-#'   each epoch and metric. `run_model()` the Keras model saved as `model.keras` in the run directory.
-#'   `run_wait()` and `run_stop()` the run, invisibly, when it has ended or time is up: `run_status()` tells.
-#'   `run_values()` waits, and returns the values of a function as [launch()] does. `run_list()` a list of
-#'   runs, which prints as a table; `as.data.frame()` gives the table. `run_in_rstudio()`, invisibly,
-#'   RStudio's name of the job.
-#' @section Errors: `tfmuster_error_error`: no such run, no such task, no model, no function of which there
-#'   could be values, or an argument that can't be meant. `run_values()`: those of [launch()] too.
-#'   `run_wait()` warns when time is up, by `tfmuster_warning`.
+#' @param run A run; the return value of [launch()]; a run's name, or a unique part of the name, in the folder
+#'   `runs`; or the path of a run directory. Default: the newest run in the folder `runs`.
+#' @param worker The index of one worker, from 0 as in TF_CONFIG, or a task's name such as `"chief 0"`.
+#'   Default: all tasks.
+#' @param lines Number of last lines of each worker, at least 1. Default: all lines.
+#' @param follow `TRUE` prints new lines until the run ends. An interrupt stops the printing, but not the run.
+#' @param timeout Seconds to wait; `NULL` waits without limit.
+#' @param ... Names of the runs to list, or parts of names. Default: all runs.
+#' @param folder Folder of the runs.
+#' @param name A run's name, a unique part of it, or its path. Default: the newest run.
+#' @return `run_open()`: the run. `run_status()`: a list with `state`, `restarts`, and `tasks`. For a running
+#'   task that reports its activity, `doing` is a description, and `progress` a list with `phase` and, if
+#'   known, `epoch`, `epochs`, `step`, `steps`, `metrics`, `steps_per_second`, `images_per_second`, and
+#'   `waiting`. `run_logs()`, invisibly with `follow`: lines of class `tfmuster_lines`, which print unchanged.
+#'   `run_history()`: a data frame like the `history` of [train_mnist()], for any program, with one row per
+#'   epoch and metric. `run_model()`: the Keras model saved as `model.keras` in the run directory.
+#'   `run_wait()` and `run_stop()`, invisibly: the run, when it has ended or the time is up. `run_values()`
+#'   waits, and returns the values of a function as [launch()] does. `run_list()`: a list of runs, which
+#'   prints as a table; `as.data.frame()` returns the table. `run_in_rstudio()`, invisibly: RStudio's name of
+#'   the job.
+#' @section Errors: `tfmuster_error_error`: the run or task does not exist, the run has no model or is not of
+#'   a function, or an argument is invalid. `run_values()` also raises the errors of [launch()]. `run_wait()`
+#'   warns with `tfmuster_warning` when the time is up.
 #' @seealso [plot.tfmuster.Run()] and [view_run()]
 #' @export
 #' @examplesIf tfmuster_available()
@@ -63,7 +61,7 @@ run_logs <- function(run = NULL, worker = NULL, lines = NULL, follow = FALSE) {
   tail <- run_python("Tail", run, task)
   all <- character()
   repeat {
-    # R sleeps, and not Python, so that an interrupt is R's own.
+    # Sleep in R and not in Python, so that R handles an interrupt.
     unfinished <- tail$unfinished()
     new <- as.character(unlist(tail$new_lines(last = !unfinished)))
     for (line in new) cat(line, "\n", sep = "")
@@ -91,8 +89,8 @@ run_model <- function(run = NULL) {
       found = sprintf("no %s; the run is %s", file, run_status(run)$state),
       fix = if (is_function_run(run)) {
         paste0(
-          "A model that the function has returned is in its values:\nrun_values(run)[[\"worker 0\"]]\n",
-          "Else save it on every worker:\n", save
+          "A model that the function returns is in its values:\nrun_values(run)[[\"worker 0\"]]\n",
+          "Otherwise, save it on every worker:\n", save
         )
       } else {
         paste0("Save it in the program, on every worker:\n", save)
@@ -123,7 +121,7 @@ run_values <- function(run = NULL) {
     abort_tfmuster(list(
       kind = "error", message = "Only a run of an R function has values.",
       found = paste0("the run ", run$name, " of `", paste(unlist(run$info()$command), collapse = " "), "`"),
-      fix = "run_history(), run_logs() and run_model() read what a script leaves.", run = run$name
+      fix = "For a script, use run_history(), run_logs(), or run_model().", run = run$name
     ))
   }
   run_wait(run)
@@ -166,7 +164,7 @@ run_in_rstudio <- function(run = NULL) {
   if (!offered) {
     abort_tfmuster(list(
       kind = "launch", message = "This needs RStudio and the package rstudioapi.",
-      found = "a session without them", fix = "run_logs(run, follow = TRUE) shows the same here.",
+      found = "a session without them", fix = "Use run_logs(run, follow = TRUE) in this session.",
       reason = "rstudio"
     ))
   }
@@ -176,7 +174,7 @@ run_in_rstudio <- function(run = NULL) {
   invisible(rstudioapi::jobRunScript(script, name = basename(path), workingDir = getwd()))
 }
 
-# Which part of the output is wanted.
+# Check the arguments that select a part of the output.
 check_part <- function(worker, lines, call = rlang::caller_env()) {
   if (!is.null(worker) && !is_text(worker) && !is_number(worker)) {
     message <- "`worker` must be one worker's index or one task's name."
@@ -188,12 +186,12 @@ check_part <- function(worker, lines, call = rlang::caller_env()) {
   }
 }
 
-# A run by itself, by its name, or by what launch() returned.
+# Find a run from a run, its name, or the return value of launch().
 as_run <- function(run, call = rlang::caller_env()) {
   if (inherits(run, "tfmuster_values")) run <- attr(run, "run")
   if (inherits(run, "tfmuster.Run") && reticulate::py_is_null_xptr(run)) {
     abort_tfmuster(list(
-      kind = "error", message = "This run was saved by another session, and only its name can be.",
+      kind = "error", message = "A run from another session can't be used: only its name can be saved.",
       found = "an object without its Python part",
       fix = "Open it again: run_list(), or run_open() with its name."
     ), call)
@@ -205,7 +203,7 @@ as_run <- function(run, call = rlang::caller_env()) {
   run_python("find_run", as_path(run), call = call)
 }
 
-# Only those of R functions have a call that R can read.
+# Only runs of R functions have a call file.
 is_function_run <- function(run) file.exists(call_file(format(run$path)))
 
 check_timeout <- function(timeout, call = rlang::caller_env()) {
@@ -221,7 +219,7 @@ as_folder <- function(folder, call = rlang::caller_env()) {
 
 abort_no_run <- function(run, call = rlang::caller_env()) {
   if (inherits(run, "tfmuster_runs")) {
-    fix <- "Give one of them: runs[[1]]. run_list() without arguments has all."
+    fix <- "Pass one of them: runs[[1]]. run_list() without arguments lists all."
   } else {
     fix <- "run_list() shows their names."
   }
@@ -282,7 +280,7 @@ print.tfmuster_runs <- function(x, ...) {
   chosen <- structure(NextMethod(), class = "tfmuster_runs")
   if (anyNA(names(chosen))) {
     there <- if (length(x)) paste(names(x), collapse = ", ") else "none"
-    abort_argument("What is chosen must be in the list of runs.", i, paste("There are:", there))
+    abort_argument("The index must be in the list of runs.", i, paste("The runs are:", there))
   }
   chosen
 }

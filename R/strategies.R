@@ -1,33 +1,33 @@
-#' A distribution strategy, ready for Keras 3
+#' Create a distribution strategy that works with Keras 3
 #'
-#' Make it before anything else touches TensorFlow: before `library(keras3)`, a model or a tensor.
+#' Create it before anything else uses TensorFlow: before `library(keras3)`, a model, or a tensor.
 #'
 #' With `"parameter_server"`, only the task that coordinates (the chief, or worker 0) gets a strategy, for
-#' [ps_fit()]. In all other tasks this call serves until the job is over, and then ends the process.
+#' [ps_fit()]. In all other tasks this call serves until the job ends, and then ends the process.
 #'
 #' @param name `"default"` (no distribution), `"one_device"`, `"mirrored"` (the devices of this machine),
 #'   `"central_storage"`, `"multi_worker_mirrored"` (every worker of the cluster), `"parameter_server"` or
 #'   `"tpu"`.
-#' @param devices Names of devices, for example `c("CPU:0", "CPU:1")`. `NULL`: all GPUs, or the CPU.
-#' @param replicas How many replicas to make on logical CPUs, to try `mirrored` and `central_storage`
-#'   without GPUs.
-#' @param communication How gradients travel between workers: `"auto"`, `"ring"` or `"nccl"`.
-#' @param keras_compat `FALSE` leaves Keras as it is: its `fit()` then fails under `multi_worker_mirrored`.
-#' @param start_timeout Seconds to wait for the other tasks. `NULL`: the environment variable
+#' @param devices Names of devices, for example `c("CPU:0", "CPU:1")`. Default: all GPUs, or the CPU.
+#' @param replicas Number of replicas, on GPUs or otherwise on logical CPUs, to try `mirrored` and
+#'   `central_storage` without GPUs.
+#' @param communication All-reduce of the gradients: `"auto"`, `"ring"`, or `"nccl"`.
+#' @param keras_compat `FALSE` does not patch Keras: its `fit()` then fails under `multi_worker_mirrored`.
+#' @param start_timeout Seconds to wait for the other tasks. Default: the environment variable
 #'   `TFMUSTER_START_TIMEOUT`, else 60.
-#' @param tpu Name or address of a TPU; `NULL` looks for a local one.
-#' @param min_shard_bytes For `parameter_server`: weights are cut over several parameter servers into
-#'   pieces of at least so many bytes; 262,144 unless given.
-#' @param gradient_dtype For `multi_worker_mirrored`: as what gradients travel between the workers,
-#'   `"bfloat16"` or `"float16"` for half the bytes of each step (sums are in float32). `NULL`: the
+#' @param tpu Name or address of a TPU. Default: TensorFlow looks for a local one.
+#' @param min_shard_bytes For `parameter_server`: minimum size, in bytes, of the pieces that a weight is split
+#'   into across parameter servers. Default: 262,144.
+#' @param gradient_dtype For `multi_worker_mirrored`: data type of the gradients that workers send each other.
+#'   `"bfloat16"` and `"float16"` halve the bytes of each step; sums are computed in float32. Default: the
 #'   environment variable `TFMUSTER_GRADIENT_DTYPE`, else `"float32"`.
 #' @return A Python object of TensorFlow's class, such as
 #'   `tensorflow.python.distribute.collective_all_reduce_strategy.CollectiveAllReduceStrategyV1`. Build and
 #'   compile the model in `with(strategy$scope(), {...})`.
-#' @section Errors: `tfmuster_error_strategy` with the fields `strategy` and `reason`: TensorFlow is
-#'   already in use, there is no TF_CONFIG, a second `multi_worker_mirrored` in one process, no such
-#'   device, no TPU. `tfmuster_error_cluster`: TF_CONFIG is wrong.
-#'   `tfmuster_error_rendezvous`: not everyone arrived in time; it names who is missing.
+#' @section Errors: `tfmuster_error_strategy` with the fields `strategy` and `reason`: TensorFlow has already
+#'   started, TF_CONFIG is not set, the process already has a `multi_worker_mirrored`, or a device or TPU does
+#'   not exist. `tfmuster_error_cluster`: TF_CONFIG is invalid. `tfmuster_error_rendezvous`: a task did not
+#'   join in time; the error names it.
 #' @export
 #' @examplesIf tfmuster_available()
 #' central <- strategy("central_storage")

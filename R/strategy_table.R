@@ -1,10 +1,11 @@
-#' Which strategy does what, and which would work here
+#' List the strategies, and whether each would work here
 #'
-#' Looks at this machine and at TF_CONFIG, without starting TensorFlow.
+#' Checks this machine and TF_CONFIG, without starting TensorFlow.
 #'
-#' @return A data frame with a row for each strategy: `strategy`, its name for [strategy()]; `fit`, what
-#'   trains a Keras 3 model under it; `custom_loop`, whether a loop with [distributed_step()] does; `here`,
-#'   whether it would work on this machine; and `why`: on what devices, or what is missing.
+#' @return A data frame with a row per strategy: `strategy`, its name for [strategy()]; `fit`, the function
+#'   that trains a Keras 3 model under it; `custom_loop`, whether it supports a loop with
+#'   [distributed_step()]; `here`, whether it would work on this machine; and `why`, the devices it would use,
+#'   or what is missing.
 #' @export
 #' @examplesIf tfmuster_available(tensorflow = FALSE)
 #' strategy_table()
@@ -17,17 +18,17 @@ strategy_table <- function() {
   table
 }
 
-#' A step of a training loop of one's own
+#' Compile a step of a custom training loop
 #'
-#' Runs a function on every replica of a strategy, compiled, and reduces what the replicas return. Make
-#' model and optimizer in `with(strategy$scope(), {...})`, and build the optimizer there.
+#' Compiles a function, runs it on every replica of a strategy, and reduces the replicas' values. Create the
+#' model and the optimizer in `with(strategy$scope(), {...})`, and build the optimizer there.
 #'
-#' @param strategy Any strategy. From R, one with a single replica in each process: `"default"`,
-#'   `"one_device"`, `"multi_worker_mirrored"` with one device per worker, or `"parameter_server"`. For
-#'   several replicas TensorFlow calls the function in threads of its own, where R can't run: an error.
-#' @param step_fn A function of one replica's batch, of TensorFlow operations, that trains on it and
-#'   returns a tensor, such as the loss.
-#' @param reduce `"mean"` or `"sum"`: how the replicas' values become one.
+#' @param strategy A strategy with a single replica in each process: `"default"`, `"one_device"`,
+#'   `"multi_worker_mirrored"` with one device per worker, or `"parameter_server"`. With several replicas,
+#'   TensorFlow calls the function in other threads, where R can't run; this raises an error.
+#' @param step_fn A function that trains on one replica's batch with TensorFlow operations, and returns a
+#'   tensor, such as the loss.
+#' @param reduce `"mean"` or `"sum"`: reduction of the replicas' values.
 #' @return A Python function of an iterator,
 #'   `reticulate::as_iterator(strategy$experimental_distribute_dataset(data))`, that takes the next batch
 #'   and returns the reduced values. With parameter servers it has `iterator(dataset_fn)`, which makes such
@@ -36,7 +37,7 @@ strategy_table <- function() {
 #' @export
 #' @examples
 #' \dontrun{
-#' # examples/custom_loop.R is a whole program.
+#' # For a complete program, see examples/custom_loop.R.
 #' step <- distributed_step(strategy, function(batch) train_on(batch))
 #' for (number in 1:100) loss <- step(iterator)
 #' }

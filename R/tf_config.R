@@ -1,18 +1,19 @@
-#' TF_CONFIG: what TensorFlow reads to find its place
+#' Write, set, and read TF_CONFIG
 #'
-#' `tf_config_json()` writes the text, `use_tf_config()` puts it in force, `parse_tf_config()` reads one,
-#' and `current_task()` tells the task that is in force.
+#' TensorFlow reads its cluster and its task from the environment variable TF_CONFIG. `tf_config_json()`
+#' returns the text, `use_tf_config()` sets the variable, `parse_tf_config()` reads a text, and
+#' `current_task()` returns the task that the variable names.
 #'
-#' The text is written by the Python core, so R and Python give the same bytes. They equal those of
-#' `jsonlite::toJSON(auto_unbox = TRUE)` with the vectors of addresses protected by `I()`; without `I()`,
-#' jsonlite writes a lone worker as a string, which TensorFlow refuses. Reading repairs that, and an index
-#' written as a string, with a `tfmuster_warning`.
+#' The Python core writes the text, so R and Python return the same bytes. They equal those of
+#' `jsonlite::toJSON(auto_unbox = TRUE)` with the vectors of addresses protected by `I()`. Without `I()`,
+#' jsonlite writes a single worker as a string, which TensorFlow rejects. `parse_tf_config()` corrects this,
+#' and an index written as a string, with a `tfmuster_warning`.
 #'
-#' `use_tf_config()` sets the variable for Python, running or not, and for the processes that R starts.
-#' `Sys.setenv()` alone does not reach a Python that is running.
+#' `use_tf_config()` sets the variable for Python, running or not, and for processes that R starts.
+#' `Sys.setenv()` alone does not change it in a running Python.
 #'
 #' @param task A task, from [cluster_task()].
-#' @param pretty `TRUE` for a text to read, on several lines.
+#' @param pretty `TRUE` for a readable text on several lines.
 #' @param text A TF_CONFIG text.
 #' @return `tf_config_json()` and, invisibly, `use_tf_config()`: the text. `parse_tf_config()`: the task.
 #'   `current_task()`: the task that TF_CONFIG names, or `NULL` when it is not set.
@@ -55,20 +56,21 @@ current_task <- function() {
 
 #' TF_CONFIG inside sparklyr's `spark_apply(..., barrier = TRUE)`
 #'
-#' With `barrier = TRUE` Spark starts all partitions at once, and sparklyr tells each of them the addresses of
-#' all. Every partition becomes a worker. The ports of the addresses are in use: partition 0 gets the port
-#' after `base_port`, partition 1 the next, and so on. These ports must be free on all executors, and open
-#' between them.
+#' With `barrier = TRUE`, Spark starts all partitions at once, and sparklyr passes the addresses of all to
+#' each of them. Every partition becomes a worker. The ports of the addresses are in use, so partition 0 gets
+#' the port after `base_port`, partition 1 the next one, and so on. These ports must be free on all executors,
+#' and open between them.
 #'
-#' [launch()] with `backend = "spark"` needs no ports to be chosen, and tells more when something fails; this
-#' function is for programs that are written with sparklyr. `vignette("spark")` has one.
+#' Use this function in programs that are written with sparklyr, such as the one in `vignette("spark")`.
+#' [launch()] with `backend = "spark"` needs no choice of ports, and reports more when something fails.
 #'
-#' @param barrier The second argument of the function given to `spark_apply()`: a list with `address`, the
-#'   address of each partition's executor, and `partition`, the number of this one, from 0 on.
+#' @param barrier The second argument of the function passed to `spark_apply()`: a list with `address`, the
+#'   address of each partition's executor, and `partition`, the number of this partition, from 0.
 #' @param base_port The number before the first port.
-#' @return The text, for the variable `TF_CONFIG`: `Sys.setenv(TF_CONFIG = tf_config_from_barrier(barrier))`
-#'   does where no Python runs yet, as in a fresh executor; `use_tf_config(parse_tf_config(text))` always.
-#' @section Errors: `tfmuster_error_cluster` if it is no such barrier, or no cluster can be made of it.
+#' @return The text for the variable `TF_CONFIG`. If Python is not running, as in a new executor, use
+#'   `Sys.setenv(TF_CONFIG = tf_config_from_barrier(barrier))`. In any process, use
+#'   `use_tf_config(parse_tf_config(text))`.
+#' @section Errors: `tfmuster_error_cluster` if `barrier` is not such a list, or does not describe a cluster.
 #' @export
 #' @examplesIf tfmuster_available(tensorflow = FALSE)
 #' barrier <- list(address = c("10.0.0.5:41231", "10.0.0.6:40987"), partition = 1L)

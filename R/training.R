@@ -1,42 +1,41 @@
 #' Train on handwritten digits
 #'
-#' Trains one of the models of [mnist_model()] with the hyper-parameters of its published example, unless
-#' told otherwise, under any strategy, and tests it. On a cluster every worker calls it; [launch()] starts
-#' them.
+#' Trains a model from [mnist_model()] under any strategy, by default with the hyperparameters of its
+#' published example, and tests it. On a cluster, call it on every worker; [launch()] starts the workers.
 #'
 #' @param model The model's name, see [mnist_model()].
 #' @param dataset `NULL` or `"mnist"`: see [mnist()]; `"synthetic"`: see [synthetic()]; the path of an
 #'   `.npz` file or of a folder of IDX files; or digits.
-#' @param strategy A strategy or its name, see [strategy()]. `NULL`: where TF_CONFIG, MPI, Slurm or
-#'   Kubernetes name a cluster, `"parameter_server"` if that has any, else `"multi_worker_mirrored"`; else
-#'   none.
+#' @param strategy A strategy or its name, see [strategy()]. Default: if TF_CONFIG, MPI, Slurm, or Kubernetes
+#'   define a cluster, `"parameter_server"` if it has parameter servers, else `"multi_worker_mirrored"`;
+#'   without a cluster, no strategy.
 #' @param batch_size Images per replica and step. The global batch is this times the number of replicas.
-#' @param epochs,steps_per_epoch How long to train; 0 steps are the whole training set in each epoch.
-#' @param validation_split Share of the training set, from its end, that is kept for validation.
-#' @param shuffle Whether each epoch has an order of its own.
+#' @param epochs,steps_per_epoch Length of the training. 0 steps mean the whole training set in each epoch.
+#' @param validation_split Share of the training set, from its end, that is used for validation.
+#' @param shuffle Whether each epoch has a new random order.
 #' @inheritParams mnist_model
 #' @param scale_lr Multiply the learning rate by the number of batches in a step, after a warm-up over the
-#'   first five epochs or the first tenth of all steps, whichever is shorter (the linear rule of Goyal et al.
-#'   2017, arXiv:1706.02677).
-#' @param gradient_dtype As what gradients travel between workers, see [strategy()]; for a strategy that is
-#'   not made yet.
-#' @param seed Chooses initial weights, dropout and the order of the digits.
-#' @param save Path to save the model to, see [save_model()].
-#' @param history Path to write the result to, as JSON.
-#' @param checkpoint_every Write checkpoints after so many steps, or `"epoch"`, and resume from the newest:
-#'   see [checkpoint_callback()]. `NULL`: each epoch in a job that may be restarted or has an evaluator,
-#'   else never.
-#' @param updates,replicas_to_aggregate With parameter servers, see [ps_fit()]; `"async"` unless given.
-#'   Then a step is one worker's batch, else one batch of each worker.
+#'   first five epochs or the first tenth of all steps, whichever is shorter. This is the linear scaling rule
+#'   of Goyal et al. 2017, arXiv:1706.02677.
+#' @param gradient_dtype Data type of the gradients that workers send each other, see [strategy()]. Only with
+#'   the name of a strategy.
+#' @param seed Seed of initial weights, dropout, and the order of the digits.
+#' @param save Path of the saved model, see [save_model()].
+#' @param history Path of a JSON file for the result.
+#' @param checkpoint_every Write checkpoints after this many steps, or after each `"epoch"`, and resume from
+#'   the newest: see [checkpoint_callback()]. Default: each epoch in a job that can restart or has an
+#'   evaluator, otherwise never.
+#' @param updates,replicas_to_aggregate With parameter servers, see [ps_fit()]. Default: `"async"`, where a
+#'   step is one worker's batch; otherwise a step is one batch of each worker.
 #' @param min_shard_bytes With parameter servers, see [strategy()].
-#' @param callbacks A list of Keras callbacks, run on every worker; with parameter servers where the training
-#'   is coordinated.
-#' @param verbose `FALSE`: nothing; `TRUE`: one line per epoch, from the chief; `2`: every worker also says
-#'   what it reads.
+#' @param callbacks A list of Keras callbacks, run on every worker; with parameter servers, on the
+#'   coordinator.
+#' @param verbose `FALSE`: print nothing; `TRUE`: the chief prints one line per epoch; `2`: every worker also
+#'   prints which rows it reads.
 #' @return A list of class `tfmuster_training`: `history`, a data frame of class `tfmuster_history` with the
 #'   columns `epoch` (from 1), `metric`, `value` and `data` (`"training"` or `"validation"`);
-#'   `test_accuracy` (0 to 1) and `test_loss`; `model`; `model_path`; `dataset`, in words; `batch_size` and
-#'   `global_batch_size`, in images; `replicas`; and `seconds`, the wall time of the training itself.
+#'   `test_accuracy` (0 to 1) and `test_loss`; `model`; `model_path`; `dataset`, a description; `batch_size`
+#'   and `global_batch_size`, in images; `replicas`; and `seconds`, the wall time of the training.
 #' @section Errors: `tfmuster_error_data`, `tfmuster_error_model`, `tfmuster_error_strategy`.
 #' @seealso [plot.tfmuster_training()]
 #' @export
@@ -54,7 +53,7 @@ train_mnist <- function(model = "cnn", dataset = NULL, strategy = NULL, batch_si
                         min_shard_bytes = NULL, callbacks = list(), verbose = TRUE) {
   check_arguments(mget(names(training_arguments)), training_arguments, kind = "error")
   if (!is.null(dataset) && !is_text(dataset) && !inherits(dataset, "tfmuster.Digits")) {
-    refuse_argument("dataset", "a file, a folder, \"synthetic\", or what mnist() gives", dataset, "data")
+    refuse_argument("dataset", "a file, a folder, \"synthetic\", or an object from mnist()", dataset, "data")
   }
   share_tf_config()
   say_how_it_ends()
@@ -117,7 +116,7 @@ as.data.frame.tfmuster_history <- function(x, ...) {
   structure(x, class = "data.frame")
 }
 
-# What a part of a history must have to be one.
+# The columns that a subset of a history needs to stay a history.
 history_columns <- c("epoch", "metric", "value", "data")
 
 #' @export
@@ -129,7 +128,7 @@ history_columns <- c("epoch", "metric", "value", "data")
 
 #' @export
 print.tfmuster_history <- function(x, digits = 4, ...) {
-  # Columns can be removed one by one, and rows of several histories bound together.
+  # Users can remove single columns, and bind rows of several histories.
   if (!all(history_columns %in% names(x)) || anyDuplicated(as.data.frame(x)[c("epoch", "metric", "data")])) {
     print(as.data.frame(x), digits = digits, ...)
     return(invisible(x))

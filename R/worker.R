@@ -1,9 +1,9 @@
-# What a worker of launch(function) does, in an R of its own.
+# Run the function of launch(function) on a worker, in a separate R process.
 
 most_warnings <- 50
 
-# `sent`: with hosts, where the launcher's own machine has the file. What is sent along keeps its place in the
-# working directory, or has its name alone if it was elsewhere.
+# `sent`: with hosts, the path of the file on the launcher's machine. A sent file keeps its path relative to
+# the working directory, or only its name if it was elsewhere.
 work_on_call <- function(run_dir = Sys.getenv("TFMUSTER_RUN_DIR"), sent = character()) {
   places <- c(call_file(run_dir), sent, basename(sent))
   found <- places[file.exists(places)]
@@ -15,7 +15,7 @@ work_on_call <- function(run_dir = Sys.getenv("TFMUSTER_RUN_DIR"), sent = charac
     ))
   }
   dir.create(call_folder(run_dir), showWarnings = FALSE, mode = "0700")
-  # Each warning is shown when it comes.
+  # Show each warning immediately.
   options(warn = 1)
   file <- call_file(run_dir, current_task()$name)
   work <- readRDS(found[1])
@@ -34,21 +34,21 @@ do_call <- function(work) {
   for (package in work$packages) library(package, character.only = TRUE)
   list2env(work$globals, globalenv())
   args <- work$args
-  # First of all: TensorFlow must not be in use when a strategy is made.
+  # Create the strategy first, because TensorFlow must not have started before.
   if ("strategy" %in% names(formals(work$fn)) && !"strategy" %in% names(args)) {
     args <- c(list(strategy = strategy(work$strategy)), args)
   }
-  # By names, so that neither the function nor the data are written out in calls and tracebacks.
+  # Call by names, so that calls and tracebacks don't contain the code of the function or the data.
   names <- names(args) %||% rep("", length(args))
   symbols <- ifelse(nzchar(names), names, paste0("argument_", seq_along(args)))
   frame <- list2env(rlang::set_names(args, symbols), parent = globalenv())
-  # Backtraces begin with the function.
+  # Start backtraces at the function.
   rlang::local_options(rlang_trace_top_env = frame)
   assign(work$name, work$fn, envir = frame)
   eval(as.call(c(as.name(work$name), rlang::set_names(lapply(symbols, as.name), names))), frame)
 }
 
-# A condition of R alone: what it says and of which class, without the frames and Python objects it may hold.
+# A plain R condition with only the message, call, and class, without frames and Python objects.
 plain_condition <- function(condition) {
   classes <- class(condition)[!grepl("^python[.]builtin", class(condition))]
   kind <- if (inherits(condition, "warning")) "warning" else "error"
@@ -59,10 +59,10 @@ plain_condition <- function(condition) {
   )
 }
 
-# A value as R can write it to a file.
+# Convert a value so that R can save it to a file.
 pack_value <- function(value) {
   if (inherits(value, "keras.src.models.model.Model")) {
-    # All workers call this alike, and the chief writes: the others' copies are equal, and stay.
+    # All workers must call this. Only the chief returns the model, because the others' copies are equal.
     path <- save_model(value, tempfile(fileext = ".keras"))
     packed <- function(path) list(bytes = readBin(path, "raw", file.size(path)))
     return(if (!is.null(path)) structure(packed(path), class = "tfmuster_packed_model"))
@@ -81,8 +81,8 @@ pack_value <- function(value) {
       kind = "launch", message = "A function on workers must return R objects.",
       found = paste("a Python object of class", kind),
       fix = paste(
-        "Return arrays or numbers of it, for example model$get_weights(); a Keras model or history can be",
-        "returned as it is."
+        "Return its arrays or numbers, for example model$get_weights(); you can return a Keras model or",
+        "history directly."
       ),
       reason = "python-object"
     ))

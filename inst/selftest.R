@@ -1,2 +1,2 @@
-# What each worker of tfmuster_test() runs.
+# Run the job of tfmuster_test() on one worker.
 tfmuster:::run_python("job")

@@ -1,2 +1,2 @@
-# What each worker of launch(function) runs.
+# Run the function of launch(function) on one worker.
 tfmuster:::work_on_call(sent = commandArgs(TRUE))

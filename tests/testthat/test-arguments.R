@@ -32,8 +32,8 @@ test_that("launch() refuses wrong arguments in R's words, before anything starts
 test_that("arguments that nothing takes are refused with the one that was meant", {
   skip_without_python()
   withr::local_dir(withr::local_tempdir())
-  refused(launch("a.R", epochs = 3), "have no names", "`epochs = 3`", "Write \"--epochs\", 3.")
-  refused(launch("a.R", args = list(epochs = 3)), "have no names")
+  refused(launch("a.R", epochs = 3), "must not have names", "`epochs = 3`", "Write \"--epochs\", 3.")
+  refused(launch("a.R", args = list(epochs = 3)), "must not have names")
   refused(launch("a.R", worker = 1), "Did you mean `workers`?")
   refused(launch(function(n) n, 1, worker = 2), "no argument `worker`", "Did you mean `workers`?")
   refused(launch(function(strategy) 1, strategy = "morrored"), "There is no strategy", kind = "strategy")
@@ -50,9 +50,9 @@ test_that("a script gets its arguments as R users write them", {
 
 test_that("what is no cluster, task or strategy is refused by name", {
   skip_without_python()
-  refused(tf_config_json(two_workers()), "`task` must be what cluster_task() makes.", kind = "cluster")
+  refused(tf_config_json(two_workers()), "`task` must be an object from cluster_task().", kind = "cluster")
   refused(use_tf_config("a"), "`task` must be", kind = "cluster")
-  refused(cluster_task("a", "worker", 0), "`cluster` must be what cluster_spec() makes.", kind = "cluster")
+  refused(cluster_task("a", "worker", 0), "`cluster` must be an object from cluster_spec()", kind = "cluster")
   refused(strategy(5), "`name` must be one string.", kind = "strategy")
   refused(strategy(NULL), "`name` must be", kind = "strategy")
   withr::local_envvar(TF_CONFIG = "{bad")

@@ -131,7 +131,7 @@ test_that("what can't travel is named before anything starts", {
   spec <- two_workers()
   error <- expect_kind(launch(function() spec$digest, workers = 2, run_dir = runs), "launch")
   expect_equal(error$reason, "python-object")
-  expect_match(error$found, "`spec` is or has one: tfmuster.Cluster", fixed = TRUE)
+  expect_match(error$found, "`spec` is or contains one: tfmuster.Cluster", fixed = TRUE)
   nested <- list(1, list(spec))
   expect_kind(launch(function(x) x, nested, workers = 2, run_dir = runs), "launch")
   closure <- local({

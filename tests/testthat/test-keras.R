@@ -98,8 +98,8 @@ test_that("data and labels that do not belong together are told in R's own terms
   told(evaluate(model, list(x, x[1:3, ]), y), "lengths-differ", paste(
     "(4 x 2 values, 3 x 2 values) as data, a vector of 4 as labels"
   ))
-  told(fit(model, x), "no-labels", "no `y` beside 4 x 2 values")
-  told(evaluate(model, x), "no-labels", "no `y` beside 4 x 2 values")
+  told(fit(model, x), "no-labels", "no `y` with 4 x 2 values")
+  told(evaluate(model, x), "no-labels", "no `y` with 4 x 2 values")
   expect_equal(in_words(NULL), "none")
   told(fit(model, x, y, validation_data = list(x)), "validation-data", "a list of 1")
   told(fit(model, x, y, validation_data = x), "validation-data", "an object of class matrix")
@@ -108,7 +108,7 @@ test_that("data and labels that do not belong together are told in R's own terms
   ))
   array <- reticulate::np_array(x)
   told(fit(model, array, y[1:3]), "lengths-differ", "4 x 2 values as data, a vector of 3 as labels")
-  told(fit(model, array), "no-labels", "no `y` beside 4 x 2 values")
+  told(fit(model, array), "no-labels", "no `y` with 4 x 2 values")
   slices <- reticulate::import("tensorflow")$data$Dataset$from_tensor_slices
   dataset <- slices(reticulate::tuple(x, y))$batch(2L)
   history <- fit(model, dataset, validation_data = dataset, verbose = FALSE)

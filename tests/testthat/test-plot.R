@@ -73,7 +73,7 @@ test_that("where there is nothing to draw, the reason is said", {
   expect_no_match(fix, "Wait")
   expect_equal(nothing(plot(run_list(folder = folder)), "this run is done, and trained nothing"), fix)
   a_run(folder, "other", numeric())
-  nothing(plot(run_list(folder = folder)), "2 runs, none with an epoch that has ended")
+  nothing(plot(run_list(folder = folder)), "2 runs, none with a finished epoch")
   writeLines('{"state": "running", "tasks": {}}', file.path(folder, "empty", "status.json"))
   fix <- nothing(plot(run), "this run is running, and no epoch has ended")
   expect_match(fix, "Wait until the first epoch")
