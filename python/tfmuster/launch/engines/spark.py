@@ -99,8 +99,16 @@ def of(where: Where) -> Spark:
     Raises
     ------
     LaunchError
-        An option is neither, or a session is to be changed.
+        Hosts are named, an option is neither, or a session is to be changed.
     """
+    hosts = where.hosts or where.hostfile
+    if hosts or where.addresses:
+        raise LaunchError(
+            "Spark chooses the executors' hosts.",
+            found=f"hosts {hosts}" if hosts else "--address",
+            fix="Leave them out, and name the master: --master spark://node1:7077.",
+            reason="hosts",
+        )
     conf = {}
     plain = False
     for option in where.backend_options:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,14 @@ class TestRefusals:
     def test_what_is_no_option(self, option: str) -> None:
         with pytest.raises(LaunchError, match="a setting of Spark"):
             engine_for(Where(backend="spark", backend_options=[option]))
+
+    @pytest.mark.parametrize(
+        "given", [{"hosts": "node1:2"}, {"hostfile": "hosts"}, {"addresses": {"a": "b"}}]
+    )
+    def test_hosts_are_spark_s_to_choose(self, given: dict[str, Any]) -> None:
+        with pytest.raises(LaunchError, match="Spark chooses") as refused:
+            engine_for(Where(backend="spark", **given))
+        assert refused.value.fields["reason"] == "hosts"
 
     def test_a_session_and_a_master(self) -> None:
         with pytest.raises(LaunchError, match="has its master"):
