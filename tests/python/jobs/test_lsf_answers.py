@@ -79,9 +79,9 @@ def test_how_a_job_has_ended(planted: Path) -> None:
     (planted.parent / "said").write_text("\n".join(lines) + "\n")
     plant(planted, bjobs=f"cat {planted.parent}/said")
     told = "Exited with exit code 140, TERM_RUNLIMIT: job killed after reaching LSF run time limit"
-    assert Lsf().ending("4711") == told
+    assert Lsf().ending("4711", "") == told
     plant(planted, bjobs="exit 255")
-    assert Lsf().ending("4711") == ""
+    assert Lsf().ending("4711", "") == ""
 
 
 def test_the_script() -> None:

@@ -108,9 +108,9 @@ def test_the_number_of_a_job(answer: str, number: str | None) -> None:
 def test_how_a_job_has_ended(planted: Path) -> None:
     text = "Job Id: 12.head\n    Exit_status = 271\n    comment = Job run at Sun Nov 22 and failed\n"
     plant(planted, qstat=said(planted, text))
-    assert Pbs().ending("12.head") == "exit status 271, Job run at Sun Nov 22 and failed"
+    assert Pbs().ending("12.head", "") == "exit status 271, Job run at Sun Nov 22 and failed"
     plant(planted, qstat="exit 153")
-    assert Pbs().ending("12.head") == ""
+    assert Pbs().ending("12.head", "") == ""
 
 
 @pytest.mark.parametrize(

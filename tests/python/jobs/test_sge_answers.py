@@ -82,17 +82,24 @@ def test_a_job_is_over_when_grid_engine_knows_it_no_longer(planted: Path) -> Non
 
 
 def test_how_a_job_of_grid_engine_has_ended(planted: Path) -> None:
-    entry = "jobnumber    1\nfailed       {}\nexit_status  {}\nru_wallclock 3s\n"
-    write(
-        planted.parent,
-        "said",
-        entry.format("0    ", "3"),
-        entry.format("100 : assumedly after job", "137 (Killed)"),
-    )
+    entry = "====\nhostname     {}\njobnumber    1\nfailed       {}\nexit_status  {}\nru_wallclock 3s"
+    own = entry.format("node1.example.org", "100 : assumedly after job", "137      (Killed)")
+    task = entry.format("node2.example.org", "0    ", "3")
     plant(planted, qacct=f"cat {planted.parent}/said")
-    assert Sge().ending("1") == "failed 100 : assumedly after job, exit status 137 (Killed)"
+    for entries in ([own, task], [task, own]):
+        write(planted.parent, "said", *entries)
+        assert Sge().ending("1", "node1") == "failed 100 : assumedly after job, exit status 137 (Killed)"
+    # One that has not started has one entry.
+    write(planted.parent, "said", own)
+    assert Sge().ending("1", "").startswith("failed 100")
+
+
+def test_an_accounting_that_knows_nothing_yet_is_named(
+    planted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfmuster.launch.engines.sge._ACCOUNTING_SECONDS", 0.5)
     plant(planted, qacct="echo 'error: job id 1 not found' >&2; exit 1")
-    assert Sge().ending("1").startswith("`qacct -j 1` says why")
+    assert Sge().ending("1", "node1").startswith("`qacct -j 1` says why")
 
 
 def test_the_script_of_grid_engine_passes_on_that_it_is_to_end(planted: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ was submitted. A batch system is one file with a subclass of `BatchEngine` that 
         def directives(self, request): ...      # the lines of the batch script that ask for machines
         def number_of(self, answer): ...        # the job's number in what that prints
         def state(self, number): ...            # waiting, running, over
-        def ending(self, number): ...           # the system's word for how a job has ended
+        def ending(self, number, host): ...     # the system's word for how a job has ended
         def run_inside(self, job, *, show, tell): ...  # run_placed(), for a system that starts agents
 """
 
@@ -190,8 +190,16 @@ class BatchEngine(Engine):
     def state(self, number: str) -> JobState:
         """What the batch system says of a job."""
 
-    def ending(self, number: str) -> str:
-        """The batch system's word for how a job has ended; "" if it does not say."""
+    def ending(self, number: str, host: str) -> str:
+        """The batch system's word for how a job has ended; "" if it does not say.
+
+        Parameters
+        ----------
+        number : str
+            The job.
+        host : str
+            Where its launcher has run; "" if it has not started.
+        """
         return ""
 
     @property
@@ -483,7 +491,7 @@ def _outcome(job: Submitted) -> tuple[Run, Failure | None]:
 
 
 def _ending(job: Submitted) -> str:
-    return job.system.ending(job.number) or "it does not say why"
+    return job.system.ending(job.number, str(job.run.info().get("host") or "")) or "it does not say why"
 
 
 def _failure(run: Run, system: BatchEngine, who: str, error: str, lines: tuple[str, ...]) -> Failure:

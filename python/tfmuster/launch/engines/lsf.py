@@ -81,7 +81,7 @@ class Lsf(BatchEngine):
         said = reasons.output.splitlines() if reasons else []
         return JobState(Phase.WAITING, next((s.strip(" ;") for s in said if s.rstrip().endswith(";")), ""))
 
-    def ending(self, number: str) -> str:
+    def ending(self, number: str, host: str) -> str:
         """Why LSF has ended it, or its exit code."""
         answer = self.ask("bjobs", "-l", number)
         # LSF breaks its lines anywhere, and indents what follows.

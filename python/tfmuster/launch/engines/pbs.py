@@ -104,7 +104,7 @@ class Pbs(BatchEngine):
             return JobState(Phase.WAITING, known.get("comment", held))
         return JobState(Phase.RUNNING)
 
-    def ending(self, number: str) -> str:
+    def ending(self, number: str, host: str) -> str:
         """The exit status, and PBS's comment."""
         # Only PBS Professional and OpenPBS have a history, and an option that asks for it.
         for options in (("-x", "-f"), ("-f",)):

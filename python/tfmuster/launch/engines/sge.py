@@ -35,7 +35,7 @@ _NAME_LENGTH = 100
 _TURNED_OFF = "information is turned off"
 _ENVIRONMENT = re.compile(r"(?:^|\s)-pe(?:\s+(?P<name>[^\s-]\S*))?(?:\s+(?P<slots>[0-9][-0-9]*))?(?=\s|$)")
 #: How long the accounting may take to have a job that is over, and how long to be searched, seconds.
-_ACCOUNTING_SECONDS, _SEARCH_SECONDS = 3.0, 30.0
+_ACCOUNTING_SECONDS, _SEARCH_SECONDS = 5.0, 30.0
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Sge(BatchEngine):
         why = known.get("scheduling", "")
         return JobState(Phase.WAITING, "" if _TURNED_OFF in why else why)
 
-    def ending(self, number: str) -> str:
+    def ending(self, number: str, host: str) -> str:
         """What the accounting says, if it can be read here."""
         unknown = f"`qacct -j {number}` says why, where the accounting can be read"
         if shutil.which("qacct") is None:
@@ -120,12 +120,10 @@ class Sge(BatchEngine):
         end = time.monotonic() + _ACCOUNTING_SECONDS
         while True:
             answer = self.ask("qacct", "-j", number, seconds=_SEARCH_SECONDS)
-            if answer is None or not answer.code or time.monotonic() > end:
+            found = _entry(answer.output if answer and not answer.code else "", host)
+            if found or answer is None or time.monotonic() > end:
                 break
             time.sleep(0.2)
-        # The job's own entry comes last, after those of what it has started on its hosts.
-        said = [line.split(None, 1) for line in answer.output.splitlines()] if answer else []
-        found = {words[0]: " ".join(words[1].split()) for words in said if len(words) == 2}
         named = [(name, found[name]) for name in ("failed", "exit_status") if found.get(name, "0") != "0"]
         return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in named) or unknown
 
@@ -208,6 +206,20 @@ def _parallel_environment(options: Sequence[str], tasks: int) -> tuple[str | Non
         fix="Name one: --backend-option='-pe NAME'. `qconf -sp NAME` shows how it places tasks.",
         reason="batch",
     )
+
+
+def _entry(text: str, host: str) -> dict[str, str]:
+    """The job's own entry in what qacct prints; empty, if there is none yet.
+
+    Others are of the tasks that `qrsh -inherit` has started, none of them on the host of the launcher.
+    """
+    entries = []
+    for part in re.split("^=+$", text, flags=re.MULTILINE):
+        said = [line.split(None, 1) for line in part.splitlines()]
+        entries.append({words[0]: " ".join(words[1].split()) for words in said if len(words) == 2})
+    name = host.partition(".")[0]
+    own = [entry for entry in entries if entry and name in ("", entry.get("hostname", "").partition(".")[0])]
+    return own[-1] if own else {}
 
 
 def _explain(count: int, text: str, lines: str) -> TfmusterError:

@@ -89,7 +89,7 @@ class Slurm(BatchEngine):
             return JobState(Phase.WAITING, "" if why == "None" else why)
         return JobState(Phase.RUNNING)
 
-    def ending(self, number: str) -> str:
+    def ending(self, number: str, host: str) -> str:
         """Slurm's word, such as TIMEOUT."""
         answer = self.ask("scontrol", "--oneliner", "show", "job", number)
         fields = dict(word.partition("=")[::2] for word in answer.output.split()) if answer else {}
