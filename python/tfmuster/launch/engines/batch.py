@@ -394,6 +394,11 @@ def follow(job: Submitted, *, show: str, tell: bool) -> tuple[Run, Failure | Non
         _keep_log(job)
         if not _started(job.run):
             _forget(job.run)
+        else:
+            _wait_for_files(job.run)
+            if _written_state(job.run) in UNFINISHED:
+                # Its launcher was killed before it could write that.
+                job.run.end("interrupted")
         raise
     finally:
         shown.close()
