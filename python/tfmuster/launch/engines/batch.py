@@ -29,7 +29,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -48,10 +48,12 @@ from ...system.interpreter import package_root, python_executable
 from ..job import Job, launch_options
 from ..supervise.display import LineDisplay, Row, display
 from ..text_checks import check_line
+from .agent_command import CommandPerAgent
 from .base import Engine
 
 if TYPE_CHECKING:
     from ...cluster.resolvers.batch_job import BatchJob
+    from ..remote.gather import AgentRequest
 
 _LOOK_SECONDS = 0.2
 #: The batch system is asked no more often than this: it serves everybody.
@@ -231,6 +233,51 @@ class BatchEngine(Engine):
     @abc.abstractmethod
     def run_inside(self, job: Job, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
         """Run a job on the machines of the batch job in which this process is."""
+
+    def agents_on_slots(
+        self,
+        request: AgentRequest,
+        hosts: Sequence[str],
+        remote_shell: Sequence[str],
+        *,
+        more: str,
+        explain: Callable[[str, str], TfmusterError],
+        ignored: Sequence[str] = (),
+    ) -> CommandPerAgent:
+        """Start an agent on each slot of a batch job, for systems that run a line of shell on a host.
+
+        Parameters
+        ----------
+        request : AgentRequest
+            What is to be started.
+        hosts : sequence of str
+            The host of each slot. The batch script runs on the first.
+        remote_shell : sequence of str
+            The command that runs a line of shell on a host; the host and the line follow.
+        more : str
+            How the user asks for more slots.
+        explain, ignored
+            See :class:`.agent_command.CommandPerAgent`.
+
+        Raises
+        ------
+        LaunchError
+            There are fewer slots than tasks.
+        """
+        if request.count > len(hosts):
+            raise LaunchError(
+                "The job must have a slot for every task.",
+                found=f"{request.count} tasks, and {len(hosts)} slots on {', '.join(dict.fromkeys(hosts))}",
+                fix=f"{more}, or start fewer workers (-n).",
+                reason="slots",
+            )
+        shells = [
+            # Some systems count the batch script itself as the first task of its host.
+            ["/bin/sh", "-c"] if host == hosts[0] else [*remote_shell, host]
+            for host in hosts[: request.count]
+        ]
+        python = self.where.remote_python or python_executable()
+        return CommandPerAgent(request, shells, python, explain, ignored)
 
     def submit(self, job: Job) -> Run | None:
         """See :class:`.base.Engine`. It may wait for its machines for hours."""

@@ -15,7 +15,6 @@ from ...cluster.resolvers import lsf as resolver
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.run import Run
-from ...system.interpreter import python_executable
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from .agent_command import CommandPerAgent
@@ -94,20 +93,14 @@ class Lsf(BatchEngine):
 
     def start(self, request: AgentRequest) -> CommandPerAgent:
         """Have an agent started on each slot."""
-        hosts = resolver.slot_hosts(os.environ)
-        if request.count > len(hosts):
-            raise LaunchError(
-                "The job must have a slot for every task.",
-                found=f"{request.count} tasks, and {len(hosts)} slots on {', '.join(dict.fromkeys(hosts))}",
-                fix="Ask bsub for more (-n), or start fewer workers (-n).",
-                reason="slots",
-            )
-        shells = [
-            ["/bin/sh", "-c"] if host == hosts[0] else [self.program("blaunch"), host]
-            for host in hosts[: request.count]
-        ]
-        python = self.where.remote_python or python_executable()
-        return CommandPerAgent(request, shells, python, partial(_explain, request.count), _FOR_THE_LAUNCHER)
+        return self.agents_on_slots(
+            request,
+            resolver.slot_hosts(os.environ),
+            (self.program("blaunch"),),
+            more="Ask bsub for more (-n)",
+            explain=partial(_explain, request.count),
+            ignored=_FOR_THE_LAUNCHER,
+        )
 
 
 def of(where: Where) -> Lsf:

@@ -20,7 +20,6 @@ from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.ask import NoAnswerError, ask
-from ...system.interpreter import python_executable
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from .agent_command import CommandPerAgent
@@ -133,21 +132,14 @@ class Sge(BatchEngine):
 
     def start(self, request: AgentRequest) -> CommandPerAgent:
         """Have an agent started on each slot, in the order of ``$PE_HOSTFILE``."""
-        hosts = resolver.slot_hosts(os.environ)
-        if request.count > len(hosts):
-            raise LaunchError(
-                "The job must have a slot for every task.",
-                found=f"{request.count} tasks, and {len(hosts)} slots on {', '.join(dict.fromkeys(hosts))}",
-                fix="Ask qsub for more (-pe NAME N), or start fewer workers (-n).",
-                reason="slots",
-            )
-        shells = [
-            # Some parallel environments count the batch script itself as the first task of its host.
-            ["/bin/sh", "-c"] if host == hosts[0] else [self.program("qrsh"), "-inherit", host]
-            for host in hosts[: request.count]
-        ]
-        python = self.where.remote_python or python_executable()
-        return CommandPerAgent(request, shells, python, partial(_explain, request.count), _WARNINGS)
+        return self.agents_on_slots(
+            request,
+            resolver.slot_hosts(os.environ),
+            (self.program("qrsh"), "-inherit"),
+            more="Ask qsub for more (-pe NAME N)",
+            explain=partial(_explain, request.count),
+            ignored=_WARNINGS,
+        )
 
 
 def of(where: Where) -> Sge:
