@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from ...errors import LaunchError
 from ..spec import Task
 from .batch_job import BatchJob
-from .slots import port_of_job, read_host_file, share_of_gpus, task_of_slot
+from .slots import gpus_of_slot, port_of_job, read_host_file, task_of_slot
 
 NAME = "PBS"
 _HOSTS = "PBS_NODEFILE"
@@ -68,8 +68,7 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
 def gpus(environ: Mapping[str, str]) -> dict[str, str]:
     """A task's share of its host's GPUs, where all tasks of the host see the same."""
     hosts = slot_hosts(environ)
-    rank = _rank(environ, hosts)
-    return share_of_gpus(environ, hosts.count(hosts[rank]), hosts[:rank].count(hosts[rank]))
+    return gpus_of_slot(environ, hosts, _rank(environ, hosts))
 
 
 def slot_hosts(environ: Mapping[str, str]) -> list[str]:

@@ -54,6 +54,11 @@ def share_of_gpus(environ: Mapping[str, str], tasks: int, local: int) -> dict[st
     return {VISIBLE: ",".join(here[each * local : each * (local + 1)])}
 
 
+def gpus_of_slot(environ: Mapping[str, str], hosts: Sequence[str], rank: int) -> dict[str, str]:
+    """Return the share of a slot in its host's GPUs, where all slots of a host see the same GPUs."""
+    return share_of_gpus(environ, hosts.count(hosts[rank]), hosts[:rank].count(hosts[rank]))
+
+
 def read_host_file(environ: Mapping[str, str], variable: str) -> list[list[str]]:
     """Read the words of each line of the file in which a batch system lists the hosts of a job.
 
