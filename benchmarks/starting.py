@@ -29,8 +29,8 @@ from typing import Any
 from xml.etree.ElementTree import Element, indent, tostring
 
 from rendezvous import measure
-from tfmuster.launch.engines.availability import engines
 
+from tfmuster.launch.engines.registry import availability
 from tfmuster.runs.report.elements import element
 
 HERE = Path(__file__).resolve().parent
@@ -126,7 +126,7 @@ def mpi(stack: ExitStack, folder: Path) -> Start | None:
 
 def spark(stack: ExitStack, folder: Path) -> Start | None:
     """Tasks of a barrier stage; the start of a Spark of one's own is in it."""
-    if engines()["spark"].startswith("no"):
+    if availability()["spark"].startswith("no"):
         return None
     return lambda workers: launched(folder, "--backend", "spark", "--master", "local[8]", "-n", workers)
 

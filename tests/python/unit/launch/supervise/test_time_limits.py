@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import tfmuster.launch
+import tfmuster
 from tfmuster.launch.supervise import time_limits
 from tfmuster.launch.supervise.time_limits import TimeLimit
 
 TABLE = {name: value for name, value in vars(time_limits).items() if isinstance(value, TimeLimit)}
-LAUNCH = Path(tfmuster.launch.__file__).parent
+LAUNCH = Path(tfmuster.__file__).parent / "launch"
 MODULES = [path for path in LAUNCH.rglob("*.py") if path.name != "time_limits.py"]
 
 
