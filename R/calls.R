@@ -8,7 +8,8 @@ call_file <- function(run_dir, task = NULL) {
   file.path(call_folder(run_dir), paste0(stem, ".rds"))
 }
 
-# Write the file that the workers read. If the run directory already has a run, the core raises an error.
+# Write the file that the workers read, in a run directory whose folder `call` belongs to this call alone. Returns
+# the SHA-256 of its content, which the workers compare.
 put_call <- function(run_dir, fn, args, name, strategy, globals, packages, call = rlang::caller_env()) {
   travels <- pack_function(fn, globals, call)
   check_travels(c(travels$values, args), call)
@@ -18,16 +19,8 @@ put_call <- function(run_dir, fn, args, name, strategy, globals, packages, call 
   travels$name <- name
   travels$strategy <- strategy
   travels$packages <- unique(c(travels$packages, packages))
-  if (!dir.exists(file.path(run_dir, "logs"))) {
-    dir.create(run_dir, recursive = TRUE, showWarnings = FALSE)
-    dir.create(call_folder(run_dir), showWarnings = FALSE, mode = "0700")
-    save_private(travels, call_file(run_dir))
-  }
-}
-
-# Remove the run directory if no run was started in it.
-remove_unused <- function(run_dir) {
-  if (!file.exists(file.path(run_dir, "run.json"))) unlink(run_dir, recursive = TRUE)
+  save_private(travels, call_file(run_dir))
+  run_python("sha256_of", call_file(run_dir), call = call)
 }
 
 save_private <- function(object, file) {

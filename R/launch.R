@@ -90,16 +90,18 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     called <- substitute(script)
     called <- if (is.symbol(called)) as.character(called) else "fn"
     name <- name %||% called
-    run_dir <- as_path(run_dir) %||% run_python("new_run_path", name)
-    put_call(run_dir, script, given, called, strategy = strategy, globals = globals, packages = packages)
-    on.exit(remove_unused(run_dir), add = TRUE)
+    claim <- run_python("claim_call", name, as_path(run_dir))
+    # Removes only what the claim has made, and nothing once a run has begun there.
+    on.exit(claim$release(), add = TRUE)
+    run_dir <- format(claim$path)
+    digest <- put_call(run_dir, script, given, called, strategy = strategy, globals = globals, packages = packages)
     script <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)
-    given <- list()
+    given <- list(digest)
     if (!is.null(hosts) || !(backend %||% "local") %in% "local") {
       # Send the file, because the machines may not share the run directory.
       copy <- TRUE
       files <- c(files, call_file(run_dir))
-      given <- list(call_file(run_dir))
+      given <- list(digest, call_file(run_dir))
     }
   }
   show <- session_display()

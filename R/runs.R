@@ -204,7 +204,7 @@ as_run <- function(run, call = rlang::caller_env()) {
 }
 
 # Only runs of R functions have a call file.
-is_function_run <- function(run) file.exists(call_file(format(run$path)))
+is_function_run <- function(run) dir.exists(call_folder(format(run$path)))
 
 check_timeout <- function(timeout, call = rlang::caller_env()) {
   if (!is.null(timeout) && !(is_number(timeout) && timeout >= 0)) {

@@ -2,9 +2,9 @@
 
 most_warnings <- 50
 
-# `sent`: with hosts, the path of the file on the launcher's machine. A sent file keeps its path relative to
+# `digest`: the SHA-256 of the file with the function. `sent`: with hosts, the path of the file on the launcher's machine. A sent file keeps its path relative to
 # the working directory, or only its name if it was elsewhere.
-work_on_call <- function(run_dir = Sys.getenv("TFMUSTER_RUN_DIR"), sent = character()) {
+work_on_call <- function(digest, sent = character(), run_dir = Sys.getenv("TFMUSTER_RUN_DIR")) {
   places <- c(call_file(run_dir), sent, basename(sent))
   found <- places[file.exists(places)]
   if (!length(found)) {
@@ -12,6 +12,12 @@ work_on_call <- function(run_dir = Sys.getenv("TFMUSTER_RUN_DIR"), sent = charac
       kind = "launch", message = "The function to run must be in the run directory.",
       found = paste("no file", call_file(run_dir), "on this machine"),
       fix = "With hosts, choose a run_dir on a file system that all of them share.", reason = "function"
+    ))
+  }
+  if (!identical(run_python("sha256_of", found[1]), digest)) {
+    abort_tfmuster(list(
+      kind = "launch", message = "The function to run must be the one that was launched.",
+      found = paste(found[1], "has another content"), fix = "Give each job a run_dir of its own.", reason = "function"
     ))
   }
   dir.create(call_folder(run_dir), showWarnings = FALSE, mode = "0700")

@@ -174,6 +174,19 @@ test_that("a run that is there already is not touched", {
   expect_setequal(list.files(folder), c("logs", "run.json"))
 })
 
+test_that("a job that can't start removes nothing of the user's", {
+  skip_without_python()
+  folder <- withr::local_tempdir()
+  dir.create(file.path(folder, "data"))
+  files <- file.path(folder, c("notes.txt", "data/a.csv"))
+  for (file in files) writeLines("mine", file)
+  expect_kind(launch(function() 1, backend = "slrum", workers = 2, run_dir = folder), "launch")
+  expect_kind(launch(function() 1, hosts = "no.such.host.invalid", workers = 2, run_dir = folder), "launch")
+  expect_kind(launch(function() 1, workers = 0, run_dir = folder), "launch")
+  expect_setequal(list.files(folder, recursive = TRUE), c("notes.txt", "data/a.csv"))
+  expect_equal(lapply(files, readLines), list("mine", "mine"))
+})
+
 test_that("worker 10 comes after worker 9", {
   folder <- withr::local_tempdir()
   dir.create(call_folder(folder))

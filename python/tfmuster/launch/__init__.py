@@ -139,7 +139,8 @@ def launch(
         A worker failed, after the last restart; the fields say which, when and why. Only with ``wait``. Of a
         function, its own exception is the cause, if it can be pickled.
     """
-    from ..runs.lifecycle import new_run_path
+    from ..runs.layout import CALL
+    from ..runs.lifecycle import claim_call
     from ..runs.values import error_of
     from . import function
     from .detached import start_detached
@@ -148,16 +149,18 @@ def launch(
     from .job import Job, workers_for
     from .remote.files import place_of
 
-    is_function = callable(script)
+    claim = None
     if callable(script):
         name = name or function.name_of(script)
-        run_dir = new_run_path(name) if run_dir is None else run_dir
-        call = function.put_call(run_dir, script, args, strategy)
-        script, args = function.WORKER, ()
-        if hosts is not None or backend not in (None, "local"):
-            # Where they do not share the run directory, this goes there by itself.
-            copy, files, args = True, (*files, call), (place_of(call),)
+        claim = claim_call(name, run_dir)
     try:
+        if callable(script):
+            assert claim is not None
+            call, digest = function.put_call(claim.path / CALL, script, args, strategy)
+            script, args, run_dir = function.WORKER, (digest,), claim.path
+            if hosts is not None or backend not in (None, "local"):
+                # Send the file, because the machines may not share the run directory.
+                copy, files, args = True, (*files, call), (digest, place_of(call))
         engine = engine_for(
             Where(
                 backend=backend,
@@ -189,11 +192,11 @@ def launch(
             return start_detached(engine, job)
         run, failure = engine.run(job, show="nothing" if quiet else "chief" if only_chief else "all")
     finally:
-        if is_function and run_dir is not None:
-            function.remove_unused(run_dir)
+        if claim is not None:
+            claim.release()
     if failure is not None:
-        raise failure.to_error() from (error_of(run.path, failure.task) if is_function else None)
-    return run.values() if is_function else run
+        raise failure.to_error() from (error_of(run.path, failure.task) if claim else None)
+    return run.values() if claim else run
 
 
 class _CallableModule(types.ModuleType):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..environment import start_timeout
 from ..errors import LaunchError
-from ..runs.lifecycle import new_run_path
+from ..runs.lifecycle import claim_run_dir
 from ..runs.run import Run
 from ..system.interpreter import python_executable, with_tfmuster_on_path
 from .job import launch_options
@@ -51,7 +51,16 @@ def _start_launcher(job: Job, more: Sequence[str] = ()) -> Run:
     LaunchError
         They could not be started; with what the launcher said.
     """
-    run = Run(job.run_dir if job.run_dir is not None else new_run_path(job.run_name()))
+    claim = claim_run_dir(job.run_name(), job.run_dir)
+    run = Run(claim.path)
+    try:
+        _start_and_wait(job, run, more)
+    finally:
+        claim.release()
+    return run
+
+
+def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
     options = [*launch_options(job, run), *more]
     launcher = subprocess.Popen(
         [python_executable(), "-m", "tfmuster", "launch", "--quiet", *options, "--", *job.command],
@@ -81,4 +90,3 @@ def _start_launcher(job: Job, more: Sequence[str] = ()) -> Run:
             )
         time.sleep(0.05)
     launcher.stderr.close()
-    return run

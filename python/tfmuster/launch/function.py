@@ -24,7 +24,7 @@ from typing import Any
 from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError
-from ..runs.layout import CALL, file_stem
+from ..runs.layout import CALL, file_stem, sha256_of
 from ..runs.values import PackedModel, read_result
 from ..strategies.by_name import check_name
 from ..system.replace import replacing_file
@@ -43,11 +43,21 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def put_call(
-    run_dir: str | os.PathLike[str], function: Callable[..., Any], args: Sequence[Any], strategy: str
-) -> Path:
-    """Write the file that the workers read; its path.
+    folder: Path, function: Callable[..., Any], args: Sequence[Any], strategy: str
+) -> tuple[Path, str]:
+    """Write the file that the workers read.
 
-    A run directory that holds a run already is left for others to refuse.
+    Parameters
+    ----------
+    folder : Path
+        The folder ``call`` of the run directory, which belongs to this call alone.
+    function, args, strategy
+        See :func:`tfmuster.launch.launch`.
+
+    Returns
+    -------
+    Path, str
+        The file, and the SHA-256 of its content, which workers compare.
 
     Raises
     ------
@@ -71,30 +81,24 @@ def put_call(
             reason="function",
         ) from error
     call = {"work": work, "strategy": strategy, "path": sys.path}
-    folder = Path(run_dir).absolute() / CALL
-    if not (folder.parent / "logs").exists():
-        _private(folder)
-        _write(folder / _CALL, call)
-    return folder / _CALL
+    _write(folder / _CALL, call)
+    return folder / _CALL, sha256_of(folder / _CALL)
 
 
-def remove_unused(run_dir: str | os.PathLike[str]) -> None:
-    """Remove the call if no run has begun there."""
-    folder = Path(run_dir) / CALL
-    if not (folder.parent / "run.json").exists():
-        (folder / _CALL).unlink(missing_ok=True)
-        for empty in (folder, folder.parent):
-            with contextlib.suppress(OSError):
-                empty.rmdir()
-
-
-def work_on_call(sent: Sequence[str]) -> None:
+def work_on_call(digest: str, sent: Sequence[str]) -> None:
     """What a worker does: call the function, and leave its value.
 
     Parameters
     ----------
+    digest : str
+        The SHA-256 of the file with the function.
     sent : sequence of str
         Where the file is in the working directory, if it was sent along.
+
+    Raises
+    ------
+    LaunchError
+        The file is not there, or another one is.
     """
     own = Path(os.environ[RUN_DIR_VARIABLE]) / CALL
     places = [own / _CALL, *map(Path, sent)]
@@ -104,6 +108,13 @@ def work_on_call(sent: Sequence[str]) -> None:
             "The function to run must be in the run directory.",
             found=f"no file {places[0]} on this machine",
             fix="With hosts, choose a run_dir on a file system that all of them share.",
+            reason="function",
+        )
+    if sha256_of(found) != digest:
+        raise LaunchError(
+            "The function to run must be the one that was launched.",
+            found=f"{found} has another content",
+            fix="Give each job a run_dir of its own.",
             reason="function",
         )
     _private(own)

@@ -8,4 +8,4 @@ sys.path[0] = os.getcwd()
 
 from tfmuster.launch.function import work_on_call  # noqa: E402
 
-work_on_call(sys.argv[1:])
+work_on_call(sys.argv[1], sys.argv[2:])

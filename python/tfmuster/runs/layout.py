@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -38,6 +39,11 @@ def file_stem(task: str) -> str:
 def task_of(stem: str) -> str:
     """The task that a file is of, by its name without suffix."""
     return stem.replace("-", " ")
+
+
+def sha256_of(path: Path | str) -> str:
+    """The SHA-256 of a file's content, in hexadecimal digits."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def utc_now() -> str:

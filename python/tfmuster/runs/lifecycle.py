@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import itertools
 import os
 import re
+import shutil
 import signal
 import socket
 from collections.abc import Mapping, Sequence
@@ -15,7 +19,7 @@ from ..cluster.resolvers import batch_job
 from ..errors import LaunchError
 from ..system.ask import NoAnswerError, ask
 from ..system.versions import recorded_versions
-from .layout import RUNS, utc_now, write_json
+from .layout import CALL, RUNS, utc_now, write_json
 from .run import Run
 
 #: How long git may take for each answer, seconds.
@@ -32,21 +36,13 @@ def new_run(
     LaunchError
         The directory holds another run, or can't be made.
     """
-    path = Path(run_dir) if run_dir is not None else new_run_path(name)
+    claim = claim_run_dir(name, run_dir)
     try:
-        (path / "logs").mkdir(parents=True)
-    except FileExistsError:
-        raise LaunchError(
-            "The run directory must be a new one.",
-            found=f"{path} holds a run already",
-            fix="Choose another, or remove it.",
-            reason="run-dir",
-        ) from None
-    except OSError as error:
-        raise LaunchError(
-            f"The run directory {path} can't be made.", found=error.strerror, reason="run-dir"
-        ) from error
-    run = Run(path)
+        claim.take("logs")
+    except LaunchError:
+        claim.release()
+        raise
+    run = Run(claim.path)
     batch = batch_job()
     if batch is not None:
         run.set_stop_command(batch.stop)
@@ -66,21 +62,127 @@ def new_run(
         "versions": recorded_versions(),
         **({f"{batch.system}_job": batch.number} if batch else {}),
     }
-    write_json(path / "run.json", about)
+    write_json(run.path / "run.json", about)
     run.set_status(state="starting", restarts=0, tasks={})
     return run
 
 
-def new_run_path(name: str) -> Path:
-    """A path under ``runs`` that no other run has, even when several start in one second."""
+class Claim:
+    """A run directory that belongs to one job, which is about to start.
+
+    Folders in it are made without ``exist_ok``, so that of several jobs that want the same one only one gets
+    it.
+
+    Parameters
+    ----------
+    path : Path
+        The run directory, absolute. It exists.
+    made : sequence of Path
+        The folders that had to be made for it, the innermost first.
+    """
+
+    def __init__(self, path: Path, made: Sequence[Path]) -> None:
+        self.path = path
+        self._made = list(made)
+        self._taken: list[Path] = []
+
+    def take(self, name: str, mode: int = 0o777) -> Path:
+        """Make a folder of the run directory that nobody else has made.
+
+        Raises
+        ------
+        LaunchError
+            Somebody has: the directory holds another run. Or it can't be made.
+        """
+        folder = self.path / name
+        try:
+            folder.mkdir(mode)
+        except FileExistsError:
+            raise LaunchError(
+                "The run directory must be a new one.",
+                found=f"{self.path} holds a run already",
+                fix="Choose another, or remove it.",
+                reason="run-dir",
+            ) from None
+        except OSError as error:
+            raise _not_made(self.path, error) from error
+        self._taken.append(folder)
+        return folder
+
+    def release(self) -> None:
+        """Remove what this claim has made, unless a run has begun in the directory; nothing else."""
+        if (self.path / "run.json").exists():
+            return
+        for folder in self._taken:
+            shutil.rmtree(folder, ignore_errors=True)
+        for folder in self._made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> Claim:
+    """Take a run directory for a job, before anything is written to it.
+
+    Parameters
+    ----------
+    name : str
+        The run's name.
+    run_dir : path, optional
+        The directory; it may exist. Default: a new one, ``runs/<UTC time>-<name>``, with a number behind it
+        if several jobs of this name start in one second.
+
+    Raises
+    ------
+    LaunchError
+        It can't be made.
+    """
+    if run_dir is not None:
+        path = Path(run_dir).absolute()
+        made = [folder for folder in (path, *path.parents) if not folder.exists()]
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _not_made(path, error) from error
+        return Claim(path, made)
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     stem = f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-.') or 'run'}"
-    taken = 1
-    path = Path(RUNS, stem)
-    while path.exists():
-        taken += 1
-        path = Path(RUNS, f"{stem}-{taken}")
-    return path
+    for number in itertools.count(1):
+        path = Path(RUNS, stem if number == 1 else f"{stem}-{number}").absolute()
+        made = [folder for folder in (path, path.parent) if not folder.exists()]
+        try:
+            path.parent.mkdir(exist_ok=True)
+            path.mkdir()
+        except FileExistsError:
+            if path.parent.is_dir():
+                continue
+            raise _not_made(path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))) from None
+        except OSError as error:
+            raise _not_made(path, error) from error
+        return Claim(path, made)
+    raise AssertionError("there is always another number")
+
+
+def claim_call(name: str, run_dir: str | os.PathLike[str] | None = None) -> Claim:
+    """Take a run directory for a function, and make its folder ``call``, which only this user can read.
+
+    Raises
+    ------
+    LaunchError
+        The directory holds another run, or can't be made.
+    """
+    claim = claim_run_dir(name, run_dir)
+    try:
+        if (claim.path / "logs").exists():
+            claim.take("logs")
+        claim.take(CALL, mode=0o700)
+    except LaunchError:
+        claim.release()
+        raise
+    return claim
+
+
+def _not_made(path: Path, error: OSError) -> LaunchError:
+    return LaunchError(f"The run directory {path} can't be made.", found=error.strerror, reason="run-dir")
 
 
 def record_git(run: Run) -> None:

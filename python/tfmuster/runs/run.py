@@ -32,7 +32,7 @@ from typing import Any
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError, TfmusterError
 from ..system.ask import NoAnswerError, ask
-from .layout import STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
+from .layout import CALL, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
 from .metrics import NO_METRICS, read_metrics
 from .tfruns import write_tfruns
 from .values import Values, values_of
@@ -286,6 +286,10 @@ class Run:
         write_tfruns(
             self.path / "tfruns.d", state=state, info=self.info(), history=self.history(), error=self.error()
         )
+        if state == "done":
+            # What a function was given may be large and private; its values stay.
+            for path in (self.path / CALL).glob("call.*"):
+                path.unlink(missing_ok=True)
         # The state is the last thing that is written: whoever waits for it finds all the rest.
         self.set_status(state=state, **changes)
 

@@ -15,6 +15,7 @@ from support.functions import Digits, placed
 from support.launching import environment, write
 from tfmuster import launch
 from tfmuster.errors import LaunchError, WorkerError
+from tfmuster.launch import function
 from tfmuster.runs.listing import summary
 
 pytestmark = pytest.mark.timeout(120)
@@ -51,6 +52,46 @@ class TestHere:
         assert values.run.path.name.endswith("-placed")
         assert summary(values.run)["function"] == "placed"
         assert values.run.values() == values
+
+    def test_launches_in_one_second_and_folder_get_their_own_arguments(self, tmp_path: Path) -> None:
+        script = write(
+            tmp_path,
+            "session.py",
+            "import sys, tfmuster",
+            "asked = float(sys.argv[1])",
+            "values = tfmuster.launch(lambda x: x, asked, workers=1, quiet=True, name='sweep')",
+            "print(asked, values['worker 0'])",
+        )
+        rates = [0.01, 0.02, 0.04, 0.08, 0.1, 0.2]
+        sessions = [
+            subprocess.Popen(
+                [sys.executable, script, str(rate)],
+                cwd=tmp_path,
+                env=environment(),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rate in rates
+        ]
+        said = [session.communicate(timeout=100)[0] for session in sessions]
+        assert said == [f"{rate} {rate}\n" for rate in rates]
+        runs = list(tmp_path.glob("runs/*"))
+        assert len(runs) == len(rates)
+        # What the function was given is not kept longer than the run.
+        assert not list(tmp_path.glob("runs/*/call/call.pkl"))
+        assert len(list(tmp_path.glob("runs/*/call/worker-0.pkl"))) == len(rates)
+
+    def test_another_function_is_not_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        put_call = function.put_call
+
+        def overwritten(folder: Path, *given: Any) -> tuple[Path, str]:
+            path, digest = put_call(folder, *given)
+            put_call(folder, placed, (2,), "default")
+            return path, digest
+
+        monkeypatch.setattr(function, "put_call", overwritten)
+        with pytest.raises(WorkerError, match="The function to run must be the one that was launched"):
+            launch(placed, 1, workers=1, quiet=True, run_dir=tmp_path / "run")
 
     def test_output_and_later_values(self, tmp_path: Path) -> None:
         def told() -> int:

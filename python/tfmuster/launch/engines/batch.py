@@ -39,7 +39,7 @@ from ...environment import SUBMITTED_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.layout import STOP_COMMAND, UNFINISHED, read_json, utc_now, write_json
-from ...runs.lifecycle import new_run_path
+from ...runs.lifecycle import claim_run_dir
 from ...runs.run import Run
 from ...runs.states import State
 from ...runs.tail import Tail
@@ -292,7 +292,13 @@ class BatchEngine(Engine):
                 fix="See that the nodes' start files leave the job's environment as it is.",
                 reason="batch",
             )
-        run = Run(job.run_dir if job.run_dir is not None else new_run_path(job.run_name()))
+        claim = claim_run_dir(job.run_name(), job.run_dir)
+        try:
+            return self._submit_in(Run(claim.path), job)
+        finally:
+            claim.release()
+
+    def _submit_in(self, run: Run, job: Job) -> Submitted:
         if _started(run):
             raise LaunchError(
                 "The run directory must be a new one.",
@@ -303,7 +309,6 @@ class BatchEngine(Engine):
         for name in self.COMMANDS:
             self.program(name)
         script = self.script(job, run)
-        run.path.mkdir(parents=True, exist_ok=True)
         about = {"name": run.name, "command": list(job.command), "cluster": {}, "started": utc_now()}
         # No machine has its launcher yet.
         write_json(run.path / "run.json", {**about, "directory": os.getcwd(), "host": ""})

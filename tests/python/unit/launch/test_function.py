@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from support.functions import placed
 from tfmuster import launch
 from tfmuster.errors import LaunchError, StrategyError
-from tfmuster.launch.function import name_of, put_call, remove_unused
+from tfmuster.launch.function import name_of, put_call
+from tfmuster.runs.lifecycle import claim_call
 
 
 class TestPure:
@@ -24,10 +26,12 @@ class TestPure:
         assert name_of(function) == name
 
     def test_the_file_is_for_its_user_alone(self, tmp_path: Path) -> None:
-        path = put_call(tmp_path / "run", placed, (1,), "default")
+        claim = claim_call("placed", tmp_path / "run")
+        path, digest = put_call(claim.path / "call", placed, (1,), "default")
+        assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
         assert path.stat().st_mode & 0o777 == 0o600
         assert path.parent.stat().st_mode & 0o777 == 0o700
-        remove_unused(tmp_path / "run")
+        claim.release()
         assert not (tmp_path / "run").exists()
 
     def test_what_can_not_go_is_said_before_anything_starts(self, tmp_path: Path) -> None:

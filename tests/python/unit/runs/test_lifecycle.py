@@ -1,0 +1,93 @@
+"""How a run directory is taken: by one job alone, and left as it was if the job does not start."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tfmuster.errors import LaunchError
+from tfmuster.runs.lifecycle import claim_call, claim_run_dir, new_run
+
+JOBS = 40
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_jobs_that_start_in_one_second_get_directories_of_their_own(here: Path) -> None:
+    with ThreadPoolExecutor(JOBS) as pool:
+        claims = list(pool.map(lambda _: claim_call("train"), range(JOBS)))
+    assert len({claim.path for claim in claims}) == JOBS
+    assert all((claim.path / "call").is_dir() and claim.path.parent == here / "runs" for claim in claims)
+
+
+def test_of_jobs_that_want_one_directory_one_gets_it(here: Path) -> None:
+    def claim(_: int) -> bool:
+        try:
+            claim_call("train", "mine")
+        except LaunchError as error:
+            assert error.fields["reason"] == "run-dir"
+            assert error.found == f"{here / 'mine'} holds a run already"
+            return False
+        return True
+
+    with ThreadPoolExecutor(JOBS) as pool:
+        assert sum(pool.map(claim, range(JOBS))) == 1
+    assert (here / "mine" / "call").is_dir()
+
+
+@pytest.mark.parametrize("folder", [None, "new", "new/and/deep"])
+def test_what_is_not_used_is_removed(here: Path, folder: str | None) -> None:
+    claim = claim_call("train", folder)
+    (claim.path / "call" / "call.pkl").write_text("data")
+    claim.release()
+    assert list(here.iterdir()) == []
+
+
+def test_what_was_there_before_stays(here: Path) -> None:
+    (here / "mine" / "data").mkdir(parents=True)
+    (here / "mine" / "data" / "a.csv").write_text("1,2")
+    claim_call("train", "mine").release()
+    assert sorted(str(path.relative_to(here)) for path in here.rglob("*")) == [
+        "mine",
+        "mine/data",
+        "mine/data/a.csv",
+    ]
+
+
+def test_files_that_came_meanwhile_stay(here: Path) -> None:
+    claim = claim_call("train", "mine")
+    (here / "mine" / "notes.txt").write_text("mine")
+    claim.release()
+    assert [path.name for path in (here / "mine").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("held", ["logs", "call"])
+def test_a_directory_with_a_run_is_refused_and_kept(here: Path, held: str) -> None:
+    (here / "mine" / held).mkdir(parents=True)
+    (here / "mine" / held / "file").write_text("kept")
+    with pytest.raises(LaunchError, match="must be a new one"):
+        claim_call("train", "mine")
+    assert [path.name for path in (here / "mine" / held).iterdir()] == ["file"]
+
+
+def test_a_run_that_has_begun_is_kept(here: Path) -> None:
+    claim = claim_call("train", "mine")
+    new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    claim.release()
+    assert (here / "mine" / "call").is_dir() and (here / "mine" / "run.json").exists()
+
+
+def test_a_directory_that_can_not_be_made(here: Path) -> None:
+    (here / "runs").write_text("a file")
+    with pytest.raises(LaunchError, match="can't be made") as caught:
+        claim_run_dir("train")
+    assert caught.value.found == "Not a directory"
+    with pytest.raises(LaunchError, match="can't be made"):
+        claim_run_dir("train", "runs/mine")
+    assert (here / "runs").read_text() == "a file"
