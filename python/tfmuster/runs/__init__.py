@@ -1,1 +1,1 @@
-"""The run directory: created, written, read, followed, shown, and ended."""
+"""Create, write, read, follow and end runs, each stored in a run directory."""

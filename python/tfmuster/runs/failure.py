@@ -1,4 +1,4 @@
-"""The first failure of a job: which it is, and how it reads."""
+"""Find the first failure of a job and describe it in text."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any
 from .. import errors
 from ..errors import EXIT_USAGE, LaunchError, WorkerError
 
-#: How many of a failed worker's last lines are shown.
+#: How many of a failed worker's last output lines are shown.
 LAST_LINES = 20
 
-#: The error of a worker that does not end and does not go on.
+#: The error of a worker that neither ends nor continues.
 FROZEN = "is frozen ({} is stopped by a signal)"
-#: How the error of a worker begins whose host is not heard any more.
+#: Start of the error of a worker whose host has stopped answering.
 LOST = "was lost: "
-#: What TensorFlow raises where a peer is gone.
+#: Errors that TensorFlow raises when a peer has gone.
 _PEER_IS_GONE = re.compile(r"tensorflow\.[\w.]+\.(Unavailable|Aborted|Cancelled|DeadlineExceeded)Error: ")
-#: How long the launcher may take to see that a worker has ended, seconds.
+#: How long the launcher may take to notice that a worker has ended, in seconds.
 _NOTICED_SECONDS = 1.0
-#: How R shows an error that nobody handles.
+#: How R shows an unhandled error.
 _R_ERROR = re.compile(r"Error( in .*)?:")
-#: How Python shows the errors that tfmuster raises on purpose.
+#: How Python shows errors that tfmuster raises itself.
 _ON_PURPOSE = re.compile(r"tfmuster\.errors\.(\w+): ")
 
 
@@ -37,19 +37,19 @@ class Failure:
     Attributes
     ----------
     time : float
-        When, seconds since 1970.
+        Time of the failure, in seconds since the epoch.
     task, host : str
-        Which worker, and where.
+        The worker that failed, and the machine that it ran on.
     exit_code : int or None
-        None if a signal ended it, or it is frozen.
+        None if a signal ended the worker, or if it is frozen.
     signal : str or None
         The signal's name, such as ``SIGKILL``.
     error, traceback : str
-        The Python exception in one line, and whole, or the error of an R script; "" if there was none.
+        The Python exception in one line and with its traceback, or the error of an R script. May be empty.
     last_lines : tuple of str
-        The end of its output.
+        The last lines of the worker's output.
     log : str
-        Path of its whole output.
+        Path of the worker's full output.
     """
 
     time: float
@@ -74,10 +74,10 @@ class Failure:
         last_lines: tuple[str, ...],
         log: str,
     ) -> Failure:
-        """A failure, from an exit code as `subprocess` gives it and the note that `sitecustomize` left.
+        """Make a failure from an exit code, as in `subprocess`, and the note that `sitecustomize` wrote.
 
-        Without an exit code, of a process that is frozen; the note says so, as it does of one that is lost,
-        whose own exit code nobody knows.
+        A frozen worker has no exit code. The note marks a worker that is frozen or lost. The exit code of a
+        lost worker is unknown.
         """
         if note.get("lost"):
             code = None
@@ -95,28 +95,29 @@ class Failure:
 
     @property
     def not_everyone(self) -> bool:
-        """Whether the tasks did not come together."""
+        """Whether the rendezvous failed."""
         return self.error.startswith("tfmuster.errors.RendezvousError: ")
 
     @property
     def is_permanent(self) -> bool:
-        """Whether the same program would fail again: it was used wrongly, or its input is bad."""
+        """Whether a restart would fail again, because of wrong usage or bad input."""
         on_purpose = _ON_PURPOSE.match(self.error)
         kind = getattr(errors, on_purpose[1], None) if on_purpose else None
         return EXIT_USAGE in (self.exit_code, getattr(kind, "exit_code", None))
 
     @property
     def cause_time(self) -> float:
-        """When its cause was at work, for comparison.
+        """Time to compare failures by, in seconds since the epoch.
 
-        TensorFlow may miss a peer sooner than the launcher sees that it is gone.
+        The error of a worker that misses a peer counts as later, because TensorFlow may notice that a peer
+        has gone before the launcher does.
         """
         return self.time + (_NOTICED_SECONDS if _PEER_IS_GONE.match(self.error) else 0)
 
     def headline(self) -> str:
-        """What happened, in one line."""
+        """Describe the failure in one line."""
         if self.not_everyone:
-            # All of them say the same.
+            # All tasks report the same error.
             return _ON_PURPOSE.sub("", self.error).splitlines()[0]
         if self.exit_code is None and self.signal is None:
             return f"{self.task} on {self.host} {self.error}."
@@ -127,10 +128,10 @@ class Failure:
         return f"{self.task} on {self.host} {how}" + (f": {error.splitlines()[0]}" if error else ".")
 
     def advice(self) -> str | None:
-        """What to do about it, where that can be said."""
+        """Return what to do about the failure, or None if that is not known."""
         if "SIGKILL" in self.headline():
             return (
-                "If nobody killed it, the machine ran out of memory: see `dmesg`; use fewer workers or "
+                "If nobody killed it, the machine ran out of memory: see `dmesg`. Use fewer workers or "
                 "smaller batches."
             )
         if self.error.startswith(LOST):
@@ -141,7 +142,7 @@ class Failure:
         text = [self.headline()]
         on_purpose = bool(_ON_PURPOSE.match(self.error))
         if on_purpose:
-            # It says all by itself.
+            # The error itself has all details.
             text += self.error.splitlines()[1:]
         lines = _without(self.traceback, self.last_lines)
         shown = f"Error: {_ON_PURPOSE.sub('', self.error)}".splitlines()[0]
@@ -151,33 +152,33 @@ class Failure:
             text += ["", "Its last lines:", *(f"  {line}" for line in lines)]
         if self.traceback and not on_purpose:
             text += ["", *self.traceback.rstrip().splitlines()]
-        text += ["", f"Its whole output: {self.log}"]
+        text += ["", f"Full output: {self.log}"]
         if advice := self.advice():
             text.append(f"To do: {advice}")
         return "\n".join(text)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready, as in ``error.json``; the time in ISO 8601, UTC."""
+        """Return the fields as JSON values, as in ``error.json``. The time is in ISO 8601, UTC."""
         when = datetime.fromtimestamp(self.time, timezone.utc).isoformat(timespec="milliseconds")
         return {**asdict(self), "time": when}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Failure:
-        """What :meth:`to_dict` was made of."""
+        """Make the failure from the result of :meth:`to_dict`."""
         when = datetime.fromisoformat(values["time"]).timestamp()
         names = (field.name for field in fields(cls))
         known = {name: values[name] for name in names if name in values}
         return cls(**{**known, "time": when, "last_lines": tuple(values["last_lines"])})
 
     def to_error(self) -> WorkerError:
-        """The exception to raise for it."""
+        """Return the exception to raise for this failure."""
         return WorkerError(
             self.headline(), found="\n".join(str(self).splitlines()[1:]).strip(), **self.to_dict()
         )
 
 
 def _without(traceback: str, lines: Sequence[str]) -> list[str]:
-    """Lines without those of the traceback, which may have begun before them."""
+    """Remove the lines of the traceback, which may have started before the first of `lines`."""
     lines = list(lines)
     trace = [line.rstrip() for line in traceback.rstrip().splitlines()]
     if trace and trace[0] in lines:
@@ -189,32 +190,32 @@ def _without(traceback: str, lines: Sequence[str]) -> list[str]:
 
 
 def _r_error(lines: Sequence[str]) -> str:
-    """The error with which Rscript has ended, by its last lines; "" if it has not."""
+    """Return the error that ended Rscript, taken from its last lines; "" if no error ended it."""
     return _last_r_error(lines[:-1]) if lines and lines[-1] == "Execution halted" else ""
 
 
 def _last_r_error(lines: Sequence[str]) -> str:
-    """The last error among lines that R has written, in one line."""
+    """Return the last error in lines that R has written, as one line."""
     begin = max((at for at, line in enumerate(lines) if _R_ERROR.match(line)), default=None)
     if begin is None:
         return ""
     first, then = lines[begin].rstrip(), "".join(lines[begin + 1 : begin + 2])
-    # A message that is long or has parts begins on a line of its own.
+    # R starts a long message, or one with several parts, on a new line.
     return f"{first} {then.lstrip(' !')}" if first.endswith(":") else first
 
 
 def not_writable(run_path: Path, error: OSError) -> LaunchError:
-    """The error for a run directory that can't be written any more."""
+    """Make the error for a run directory that can no longer be written."""
     return LaunchError(
         "The run directory must be writable while the job runs.",
         found=f"{run_path}: {error.strerror}",
-        fix="Make room, or choose another place with --run-dir.",
+        fix="Free some space, or choose another place with --run-dir.",
         reason="disk",
     )
 
 
 def signal_name(number: int) -> str:
-    """``SIGKILL`` for 9."""
+    """Return the name of a signal: ``SIGKILL`` for 9."""
     try:
         return signal.Signals(number).name
     except ValueError:

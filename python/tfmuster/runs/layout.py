@@ -1,4 +1,4 @@
-"""The names of files and states in a run directory, and how its JSON is read and written."""
+"""Name the files and states of a run directory, and read and write its JSON."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import orjson
 
 from ..system.replace import replacing_file
 
-#: Where runs are kept, relative to the working directory.
+#: Folder of all runs, relative to the working directory.
 RUNS = "runs"
 
-#: Of a function on workers, what is called and what each has returned, in the run directory.
+#: Folder in the run directory with the function to call and the values that workers returned.
 CALL = "call"
 
-#: Where each task notes what it is doing, in the run directory.
+#: Folder in the run directory with the state of each task.
 STATES = "states"
 
-#: The command that ends the batch job of a run, from any machine, in the run directory.
+#: File in the run directory with the command that ends the run's batch job, from any machine.
 STOP_COMMAND = "stop.json"
 
-#: Between a failure and the next start of all tasks.
+#: State between a failure and the restart of all tasks.
 RESTARTING = "restarting"
 
-#: States in which a run may still change.
+#: States of a run that has not ended.
 UNFINISHED = ("starting", "running", RESTARTING)
 
 
 def file_stem(task: str) -> str:
-    """How files of a task are called: ``worker-0`` for ``worker 0``."""
+    """Return the stem of a task's file names: ``worker-0`` for ``worker 0``."""
     return task.replace(" ", "-")
 
 
 def task_of(stem: str) -> str:
-    """The task that a file is of, by its name without suffix."""
+    """Return the task that a file belongs to, from the stem of its name."""
     return stem.replace("-", " ")
 
 
@@ -47,12 +47,12 @@ def sha256_of(path: Path | str) -> str:
 
 
 def utc_now() -> str:
-    """The time now, UTC, ISO 8601, in milliseconds."""
+    """Return the current time in UTC, in ISO 8601 with milliseconds."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Replace a JSON file atomically: whoever reads it meets the old or the new one, never half of one."""
+    """Replace a JSON file atomically: a reader gets the old or the new content, never a part."""
     data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     with replacing_file(path) as file:
         file.write(data)
@@ -61,19 +61,19 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 def append_json(path: Path, line: Mapping[str, Any]) -> None:
     """Append one line of JSON to a file. NaN and infinity become ``null``.
 
-    The line is written in one go, so that lines of several processes do not mix.
+    The line is written with one system call, so that lines of several processes do not mix.
 
     Raises
     ------
     OSError
-        It can't be written.
+        If the file can't be written.
     """
     with path.open("ab") as file:
         file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object of a JSON file; empty if there is none, or none that can be read."""
+    """Read the object in a JSON file. Return an empty dict if the file is missing or unreadable."""
     try:
         value = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):

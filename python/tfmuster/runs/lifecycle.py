@@ -1,4 +1,4 @@
-"""How a run directory begins: its name, and what is noted of the launcher, the machine and the program."""
+"""Make a run directory, and record the launcher, the machine and the program in it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from ..system.versions import recorded_versions
 from .layout import CALL, RUNS, utc_now, write_json
 from .run import Run
 
-#: How long git may take for each answer, seconds.
+#: Time limit of each git command, in seconds.
 _GIT_SECONDS = 5.0
 
 
 def new_run(
     name: str, *, run_dir: str | os.PathLike[str] | None, command: Sequence[str], cluster: Mapping[str, Any]
 ) -> Run:
-    """Make a run directory; ``runs/<UTC time>-<name>`` unless `run_dir` says otherwise.
+    """Make a run directory: `run_dir`, or by default ``runs/<UTC time>-<name>``.
 
     Raises
     ------
     LaunchError
-        The directory holds another run, or can't be made.
+        If the directory holds another run, or can't be made.
     """
     claim = claim_run_dir(name, run_dir)
     try:
@@ -57,7 +57,7 @@ def new_run(
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "pid_started": psutil.Process().create_time(),
-        # The command's own process ends its workers then; a session of R or Python would just be gone.
+        # On SIGTERM the launcher command ends its workers. An R or Python session would leave them behind.
         "ends_on_sigterm": signal.getsignal(signal.SIGTERM) is signal.default_int_handler,
         "versions": recorded_versions(),
         **({f"{batch.system}_job": batch.number} if batch else {}),
@@ -99,9 +99,9 @@ class Claim:
             folder.mkdir(mode)
         except FileExistsError:
             raise LaunchError(
-                "The run directory must be a new one.",
-                found=f"{self.path} holds a run already",
-                fix="Choose another, or remove it.",
+                "The run directory must be new.",
+                found=f"{self.path} already holds a run",
+                fix="Choose another directory, or remove this one.",
                 reason="run-dir",
             ) from None
         except OSError as error:
@@ -186,7 +186,7 @@ def _not_made(path: Path, error: OSError) -> LaunchError:
 
 
 def record_git(run: Run) -> None:
-    """Add the commit of the working directory to ``run.json``, if it is one of git's."""
+    """Add the commit of the working directory to ``run.json``, if it is a git repository."""
     try:
         commit = ask("git", "rev-parse", "HEAD", seconds=_GIT_SECONDS)
         status = ask("git", "status", "--porcelain", "-uno", seconds=_GIT_SECONDS)

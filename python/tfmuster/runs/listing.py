@@ -1,4 +1,4 @@
-"""Find runs: all of a folder, or one by its name."""
+"""List the runs in a folder, find one by its name, and summarize runs."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from .run import Run
 
 
 def runs_in(folder: str | os.PathLike[str] = RUNS) -> list[Run]:
-    """All runs in a folder, the oldest first."""
+    """Return all runs in a folder, oldest first."""
     return [Run(path.parent) for path in sorted(Path(folder).glob("*/run.json"))]
 
 
 def find_run(name: str | os.PathLike[str] | None = None, folder: str | os.PathLike[str] = RUNS) -> Run:
-    """One run, also of another session.
+    """Find one run, which another session may have started.
 
     Parameters
     ----------
     name : str or path, optional
-        The run's name, a part of it that no other has, or its path; the newest unless given.
+        The run's name, a unique part of its name, or its path. Default: the newest run.
     folder : path
-        Where the runs are.
+        Folder of the runs.
 
     Raises
     ------
     TfmusterError
-        No run is it, or several are.
+        If no run matches, or several match.
     """
     if name and Path(name, "run.json").exists():
         return Run(name)
@@ -40,28 +40,28 @@ def find_run(name: str | os.PathLike[str] | None = None, folder: str | os.PathLi
     found = found or [run for run in runs if named and named in run.name]
     if not found or (named is not None and len(found) > 1):
         raise TfmusterError(
-            "A run must be named by its name, a part of it that no other has, or its path.",
-            found=f"{len(found)} runs in {folder} fit {named!r}" if named else f"no runs in {folder}",
-            fix="`tfmuster runs list` shows them.",
+            "A run must be given by its name, a unique part of its name, or its path.",
+            found=f"{len(found)} runs in {folder} match {named!r}" if named else f"no runs in {folder}",
+            fix="List the runs with `tfmuster runs list`.",
         )
     return found[-1]
 
 
 def last_epoch(run: Run) -> str:
-    """The last finished epoch and its metrics, in words; "" if there is none."""
+    """Describe the last finished epoch and its metrics; "" before the first."""
     epochs = read_metrics(run.path)
     return epoch_line(epochs[-1]) if epochs else ""
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """What is known of a run now, by its label: what was started, how far each task is, the first failure."""
+    """Summarize a run by label: its program, the state of each task, and the first failure."""
     info, status, error = run.info(), run.status(), run.error()
     command = " ".join(info.get("command", []))
     known: dict[str, Any] = {
         "run": str(run.path),
         "state": status["state"] + (f", {status['restarts']} restarts" if status["restarts"] else ""),
         "started": info.get("started"),
-        # Of a function, what runs is a file of this package, which says nothing.
+        # For a function, the command is a file of this package, which tells the user nothing.
         **({"function": info.get("name")} if (run.path / CALL).is_dir() else {"command": command}),
         "host": info.get("host"),
         **{task: _task_line(entry, info.get("host")) for task, entry in status["tasks"].items()},
@@ -75,7 +75,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def _task_line(entry: dict[str, Any], launcher: str | None) -> str:
-    """State, host unless it is the launcher's, process and exit code of a task."""
+    """Describe a task: its state, host (unless it is the launcher's), process and exit code."""
     code, host, pid, doing = (entry.get(key) for key in ("exit_code", "host", "pid", "doing"))
     text = str(entry["state"])
     text += f" on {host}" if host and host != launcher else ""
@@ -85,7 +85,7 @@ def _task_line(entry: dict[str, Any], launcher: str | None) -> str:
 
 
 def run_table(folder: str | os.PathLike[str] = RUNS) -> list[dict[str, str]]:
-    """A row for each run: ``name``, ``path``, ``state``, ``tasks`` (how many), ``started``, ``progress``."""
+    """Return ``name``, ``path``, ``state``, ``tasks`` (a count), ``started`` and ``progress`` of each run."""
     rows = []
     for run in runs_in(folder):
         status = run.status()

@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: one line per epoch, written by the chief."""
+"""Write and read ``metrics.jsonl``, to which the chief adds one line per epoch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import orjson
 from ..environment import RUN_DIR_VARIABLE
 from .layout import append_json
 
-#: The chief's line per epoch, in the run directory.
+#: File in the run directory with one line per epoch, from the chief.
 METRICS = "metrics.jsonl"
 
-#: What else is in such a line.
+#: Keys of a line that are not metrics.
 NO_METRICS = ("epoch", "time", "shown")
 
 _NAN = float("nan")
@@ -27,18 +27,18 @@ _NAN = float("nan")
 def append_metrics(
     epoch: int, values: Mapping[str, Any], *, shown: bool, images_per_second: float | None = None
 ) -> None:
-    """One line in the run directory of the job that this process belongs to, if it belongs to one.
+    """Append a line to the run directory, if this process belongs to a job.
 
     Parameters
     ----------
     epoch : int
-        From 1.
+        Epoch, from 1.
     values : mapping
-        The metrics, as Keras names them.
+        The metrics, by their names in Keras.
     shown : bool
         Whether the program shows them itself.
     images_per_second : float, optional
-        The speed of the training, if it is known.
+        Speed of the training, if known.
     """
     if folder := os.environ.get(RUN_DIR_VARIABLE):
         line: dict[str, Any] = {"epoch": epoch, "time": time.time(), "shown": shown}
@@ -52,7 +52,7 @@ def append_metrics(
 
 
 def numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """Those of Keras's metrics that are one number each; a metric of the user's may be anything."""
+    """Return the metrics that are one number each. A user's own metric may be any object."""
     found = {}
     for name, value in values.items():
         with contextlib.suppress(TypeError, ValueError):
@@ -61,16 +61,16 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run directory; of an epoch that was repeated after a restart, the last."""
+    """Read the lines of a run directory. If a restart repeated an epoch, its last line counts."""
     epochs: dict[int, dict[str, Any]] = {}
     with contextlib.suppress(FileNotFoundError):
         for line in (folder / METRICS).read_bytes().splitlines():
-            # The last line may be half written, and a program may write lines of its own: a ValueError, too.
+            # The last line may be incomplete, and a program may write other lines: both raise ValueError.
             with contextlib.suppress(ValueError):
                 said = orjson.loads(line)
                 if not isinstance(said, dict):
                     continue
-                # JSON has no NaN, which a loss becomes that has diverged.
+                # JSON has no NaN, the loss of a training that has diverged.
                 values = numbers({name: _NAN if value is None else value for name, value in said.items()})
                 values["epoch"] = epoch = int(values.get("epoch", len(epochs) + 1))
                 epochs[epoch] = values
@@ -78,7 +78,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def epoch_line(values: Mapping[str, Any]) -> str:
-    """One of these lines in words, the loss first and the speed last."""
+    """Describe one line in words, with the loss first and the speed last."""
     names = [name for name in values if name not in (*NO_METRICS, "images_per_second")]
     figures = [f"{name} {values[name]:.4f}" for name in sorted(names, key=lambda name: name != "loss")]
     speed = values.get("images_per_second")

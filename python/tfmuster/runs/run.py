@@ -1,21 +1,19 @@
-"""The run directory: what a run leaves, written and read in this one place.
-
+"""Read and write the run directory, which keeps everything that a run produces.
 ``runs/<UTC time>-<name>/`` holds
 
-``run.json``       what was started, where, by which versions, from which commit
+``run.json``       the command, the host, the versions of all software, and the git commit
 ``status.json``    the state of the run and of each task, replaced atomically
-``logs/``          the whole output of each task, ``worker-0.log``
-``states/``        what each task is doing, ``worker-0.json``, see :mod:`.states`
+``logs/``          the full output of each task, ``worker-0.log``
+``states/``        the state of each task, ``worker-0.json``, see :mod:`.states`
 ``metrics.jsonl``  one line per epoch, from the chief
 ``model.keras``    the model, if the program saved it there
-``call/``          of a function: what is called, and what each worker has returned
-``stop.json``      of a batch job: the command that ends it
-``stop``           there while somebody asks a launcher to end the run that no signal may end
-``error.json``     the first failure, after restarts of the last attempt: when, host, task, exit code or
-                   signal, traceback
+``call/``          for a function: the function, and the value that each worker returned
+``stop.json``      for a batch job: the command that ends it
+``stop``           exists while a session asks a launcher that can't be signaled to end the run
+``error.json``     the first failure (of the last attempt): time, host, task, exit code or signal, traceback
 
-It is the one interface between a run and whoever watches it, so that a run can be started in one session and
-looked at from another.
+All access to a run goes through its directory. So you can start a run in one session and watch it from
+another.
 """
 
 from __future__ import annotations
@@ -37,15 +35,15 @@ from .metrics import NO_METRICS, read_metrics
 from .tfruns import write_tfruns
 from .values import Values, values_of
 
-#: How long a batch system may take to accept that a job is to end, seconds.
+#: How long a batch system may take to accept the request to end a job, in seconds.
 _ANSWER_SECONDS = 30.0
-#: How long it may take to end the job's processes, and how long a shared file system may take to show what a
-#: node has written, seconds.
+#: How long it may take to end the job's processes, and how long a shared file system may take to show what
+#: another node has written, in seconds.
 _BATCH_SECONDS, _SHARED_SECONDS = 60.0, 5.0
 
 
 class Run:
-    """One run, by its directory. Every method reads what is there now; nothing is kept in memory.
+    """One run, given by its directory. Every method reads the current files; nothing is cached.
 
     Parameters
     ----------
@@ -63,34 +61,35 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The directory's own name, as ``tfmuster runs show`` takes it."""
+        """Name of the directory, which ``tfmuster runs show`` accepts."""
         return self.path.name
 
     @property
     def model_path(self) -> Path:
-        """Where the program's model belongs."""
+        """Path to which the program should save its model."""
         return self.path / "model.keras"
 
     def info(self) -> dict[str, Any]:
-        """What was started: command, cluster, host, versions, git state."""
+        """Return what was started: command, cluster, host, versions, git state."""
         return read_json(self.path / "run.json")
 
     def status(self) -> dict[str, Any]:
-        """``state`` of the run and ``tasks``, each with its own ``state``, ``host``, ``pid``, ``exit_code``.
+        """Return the run's ``state`` and ``tasks``, each with ``state``, ``host``, ``pid`` and ``exit_code``.
 
-        ``pid`` is the process on that host, None until the host has told it. A running task that says what it
-        is doing has that too: ``doing`` in words, and ``progress`` as a dict with ``phase``, and, where they
-        are known, ``epoch``, ``epochs``, ``step``, ``steps``, ``metrics``, ``steps_per_second``,
+        ``pid`` is the process on that host, None until the host reports it. A running task that reports its
+        state also has ``doing``, a text, and ``progress``. ``progress`` is a dict with ``phase`` and, if
+        known, ``epoch``, ``epochs``, ``step``, ``steps``, ``metrics``, ``steps_per_second``,
         ``images_per_second`` and ``waiting``; see :class:`~tfmuster.runs.states.State`.
 
-        The states of a run are starting, running, restarting, done, failed, interrupted, and lost: the
-        launcher was on this machine, and has left no word. ``restarts`` counts new starts of all tasks.
+        The states of a run are starting, running, restarting, done, failed, interrupted and lost. A run is
+        lost if its launcher ran on this machine and ended without a report. ``restarts`` is the number of
+        restarts.
         """
         status = {"state": "starting", "restarts": 0, "tasks": {}, **read_json(self.path / "status.json")}
         info = self.info()
         here = info.get("host", socket.gethostname()) == socket.gethostname()
         if status["state"] in UNFINISHED and here and _launcher(info) is None:
-            # It may have ended between the two looks.
+            # The run may have ended since the first look.
             status.update(read_json(self.path / "status.json"))
             if status["state"] in UNFINISHED:
                 status["state"] = "lost"
@@ -103,23 +102,23 @@ class Run:
         return status
 
     def error(self) -> dict[str, Any] | None:
-        """The first failure, or None."""
+        """Return the first failure, or None."""
         return read_json(self.path / "error.json") or None
 
     def log_paths(self) -> dict[str, Path]:
-        """The log of each task, by the task's name, such as ``worker 0``."""
+        """Return the path of each task's log, by the task's name, such as ``worker 0``."""
         paths = sorted((self.path / "logs").glob("*-*.log"), key=_task_order)
         return {task_of(path.stem): path for path in paths}
 
     def logs(self, task: str | None = None, *, lines: int | None = None) -> dict[str, str]:
-        """The output of every task, or of one, by the task's name.
+        """Return the output of every task, or of one, by the task's name.
 
         Parameters
         ----------
         task : str, optional
-            Such as ``"worker 0"``.
+            One task, such as ``"worker 0"``. Default: all.
         lines : int, optional
-            Only so many last lines.
+            Return only this many last lines. Default: all.
         """
         paths = self.log_paths()
         if task is not None and task not in paths:
@@ -135,9 +134,9 @@ class Run:
         return {name: "".join(text.splitlines(keepends=True)[-lines:]) for name, text in texts.items()}
 
     def history(self) -> dict[str, list[float]]:
-        """The metrics of each epoch, by name, as Keras's ``History.history``.
+        """Return the metrics of each epoch, by name, like Keras's ``History.history``.
 
-        Of an epoch that was repeated after a restart, the last.
+        If a restart repeated an epoch, its last metrics count.
         """
         history: dict[str, list[float]] = {}
         for values in read_metrics(self.path):
@@ -147,12 +146,12 @@ class Run:
         return history
 
     def model(self) -> Any:
-        """The model that the run saved as ``model.keras``, loaded in Keras's safe mode."""
+        """Load the model that the run saved as ``model.keras``, in Keras's safe mode."""
         if not self.model_path.exists():
             raise TfmusterError(
                 f"The run {self.name} has no model.",
                 found=f"no {self.model_path}; the run is {self.status()['state']}",
-                fix=f"Let the program save it there: its folder is in {RUN_DIR_VARIABLE}.",
+                fix=f"Let the program save the model there: its folder is in {RUN_DIR_VARIABLE}.",
                 run=self.name,
             )
         from ..keras_compat.saving import model_from_bytes
@@ -160,19 +159,19 @@ class Run:
         return model_from_bytes(self.model_path.read_bytes())
 
     def values(self) -> Values:
-        """What each worker of ``launch(function)`` has returned, when the run has ended well.
+        """Return the value of each worker of ``launch(function)``, after the run has succeeded.
 
         Raises
         ------
         WorkerError
-            A worker has failed.
+            If a worker failed.
         """
         self.wait()
         self.check()
         return Values(values_of(self.path, self.log_paths()), self)
 
     def wait(self, timeout: float | None = None) -> dict[str, Any]:
-        """The status once the run has ended, or after `timeout` seconds."""
+        """Wait until the run has ended, at most `timeout` seconds, and return its status."""
         end = None if timeout is None else time.monotonic() + timeout
         while (status := self.status())["state"] in UNFINISHED:
             if end is not None and time.monotonic() > end:
@@ -186,9 +185,9 @@ class Run:
         Raises
         ------
         WorkerError
-            As :func:`tfmuster.launch` would have raised it.
+            If a worker failed: the error that :func:`tfmuster.launch` raises.
         TfmusterError
-            It was interrupted, or its launcher is gone.
+            If the run was interrupted, or its launcher has gone.
         """
         state = self.status()["state"]
         if (error := self.error()) and state == "failed":
@@ -196,12 +195,13 @@ class Run:
 
             raise Failure.from_dict(error).to_error()
         if state not in ("done", *UNFINISHED):
-            raise TfmusterError(f"The run {self.name} did not come to its end.", found=state, run=self.name)
+            raise TfmusterError(f"The run {self.name} did not finish.", found=state, run=self.name)
 
     def stop(self, timeout: float = 10.0) -> dict[str, Any]:
-        """End the run and all its processes, from any session of its machine or batch system; the status.
+        """End the run and all its processes, and return the status.
 
-        A run that has ended stays as it is. The session that waits for the run goes on, with an error.
+        You can call this in any session on the run's machine or in its batch system. A run that has ended
+        stays unchanged. The session that waits for the run gets an error, and continues.
         """
         if not self.goes_on:
             return self.status()
@@ -223,7 +223,7 @@ class Run:
         return self.wait(timeout)
 
     def set_stop_command(self, command: Sequence[str]) -> None:
-        """Note the command that ends this run's batch job. Whoever submits it does, and the job itself."""
+        """Record the command that ends this run's batch job. Called on submission and by the job itself."""
         write_json(self.path / STOP_COMMAND, {"command": list(command)})
 
     @property
@@ -239,7 +239,7 @@ class Run:
             found: str | None = str(error)
         else:
             found = None if answer.code == 0 else answer.first_line
-        # A job that has not begun has nobody who would write how it ends.
+        # A job that has not started has no launcher that could record its end.
         state = self.wait(_BATCH_SECONDS if has_begun and not found else _SHARED_SECONDS)["state"]
         if state not in UNFINISHED:
             return
@@ -257,7 +257,7 @@ class Run:
         return self.path / "stop"
 
     def check_stopped(self) -> None:
-        """Raise TfmusterError if somebody has asked to end this run. Only its launcher does."""
+        """Raise TfmusterError if another session has asked to end this run. Only the launcher calls this."""
         if self._stop_path.exists():
             self._stop_path.unlink(missing_ok=True)
             raise TfmusterError(
@@ -266,16 +266,16 @@ class Run:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the run has not ended."""
         return self.status()["state"] in UNFINISHED
 
     def end(self, state: str, error: Mapping[str, Any] | None = None, **changes: Any) -> None:
-        """Note how the run has ended. Only its launcher does, or whoever finds that it has none any more.
+        """Record how the run ended. Called by its launcher, or by a session that finds the launcher gone.
 
         Parameters
         ----------
         state : str
-            The state in which it stays.
+            The final state.
         error : mapping, optional
             The first failure, for ``error.json``.
         **changes
@@ -290,24 +290,24 @@ class Run:
             # What a function was given may be large and private; its values stay.
             for path in (self.path / CALL).glob("call.*"):
                 path.unlink(missing_ok=True)
-        # The state is the last thing that is written: whoever waits for it finds all the rest.
+        # The state is written last, so that a session that waits for it finds everything else.
         self.set_status(state=state, **changes)
 
     def set_status(self, **changes: Any) -> None:
-        """Change entries of ``status.json``. Only the run's launcher does."""
+        """Change entries of ``status.json``. Only the run's launcher calls this."""
         status = {**read_json(self.path / "status.json"), **changes, "updated": utc_now()}
         write_json(self.path / "status.json", status)
 
 
 def _launcher(info: Mapping[str, Any]) -> Any:
-    """The launcher's process, or None if it has ended or runs on another machine."""
+    """Return the launcher's process; None if it has ended or runs on another machine."""
     import psutil
 
     if info.get("host") != socket.gethostname():
         return None
     with contextlib.suppress(psutil.Error, KeyError):
         process = psutil.Process(info["pid"])
-        # The number may have gone to another process since.
+        # Another process may have got this number since.
         if abs(process.create_time() - info["pid_started"]) < 1 and process.status() != psutil.STATUS_ZOMBIE:
             return process
     return None

@@ -1,11 +1,11 @@
-"""What each worker is doing, for whoever watches: ``states/worker-0.json`` in the run directory.
+"""Record and read what each worker is doing, in ``states/worker-0.json`` of the run directory.
 
-A worker of ``tfmuster launch`` writes its own file, and nothing else anywhere else; the launcher's table and
-``tfmuster runs show`` read all of them. No process waits for another because of it.
+Each worker of ``tfmuster launch`` writes only its own file. The launcher's table and ``tfmuster runs show``
+read all of them. No process waits for another.
 
-The file is one JSON object. ``text`` is for people, and is rendered from the other fields, here and nowhere
-else. Programs read the fields: ``phase``, ``time`` (seconds since 1970), ``serves``, and those of
-:class:`State` that are known. A number that JSON cannot represent is a string: ``"nan"``, ``"inf"`` or
+The file is one JSON object. ``text`` is for people. Only this module renders it, from the other fields.
+Programs read the fields: ``phase``, ``time`` (seconds since the epoch), ``serves``, and the fields of
+:class:`State` that are known. A number that JSON can't represent is a string: ``"nan"``, ``"inf"`` or
 ``"-inf"``.
 """
 
@@ -28,41 +28,41 @@ from ..environment import RUN_DIR_VARIABLE
 from ..errors import TfmusterError
 from .layout import STATES, append_json, file_stem, read_json, task_of, write_json
 
-#: Names shown of the tasks that are missing, and metrics shown beside the step.
+#: How many missing tasks are named, and how many metrics are shown beside the step.
 _MOST_NAMES, _MOST_METRICS = 8, 2
 _phases: dict[Path, str] = {}
 
 
 @dataclass(frozen=True)
 class State:
-    """What a task is doing.
+    """The state of a task.
 
     Parameters
     ----------
     phase : str
-        In one word: ``waiting``, ``starting``, ``tracing``, ``training``, ``trained``, ``testing``,
+        One of ``waiting``, ``starting``, ``tracing``, ``training``, ``trained``, ``testing``,
         ``evaluating`` or ``serving``. Its supervisor also knows ``running``, ``stopped``, ``done``,
         ``failed``, ``ended`` and ``lost``.
     epoch, epochs : int, optional
-        The epoch, from 1, and how many there will be.
+        Current epoch, from 1, and number of epochs.
     step, steps : int, optional
-        The steps of the epoch that are done, and how many it has.
+        Steps done in this epoch, and number of steps in it.
     metrics : mapping of float
-        All of them, by the names that Keras gives them.
+        All metrics, by their names in Keras.
     steps_per_second : float, optional
-        The speed in this epoch, its first step left out.
+        Speed in this epoch, without its first step.
     images_per_second : float, optional
-        The same in images, on all workers together.
+        Speed in images, of all workers together.
     waiting : tuple of str
-        The tasks that are missing, such as ``worker 2``; for one that does not reach the chief, the chief.
+        Missing tasks, such as ``worker 2``. If this task can't reach the chief, only the chief.
     address : str
-        Where the chief is expected, for a task that does not reach it.
+        Address of the chief, if this task can't reach it.
     reason : str
-        Why it is not reached.
+        Why the chief can't be reached.
     serves : bool
-        Whether the task serves those that train, and ends by itself when they are done.
+        Whether the task serves the tasks that train, and ends by itself when they have finished.
     time : float, optional
-        When the task noted it, seconds since 1970.
+        When the task recorded the state, in seconds since the epoch.
     """
 
     phase: str
@@ -81,7 +81,7 @@ class State:
 
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> State | None:
-        """The state that a JSON object describes; None if it describes none."""
+        """Make a state from a JSON object; None if the object is not a state."""
         try:
             numbers: dict[str, Any] = {name: int(said[name]) for name in _COUNTS if name in said}
             numbers |= {name: float(said[name]) for name in _FLOATS if name in said}
@@ -98,7 +98,7 @@ class State:
             return None
 
     def to_dict(self) -> dict[str, Any]:
-        """``phase``, ``serves``, and those of the other fields that are known; without the text."""
+        """Return ``phase``, ``serves`` and the other known fields, without the text."""
         known = {
             **{name: getattr(self, name) for name in _COUNTS},
             "metrics": dict(self.metrics),
@@ -114,7 +114,7 @@ class State:
 
     @property
     def text(self) -> str:
-        """The state in words, one line."""
+        """Describe the state in one line."""
         if self.phase == "waiting":
             return self._waiting_text()
         if self.phase == "stopped":
@@ -124,7 +124,7 @@ class State:
 
     @property
     def text_beside_bar(self) -> str:
-        """The same, without what a progress bar of the epoch's steps shows itself."""
+        """Describe the state without the step, which a progress bar shows."""
         if self.phase != "training":
             return self.text
         return "  ".join([*self._epoch_text(), *self._figures()]) or self.phase
@@ -133,7 +133,7 @@ class State:
         return [f"epoch {_of(self.epoch, self.epochs)}"] if self.epoch is not None else []
 
     def _figures(self) -> list[str]:
-        """The loss and the first metric, and the speed."""
+        """Return the loss, the first metric and the speed as texts."""
         shown = sorted(self.metrics.items(), key=lambda item: item[0] != "loss")[:_MOST_METRICS]
         figures = [f"{name} {value:.4f}" for name, value in shown]
         if self.images_per_second is not None:
@@ -161,9 +161,9 @@ def _of(number: int, total: int | None) -> str:
 
 
 def say_state(state: State) -> None:
-    """Note what this process does now, if it is a worker of ``tfmuster launch``.
+    """Record the state of this process, if it is a worker of ``tfmuster launch``.
 
-    What can't be written is left: a state is worth no failure.
+    Errors in writing are ignored: a missing state must not end a training.
     """
     if path := _own_path():
         _note_phase(path, state.phase)
@@ -174,7 +174,7 @@ def say_state(state: State) -> None:
 
 
 def _in_json(known: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, with numbers that JSON does not have as strings, from which `float` makes them again."""
+    """Replace numbers that JSON does not have with strings, which `float` can read."""
     return {name: _number_in_json(value) for name, value in known.items()}
 
 
@@ -185,30 +185,30 @@ def _number_in_json(value: Any) -> Any:
 
 
 def say_phase(phase: str) -> None:
-    """Note that this process begins to do something that is no news to whoever watches."""
+    """Record the start of a phase for the timeline, without changing the state that is shown."""
     if path := _own_path():
         _note_phase(path, phase)
 
 
 def _note_phase(path: Path, phase: str) -> None:
-    """Note when this process began to do something else."""
+    """Record the time of a change of phase."""
     if _phases.get(path) != phase:
         _phases[path] = phase
         note_phase(path.parent.parent, task_of(path.stem), phase)
 
 
 def say_waiting(progress: Mapping[str, Any]) -> None:
-    """Note which tasks the rendezvous waits for, by what it tells of its progress."""
+    """Record which tasks the rendezvous waits for, from its progress report."""
     say_state(waiting_state(progress) if progress.get("waiting") else State("starting"))
 
 
 def waiting_state(progress: Mapping[str, Any]) -> State:
-    """The state of a task in the rendezvous.
+    """Return the state of a task in the rendezvous.
 
     Parameters
     ----------
     progress : mapping
-        ``waiting`` (names of tasks), and until the chief is reached its ``address`` and the ``reason``.
+        ``waiting`` (names of tasks), and while the chief can't be reached its ``address`` and the ``reason``.
     """
     return State(
         "waiting",
@@ -219,19 +219,19 @@ def waiting_state(progress: Mapping[str, Any]) -> State:
 
 
 def read_states(run_dir: Path) -> dict[str, State]:
-    """What each task has noted last, by the task's name, such as ``worker 0``."""
+    """Read the latest state of each task, by the task's name, such as ``worker 0``."""
     paths = run_dir.joinpath(STATES).glob("[a-z]*.json")
     states = {task_of(path.stem): State.from_dict(read_json(path)) for path in paths}
     return {task: state for task, state in states.items() if state is not None}
 
 
 def read_serving(run_dir: Path) -> set[str]:
-    """The tasks that have said that they serve others, and end by themselves."""
+    """Return the tasks that serve others and end by themselves, according to their states."""
     return {task for task, state in read_states(run_dir).items() if state.serves}
 
 
 def forget_states(run_dir: Path) -> None:
-    """Remove what tasks of an earlier attempt have noted."""
+    """Remove the states of an earlier attempt."""
     for path in run_dir.joinpath(STATES).glob("*.json"):
         path.unlink(missing_ok=True)
 
@@ -243,7 +243,7 @@ def _own_path() -> Path | None:
 
 @functools.lru_cache(maxsize=1)
 def _path(folder: str, tf_config: str) -> Path | None:
-    """The file of the task that `tf_config` names; the text may be long, and is read each second."""
+    """Return the file of the task that `tf_config` names. Cached, because it is needed every second."""
     with contextlib.suppress(TfmusterError):
         if task := current_task({"TF_CONFIG": tf_config}):
             return Path(folder, STATES, f"{file_stem(task.name)}.json")
@@ -251,7 +251,7 @@ def _path(folder: str, tf_config: str) -> Path | None:
 
 
 def note_phase(run_dir: Path, task: str, phase: str) -> None:
-    """Add a line. What can't be written is left: a picture is worth no failure."""
+    """Append a line to the task's timeline. Errors are ignored: a missing line must not end a training."""
     path = run_dir / STATES / f"{file_stem(task)}.jsonl"
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
@@ -259,12 +259,12 @@ def note_phase(run_dir: Path, task: str, phase: str) -> None:
 
 
 def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
-    """By task, such as ``worker 0``, its ``phase`` and their ``time`` (seconds since 1970), in order."""
+    """Read each task's phases in order: ``phase`` and ``time`` (seconds since the epoch)."""
     events = {}
     for path in sorted(run_dir.joinpath(STATES).glob("*-*.jsonl"), key=_place):
         told: list[dict[str, Any]] = []
         for line in path.read_bytes().splitlines():
-            # The last line may be half written.
+            # The last line may be incomplete.
             with contextlib.suppress(orjson.JSONDecodeError, LookupError, TypeError, ValueError):
                 event = orjson.loads(line)
                 told.append({"time": float(event["time"]), "phase": str(event["phase"])})

@@ -8,7 +8,7 @@ from .terminal_text import Lines
 
 
 def log_lines(run: Run, task: str | None = None, *, lines: int | None = None) -> list[str]:
-    """What the tasks of a run have written, as a terminal would show it, with the task's name in front."""
+    """Return the output of a run's tasks as a terminal would show it, each line after the task's name."""
     tail = Tail(run, task)
     shown = []
     for name, text in run.logs(task, lines=lines).items():
@@ -18,19 +18,19 @@ def log_lines(run: Run, task: str | None = None, *, lines: int | None = None) ->
 
 
 class Tail:
-    """The output of a run, line by line as it comes.
+    """Read the output of a run line by line, as it is written.
 
     Parameters
     ----------
     run : Run
-        Whose output.
+        The run.
     task : str, optional
-        One task only, such as ``"worker 0"``.
+        Read only this task's output, such as ``"worker 0"``.
 
     Raises
     ------
     TfmusterError
-        The run has no such task.
+        If the run has no such task.
     """
 
     def __init__(self, run: Run, task: str | None = None) -> None:
@@ -40,11 +40,11 @@ class Tail:
         self._cuts: dict[str, Lines] = {}
 
     def unfinished(self) -> bool:
-        """Whether there may be more. To be asked before the lines that may be the last."""
+        """Whether there may be more lines. Ask before you read, or you may miss the last ones."""
         return self._run.status()["state"] in UNFINISHED
 
     def new_lines(self, *, last: bool = False) -> list[str]:
-        """What has come since; with `last` also what has no end."""
+        """Return the lines written since the last call; with `last`, also an incomplete line."""
         shown = []
         for name, path in self._run.log_paths().items():
             if self._task in (None, name):
@@ -58,6 +58,6 @@ class Tail:
         return shown
 
     def named(self, name: str, line: str) -> str:
-        """A line with its task's name in front."""
+        """Prefix a line with its task's name."""
         width = max(map(len, self._run.log_paths()), default=0)
         return f"{name:<{width}} | {line}"

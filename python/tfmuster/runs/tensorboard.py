@@ -1,4 +1,4 @@
-"""TensorBoard of a run: its logs, written by the chief where the program asks for them, and the server."""
+"""Write a run's TensorBoard logs on the chief, and start TensorBoard with them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ..system.interpreter import python_executable
 from ..system.tensorflow_import import import_tensorflow
 from .run import Run
 
-#: The folder of its logs in the run directory.
+#: Folder of TensorBoard's logs in the run directory.
 LOGS = "tensorboard"
 _START_SECONDS = 60.0
-# Kept, so that a server that has ended does not stay a zombie.
+# Keeps a reference to each server, so that one that has ended does not stay a zombie.
 _servers: list[subprocess.Popen[bytes]] = []
 
 
 def tensorboard_callback(folder: str | os.PathLike[str] | None = None) -> Any:
-    """A Keras callback that writes TensorBoard's logs, on the chief; on other workers it does nothing.
+    """Make a Keras callback that writes TensorBoard logs on the chief and does nothing on other workers.
 
     Parameters
     ----------
     folder : path, optional
-        Where to; ``tensorboard`` in the run directory of the job unless given.
+        Folder of the logs. Default: ``tensorboard`` in the run directory of the job.
 
     Returns
     -------
@@ -40,16 +40,16 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None) -> Any:
     Raises
     ------
     DependencyError
-        TensorBoard is not installed.
+        If TensorBoard is not installed.
     TfmusterError
-        No folder is given, and this is no worker of ``tfmuster launch``.
+        If no folder is given and this process is not a worker of ``tfmuster launch``.
     """
     _need_tensorboard()
     if folder is None:
         if RUN_DIR_VARIABLE not in os.environ:
             raise TfmusterError(
-                "TensorBoard's logs need a folder.",
-                found="none was given, and this process is no worker of `tfmuster launch`",
+                "TensorBoard logs need a folder.",
+                found="no folder was given, and this process is not a worker of `tfmuster launch`",
                 fix="Give `folder`, or launch the program.",
             )
         folder = Path(os.environ[RUN_DIR_VARIABLE], LOGS)
@@ -64,32 +64,32 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None) -> Any:
 
 
 def start_tensorboard(run: Run, *, port: int = 0) -> dict[str, Any]:
-    """Start TensorBoard on this machine's loopback address, with the logs of a run.
+    """Start TensorBoard with the logs of a run, on this machine's loopback address.
 
     Parameters
     ----------
     run : Run
-        Whose program used :func:`tensorboard_callback`.
+        A run whose program used :func:`tensorboard_callback`.
     port : int
-        Where to listen; 0: a free port.
+        Port to listen on; 0 (the default) chooses a free one.
 
     Returns
     -------
     dict
-        ``url`` and ``pid``. It goes on until its process ends.
+        ``url`` and ``pid``. The server runs until you end its process.
 
     Raises
     ------
     TfmusterError
-        The run has no such logs, or TensorBoard does not start.
+        If the run has no such logs, or TensorBoard does not start.
     """
     _need_tensorboard()
     folder = run.path / LOGS
     if not folder.is_dir():
         raise TfmusterError(
-            f"The run {run.name} has no logs of TensorBoard.",
+            f"The run {run.name} has no TensorBoard logs.",
             found=f"no {folder}",
-            fix="Give tensorboard_callback() to fit() or train_mnist().",
+            fix="Pass tensorboard_callback() to fit() or train_mnist().",
         )
     port = port or free_ports(1)[0]
     place = ["--host", "127.0.0.1", "--port", str(port)]
@@ -113,7 +113,7 @@ def start_tensorboard(run: Run, *, port: int = 0) -> dict[str, Any]:
     raise TfmusterError(
         "TensorBoard did not start.",
         found=f"no answer in {_START_SECONDS:.0f} s" if code is None else f"exit code {code}",
-        fix=f"Try it by hand: {' '.join(command)}",
+        fix=f"Start it manually to see its messages: {' '.join(command)}",
     )
 
 

@@ -1,4 +1,4 @@
-"""A worker's output as lines for a terminal that shows several workers at once."""
+"""Turn a worker's output into lines for a terminal that shows several workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _MOVES = re.compile("([\r\b])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MAX_LINE = 65_536
-# TensorFlow's own information, and the first lines of longer ones.
+# TensorFlow's informational messages, and the first lines of longer ones.
 _CHATTER = re.compile(
     r"I\d{4} \d\d:\d\d:[\d.]+ +\d+ \S+:\d+\] "
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:[\d.]+: I "
@@ -17,15 +17,14 @@ _CHATTER = re.compile(
     r"|To enable the following instructions: .* rebuild TensorFlow"
     r"|/job:\w+/replica:\d+/task:\d+$"
 )
-# An error to TensorFlow, and no news on a machine without a GPU.
+# TensorFlow logs this as an error, but it is normal on a machine without a GPU.
 _NO_GPU = re.compile(r"E\d{4} .*failed call to cuInit")
 
 
 def visible(line: str) -> str:
-    """What a terminal shows in the end for a line with carriage returns and backspaces; without colours.
+    """Return what a terminal finally shows for a line with carriage returns and backspaces, without colors.
 
-    Progress bars write the same line again and again; several workers at once can't, so only the last state
-    is left.
+    A progress bar rewrites its line. Several workers can't share one line, so only the last state is shown.
     """
     line = _ESCAPES.sub("", line)
     if "\r" in line or "\b" in line:
@@ -44,22 +43,22 @@ def visible(line: str) -> str:
 
 
 def is_chatter(line: str, *, gpu: bool) -> bool:
-    """Whether a line is one of the dozens in which TensorFlow's native libraries say that all is well."""
+    """Whether a line is one of the dozens of informational lines from TensorFlow's native libraries."""
     return bool(_CHATTER.match(line) or (not gpu and _NO_GPU.match(line)))
 
 
 class Lines:
-    """Cuts a stream of bytes into lines as a terminal would show them."""
+    """Split a stream of bytes into lines as a terminal would show them."""
 
     def __init__(self) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         self._begun = ""
 
     def feed(self, data: bytes) -> list[str]:
-        """The lines that `data` completes."""
+        """Add bytes, and return the lines that they complete."""
         *whole, begun = (self._begun + self._decode(data)).split("\n")
         if len(begun) > _MAX_LINE:
-            # A progress bar without end, or a line without end: keep what shows, or let it go.
+            # A very long progress bar or line: keep what is visible, or drop it.
             begun = visible(begun)
             if len(begun) > _MAX_LINE // 2:
                 whole.append(begun)
@@ -68,6 +67,6 @@ class Lines:
         return [visible(line) for line in whole]
 
     def end(self) -> list[str]:
-        """What is left when the stream has ended."""
+        """Return the incomplete last line after the end of the stream."""
         rest, self._begun = self._begun + self._decode(b"", final=True), ""
         return [visible(rest)] if rest else []

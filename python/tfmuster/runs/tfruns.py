@@ -1,6 +1,6 @@
-"""What the R package tfruns reads of a run directory, so that ``tfruns::ls_runs()`` lists it.
+"""Write the files of a run that the R package tfruns reads, so that ``tfruns::ls_runs()`` lists it.
 
-Its files, in ``tfruns.d``, are those of tfruns 1.5.4: a property a file, metrics by column, an error.
+The files, in ``tfruns.d``, are those of tfruns 1.5.4: one file per property, metrics by column, an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def write_tfruns(
     history: Mapping[str, list[float]],
     error: Mapping[str, Any] | None,
 ) -> None:
-    """Write ``tfruns.d`` of a run that ends now. Files that can't be written are left out.
+    """Write ``tfruns.d`` of a run that is ending. Files that can't be written are skipped.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def write_tfruns(
     state : str
         The state in which the run ends.
     info, history, error
-        As :class:`tfmuster.runs.run.Run` reads them.
+        As :class:`tfmuster.runs.run.Run` returns them.
     """
     with contextlib.suppress(OSError):
         _write(folder, state, info, history, error)

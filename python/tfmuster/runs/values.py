@@ -1,4 +1,4 @@
-"""What the workers of ``launch(function)`` have returned."""
+"""Read the values that the workers of ``launch(function)`` returned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .layout import CALL, file_stem
 
 
 class Values(dict[str, Any]):
-    """Each worker's value, by its task's name such as ``worker 0``; `run` is the run."""
+    """Each worker's value, by its task's name, such as ``worker 0``. The attribute `run` is the run."""
 
     def __init__(self, values: dict[str, Any], run: Any) -> None:
         super().__init__(values)
@@ -26,13 +26,13 @@ class PackedModel:
 
 
 def values_of(folder: Path, tasks: Iterable[str]) -> dict[str, Any]:
-    """What the function has returned on each of the `tasks`, such as ``worker 0``, of a run directory."""
+    """Return the function's value on each of the `tasks`, such as ``worker 0``, from its folder."""
     results = {task: read_result(folder / CALL / f"{file_stem(task)}.pkl") for task in tasks}
     return {task: _unpacked(result["value"]) for task, result in results.items() if result}
 
 
 def error_of(folder: Path, task: str) -> BaseException | None:
-    """The exception that a worker's function failed with; None if it did not, or it can't travel."""
+    """Return the exception of a worker's function; None if it did not fail or can't be pickled."""
     result = read_result(folder / CALL / f"{file_stem(task)}.pkl")
     error = result.get("error")
     return error if isinstance(error, BaseException) else None
@@ -51,7 +51,7 @@ def _unpacked(value: Any) -> Any:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """What a worker has written; empty if there is nothing."""
+    """Read the result that a worker wrote; empty if there is none."""
     try:
         value: dict[str, Any] = pickle.loads(path.read_bytes())
     except FileNotFoundError:

@@ -105,7 +105,7 @@ def test_what_a_verb_of_the_command_line_has_against_it_reaches_the_others(job: 
     failing = job.start(cluster, "worker", 1, then=verb)
     other = job.start(cluster, "worker", 0, then=WAIT).result(10)
     assert failing.result().code == 2
-    assert f"pid {failing.pid}) failed: A run must be named by " in other.text
+    assert f"pid {failing.pid}) failed: A run must be given by " in other.text
 
 
 @pytest.mark.parametrize("ending", ["sys.exit()", "sys.exit(0)", "raise SystemExit", CAUGHT, "exit(False)"])

@@ -51,7 +51,7 @@ Traceback (most recent call last):
                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 ValueError: bad digit
 
-Its whole output: HERE/runs/train/logs/worker-1.log
+Full output: HERE/runs/train/logs/worker-1.log
 """
     )
 
@@ -66,7 +66,7 @@ worker 0 on HOST failed with exit code 1: SyntaxError: '(' was never closed (tra
         ^
 SyntaxError: '(' was never closed
 
-Its whole output: HERE/runs/train/logs/worker-0.log
+Full output: HERE/runs/train/logs/worker-0.log
 """
     )
 
@@ -81,7 +81,7 @@ Its whole output: HERE/runs/train/logs/worker-0.log
 )
 def test_an_end(tmp_path: Path, ending: str, text: str) -> None:
     assert of_workers(tmp_path, "train.py", TASK, f"if index: {ending}", "time.sleep(60)") == (
-        f"\nworker 1 on HOST {text}\nIts whole output: HERE/runs/train/logs/worker-1.log\n"
+        f"\nworker 1 on HOST {text}\nFull output: HERE/runs/train/logs/worker-1.log\n"
     )
 
 
@@ -91,8 +91,8 @@ def test_a_worker_that_is_killed(tmp_path: Path) -> None:
         """
 worker 1 on HOST was ended by SIGKILL.
 
-Its whole output: HERE/runs/train/logs/worker-1.log
-To do: If nobody killed it, the machine ran out of memory: see `dmesg`; use fewer workers or smaller batches.
+Full output: HERE/runs/train/logs/worker-1.log
+To do: If nobody killed it, the machine ran out of memory: see `dmesg`. Use fewer workers or smaller batches.
 """
     )
 
@@ -115,7 +115,7 @@ def test_an_r_condition(tmp_path: Path, line: str, headline: str, shown: str) ->
     assert of_workers(tmp_path, "train.R", *lines, last) == (
         f"\nworker 1 on HOST failed with exit code 1: {headline}\n\n"
         f"Its last lines:\n  step 1\n  {shown}\n  Execution halted\n\n"
-        "Its whole output: HERE/runs/train/logs/worker-1.log\n"
+        "Full output: HERE/runs/train/logs/worker-1.log\n"
     )
 
 
@@ -131,7 +131,7 @@ The 2 tasks of the cluster did not come together within 2 s.
   to do: start worker 1, or see in its own output why it did not arrive: a wrong index, a name that does not \
 resolve, a firewall before port PORT of 127.0.0.1
 
-Its whole output: HERE/runs/train/logs/worker-0.log
+Full output: HERE/runs/train/logs/worker-0.log
 """
     )
 
@@ -146,7 +146,7 @@ worker 0 on HOST failed with exit code 2: The digits must be in an .npz file or 
   found: nothing at nothing.npz
   to do: pass the path of mnist.npz or of a folder with the four IDX files, or set TFMUSTER_MNIST to it
 
-Its whole output: HERE/runs/train-mnist/logs/worker-0.log
+Full output: HERE/runs/train-mnist/logs/worker-0.log
 """
     )
 
@@ -213,9 +213,9 @@ Error: Every worker must have GPUs of its own.
         (
             ["--run-dir", "old", "train.py"],
             """\
-Error: The run directory must be a new one.
-  found: old holds a run already
-  to do: Choose another, or remove it.
+Error: The run directory must be new.
+  found: old already holds a run
+  to do: Choose another directory, or remove this one.
 """,
         ),
     ],

@@ -137,6 +137,6 @@ class TestHere:
 
     def test_a_directory_with_a_run_is_left_as_it_is(self, tmp_path: Path) -> None:
         (tmp_path / "run" / "logs").mkdir(parents=True)
-        with pytest.raises(LaunchError, match="must be a new one"):
+        with pytest.raises(LaunchError, match="must be new"):
             launch(placed, 1, Digits(1), run_dir=tmp_path / "run")
         assert [path.name for path in (tmp_path / "run").iterdir()] == ["logs"]

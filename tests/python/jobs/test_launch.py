@@ -134,7 +134,7 @@ def test_from_python_a_run_or_an_error(tmp_path: Path, capfd: pytest.CaptureFixt
     assert failed.value.fields["task"] == "worker 0"
     assert failed.value.fields["exit_code"] == 5
     assert failed.value.fields["last_lines"] == ("red",)
-    with pytest.raises(LaunchError, match="must be a new one"):
+    with pytest.raises(LaunchError, match="must be new"):
         launch("train.py", "0", run_dir=tmp_path / "first")
     for count in (0, -1, True, 1.5):
         with pytest.raises(LaunchError, match="whole number"):

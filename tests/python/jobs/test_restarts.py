@@ -140,7 +140,7 @@ def test_a_frozen_worker_is_named(
     pid = run.logs("worker 1")["worker 1"].strip()
     assert str(failed.value) == (
         f"worker 1 on {HOST} is frozen (process {pid} is stopped by a signal).\n"
-        f"  found: Its last lines:\n  {pid}\n\nIts whole output: {run.path}/logs/worker-1.log"
+        f"  found: Its last lines:\n  {pid}\n\nFull output: {run.path}/logs/worker-1.log"
     )
     assert run.error()["task"] == "worker 1"
 

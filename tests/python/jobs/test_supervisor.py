@@ -75,7 +75,7 @@ def test_the_first_failure_is_shown_last_and_ends_the_job(tmp_path: Path) -> Non
     shown = done.stderr[done.stderr.index("\n\n") + 2 :].splitlines()
     assert shown[0] == f"worker 1 on {error['host']} failed with exit code 1: ValueError: bad digit"
     assert shown[2:6] == ["Its last lines:", "  index 1", "", "Traceback (most recent call last):"]
-    assert shown[-3:] == ["ValueError: bad digit", "", f"Its whole output: {log}"]
+    assert shown[-3:] == ["ValueError: bad digit", "", f"Full output: {log}"]
     assert error["task"] == "worker 1"
     assert error["exit_code"] == 1
     assert error["signal"] is None

@@ -40,7 +40,7 @@ def test_it_answers_on_loopback_until_its_process_ends(run: Run) -> None:
 
 
 def test_a_run_without_logs_is_told_what_writes_them(run: Run) -> None:
-    with pytest.raises(TfmusterError, match="has no logs of TensorBoard") as caught:
+    with pytest.raises(TfmusterError, match="has no TensorBoard logs") as caught:
         start_tensorboard(run)
     assert "tensorboard_callback()" in str(caught.value.fix)
 

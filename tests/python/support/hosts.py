@@ -348,4 +348,4 @@ def lines_of(done: subprocess.CompletedProcess[str], task: str) -> list[str]:
 
 def summary(done: subprocess.CompletedProcess[str]) -> str:
     """What is said last and alone, without the path of the log."""
-    return re.sub(r"Its whole output: .*/logs/", "Its whole output: LOGS/", done.stderr.split("\n\n", 1)[1])
+    return re.sub(r"Full output: .*/logs/", "Full output: LOGS/", done.stderr.split("\n\n", 1)[1])

@@ -301,9 +301,9 @@ class BatchEngine(Engine):
     def _submit_in(self, run: Run, job: Job) -> Submitted:
         if _started(run):
             raise LaunchError(
-                "The run directory must be a new one.",
-                found=f"{run.path} holds a run already",
-                fix="Choose another, or remove it.",
+                "The run directory must be new.",
+                found=f"{run.path} already holds a run",
+                fix="Choose another directory, or remove this one.",
                 reason="run-dir",
             )
         for name in self.COMMANDS:

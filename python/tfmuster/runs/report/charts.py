@@ -1,7 +1,7 @@
-"""Pictures of a report, drawn in it as SVG: curves of the metrics, and what each task did when.
+"""Draw the charts of a report as SVG: curves of the metrics, and a timeline of the tasks.
 
-Colours are Okabe and Ito's (https://jfly.uni-koeln.de/color/), told apart with every kind of colour vision;
-training and validation also differ in line and marker, and phases are written on their bars.
+The colors are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which readers with any kind of color
+vision can tell apart. Training and validation also differ in line style and marker, and bars have labels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BAR, _GAP, _LABELS, _END = 22.0, 10.0, 110.0, 60.0
 
 
 def curves(history: Mapping[str, Sequence[float]]) -> list[Element]:
-    """A picture for each metric, with its training and validation curves."""
+    """Draw a chart for each metric, with its training and validation curves."""
     names = dict.fromkeys(name.removeprefix("val_") for name in history)
     metrics = sorted(names, key=lambda name: (name != "loss", name == "images_per_second"))
     return [
@@ -92,14 +92,14 @@ def _marker(name: str, x: float, y: float) -> Element:
 
 
 def timeline(events: Mapping[str, Sequence[Mapping[str, Any]]], end: float) -> Element | None:
-    """A row for each task with what it did when; None if nothing is known.
+    """Draw a row for each task with its phases over time; None if there are no events.
 
     Parameters
     ----------
     events : mapping
-        By task, each with ``time`` (seconds since 1970) and ``phase``, in order.
+        For each task, events with ``time`` (seconds since the epoch) and ``phase``, in order.
     end : float
-        When the picture ends, seconds since 1970.
+        End of the time axis, in seconds since the epoch.
     """
     times = [event["time"] for row in events.values() for event in row]
     if not times:
@@ -158,7 +158,7 @@ def _bar(phase: str, start: float, stop: float, top: float, seconds: float) -> E
 
 
 def _scale(low: float, high: float) -> tuple[float, float, list[float]]:
-    """Round limits, and four to eight ticks between them."""
+    """Return rounded limits of an axis, and four to eight ticks."""
     if high - low < 1e-12 * max(1.0, abs(high)):
         low, high = low - 0.5, high + 0.5
     raw = (high - low) / 5

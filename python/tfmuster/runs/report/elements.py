@@ -1,4 +1,4 @@
-"""Elements of a page, made so that text stays text."""
+"""Make HTML and SVG elements in which text can't become markup."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
-# What neither HTML nor XML can hold.
+# Characters that neither HTML nor XML allows.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
 def element(tag: str, *children: Element | str, **attributes: object) -> Element:
-    """An element; a trailing or inner underscore of an attribute's name is left out or becomes a hyphen."""
+    """Make an element. In attribute names, a trailing underscore is dropped, and others become hyphens."""
     made = Element(
         tag, {name.rstrip("_").replace("_", "-"): clean(str(value)) for name, value in attributes.items()}
     )
@@ -26,19 +26,19 @@ def element(tag: str, *children: Element | str, **attributes: object) -> Element
 
 
 def clean(text: str) -> str:
-    """A text without characters that a page can't hold."""
+    """Replace characters that a page can't hold."""
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Element:
-    """A table with a header."""
+    """Make a table with a header."""
     head = element("tr", *(element("th", name, scope="col") for name in header))
     body = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
     return element("table", element("thead", head), element("tbody", *body))
 
 
 def facts(known: dict[str, str]) -> Element:
-    """A table of labels and values."""
+    """Make a table of labels and values."""
     rows = [
         element("tr", element("th", label, scope="row"), element("td", value))
         for label, value in known.items()

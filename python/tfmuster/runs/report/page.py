@@ -1,4 +1,4 @@
-"""The parts of a report, in their order."""
+"""Put together the sections of a report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STYLE = Path(__file__).with_name("style.css")
 
 
 def page(run: Run) -> Element:
-    """The whole page."""
+    """Make the whole page."""
     info, status = run.info(), run.status()
     parts = [
         _head(run, status),

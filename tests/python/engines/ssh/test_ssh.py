@@ -124,7 +124,7 @@ class TestFourHosts:
             "worker 1 on node2 failed with exit code 2: The files that are sent along must fit on the host.\n"
             f"  found: no space left on device in {network.machines['node2'].temporary} of node2\n"
             "  to do: Make room, or set TMPDIR there to a place that has some.\n\n"
-            "Its whole output: LOGS/worker-1.log\n"
+            "Full output: LOGS/worker-1.log\n"
         )
 
     @DISK_IS_FULL
@@ -140,8 +140,8 @@ class TestFourHosts:
             "worker 0 on node1 failed with exit code 2: "
             "The run directory must be writable while the job runs.\n"
             f"  found: {run}: File too large\n"
-            "  to do: Make room, or choose another place with --run-dir.\n\n"
-            f"Its whole output: {run}/logs/worker-0.log\n"
+            "  to do: Free some space, or choose another place with --run-dir.\n\n"
+            f"Full output: {run}/logs/worker-0.log\n"
             "exit code 1\n"
         )
 

@@ -189,7 +189,7 @@ class TestFaults:
             f'  File "{network.work}/t.py", line 7, in <module>\n'
             "    raise ValueError('on ' + os.uname().nodename)\n"
             "ValueError: on node1\n\n"
-            "Its whole output: LOGS/worker-0.log\n"
+            "Full output: LOGS/worker-0.log\n"
         )
 
     def test_a_firewall_that_lets_one_way_through(self, network: Network) -> None:
@@ -207,7 +207,7 @@ class TestFaults:
             "no answer (a firewall, or the machine is down)\n"
             f"  to do: open port {port} of node3 for worker 1 (firewall, security group, route), "
             "and check that the name resolves there\n\n"
-            "Its whole output: LOGS/worker-N.log\n"
+            "Full output: LOGS/worker-N.log\n"
         )
 
     def test_a_host_that_is_cut_off(self, network: Network) -> None:
@@ -244,7 +244,7 @@ class TestFaults:
         assert (done.returncode, summary(done)) == (
             1,
             f"worker 1 on node2 is frozen (process {pid} is stopped by a signal).\n\n"
-            f"Its last lines:\n  {pid}\n\nIts whole output: LOGS/worker-1.log\n",
+            f"Its last lines:\n  {pid}\n\nFull output: LOGS/worker-1.log\n",
         )
 
     @pytest.mark.slow
@@ -278,6 +278,6 @@ class TestFaults:
         assert text.startswith("worker 2 on node3 was lost: nothing heard for N s.\n\nIts last lines:\n  ")
         assert text.endswith(
             "\n  tfmuster: node3 was lost: nothing heard for N s\n\n"
-            "Its whole output: LOGS/worker-2.log\n"
+            "Full output: LOGS/worker-2.log\n"
             "To do: Check that node3 is up, and that the network lets its connection last.\n"
         )

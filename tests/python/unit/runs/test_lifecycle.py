@@ -32,7 +32,7 @@ def test_of_jobs_that_want_one_directory_one_gets_it(here: Path) -> None:
             claim_call("train", "mine")
         except LaunchError as error:
             assert error.fields["reason"] == "run-dir"
-            assert error.found == f"{here / 'mine'} holds a run already"
+            assert error.found == f"{here / 'mine'} already holds a run"
             return False
         return True
 
@@ -71,7 +71,7 @@ def test_files_that_came_meanwhile_stay(here: Path) -> None:
 def test_a_directory_with_a_run_is_refused_and_kept(here: Path, held: str) -> None:
     (here / "mine" / held).mkdir(parents=True)
     (here / "mine" / held / "file").write_text("kept")
-    with pytest.raises(LaunchError, match="must be a new one"):
+    with pytest.raises(LaunchError, match="must be new"):
         claim_call("train", "mine")
     assert [path.name for path in (here / "mine" / held).iterdir()] == ["file"]
 
