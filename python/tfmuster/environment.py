@@ -1,6 +1,6 @@
-"""The environment variables that tfmuster reads and writes.
+"""Define the environment variables that tfmuster reads and writes.
 
-No other module spells their names, except ``worker/site/sitecustomize.py``, which imports nothing.
+Other modules import the names from here, except ``worker/site/sitecustomize.py``, which imports nothing.
 """
 
 from __future__ import annotations
@@ -10,65 +10,65 @@ from typing import Any, Final
 
 from .errors import TfmusterError
 
-#: How all of them begin. A launcher passes its user's on to workers on other machines.
+#: Prefix of all names. A launcher sends the user's variables with this prefix to workers on other machines.
 PREFIX: Final = "TFMUSTER_"
 
-# What a launcher tells each worker.
+# Set by the launcher for each worker.
 
-#: The job's random name, by which everything that the job has started is found again.
+#: The job's random name. All processes of the job are found by it.
 JOB_VARIABLE: Final = "TFMUSTER_JOB"
 
-#: The run directory, absolute, where the worker keeps its state, metrics and checkpoints.
+#: The absolute path of the run directory, with the worker's state, metrics and checkpoints.
 RUN_DIR_VARIABLE: Final = "TFMUSTER_RUN_DIR"
 
-#: The job's secret, with which all that its processes send each other is sealed.
+#: The job's secret, which authenticates the messages between its processes.
 TOKEN_VARIABLE: Final = "TFMUSTER_TOKEN"
 
 #: The file to which an uncaught Python exception is written, with its time.
 ERROR_FILE_VARIABLE: Final = "TFMUSTER_ERROR_FILE"
 
-#: How often the whole job may be restarted after a failure, and how often it has been.
+#: How many times the whole job may be restarted after a failure, and how many times it has been.
 MAX_RESTARTS_VARIABLE: Final = "TFMUSTER_MAX_RESTARTS"
 RESTART_VARIABLE: Final = "TFMUSTER_RESTART"
 
-#: After how many steps `fit` ends, in a trial of ``tfmuster tune``.
+#: Number of steps after which `fit` ends in a trial of ``tfmuster tune``.
 TRIAL_STEPS_VARIABLE: Final = "TFMUSTER_TRIAL_STEPS"
 
-# What users set.
+# Set by users.
 
-#: How long to wait for everyone to arrive, seconds.
+#: Time limit for all tasks to start, in seconds.
 START_TIMEOUT_VARIABLE: Final = "TFMUSTER_START_TIMEOUT"
 
-#: ``0``: start without a rendezvous.
+#: ``0`` turns the rendezvous off.
 RENDEZVOUS_VARIABLE: Final = "TFMUSTER_RENDEZVOUS"
 
-#: ``0``: leave Keras as it is.
+#: ``0`` leaves Keras unchanged.
 KERAS_COMPAT_VARIABLE: Final = "TFMUSTER_KERAS_COMPAT"
 
 #: The data type of the gradients that workers send each other.
 GRADIENT_DTYPE_VARIABLE: Final = "TFMUSTER_GRADIENT_DTYPE"
 
-#: How many steps a worker runs in one call, where the model does not say.
+#: Number of steps that a worker runs in one call, unless the model sets it.
 STEPS_PER_EXECUTION_VARIABLE: Final = "TFMUSTER_STEPS_PER_EXECUTION"
 
-#: The file or folder that MNIST is read from.
+#: The file or folder with MNIST.
 MNIST_VARIABLE: Final = "TFMUSTER_MNIST"
 
-#: The first port of each machine, where an engine places the tasks.
+#: The first port of the tasks on each machine, if an engine places them.
 BASE_PORT_VARIABLE: Final = "TFMUSTER_BASE_PORT"
 
-#: ssh's configuration file, instead of the user's own.
+#: The configuration file of ssh, in place of the user's own.
 SSH_CONFIG_VARIABLE: Final = "TFMUSTER_SSH_CONFIG"
 
-#: The ``mpirun`` to call.
+#: The ``mpirun`` program to use.
 MPIRUN_VARIABLE: Final = "TFMUSTER_MPIRUN"
 
-# What a batch job tells the launcher in it.
+# Set in a batch job for the launcher in it.
 
-#: The name of the backend by which tfmuster has submitted the job.
+#: The name of the backend with which tfmuster submitted the job.
 SUBMITTED_VARIABLE: Final = "TFMUSTER_SUBMITTED"
 
-# What a manifest of Kubernetes tells each pod.
+# Set in each pod by a Kubernetes manifest.
 
 #: The name of the workers' Job and of the headless Service.
 KUBERNETES_NAME_VARIABLE: Final = "TFMUSTER_KUBERNETES_NAME"
@@ -76,21 +76,23 @@ KUBERNETES_NAME_VARIABLE: Final = "TFMUSTER_KUBERNETES_NAME"
 #: The type of the pod's task: ``worker`` or ``ps``.
 KUBERNETES_ROLE_VARIABLE: Final = "TFMUSTER_KUBERNETES_ROLE"
 
-#: How many workers and parameter servers the job has.
+#: The number of workers and of parameter servers.
 KUBERNETES_WORKERS_VARIABLE: Final = "TFMUSTER_KUBERNETES_WORKERS"
 KUBERNETES_PS_VARIABLE: Final = "TFMUSTER_KUBERNETES_PS"
 
-#: Time for everyone to arrive, unless told otherwise, seconds.
+#: Default time limit for all tasks to start, in seconds.
 DEFAULT_SECONDS: Final = 60.0
 
 
 def start_timeout(timeout: float | None = None) -> float:
-    """The time for everyone to arrive, in seconds: the argument, else ``TFMUSTER_START_TIMEOUT``, else 60.
+    """Return the time limit for all tasks to start, in seconds.
+
+    It is the argument, otherwise ``TFMUSTER_START_TIMEOUT``, otherwise 60.
 
     Raises
     ------
     TfmusterError
-        It is not a positive number.
+        If it is not a positive number.
     """
     given: Any = os.environ.get(START_TIMEOUT_VARIABLE, DEFAULT_SECONDS) if timeout is None else timeout
     try:

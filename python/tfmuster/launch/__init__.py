@@ -1,23 +1,60 @@
-"""Run a program on several workers: ``launch("train.py", workers=4)`` and ``tfmuster launch -n 4 train.py``.
+"""Launch a training program or function on several workers.
 
-Python functions run, too: ``launch(train, workers=4)`` (:mod:`.function`).
+From Python, call :func:`launch`; from a shell, run ``tfmuster launch``::
 
-A launcher only *places* commands, each with its TF_CONFIG; :mod:`.supervise` starts and watches them, and
-everything that is worth keeping is in the run directory (:mod:`tfmuster.runs`). Each launcher is an engine,
-one module of :mod:`.engines`: this machine, other machines through ssh, Spark, MPI, and batch systems.
+    run = launch("train.py", workers=4)                       # a script, on this machine
+    values = launch(train, 0.01, workers=4)                   # a function and its arguments
+    run = launch("train.py", hosts="node1:2,node2:2")         # other machines, through ssh
+    run = launch("train.py", backend="slurm", workers=4)      # a batch system
 
-What every worker process finds in its environment:
+    tfmuster launch -n 4 train.py --epochs 5
+    tfmuster launch -H node1:2,node2:2 -- tfmuster train mnist
 
-``TF_CONFIG``              the cluster, and this worker's place in it
-``TFMUSTER_RUN_DIR``       the run directory, absolute
-``TFMUSTER_JOB``           the job's random name; by it everything that the job started is found again
-``TFMUSTER_TOKEN``         the job's secret, for the rendezvous
-``TFMUSTER_ERROR_FILE``    where an uncaught Python exception is noted, with its time
-``TFMUSTER_MAX_RESTARTS``  how often all may be started again after a failure
-``TFMUSTER_RESTART``       how often they have been
-``TFMUSTER_START_TIMEOUT`` how long to wait for everyone, seconds, if the launcher was told
-``TFMUSTER_KERAS_COMPAT``  ``0`` if Keras is to be left as it is
-``PYTHONPATH``             begins with ``worker/site``, whose ``sitecustomize`` does the last two
+How a job runs
+
+1. ``script`` is a ``.py`` or ``.R`` script, a command, or a Python function. :mod:`.function` pickles a
+   function for the workers, and unpickles the values that they return.
+2. :class:`.job.Job` says what to run and how many workers, parameter servers, chiefs and evaluators.
+3. An engine decides where the tasks run. Each engine is one module of :mod:`.engines`: this machine
+   (``local``), other machines (``ssh``), ``spark``, ``mpi``, and batch systems such as ``slurm``. ``backend``
+   names the engine. By default, a job with hosts uses ``ssh``, and other jobs use ``local``.
+4. Each task gets its own ``TF_CONFIG``, which names all tasks of the cluster and the one of this process. A
+   program needs no code for tfmuster.
+5. On other machines, each worker has an agent that starts it, and a proxy process on this machine that
+   forwards its output and exit code (:mod:`.remote`).
+6. Before TensorFlow connects the workers, the rendezvous waits until all tasks have started, and otherwise
+   fails within ``start_timeout`` with the cause (:mod:`tfmuster.rendezvous`).
+7. :mod:`.supervise` starts the processes of this machine (workers and proxies), shows their output, and ends
+   all when one fails or all have finished. After a failure, it restarts the job up to ``max_restarts`` times.
+8. The run directory keeps the status, logs, metrics, model and first failure (:mod:`tfmuster.runs`). You can
+   read it from any session, also while the job runs.
+
+How a job ends
+
+The earliest failure is reported as the cause: :func:`launch` raises it as ``WorkerError``, and ``error.json``
+keeps it. Workers that fail later because a peer has gone are not blamed. All processes that the job has
+started, including descendants, are ended. With ``wait=False``, the job runs in the background
+(:mod:`.detached`) and continues after your session ends.
+
+Environment of every worker
+
+========================== =============================================================================
+Variable                   Meaning
+========================== =============================================================================
+``TF_CONFIG``              The cluster, and the type and index of this task.
+``TFMUSTER_RUN_DIR``       The absolute path of the run directory.
+``TFMUSTER_JOB``           The job's random name. All processes of the job are found by it.
+``TFMUSTER_TOKEN``         The job's secret, which authenticates the rendezvous.
+``TFMUSTER_ERROR_FILE``    The file to which an uncaught Python exception is written, with its time.
+``TFMUSTER_MAX_RESTARTS``  How many times the job may be restarted after a failure.
+``TFMUSTER_RESTART``       How many times it has been restarted.
+``TFMUSTER_START_TIMEOUT`` Time limit of the rendezvous in seconds, if ``start_timeout`` was given.
+``TFMUSTER_KERAS_COMPAT``  ``0`` with ``keras_compat=False``.
+``PYTHONPATH``             Starts with ``worker/site``, whose ``sitecustomize`` writes the error file and
+                           makes Keras 3 work on several workers.
+========================== =============================================================================
+
+:mod:`tfmuster.environment` has the variables that you can set yourself.
 """
 
 from __future__ import annotations
@@ -60,84 +97,87 @@ def launch(
     wait: bool = True,
     strategy: str = "multi_worker_mirrored",
 ) -> Any:
-    """Run a script or a function on several workers, of this machine or of others.
+    """Run a script or a function on several workers, on this machine or on others.
 
-    A function is called by a fresh Python on each worker. What it uses of its module goes along, and of the
-    ``strategy`` it gets one made for it if it has an argument of that name. It may return what pickle takes,
-    a Keras model, which arrives as a model (the chief's; None from the others), and a Keras history, which
-    arrives as its dict; also inside lists and dicts.
+    Each worker calls a function in a new Python process. The module of the function is sent with it. If the
+    function has an argument named ``strategy``, it gets a new strategy. It may return any picklable value. A
+    Keras model is returned as a model by the chief and as None by other workers, and a Keras history as its
+    dict; both may be inside lists and dicts.
 
     Parameters
     ----------
     script : str, path or callable
-        A ``.py`` script is run by this Python, an ``.R`` script by ``Rscript`` with this Python for
-        reticulate; anything else is a command, looked up on PATH. The script needs to know nothing of
-        tfmuster. Or a function.
+        A ``.py`` script runs in this Python. An ``.R`` script runs in ``Rscript``, with this Python for
+        reticulate. Any other text is a command, found on PATH. A callable is called on each worker.
     *args
-        Its arguments.
+        Arguments of the script or function.
     workers, ps : int
-        How many workers and parameter servers. Default: 2 workers; with hosts, one per slot.
+        Number of workers and of parameter servers. Default: with hosts, one worker per slot, otherwise 2; no
+        parameter servers.
     chief, evaluator : bool
-        Whether there are also a chief and an evaluator. Without a chief, worker 0 is it.
+        Add a chief or an evaluator. Default: neither. Without a chief, worker 0 is the chief.
     backend : str, optional
-        What starts the processes: ``"local"``, ``"ssh"``, ``"spark"``, ``"mpi"``, or a batch
-        system such as ``"slurm"``; ``tfmuster launch --help`` lists all. Unless given, ssh if there are
-        hosts, else this machine.
+        The engine that starts the processes: ``"local"``, ``"ssh"``, ``"spark"``, ``"mpi"``, or a batch
+        system such as ``"slurm"``; ``tfmuster launch --help`` lists all. Default: ``"ssh"`` with hosts,
+        otherwise ``"local"``.
     backend_options : sequence of str
-        Settings of the backend's own: of Spark ``"spark.executor.memory=4g"``, of mpirun ``"--map-by node"``,
-        of sbatch ``"--partition=gpu"``; see docs/spark.md, docs/mpi.md and docs/slurm.md.
+        Options of the backend: ``"spark.executor.memory=4g"`` for Spark, ``"--map-by node"`` for mpirun,
+        ``"--partition=gpu"`` for sbatch. See docs/spark.md, docs/mpi.md and docs/slurm.md.
     master : str, optional
-        Spark: the URL of a master, ``"spark://node1:7077"`` or ``"local[4]"``, for a session for this job.
+        Spark: URL of the master for a new session, such as ``"spark://node1:7077"`` or ``"local[4]"``.
     spark : SparkSession, optional
-        Spark: a session that is there already.
+        Spark: an existing session.
     hosts : str, optional
-        Other machines and how many tasks each takes, ``"node1:2,node2:2"``, reached through ssh; see
-        docs/ssh.md.
+        Other machines and the number of tasks on each, such as ``"node1:2,node2:2"``, reached through ssh.
+        See docs/ssh.md.
     copy : bool
-        Whether the script is sent to the hosts; else it is there, at the same path.
+        Send the script to the hosts. By default, it must exist there at the same path.
     files : sequence of path
-        Files and folders to send along with the script, for example modules and data. They keep their place
-        in the working directory, which is a folder of its own for each worker then, and removed afterwards.
+        Files and folders to send with the script, for example modules and data. Each worker then gets its
+        own working directory, in which they have the same relative paths. It is removed after the job.
     remote_python : str, optional
-        The Python of the hosts that has tfmuster; the path of this one unless given.
+        Path of a Python on the hosts that has tfmuster. Default: the path of this Python.
     env : mapping, optional
-        More environment variables for every process.
+        Additional environment variables of every process.
     quiet, only_chief : bool
-        Show nothing but a failure; show the chief's lines only.
+        Show only failures; show only the chief's output.
     name : str, optional
-        What the run is called; the script's name without extension unless given.
+        Name of the run. Default: the script's name without its extension.
     run_dir : path, optional
-        The run directory; ``runs/<UTC time>-<name>`` unless given.
+        The run directory. Default: ``runs/<UTC time>-<name>``.
     keras_compat : bool
-        Whether Keras 3 is made to work under MultiWorkerMirroredStrategy.
+        Make Keras 3 work under MultiWorkerMirroredStrategy. Default: True.
     max_restarts : int
-        How often all are started again after a failure, in the same run directory, from its last checkpoint
-        (:func:`tfmuster.checkpoint_callback`). Bad usage and bad input are not tried again.
+        Restart the whole job after a failure at most this many times, in the same run directory, from its
+        last checkpoint (:func:`tfmuster.checkpoint_callback`). Default: 0. Wrong usage and bad input are not
+        retried.
     start_timeout : float, optional
-        How long to wait for everyone to arrive, seconds; ``TFMUSTER_START_TIMEOUT``, else 60.
+        Time limit for all tasks to start, in seconds. Default: ``TFMUSTER_START_TIMEOUT``, otherwise 60.
     gpus_per_worker : int, optional
-        How many of its machine's GPUs each worker sees, and no other worker; 0: none. Unless given, one, if a
-        machine has as many GPUs as workers; else all workers see all.
+        Number of GPUs that each worker gets for itself; 0 for none. Default: 1 if the machine has as many
+        GPUs as workers; otherwise every worker sees all GPUs.
     wait : bool
-        False returns as soon as the workers run, or a batch system has the job; they go on when this session
-        ends.
+        Wait until the job ends. With False, return as soon as the workers run or a batch system has accepted
+        the job, which then continues after this session ends.
     strategy : str
-        Functions only: the name of the strategy that they get, see :func:`tfmuster.strategy`.
+        Functions only: name of the strategy that the function gets; see :func:`tfmuster.strategy`.
 
     Returns
     -------
     Run or Values
-        Of a script, and with ``wait=False``, the run directory, with ``status()``, ``logs()``, ``history()``,
-        ``model()``, ``values()``, ``wait()`` and ``stop()``. Of a function a dict of each worker's value, by
-        names such as ``"worker 0"``, whose attribute ``run`` is the run.
+        For a script, or with ``wait=False``: the run, with ``status()``, ``logs()``, ``history()``,
+        ``model()``, ``values()``, ``wait()`` and ``stop()``. For a function: a dict of each worker's value,
+        by names such as ``"worker 0"``, whose attribute ``run`` is the run.
 
     Raises
     ------
     LaunchError
-        The program is not there, a number makes no sense, or a host can't take part.
+        If the program does not exist, a number is invalid, or a host can't take part.
+    RendezvousError
+        If an engine did not start all agents in time.
     WorkerError
-        A worker failed, after the last restart; the fields say which, when and why. Only with ``wait``. Of a
-        function, its own exception is the cause, if it can be pickled.
+        If a worker failed after the last restart, and ``wait`` is True. The fields say which worker failed,
+        when and why. For a function, ``__cause__`` is its own exception, if that can be pickled.
     """
     from ..runs.layout import CALL
     from ..runs.lifecycle import claim_call
@@ -200,7 +240,7 @@ def launch(
 
 
 class _CallableModule(types.ModuleType):
-    """`tfmuster.launch` names this module once it has been imported, and the function before that."""
+    """Make this module callable: once it is imported, `tfmuster.launch` is the module, not the function."""
 
     def __call__(
         self, script: str | os.PathLike[str] | Callable[..., Any], *args: Any, **options: object

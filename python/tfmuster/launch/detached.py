@@ -1,4 +1,4 @@
-"""A job that outlives the session that started it."""
+"""Start a job that continues after the session that started it ends."""
 
 from __future__ import annotations
 
@@ -21,35 +21,40 @@ if TYPE_CHECKING:
 
 _DETACH_SECONDS = 30.0
 
-# Kept, so that a launcher that has ended does not stay a zombie for as long as the session lasts.
+# Keeps a reference to each launcher, so that one that has ended does not stay a zombie during the session.
 _detached: list[subprocess.Popen[bytes]] = []
 
 
 def start_detached(engine: Engine, job: Job) -> Run:
-    """Start a job that goes on when this process ends; its run directory, as soon as it has one, or waits.
+    """Start a job that continues after this process ends.
+
+    Returns
+    -------
+    Run
+        The run, as soon as its workers run or a batch system has accepted it.
 
     Raises
     ------
     LaunchError
-        It could not be started.
+        If the job can't be started.
     """
     return engine.submit(job) or _start_launcher(job, engine.as_options())
 
 
 def _start_launcher(job: Job, more: Sequence[str] = ()) -> Run:
-    """Start a job whose launcher is a process of its own, and return when its workers have been started.
+    """Start a job with a launcher in its own process, and return when its workers have been started.
 
     Parameters
     ----------
-    job : LocalJob
+    job : Job
         What to run.
     more : sequence of str
-        More options of ``tfmuster launch``.
+        Additional options of ``tfmuster launch``.
 
     Raises
     ------
     LaunchError
-        They could not be started; with what the launcher said.
+        If the workers can't be started. It has the launcher's message.
     """
     claim = claim_run_dir(job.run_name(), job.run_dir)
     run = Run(claim.path)
@@ -73,7 +78,7 @@ def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
     assert launcher.stderr is not None
     _detached.append(launcher)
     _detached[:] = [process for process in _detached if process.poll() is None]
-    # Hosts may take as long to answer as workers to arrive.
+    # Hosts may take as long to answer as workers take to start.
     limit = _DETACH_SECONDS + start_timeout(job.start_timeout)
     end = time.monotonic() + limit
     while run.status()["state"] == "starting" or not run.info():
@@ -85,7 +90,7 @@ def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
             raise LaunchError(
                 "The job did not start in time, and was ended.",
                 found=f"no worker runs after {limit:.0f} s",
-                fix="See what `tfmuster launch` shows without wait=False.",
+                fix="Launch it with wait=True to see its messages.",
                 reason="detached",
             )
         time.sleep(0.05)

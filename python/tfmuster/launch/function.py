@@ -1,8 +1,8 @@
-"""A Python function on its way to the workers, and its values on their way back.
+"""Send a Python function to the workers, and collect the values that it returns.
 
-``launch(function)`` pickles the function with what it uses (cloudpickle) into the run directory's folder
-``call``, which only this user can read; each worker is a fresh Python that calls it, and leaves its value
-there. To other machines the file is sent along.
+``launch(function)`` pickles the function and everything it uses with cloudpickle, into the folder ``call`` of
+the run directory. Only this user can read that folder. Each worker is a new Python process that calls the
+function and writes its value there. The file is also sent to workers on other machines.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ..runs.values import PackedModel, read_result
 from ..strategies.by_name import check_name
 from ..system.replace import replacing_file
 
-#: What each worker runs.
+#: Script that each worker runs.
 WORKER = Path(__file__).with_name("function_worker.py")
 _CALL = "call.pkl"
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What a run of it is called."""
+    """Return the name of the function's runs."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
@@ -62,9 +62,9 @@ def put_call(
     Raises
     ------
     LaunchError
-        Something of it can't go to another process.
+        If the function, an argument or something it uses can't be pickled.
     StrategyError
-        There is no strategy of this name.
+        If there is no strategy of this name.
     """
     import cloudpickle
 
@@ -75,9 +75,9 @@ def put_call(
             work = cloudpickle.dumps((function, tuple(args)))
     except Exception as error:
         raise LaunchError(
-            "A function on workers, its arguments and what it uses must be able to go to another process.",
+            "A function for workers, its arguments and everything it uses must be picklable.",
             found=f"{type(error).__name__}: {error}".splitlines()[0],
-            fix="Make what can't go inside the function, such as a dataset, a lock or a connection.",
+            fix="Create other objects, such as a dataset, a lock or a connection, inside the function.",
             reason="function",
         ) from error
     call = {"work": work, "strategy": strategy, "path": sys.path}
@@ -86,19 +86,19 @@ def put_call(
 
 
 def work_on_call(digest: str, sent: Sequence[str]) -> None:
-    """What a worker does: call the function, and leave its value.
+    """Call the function on a worker, and write its value.
 
     Parameters
     ----------
     digest : str
         The SHA-256 of the file with the function.
     sent : sequence of str
-        Where the file is in the working directory, if it was sent along.
+        Path of the file in the working directory, if it was sent.
 
     Raises
     ------
     LaunchError
-        The file is not there, or another one is.
+        If the file is not there, or another one is.
     """
     own = Path(os.environ[RUN_DIR_VARIABLE]) / CALL
     places = [own / _CALL, *map(Path, sent)]
@@ -107,7 +107,7 @@ def work_on_call(digest: str, sent: Sequence[str]) -> None:
         raise LaunchError(
             "The function to run must be in the run directory.",
             found=f"no file {places[0]} on this machine",
-            fix="With hosts, choose a run_dir on a file system that all of them share.",
+            fix="With hosts, choose a run_dir on a file system that all hosts share.",
             reason="function",
         )
     if sha256_of(found) != digest:
@@ -122,11 +122,11 @@ def work_on_call(digest: str, sent: Sequence[str]) -> None:
     assert task is not None
     result = own / f"{file_stem(task.name)}.pkl"
     call = read_result(found)
-    # What the function imports is where its user's session would find it, if that is on this machine.
+    # On the user's machine, the function can import what the user's session can.
     sys.path += [entry for entry in call["path"] if entry not in sys.path]
     function, args = pickle.loads(call["work"])
     if (place := _place_of_strategy(function)) is not None:
-        # First of all: TensorFlow must not be in use when a strategy is made.
+        # Make the strategy first: TensorFlow must not be in use before.
         from ..strategies.by_name import strategy
 
         if place <= len(args):
@@ -139,20 +139,20 @@ def work_on_call(digest: str, sent: Sequence[str]) -> None:
             _write(result, {"value": value})
         except Exception as error:
             raise LaunchError(
-                "What a function on workers returns must be able to go to another process.",
+                "The value that a function on workers returns must be picklable.",
                 found=f"{type(error).__name__}: {error}".splitlines()[0],
                 fix="Return numbers, arrays or text; Keras models and histories can be returned as they are.",
                 reason="value",
             ) from error
     except Exception as error:
-        # An exception of a class that can't be pickled is in the log alone.
+        # An exception that can't be pickled is only in the log.
         with contextlib.suppress(Exception):
             _write(result, {"error": error})
         raise
 
 
 def _place_of_strategy(function: Callable[..., Any]) -> int | None:
-    """The place of an argument `strategy` among those given by place, behind all of them if it has none."""
+    """Return the position of the argument `strategy`; `sys.maxsize` if keyword-only, None if missing."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -164,12 +164,12 @@ def _place_of_strategy(function: Callable[..., Any]) -> int | None:
 
 
 def _packed(value: Any) -> Any:
-    """A value as it can be pickled: Keras models as bytes, the chief's only, and histories as dicts."""
+    """Make a value picklable: Keras models become bytes (the chief's only), and histories dicts."""
     keras = sys.modules.get("keras")
     if keras is not None and isinstance(value, keras.Model):
         from ..keras_compat.saving import save_model
 
-        # All workers call this alike, and the chief writes: the others' copies are equal, and stay.
+        # All workers make this call, and only the chief writes. The other workers' models are equal.
         with tempfile.TemporaryDirectory(prefix="tfmuster-") as scratch:
             path = save_model(value, Path(scratch, "model.keras"))
             return None if path is None else PackedModel(path.read_bytes())
@@ -184,7 +184,7 @@ def _packed(value: Any) -> Any:
 
 @contextlib.contextmanager
 def _by_value(module: ModuleType | None) -> Iterator[None]:
-    """While the block lasts, a module of the user's own goes with the function: hosts may not have it."""
+    """Pickle the user's own module by value inside the block, because hosts may not have it."""
     import cloudpickle
 
     path = getattr(module, "__file__", None)
@@ -210,7 +210,7 @@ def _private(folder: Path) -> None:
 
 
 def _write(path: Path, value: Any) -> None:
-    """Replace a file that only this user can read; if that fails, nothing is there."""
+    """Replace a file that only this user can read. If that fails, there is no file."""
     import cloudpickle
 
     data = cloudpickle.dumps(value)

@@ -1,9 +1,9 @@
-"""What each worker of ``launch(function)`` runs."""
+"""Run the function on a worker of ``launch(function)``."""
 
 import os
 import sys
 
-# Not the folder of this file, whose neighbours nobody means; but files that were sent along.
+# Import files that were sent to the working directory, not the neighbors of this file.
 sys.path[0] = os.getcwd()
 
 from tfmuster.launch.function import work_on_call  # noqa: E402

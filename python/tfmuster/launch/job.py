@@ -1,4 +1,4 @@
-"""``LocalJob``: what to run and how many times, and the command that executes it."""
+"""Describe a job: the program, the number of tasks, and the command that runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .text_checks import check_text, command_name
 
 
 def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:
-    """The number of workers: as given, else as many as have slots beside the `others`, else 2."""
+    """Return the number of workers: as given, otherwise one per slot that `others` leave, otherwise 2."""
     if workers is not None:
         return workers
     return max(1, slots - others) if slots else 2
@@ -25,7 +25,7 @@ def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:
 
 @dataclass(frozen=True)
 class Job:
-    """What to run, and how many times. See :func:`tfmuster.launch.launch` for the fields."""
+    """The program of a job, and its number of tasks. See :func:`tfmuster.launch.launch` for the fields."""
 
     command: Sequence[str]
     workers: int = 2
@@ -59,7 +59,7 @@ class Job:
         check_text(*self.command, *map(str, self.env.values()), self.name or "", str(self.run_dir or ""))
 
     def sizes(self) -> dict[str, int]:
-        """How many tasks of each kind."""
+        """Return the number of tasks of each kind."""
         return {
             "chief": int(self.chief),
             "worker": self.workers,
@@ -68,24 +68,24 @@ class Job:
         }
 
     def variables(self, attempt: Attempt) -> dict[str, str]:
-        """What every worker finds in its environment about the job, wherever it runs."""
+        """Return the job's environment variables of every worker, on any machine."""
         variables = {**self.env, **attempt.variables()}
         if self.start_timeout is not None:
             variables[START_TIMEOUT_VARIABLE] = str(self.start_timeout)
         return variables
 
     def run_name(self) -> str:
-        """The name given, or one made of the command."""
+        """Return the given name, or one made from the command."""
         return self.name or command_name(self.command)
 
 
 def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
-    """The argument list to execute: scripts get their interpreter, commands their path.
+    """Return the argument list to run: a script after its interpreter, or a command with its path.
 
     Raises
     ------
     LaunchError
-        There is no such script or command, or no Rscript.
+        If the script, the command or Rscript does not exist.
     """
     first, *arguments = command
     suffix = Path(first).suffix.lower()
@@ -100,13 +100,13 @@ def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
         interpreter = python_executable() if suffix == ".py" else _rscript()
         return (interpreter, first, *arguments)
     if first == "tfmuster":
-        # This copy, whatever else is on PATH.
+        # Use this installation, even if another one is on PATH.
         return (python_executable(), "-m", "tfmuster", *arguments)
     return (_executable(first, "Give the path of a .py or .R script, or of a command."), *arguments)
 
 
 def launch_options(job: Job, run: Run | None) -> list[str]:
-    """The same job as options of ``tfmuster launch``, without its variables."""
+    """Return the job as options of ``tfmuster launch``, without its environment variables."""
     options = ["-n", str(job.workers), "--ps", str(job.ps), "--name", job.run_name()]
     options += ["--max-restarts", str(job.max_restarts)]
     if run is not None:

@@ -1,4 +1,4 @@
-"""Names and texts that go into somebody else's files: checked, so that none is read as anything else."""
+"""Check names and texts for files that other programs read, so that they can't be misread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import LaunchError
 
-# As RFC 1035 has it; RFC 1123 would allow a digit first, which the names of Services must not have.
+# As in RFC 1035. RFC 1123 also allows a digit first, but names of Services must not start with one.
 _LABEL = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -17,19 +17,19 @@ def check_label(text: str, what: str) -> None:
     """Raise LaunchError unless the text is a DNS label."""
     if not _LABEL.fullmatch(text):
         raise LaunchError(
-            f"A {what} is a DNS label: small letters, digits and -, a letter first, at most 63 characters.",
+            f"A {what} must be a DNS label: at most 63 lowercase letters, digits and -, a letter first.",
             found=ascii(text),
             reason="name",
         )
 
 
 def name_for(name: str | None, command: Sequence[str]) -> str:
-    """The name given, if it is a DNS label, or one made of the script's.
+    """Return the given name, or one made from the script's name.
 
     Raises
     ------
     LaunchError
-        The name given is none, or there is no command.
+        If the given name is not a DNS label, or there is no command.
     """
     if name is not None:
         check_label(name, "job's name")
@@ -41,14 +41,14 @@ def name_for(name: str | None, command: Sequence[str]) -> str:
 
 
 def command_name(command: Sequence[str]) -> str:
-    """The script's name without its extension, or for ``tfmuster train mnist`` its verbs."""
+    """Return the script's name without its extension; for ``tfmuster train mnist``, its verbs."""
     program, *arguments = command
     verbs = list(itertools.takewhile(str.isalpha, arguments)) if program == "tfmuster" else []
     return "-".join(verbs) or Path(program).stem
 
 
 def _is_text(text: str) -> bool:
-    """Whether JSON can carry it, and the kernel takes all of it for an argument."""
+    """Whether JSON can represent the text, and the kernel accepts it as an argument."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -57,7 +57,7 @@ def _is_text(text: str) -> bool:
 
 
 def check_text(*texts: str) -> None:
-    """Raise LaunchError unless all are UTF-8 without null bytes."""
+    """Raise LaunchError unless all texts are UTF-8 without null bytes."""
     for text in texts:
         if not _is_text(text):
             raise LaunchError(
@@ -69,26 +69,26 @@ def check_text(*texts: str) -> None:
 
 
 def check_line(text: str, what: str, *, start: str = "", without: str = "") -> None:
-    """Raise LaunchError unless the text is one line that a file of lines can have as its own.
+    """Raise LaunchError unless the text fits on one line of a file.
 
     Parameters
     ----------
     text : str
-        What is to be written.
+        The text to write.
     what : str
-        What it is, for the error.
+        What the text is, for the error.
     start : str
-        How it has to begin.
+        Required first characters.
     without : str
-        Characters that it must not have.
+        Forbidden characters.
     """
     check_text(text)
     bad = any(ord(character) < 32 or character in without for character in text)
     if bad or not text.startswith(start):
         characters = f" or {without}" if without else ""
-        begin = f", and begins with {start}" if start else ""
+        begin = f", and must start with {start}" if start else ""
         raise LaunchError(
-            f"The {what} is one line without control characters{characters}{begin}.",
+            f"The {what} must be one line without control characters{characters}{begin}.",
             found=ascii(text),
             reason="text",
         )

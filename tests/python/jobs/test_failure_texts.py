@@ -181,7 +181,7 @@ Error: Names, arguments and variables of a job must be UTF-8 text without null b
         (
             ["-H", "a", "--hostfile", "b", "train.py"],
             """\
-Error: The hosts are named by -H or by --hostfile.
+Error: Give the hosts by -H or by --hostfile.
   found: both
   to do: Leave one out.
 """,
@@ -190,8 +190,8 @@ Error: The hosts are named by -H or by --hostfile.
             ["-H", "a,-b", "train.py"],
             """\
 Error: The hosts can't be used.
-  found: -H, entry 2: '-b' is no host name
-  to do: Write them as node1:2,node2:2 (name:slots), or one a line in --hostfile.
+  found: -H, entry 2: '-b' is not a host name
+  to do: Write them as node1:2,node2:2 (name:slots), or one per line in --hostfile.
 """,
         ),
         (

@@ -115,9 +115,7 @@ class TestHere:
     def test_a_value_that_can_not_come_back(self, tmp_path: Path) -> None:
         with pytest.raises(WorkerError) as caught:
             launch(lambda: threading.Lock(), workers=1, quiet=True, run_dir=tmp_path / "run")
-        assert "What a function on workers returns must be able to go to another process." in str(
-            caught.value
-        )
+        assert "The value that a function on workers returns must be picklable." in str(caught.value)
 
     def test_a_module_beside_the_program(self, tmp_path: Path) -> None:
         write(tmp_path, "layers.py", "def width():", "    return 42")

@@ -37,12 +37,12 @@ def test_the_time_to_the_first_step_is_shown_part_by_part(tmp_path: Path) -> Non
         assert all(0 <= seconds < 60 for name, seconds in spans.items() if name != "launcher")
         assert spans["interpreter"] >= 0.7
         assert spans["import of TensorFlow"] > 0.5
-    lines = [line for line in done.stderr.splitlines() if line.startswith((*SPANS, "together"))]
+    lines = [line for line in done.stderr.splitlines() if line.startswith((*SPANS, "total"))]
     assert len(lines) == len(SPANS) + 1
     columns = [[float(cell) for cell in line[30:].split()] for line in lines]
     for worker in (0, 1):
-        *parts, together = (column[worker] for column in columns)
-        assert abs(sum(parts) - together) < 0.1
+        *parts, total = (column[worker] for column in columns)
+        assert abs(sum(parts) - total) < 0.1
         assert 0 < parts[0] < 30
 
 

@@ -130,4 +130,4 @@ def test_every_class_is_there() -> None:
 def test_every_text_is_one_of_the_code(row: dict[str, str | None]) -> None:
     assert row["text"] in WRITTEN
     assert row["reason"] is None or row["reason"] in WRITTEN
-    assert row["cause"] and row["mend"]
+    assert row["cause"] and row["fix"]

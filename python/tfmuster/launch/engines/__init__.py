@@ -1,1 +1,1 @@
-"""What takes a job to where it runs: one file for each engine."""
+"""Run jobs on this machine, on other machines, or through a scheduler: one module for each engine."""

@@ -1,4 +1,4 @@
-"""Commands of an engine that start agents: one for all (``mpirun``, ``srun``), or one for each (``qrsh``)."""
+"""Start agents with the commands of an engine: one for all (``mpirun``, ``srun``) or one each (``qrsh``)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _MOST_LINES = 4
 
 
 class AgentCommand:
-    """The running command.
+    """A running command that starts all agents.
 
     Parameters
     ----------
     command : sequence of str
         Its argument list.
     environ : mapping of str
-        Its whole environment.
+        Its complete environment.
     call : AgentRequest
-        What it is to start.
+        The agents to start.
     explain : callable
-        Makes an error of what the command has said: all of it, and its first lines as an error shows them.
+        Makes an error from the command's output: all of it, and its first lines formatted for an error.
     told : str
-        What it reads on its standard input. Unlike its arguments, nobody else can see that.
+        Text for its standard input. Unlike arguments, other users can't see it.
     """
 
     def __init__(
@@ -46,16 +46,16 @@ class AgentCommand:
         told: str = "",
     ) -> None:
         self._explain = explain
-        # Some wait for ever for a host that can't be reached: what they have said is the reason then.
+        # Some commands wait without limit for an unreachable host. Their output then has the reason.
         self._patience = time.monotonic() + call.seconds - _LAST_SECONDS
         handle, path = tempfile.mkstemp()
         self._said = Path(path)
         reading, writing = os.pipe()
         try:
-            # Less than a pipe holds, so this does not wait for a reader.
+            # The text fits into the pipe's buffer, so writing does not wait for a reader.
             os.write(writing, told.encode())
             os.close(writing)
-            # Out of reach of the terminal's Ctrl-C: the supervisor ends the workers first.
+            # A new session shields it from the terminal's Ctrl-C: the supervisor ends the workers first.
             self._process = subprocess.Popen(
                 command,
                 env=dict(environ),
@@ -69,7 +69,7 @@ class AgentCommand:
             os.close(reading)
 
     def startup_error(self) -> TfmusterError | None:
-        """What the command says, if it has ended, or the time is over."""
+        """Return the error of a command that has ended or exceeded its time limit; otherwise None."""
         code = self._process.poll()
         if code is None and time.monotonic() < self._patience:
             return None
@@ -78,11 +78,11 @@ class AgentCommand:
         if code is None and not lines:
             return None
         return self._explain(
-            text, "\n         ".join(lines[:_MOST_LINES]) or f"exit code {code}, and no word"
+            text, "\n         ".join(lines[:_MOST_LINES]) or f"exit code {code} without output"
         )
 
     def end(self) -> None:
-        """Wait for its end, and ask for it if there is none."""
+        """Wait for the command to end, and end it after a time limit."""
         asked = AGENT_COMMAND_ASKED.seconds
         for ask, seconds in ((None, AGENT_COMMAND.seconds), ("terminate", asked), ("kill", None)):
             if ask:
@@ -94,20 +94,20 @@ class AgentCommand:
 
 
 class CommandPerAgent:
-    """A command for each agent that runs a line of shell on a host: ``qrsh -inherit``, ``blaunch``, ``ssh``.
+    """One command per agent that runs a shell line on a host: ``qrsh -inherit``, ``blaunch``, ``ssh``.
 
     Parameters
     ----------
     request : AgentRequest
-        What is to be started.
+        The agents to start.
     shells : sequence of (sequence of str)
-        For each rank the argument list that runs on the rank's host the line of shell that follows.
+        For each rank, the argument list that runs the shell line appended to it on the rank's host.
     python : str
-        The hosts' Python that has tfmuster.
+        Path of a Python on the hosts that has tfmuster.
     explain : callable
         See :class:`AgentCommand`.
     ignored : sequence of str
-        Signals that agents leave to the launcher, such as ``USR2``.
+        Signals that agents ignore because the launcher handles them, such as ``USR2``.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class CommandPerAgent:
         ignored: Sequence[str] = (),
     ) -> None:
         self._commands: list[AgentCommand] = []
-        # On a command line, and in the files of some engines, everybody could read the values.
+        # Other users could read the values on a command line and in the files of some engines.
         names = list(request.env)
         told = "".join(f"{request.env[name]}\n" for name in names)
         lines = [f"IFS= read -r {name}; export {name}" for name in names]
@@ -129,7 +129,7 @@ class CommandPerAgent:
             for rank, shell in enumerate(shells):
                 agent = shlex.join(request.command(python, rank=rank))
                 line = "; ".join([*lines, f"cd /; exec {agent} </dev/null"])
-                # The user's shell there may be none that POSIX knows.
+                # The user's shell there may not be a POSIX shell.
                 command = [*shell, shlex.join(["exec", "/bin/sh", "-c", line])]
                 self._commands.append(AgentCommand(command, os.environ, request, explain, told))
         except BaseException:
@@ -137,10 +137,10 @@ class CommandPerAgent:
             raise
 
     def startup_error(self) -> TfmusterError | None:
-        """What the first of the commands says that has ended."""
+        """Return the error of the first command that has ended; None if all run."""
         return next(filter(None, (command.startup_error() for command in self._commands)), None)
 
     def end(self) -> None:
-        """Wait for the end of all, and ask for it if there is none."""
+        """Wait for all commands to end, and end them after a time limit."""
         with ThreadPoolExecutor(max(1, len(self._commands))) as pool:
             list(pool.map(AgentCommand.end, self._commands))

@@ -1,4 +1,4 @@
-"""``Engine``, and ``Where`` a user wants a job to run."""
+"""Define the interface of all engines, and the settings that say where a job runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """Where a job is to run, as its user says it; see :func:`tfmuster.launch.launch` for the fields."""
+    """The user's settings of where a job runs; see :func:`tfmuster.launch.launch` for the fields."""
 
     backend: str | None = None
     hosts: str | None = None
@@ -34,7 +34,7 @@ class Where:
     spark: Any = None
 
     def sent_options(self) -> list[str]:
-        """As options of ``tfmuster launch``: what is sent to other machines, and the Python there."""
+        """Return the options of ``tfmuster launch`` for files to send and for the remote Python."""
         options = ["--copy"] if self.copy else []
         options += [f"--file={os.fspath(path)}" for path in self.files]
         return options + ([f"--remote-python={self.remote_python}"] if self.remote_python else [])
@@ -42,29 +42,30 @@ class Where:
 
 @dataclass(frozen=True)
 class Engine(abc.ABC):
-    """What takes jobs to one kind of place: local processes, ssh, Spark, Slurm, MPI.
+    """Runs jobs in one kind of place: local processes, ssh, Spark, Slurm, MPI.
 
-    Each engine is a module of this package with a subclass of this one and two functions:
-    ``of(where) -> Engine``, which raises LaunchError for settings that have no meaning for it, and
-    ``available(seconds) -> str``, which tells a version, or raises `UnavailableError`. Its constant ``READS``
-    has the names of the fields of `Where` that it reads beside those that all engines read.
+    Each engine is a module of this package with a subclass of this class, a constant and two functions:
+
+    - ``READS`` names the fields of `Where` that it reads in addition to those that all engines read.
+    - ``of(where) -> Engine`` makes the engine. It raises LaunchError for settings that it does not support.
+    - ``available(seconds) -> str`` returns a version, or raises `UnavailableError`.
 
     Attributes
     ----------
     where : Where
-        What the user has asked for.
+        The user's settings.
     """
 
     where: Where = field(default_factory=Where)
 
     @property
     def slots(self) -> int | None:
-        """How many tasks it has room for; None if that is not known beforehand."""
+        """Number of tasks that fit; None if that is not known in advance."""
         return None
 
     @abc.abstractmethod
     def as_options(self) -> list[str]:
-        """The same engine as options of ``tfmuster launch``."""
+        """Return the engine as options of ``tfmuster launch``."""
 
     @abc.abstractmethod
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
@@ -75,38 +76,43 @@ class Engine(abc.ABC):
         job : Job
             What to run.
         show : str
-            Whose lines to show: ``"all"``, ``"chief"`` or ``"nothing"``.
+            Output to show: ``"all"``, ``"chief"`` or ``"nothing"``.
         tell : bool
-            Whether to say on stderr what is started, and where.
+            Whether to print to stderr what is started, and where.
 
         Returns
         -------
         Run, Failure or None
-            Its run directory, and the first failure of its last attempt.
+            The run, and the first failure of its last attempt.
 
         Raises
         ------
         LaunchError
-            It could not be started.
+            If the job can't be started.
         """
 
     def submit(self, job: Job) -> Run | None:
-        """Hand a job to a batch system, which runs it without this process; None if there is none to ask.
+        """Submit a job to a batch system, which runs it without this process.
+
+        Returns
+        -------
+        Run or None
+            The run; None if the engine has no batch system.
 
         Raises
         ------
         LaunchError
-            The batch system does not accept it.
+            If the batch system does not accept the job.
         """
         return None
 
 
 class UnavailableError(Exception):
-    """Something that an engine needs is missing. The text says what, and what to do."""
+    """An engine lacks something that it needs. The text says what is missing and how to install it."""
 
 
 def find_program(name: str, fix: str) -> str:
-    """The path of a program. Raises UnavailableError, with the fix, if it is not on PATH."""
+    """Return the path of a program. Raises UnavailableError with the fix if it is not on PATH."""
     path = shutil.which(name)
     if path is None:
         raise UnavailableError(f"{name} is not on PATH ({fix})")
@@ -114,7 +120,7 @@ def find_program(name: str, fix: str) -> str:
 
 
 def answer_of(*command: str, seconds: float) -> Answer:
-    """What a program answers within a time. Raises UnavailableError if it does not."""
+    """Return what a program prints within a time limit. Raises UnavailableError if it takes longer."""
     try:
         return ask(*command, seconds=seconds)
     except NoAnswerError as error:
@@ -122,7 +128,7 @@ def answer_of(*command: str, seconds: float) -> Answer:
 
 
 def version_of(*command: str, seconds: float) -> Answer:
-    """What a program answers if it succeeds within a time. Raises UnavailableError if it does not."""
+    """Return what a program prints if it succeeds within a time limit. Otherwise raises UnavailableError."""
     answer = answer_of(*command, seconds=seconds)
     if answer.code:
         raise UnavailableError(f"{' '.join(command)} fails ({answer.first_line})")

@@ -1,4 +1,4 @@
-"""The hosts of a job as users of Horovod and MPI write them, and which task runs on which."""
+"""Read hosts in the notations of Horovod and MPI, and assign tasks to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from ...errors import LaunchError
 from ...net.addresses import address_problems, is_loopback
 
-# A leading "-" would be an option to ssh, and ssh's own configuration may hand both names to a shell.
+# ssh would read a leading "-" as an option, and its configuration may pass both names to a shell.
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 _SLOTS = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(.*))?", re.DOTALL)
@@ -20,16 +20,16 @@ _SHOWN = 60
 
 @dataclass(frozen=True)
 class Host:
-    """A machine, and how many tasks it takes.
+    """A machine, and its number of slots.
 
     Attributes
     ----------
     name : str
         A DNS name, an IPv4 address or an ``[IPv6]`` address.
     slots : int
-        How many tasks it takes.
+        Number of tasks that it takes.
     user : str or None
-        Who to log in as; None leaves that to ssh.
+        Name to log in with; None uses ssh's default.
     """
 
     name: str
@@ -38,30 +38,30 @@ class Host:
 
     @property
     def target(self) -> str:
-        """What ssh is called with."""
+        """Destination argument for ssh."""
         name = self.name.strip("[]")
         return f"{self.user}@{name}" if self.user else name
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
-    """Hosts from ``node1:2,me@node2:4,node3``; a host named twice has the slots of both.
+    """Parse ``node1:2,me@node2:4,node3``. A host that is named twice gets the slots of both.
 
     Raises
     ------
     LaunchError
-        Something in it is no host, or no number of slots; every problem at once.
+        If a host or a number of slots is invalid. The error lists all problems.
     """
     entries = [(f"-H, entry {number}", entry) for number, entry in enumerate(text.split(","), 1)]
     return _hosts((where, *_split(entry.strip(" "))) for where, entry in entries)
 
 
 def read_hostfile(path: str | os.PathLike[str]) -> tuple[Host, ...]:
-    """Hosts from a file with lines such as ``node1 slots=2`` (MPI), ``node1:2`` (Horovod) or ``node1``.
+    """Read a host file with lines such as ``node1 slots=2`` (MPI), ``node1:2`` (Horovod) or ``node1``.
 
     Raises
     ------
     LaunchError
-        The file can't be read, or a line can't be used; every problem at once.
+        If the file can't be read, or a line is invalid. The error lists all problems.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -85,16 +85,16 @@ def read_hostfile(path: str | os.PathLike[str]) -> tuple[Host, ...]:
 
 
 def named_hosts(hosts: str | None, hostfile: str | os.PathLike[str] | None) -> tuple[Host, ...]:
-    """The hosts of ``-H`` or of ``--hostfile``; none if neither is given.
+    """Return the hosts of ``-H`` or ``--hostfile``; an empty tuple if neither is given.
 
     Raises
     ------
     LaunchError
-        Both are given, or what is given can't be used.
+        If both are given, or a host is invalid.
     """
     if hosts is not None and hostfile is not None:
         raise LaunchError(
-            "The hosts are named by -H or by --hostfile.", found="both", fix="Leave one out.", reason="hosts"
+            "Give the hosts by -H or by --hostfile.", found="both", fix="Leave one out.", reason="hosts"
         )
     if hostfile is not None:
         return read_hostfile(hostfile)
@@ -102,12 +102,12 @@ def named_hosts(hosts: str | None, hostfile: str | os.PathLike[str] | None) -> t
 
 
 def place_tasks(sizes: dict[str, int], hosts: Sequence[Host]) -> list[tuple[str, int, Host]]:
-    """Job, index and host of every task: in the order of the jobs, each host filled before the next.
+    """Return job, index and host of every task, in the order of the jobs, filling one host after the other.
 
     Raises
     ------
     LaunchError
-        There are more tasks than slots.
+        If there are more tasks than slots.
     """
     tasks = [(job, index) for job, size in sizes.items() for index in range(size)]
     slots = [host for host in hosts for _ in range(host.slots)]
@@ -115,19 +115,19 @@ def place_tasks(sizes: dict[str, int], hosts: Sequence[Host]) -> list[tuple[str,
         raise LaunchError(
             "The hosts must have a slot for every task.",
             found=f"{len(tasks)} tasks, {len(slots)} slots on {', '.join(host.name for host in hosts)}",
-            fix="Give more slots (-H node1:2,node2:2), or start fewer workers (-n).",
+            fix="Give the hosts more slots (-H node1:2,node2:2), or start fewer workers (-n).",
             reason="slots",
         )
     return [(job, index, host) for (job, index), host in zip(tasks, slots, strict=False)]
 
 
 def only_this_machine(hosts: Iterable[Host]) -> bool:
-    """Whether all hosts are names of the machine itself (``-H localhost:4``), so that nothing needs ssh.
+    """Whether all hosts are loopback names of this machine (``-H localhost:4``), so that ssh is not needed.
 
     Raises
     ------
     LaunchError
-        Some are: the others can't reach those by that name.
+        If only some are, because the other hosts can't reach them by these names.
     """
     hosts = list(hosts)
     own = [host.name for host in hosts if is_loopback(f"{host.name}:1")]
@@ -135,7 +135,7 @@ def only_this_machine(hosts: Iterable[Host]) -> bool:
         raise LaunchError(
             "Every host must have a name by which the others reach it.",
             found=f"{', '.join(own)} together with other hosts",
-            fix="Give this machine's own name or address instead.",
+            fix="Give this machine's name or address on the network.",
             reason="hosts",
         )
     return bool(own)
@@ -155,11 +155,11 @@ def _hosts(entries: Iterable[tuple[str, str, str]]) -> tuple[Host, ...]:
     for where, text, slots in entries:
         user, at, name = text.rpartition("@")
         if name.startswith("-") or any(address_problems(f"{name}:1")):
-            problems.append(f"{where}: {_shown(text)} is no host name")
+            problems.append(f"{where}: {_shown(text)} is not a host name")
         elif at and not _USER.fullmatch(user):
-            problems.append(f"{where}: {_shown(user)} is no user name")
+            problems.append(f"{where}: {_shown(user)} is not a user name")
         elif not _SLOTS.fullmatch(slots):
-            problems.append(f"{where}: {_shown(slots)} is no number of slots (1 to 9999)")
+            problems.append(f"{where}: {_shown(slots)} is not a number of slots (1 to 9999)")
         elif name in found:
             found[name] = replace(found[name], slots=found[name].slots + int(slots))
         else:
@@ -168,7 +168,7 @@ def _hosts(entries: Iterable[tuple[str, str, str]]) -> tuple[Host, ...]:
         raise LaunchError(
             "The hosts can't be used.",
             found="\n         ".join(problems) or "none",
-            fix="Write them as node1:2,node2:2 (name:slots), or one a line in --hostfile.",
+            fix="Write them as node1:2,node2:2 (name:slots), or one per line in --hostfile.",
             reason="hosts",
         )
     return tuple(found.values())

@@ -1,6 +1,6 @@
-"""Place the workers of a job on this machine.
+"""Run the workers of a job on this machine.
 
-Works on Linux and macOS; TensorFlow for Windows runs under WSL, where it is Linux.
+This works on Linux and macOS. On Windows, use WSL, in which TensorFlow runs on Linux.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ READS = ()
 
 @dataclass(frozen=True)
 class ThisMachine(Engine):
-    """Starts the processes itself.
+    """Runs jobs on this machine.
 
     Attributes
     ----------
     hosts : sequence of Host
-        Names of this machine, with their slots; none needs to be given.
+        Names of this machine with their slots. May be empty.
     """
 
     hosts: Sequence[Host] = ()
 
     @property
     def slots(self) -> int | None:
-        """Those of the hosts, if there are any."""
+        """Slots of the hosts; None without hosts."""
         return sum(host.slots for host in self.hosts) or None
 
     def as_options(self) -> list[str]:
-        """None are needed: the number of workers is known."""
+        """Return no options: the job's options give the number of workers."""
         return []
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
@@ -70,17 +70,17 @@ class ThisMachine(Engine):
 
 
 def of(where: Where) -> ThisMachine:
-    """The engine for this machine.
+    """Make the engine for this machine.
 
     Raises
     ------
     LaunchError
-        Another machine is named.
+        If another machine is named.
     """
     machines = named_hosts(where.hosts, where.hostfile)
     if machines and not only_this_machine(machines):
         raise LaunchError(
-            "The backend local runs everything on this machine.",
+            "The backend local runs all tasks on this machine.",
             found=f"hosts {', '.join(host.name for host in machines)}",
             fix="Leave the hosts out, or choose the backend ssh.",
             reason="backend",
@@ -131,7 +131,7 @@ def _run_once(
 
 
 def task_environment(job: Job, attempt: Attempt, task: Task, run: Run) -> dict[str, str]:
-    """The whole environment of one worker."""
+    """Return the complete environment of one worker."""
     environment = worker_environment({**os.environ, **job.variables(attempt)})
     environment.pop(KERAS_COMPAT_VARIABLE, None)
     if not job.keras_compat:

@@ -1,6 +1,6 @@
-"""Run a job by MPI: ``mpirun`` starts the agents, on this machine, on others, or where its batch system says.
+"""Run a job through MPI: ``mpirun`` starts the agents on this machine, on others, or in a batch job.
 
-MPI only starts processes. Open MPI, and those whose process manager is Hydra: MPICH and Intel MPI.
+MPI only starts processes. Open MPI works, and so do MPICH and Intel MPI, whose process manager is Hydra.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .agent_command import AgentCommand
 from .base import Engine, UnavailableError, Where, version_of
 from .hosts import Host, named_hosts
 
-#: Names of the program, if PATH is not to decide.
+#: The variable that names the program, if it is not the one on PATH.
 #: See :class:`.base.Engine`.
 READS = ("backend_options",)
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -35,12 +35,12 @@ _NO_SLOTS = re.compile(r"not enough slots|more processes? .* than|requested .* s
 
 @dataclass(frozen=True)
 class Mpi(Engine):
-    """Has ``mpirun`` start a job. Hydra knows ssh's own configuration only.
+    """Runs jobs through ``mpirun``. Hydra uses only the user's own ssh configuration.
 
     Attributes
     ----------
     hosts : sequence of Host
-        Machines; none leaves that to mpirun, which knows those of a batch system's job, and this one.
+        The machines. If empty, mpirun decides: it uses the machines of the batch job, or this one.
     """
 
     hosts: Sequence[Host] = ()
@@ -48,7 +48,7 @@ class Mpi(Engine):
 
     @property
     def slots(self) -> int | None:
-        """Those of the hosts."""
+        """Slots of the hosts; None without hosts."""
         return sum(host.slots for host in self.hosts) or None
 
     def as_options(self) -> list[str]:
@@ -67,7 +67,7 @@ class Mpi(Engine):
         return run_placed(job, self, show=show, tell=tell)
 
     def start(self, call: AgentRequest) -> AgentCommand:
-        """Have agents started."""
+        """Start the agents."""
         program = mpirun_program()
         agent = call.command(self.where.remote_python or python_executable(), rank_from=_RANKS)
         own = [word for option in self.where.backend_options for word in shlex.split(option)]
@@ -75,12 +75,12 @@ class Mpi(Engine):
         return AgentCommand(command, {**os.environ, **call.env}, call, partial(_explain, call.count))
 
     def _placing(self, program: str, call: AgentRequest) -> list[str]:
-        """The options that differ from one MPI to the other."""
+        """Return the options that differ between implementations of MPI."""
         hosts = ",".join(f"{host.name}:{host.slots}" for host in self.hosts)
-        # The agents go to the job's directory themselves, and say so if there is none.
+        # The agents change to the job's directory themselves, and report it if it is missing.
         if not _is_open_mpi(program):
             return ["-wdir", "/", *(["-hosts", hosts] if hosts else [])]
-        # TensorFlow has threads of its own for all cores, which must not be bound to one.
+        # TensorFlow starts threads for all cores, which must not be bound to one core.
         options = ["-wdir", "/", "--bind-to", "none", *(["-H", hosts] if hosts else [])]
         options += [word for name in call.env for word in ("-x", name)]
         if self.where.ssh_config is not None:
@@ -89,27 +89,27 @@ class Mpi(Engine):
 
 
 def of(where: Where) -> Mpi:
-    """What mpirun is to do.
+    """Make the engine for mpirun.
 
     Raises
     ------
     LaunchError
-        Something has no meaning for mpirun.
+        If mpirun does not support a setting.
     """
     hosts = named_hosts(where.hosts, where.hostfile)
     users = [host.target for host in hosts if host.user]
     if users or where.addresses:
         raise LaunchError(
-            "mpirun takes hosts by their names, and finds their addresses itself.",
+            "mpirun takes only host names, and finds users and addresses itself.",
             found=", ".join([*users, *(f"--address {host}" for host in where.addresses)]),
-            fix="Say in ssh's configuration who logs in, and where.",
+            fix="Set User and HostName in ssh's configuration.",
             reason="hosts",
         )
     return Mpi(where, hosts)
 
 
 def available(seconds: float) -> str:
-    """Which MPI it is."""
+    """Return the name and version of the MPI."""
     try:
         program = mpirun_program()
     except LaunchError as error:
@@ -120,25 +120,25 @@ def available(seconds: float) -> str:
 
 
 def _explain(count: int, text: str, lines: str) -> TfmusterError:
-    """Why mpirun has not started all agents."""
+    """Make the error that says why mpirun has not started all agents."""
     if _NO_SLOTS.search(text):
         return LaunchError(
             "mpirun must have a slot for every task.",
             found=f"{count} tasks; it says: {lines}",
-            fix="Give more slots (-H node1:2,node2:2), start fewer workers (-n), or have Open MPI start "
-            "more than there are cores (--backend-option=--oversubscribe).",
+            fix="Give the hosts more slots (-H node1:2,node2:2), start fewer workers (-n), or let Open MPI "
+            "start more processes than there are cores (--backend-option=--oversubscribe).",
             reason="slots",
         )
     return LaunchError(
         f"mpirun must start {count} processes.",
         found=lines,
-        fix="See that `mpirun hostname` works with the same hosts.",
+        fix="Check that `mpirun hostname` works with the same hosts.",
         reason="mpi",
     )
 
 
 def mpirun_program() -> str:
-    """The path of what starts a job's ranks. Raises LaunchError if there is none."""
+    """Return the path of ``mpirun``. Raises LaunchError if it is missing."""
     wanted = os.environ.get(MPIRUN_VARIABLE)
     for name in (wanted,) if wanted else ("mpirun", "mpiexec"):
         if path := shutil.which(name):

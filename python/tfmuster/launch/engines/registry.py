@@ -1,4 +1,4 @@
-"""The engines by name, and which of them can be used from here."""
+"""Find engines by name, and check which of them can be used on this machine."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any, cast
 from ...errors import LaunchError
 from .base import Engine, UnavailableError, Where
 
-#: The engines: modules of this package, named as ``--backend`` names them. A new one is a file and a word
-#: here.
+#: The engines: modules of this package, with the names that ``--backend`` takes. To add one, add its module
+#: and its name here.
 BACKENDS = ("local", "ssh", "spark", "slurm", "sge", "pbs", "lsf", "mpi")
-#: How long each may take to tell whether it can be used, seconds.
+#: Time limit of each engine's availability check, in seconds.
 ANSWER_SECONDS = 5.0
-#: Settings that not all engines read, and how an error calls them.
+#: Settings that not all engines read, and their names in an error.
 _SETTINGS = {
-    "master": "A master or session of Spark",
-    "spark": "A master or session of Spark",
-    "backend_options": "An option of a backend's own",
+    "master": "A Spark master or session",
+    "spark": "A Spark master or session",
+    "backend_options": "A backend option",
 }
 
 
 def engine_for(where: Where) -> Engine:
-    """The engine that takes a job there.
+    """Make the engine for the user's settings.
 
     Raises
     ------
     LaunchError
-        There is no such engine, or it can't be used so.
+        If there is no such engine, or it does not support the settings.
     """
     name = where.backend or ("local" if where.hosts is None and where.hostfile is None else "ssh")
     if name not in BACKENDS:
@@ -39,23 +39,23 @@ def engine_for(where: Where) -> Engine:
     module = _module(name)
     for setting, what in _SETTINGS.items():
         if getattr(where, setting) and setting not in module.READS:
-            # Nothing would read it: the job would run elsewhere, or otherwise, than its user means.
+            # If the setting were ignored, the job would run differently than its user expects.
             raise LaunchError(
                 f"{what} needs a backend that reads it.",
                 found="no backend" if where.backend is None else f"the backend {name}",
-                fix="Name the backend, or leave it out.",
+                fix="Name the backend, or leave the setting out.",
                 reason="backend",
             )
     return cast(Engine, module.of(where))
 
 
 def availability(timeout: float = ANSWER_SECONDS) -> dict[str, str]:
-    """For each engine, and for Kubernetes, ``yes`` with what was found, or ``no`` and why.
+    """Check which engines can be used, and Kubernetes: ``yes`` with what was found, or ``no`` and why.
 
     Parameters
     ----------
     timeout : float
-        How long each may take to answer, seconds. They are asked at the same time.
+        Time limit of each check, in seconds. The checks run at the same time.
     """
     from ..manifests import kubernetes
 

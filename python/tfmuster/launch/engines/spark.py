@@ -1,8 +1,8 @@
-"""Place the workers of a job on the executors of Spark, as the tasks of one barrier stage.
+"""Run the workers of a job on Spark's executors, as the tasks of one barrier stage.
 
-All tasks of a barrier stage run at once or not at all. Each starts an agent as its child process, so that a
-second job in the same session finds nothing of the first, and the agents call this process, the driver
-(:mod:`~tfmuster.launch.remote.gather`): output, values and files come by that connection, not through Spark.
+All tasks of a barrier stage run at the same time, or none does. Each task starts an agent as a child process,
+so that a second job in the same session is independent of the first. The agents connect to this process, the
+driver (:mod:`~tfmuster.launch.remote.gather`). Output, values and files use that connection, not Spark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .base import Engine, UnavailableError, Where, find_program, version_of
 from .spark_session import check_slots, first_line, launcher_addresses_of, refuse_secrets, session_for
 
 _PLAIN = "plain"
-#: What pyspark 4 needs.
+#: Oldest version of Java that pyspark 4 supports.
 _OLDEST_JAVA = 17
 #: See :class:`.base.Engine`.
 READS = ("backend_options", "master", "spark")
@@ -44,25 +44,25 @@ class Spark(Engine):
     Attributes
     ----------
     conf : mapping of str
-        Configuration of a session that is made for the job, such as ``spark.executor.memory``.
+        Configuration of a new session for the job, such as ``spark.executor.memory``.
     plain : bool
-        Whether a Spark that encrypts its own connections may be used, although TensorFlow's are plain.
+        Whether to use a Spark that encrypts its connections, although TensorFlow does not encrypt its own.
     """
 
     conf: Mapping[str, str] = field(default_factory=dict)
     plain: bool = False
 
     def as_options(self) -> list[str]:
-        """The same as options of ``tfmuster launch``.
+        """Return the engine as options of ``tfmuster launch``.
 
         Raises
         ------
         LaunchError
-            No other process can have the session.
+            If a session was given, because no other process can use it.
         """
         if self.where.spark is not None:
             raise LaunchError(
-                "Without waiting, the job is started by another process, which can't use this session.",
+                "With wait = False, another process starts the job, and it can't use this session.",
                 found="wait = False together with a session",
                 fix="Give the master instead of the session.",
                 reason="spark-session",
@@ -75,12 +75,12 @@ class Spark(Engine):
         return options + replace(self.where, copy=False).sent_options()
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
-        """Run a job to its end; its run directory, and the first failure of its last attempt.
+        """Run a job to its end; see :class:`.base.Engine`.
 
         Raises
         ------
         LaunchError
-            There are too few slots, or an executor can't take part.
+            If there are too few slots, or an executor can't take part.
         """
         where = self.where
         if not self.plain:
@@ -94,12 +94,12 @@ class Spark(Engine):
 
 
 def of(where: Where) -> Spark:
-    """What Spark is to do, with options such as ``spark.executor.cores=2`` and ``plain=yes``.
+    """Make the engine for Spark, from options such as ``spark.executor.cores=2`` and ``plain=yes``.
 
     Raises
     ------
     LaunchError
-        Hosts are named, an option is neither, or a session is to be changed.
+        If hosts are given, an option is neither, or a session would be changed.
     """
     hosts = where.hosts or where.hostfile
     if hosts or where.addresses:
@@ -119,23 +119,23 @@ def of(where: Where) -> Spark:
             conf[key] = value
         else:
             raise LaunchError(
-                "An option of the backend spark is a setting of Spark, or plain=yes.",
+                "An option of the backend spark must be a setting of Spark, or plain=yes.",
                 found=option,
                 fix="Write it as spark.executor.memory=4g.",
                 reason="backend-option",
             )
     if where.spark is not None and (where.master is not None or conf):
         raise LaunchError(
-            "A session has its master and its settings already.",
-            found="both a session and others",
-            fix="Leave the one or the other out.",
+            "A session already has a master and settings.",
+            found="a session together with a master or settings",
+            fix="Leave out one or the other.",
             reason="spark-session",
         )
     return Spark(where, conf, plain)
 
 
 def available(seconds: float) -> str:
-    """The versions of pyspark and Java."""
+    """Return the versions of pyspark and Java."""
     if importlib.util.find_spec("pyspark") is None:
         raise UnavailableError("pyspark is not installed (pip install 'tfmuster[spark]')")
     pyspark = f"pyspark {importlib.metadata.version('pyspark')}"
@@ -143,7 +143,7 @@ def available(seconds: float) -> str:
     java = str(own) if own.is_absolute() else find_program("java", "apt-get install openjdk-17-jre-headless")
     answer = version_of(java, "-version", seconds=seconds)
     version = re.search(r'version "(\d+)(?:\.(\d+))?[^"]*"', answer.output + answer.errors)
-    # Before 9 it was called 1.8.
+    # Java 8 calls itself 1.8.
     number = int(version[2] or 0) if version and version[1] == "1" else int(version[1]) if version else 0
     if number < _OLDEST_JAVA:
         raise UnavailableError(
@@ -153,11 +153,11 @@ def available(seconds: float) -> str:
 
 
 class _Executors:
-    """The executors of a session."""
+    """Starts agents on the executors of a session."""
 
     def __init__(self, context: Any, where: Where) -> None:
         self._context = context
-        # They have directories of their own.
+        # Executors have their own working directories, so the script must be sent.
         self.where = replace(where, copy=True)
         self.launcher_addresses: Sequence[str] = launcher_addresses_of(context)
 
@@ -173,7 +173,7 @@ class _Stage:
 
         from . import spark_task
 
-        # Executors may have no tfmuster, and are to be able to say so.
+        # An executor without tfmuster must still be able to report that.
         register: Any = cloudpickle.register_pickle_by_value
         register(spark_task)
         self._context = context
@@ -188,7 +188,7 @@ class _Stage:
         self._thread.start()
 
     def startup_error(self) -> TfmusterError | None:
-        """Why not all agents will come."""
+        """Return the error that keeps agents from starting; None if there is none yet."""
         ended = not self._thread.is_alive()
         if ended and self._error is not None:
             return self._explained(self._error)
@@ -200,7 +200,7 @@ class _Stage:
         return None
 
     def end(self) -> None:
-        """Let the stage end by itself, as its agents do; cancel what is left of it."""
+        """Wait for the stage to end with its agents, and cancel it after a time limit."""
         self._thread.join(SPARK_STAGE.seconds)
         if self._thread.is_alive():
             self._context.cancelJobGroup(self._group)
@@ -208,7 +208,7 @@ class _Stage:
 
     def _run(self) -> None:
         try:
-            # What is set for a thread is for the jobs of this thread.
+            # The job group is set for this thread's jobs only.
             self._context.setJobGroup(self._group, "workers of tfmuster")
             tasks = self._context.parallelize(range(self._count), self._count).barrier()
             self._results = [json.loads(text) for text in tasks.mapPartitions(self._task).collect()]
@@ -216,22 +216,22 @@ class _Stage:
             self._error = error
 
     def _refused(self, said: Mapping[str, str]) -> LaunchError:
-        """Which hosts can't take part, by what was said on them."""
+        """Make the error that lists the hosts that can't take part, from their messages."""
         findings = [{"host": host, **_finding(host, text)} for host, text in said.items()]
         return refusal(findings, max(self._count, len(findings)))
 
     def _explained(self, error: Exception) -> TfmusterError:
-        """What an error of Spark means."""
+        """Make an error that explains an error of Spark."""
         text = str(error)
         if "SPARK-24819" in text:
             return LaunchError(
                 "Spark must have a slot for every task, as all of them run at once.",
-                found=f"{self._count} tasks, and executors have left meanwhile",
+                found=f"{self._count} tasks, and executors have been lost",
                 reason="slots",
             )
         if "SPARK-24942" in text:
             return LaunchError(
-                "Spark's dynamic allocation does not go with tasks that run at once.",
+                "Tasks that run at the same time need Spark without dynamic allocation.",
                 found="spark.dynamicAllocation.enabled is true",
                 fix="Set it to false for this session.",
                 reason="dynamic-allocation",
@@ -248,11 +248,11 @@ class _Stage:
         )
 
     def _failed_tasks(self) -> dict[str, str]:
-        """Of each host with a task that has failed, what Spark says of one."""
+        """Return Spark's message about one failed task on each host."""
         scala = self._context._jsc.sc()
         found: dict[str, str] = {}
         end = time.monotonic() + 2
-        # What has happened is noted there a moment later.
+        # Spark records the failure with a short delay.
         while not found and time.monotonic() < end:
             tracker = self._context.statusTracker()
             for job in tracker.getJobIdsForGroup(self._group):
@@ -269,13 +269,13 @@ class _Stage:
 
 
 def _python_fault(said: str) -> str:
-    """The line of an error of Spark that is about the executor's Python; "" if it is about something else."""
+    """Return the line of a Spark error about the executor's Python; "" if the error has another cause."""
     match = re.search(f"Cannot run program .*|.*{_OTHER_VERSION}.*|No module named .*", said)
     return match[0].rstrip(". ") if match else ""
 
 
 def _finding(host: str, said: str) -> dict[str, str]:
-    """What keeps a host from taking part, by what was said there."""
+    """Return the problem that keeps a host from taking part, from its message."""
     if match := re.search(_OTHER_VERSION, said):
         code, message = "python-version", f"Python {match[1]}, the driver {match[2]}"
     else:

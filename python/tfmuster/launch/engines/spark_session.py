@@ -1,4 +1,4 @@
-"""A session of Spark: the one that there is, or one made for a job; what it has room for."""
+"""Find or make the Spark session of a job, and check how many tasks fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...errors import DependencyError, LaunchError
 from ...system.interpreter import python_executable
 
 _APP = "tfmuster"
-#: What a session made here has unless its user says otherwise. Spark waits for slots for minutes, silently.
+#: Default settings of new sessions. By default, Spark waits silently for slots for minutes.
 _DEFAULTS = {
     "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
     "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "2",
@@ -31,10 +31,10 @@ _DEFAULTS = {
     + Path(__file__).with_name("spark_log4j2.properties").as_uri(),
 }
 _MASTER_SECONDS = 5.0
-#: How long the first executor may take to come to a new session, and after one the next, seconds.
+#: How long a new session may take to get its first executor, and then the next one, in seconds.
 _FIRST_EXECUTOR_SECONDS = 30.0
 _MORE_EXECUTORS_SECONDS = 10.0
-#: A session of this age has the executors that it will have, seconds.
+#: Age after which a session is expected to have all its executors, in seconds.
 _OLD_SECONDS = 60.0
 
 
@@ -42,14 +42,14 @@ _OLD_SECONDS = 60.0
 def session_for(
     master: str | None, session: Any, conf: Mapping[str, str], python: str | None
 ) -> Iterator[Any]:
-    """The SparkContext to use: that of a session given or there already, or a new one, stopped afterwards.
+    """Yield the SparkContext of the given or existing session, or of a new one, which is stopped at the end.
 
     Raises
     ------
     DependencyError
-        There is no pyspark, or no Java.
+        If pyspark or Java is missing.
     LaunchError
-        There is another session, or none can be had.
+        If the process has another session, or no session can be started.
     """
     context = _context_of(session) if session is not None else _active(master, conf)
     if context is not None:
@@ -63,16 +63,16 @@ def session_for(
 
 
 def refuse_secrets(conf: Mapping[str, str]) -> None:
-    """Refuse a Spark that encrypts: what TensorFlow sends is plain, whatever Spark does.
+    """Refuse a Spark that encrypts its connections, because TensorFlow does not encrypt its own.
 
     Raises
     ------
     LaunchError
-        By its configuration it does.
+        If Spark is configured to encrypt.
     """
     if conf.get("spark.ssl.enabled", "false").lower() == "true":
         raise LaunchError(
-            "What TensorFlow's workers send each other is plain, and this Spark wants everything encrypted.",
+            "TensorFlow's workers do not encrypt their connections, but this Spark requires encryption.",
             found="spark.ssl.enabled is true",
             fix="If the network between the executors is safe: --backend-option plain=yes, "
             'or backend_options = "plain=yes".',
@@ -81,12 +81,12 @@ def refuse_secrets(conf: Mapping[str, str]) -> None:
 
 
 def check_slots(context: Any, count: int) -> None:
-    """See that all tasks can run at once.
+    """Check that all tasks can run at the same time.
 
     Raises
     ------
     LaunchError
-        They can't, with how many could.
+        If they can't. The error says how many can.
     """
     scala = context._jsc.sc()
     profile = scala.resourceProfileManager().defaultResourceProfile()
@@ -96,7 +96,7 @@ def check_slots(context: Any, count: int) -> None:
         now = time.monotonic()
         if slots > had:
             had, grown = slots, now
-        # Executors of a session that has just begun come one after the other.
+        # A new session gets its executors one after the other.
         age = time.time() - context.startTime / 1000
         patient = now - grown < _MORE_EXECUTORS_SECONDS if had else now - begun < _FIRST_EXECUTOR_SECONDS
         if _all_have_come(context) or age > _OLD_SECONDS or not patient:
@@ -113,23 +113,23 @@ def check_slots(context: Any, count: int) -> None:
 
 
 def _all_have_come(context: Any) -> bool:
-    """Whether it is known that there will be no more executors."""
+    """Whether the session has all executors that it will get."""
     local = re.fullmatch(r"local-cluster\[ *(\d+) *,.*\]", context.master)
     return _executors(context) >= int(local[1]) if local else _one_process(context)
 
 
 def _one_process(context: Any) -> bool:
-    """Whether driver and executor are the same."""
+    """Whether driver and executor are the same process."""
     return re.match(r"local(\[|$)", context.master) is not None
 
 
 def _executors(context: Any) -> int:
-    """How many there are; one of those that Spark tells of is the driver."""
+    """Return the number of executors. Spark's list also has the driver."""
     return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
 
 
 def launcher_addresses_of(context: Any) -> tuple[str, ...]:
-    """By which address the executors find this machine."""
+    """Return the addresses by which the executors reach this machine."""
     if context.master.startswith("local"):
         return ("127.0.0.1",)
     host = context.getConf().get("spark.driver.host")
@@ -137,14 +137,14 @@ def launcher_addresses_of(context: Any) -> tuple[str, ...]:
 
 
 def _context_of(session: Any) -> Any:
-    """The context of a SparkSession, or of what is one already."""
+    """Return the context of a SparkSession, or the object itself if it is a context."""
     connect = ".connect." in type(session).__module__
     context: Any = None if connect else getattr(session, "sparkContext", session)
     if not hasattr(context, "_jsc"):
         raise LaunchError(
             "spark must be a SparkSession of pyspark in this process.",
             found=f"{type(session).__module__}.{type(session).__name__}",
-            fix="Spark Connect has no barrier tasks for this: give master = instead. Of sparklyr, use "
+            fix="Spark Connect has no barrier tasks: give master = instead. With sparklyr, use "
             "tf_config_from_barrier() in spark_apply(), or give master =.",
             reason="spark-session",
         )
@@ -156,12 +156,12 @@ def _context_of(session: Any) -> Any:
 
 
 def _active(master: str | None, conf: Mapping[str, str]) -> Any:
-    """The context that there is in this process; None if there is none."""
+    """Return the existing context of this process; None if there is none."""
     try:
         from pyspark import SparkContext
     except ImportError as error:
         raise DependencyError(
-            "Spark is used through pyspark.",
+            "The backend spark needs pyspark.",
             found=f"no module {error.name}",
             fix="pip install 'tfmuster[spark]'",
             package="pyspark",
@@ -172,7 +172,7 @@ def _active(master: str | None, conf: Mapping[str, str]) -> Any:
     other = {key: value for key, value in conf.items() if context.getConf().get(key) != value}
     if (master is not None and master != context.master) or other:
         raise LaunchError(
-            "There can be one Spark session in a process.",
+            "A process can have only one Spark session.",
             found=f"one of {context.master}" + (f", without {', '.join(other)}" if other else ""),
             fix="Stop it, or leave the master and the options out to use it.",
             reason="spark-session",
@@ -205,17 +205,17 @@ def _made(master: str | None, conf: Mapping[str, str], python: str | None) -> An
         raise LaunchError(
             "The Spark session could not be started.",
             found=f"{master or 'the default master'}: {first_line(error)}",
-            fix="See what Spark has said above; check the master and the options.",
+            fix="Read Spark's messages above, and check the master and the options.",
             reason="spark-session",
         ) from error
     finally:
-        # Spark's own is for programs that are nothing but Spark.
+        # Restore Python's signal handler: Spark's own suits only programs that do nothing else.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, handler)
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception of Spark says, without the stack of Java; what Python has said, if it was that."""
+    """Return the message of a Spark exception without Java's stack; for a Python worker, Python's message."""
     text = str(error)
     if python := re.search(
         r"Error from python worker:.*?\n *(\w+(?:Error|Exception): [^\n]*)", text, re.DOTALL
@@ -232,7 +232,7 @@ def _java() -> bool:
 
 
 def _see_master(master: str | None) -> None:
-    """A master that is not there is waited for by Spark for a minute."""
+    """Raise LaunchError if the master does not answer, because Spark would wait a minute for it."""
     if master is None or not master.startswith("spark://"):
         return
     problems = []
@@ -253,7 +253,7 @@ def _see_master(master: str | None) -> None:
 
 @contextlib.contextmanager
 def _variable(name: str, value: str) -> Iterator[None]:
-    """Spark takes it from this process's environment."""
+    """Set an environment variable inside the block, because Spark reads it from this process."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:

@@ -1,6 +1,6 @@
-"""What each task of Spark's barrier stage does: it starts an agent, and waits for its end.
+"""Start an agent in each task of Spark's barrier stage, and wait for it to end.
 
-It goes to the executors as it is, because they may have no tfmuster: nothing of the package is imported here.
+This module is pickled to the executors, which may not have tfmuster. So it imports nothing from the package.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import Any
 
 from pyspark import AccumulatorParam, BarrierTaskContext
 
-#: How long an executor's Python may take to import tfmuster, seconds.
+#: How long an executor's Python may take to import tfmuster, in seconds.
 _IMPORT_SECONDS = 60
 
 
 def task_of(
     command: list[str], python: str | None, env: dict[str, str], troubles: Any
 ) -> Callable[[Any], Iterator[str]]:
-    """The function of each partition.
+    """Make the function that runs on each partition.
 
     Parameters
     ----------
     command : list of str
-        Starts an agent, behind the Python and before its rank.
+        Arguments that start an agent, between the Python and its rank.
     python : str or None
-        The Python to run it; the executor's own unless given.
+        The Python to run it. Default: the executor's own.
     env : dict
-        What has to be in its environment.
+        Environment variables of the agent.
     troubles : Accumulator
-        Takes to the driver, once a task has ended, why its agent could not go on.
+        Reports to the driver, after the task has ended, why its agent failed.
 
     Returns
     -------
     callable
-        Gives, as JSON, what is wrong on which host if something is, and else nothing.
+        Yields the host and its problem as JSON if there is one, otherwise nothing.
     """
 
     def task(_: Any) -> Iterator[str]:
@@ -48,7 +48,7 @@ def task_of(
         address = context.getTaskInfos()[rank].address.rpartition(":")[0]
         interpreter = python or sys.executable
         said = _why_not([interpreter, *command, "--try"])
-        # Everyone is here, and everyone is able to, or nobody starts.
+        # Start only if all tasks have arrived and none has a problem.
         everyone = [json.loads(text) for text in context.allGather(json.dumps({"host": host, "said": said}))]
         if any(one["said"] for one in everyone):
             yield json.dumps({"host": host, "said": said})
@@ -74,7 +74,7 @@ def task_of(
 
 
 class Collected(AccumulatorParam[list[Any]]):
-    """What tasks have to tell, as a list."""
+    """Collects the messages of tasks in a list."""
 
     def zero(self, value: list[Any]) -> list[Any]:
         """Nothing."""
@@ -86,7 +86,7 @@ class Collected(AccumulatorParam[list[Any]]):
 
 
 def _why_not(command: list[str]) -> str:
-    """What a command says that fails; "" if it does not."""
+    """Return the error output of a command that fails; "" if it succeeds."""
     try:
         done = subprocess.run(
             command,
@@ -100,5 +100,5 @@ def _why_not(command: list[str]) -> str:
     except OSError as error:
         return f"{command[0]}: {error.strerror}"
     except subprocess.TimeoutExpired:
-        return f"nothing within {_IMPORT_SECONDS} s"
+        return f"no answer within {_IMPORT_SECONDS} s"
     return (done.stderr[-2000:] or f"exit code {done.returncode}") if done.returncode else ""

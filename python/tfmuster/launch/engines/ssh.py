@@ -1,9 +1,10 @@
-"""Place the workers of a job on other machines, through the system's ssh.
+"""Run the workers of a job on other machines, through the system's ssh.
 
-Nothing but the path of a Python is ever part of a command that a remote shell reads: the program, its
-arguments, directories, files, the environment and the job's token go over ssh's input, to
+The remote shell reads only the quoted path of a Python with a fixed program. The script, its arguments,
+directories, files, the environment and the job's token are sent over ssh's input to
 :mod:`~tfmuster.launch.remote.agent`.
-One connection per worker asks everything first, then carries the worker (:mod:`~tfmuster.launch.remote.run`).
+Each worker has one connection, which first checks its host and then runs the worker
+(:mod:`~tfmuster.launch.remote.run`).
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from .base import Engine, Where, find_program, version_of
 from .hosts import Host, named_hosts, only_this_machine, place_tasks
 from .local import ThisMachine
 
-# A checkout that is not installed is found there if the hosts share it. The home directory, where a login
-# begins, is no place to import from.
+# If the hosts share a checkout that is not installed, it is found. The home directory, where a login starts,
+# must not be on the import path.
 _START = (
     "import sys; sys.path = [p for p in sys.path if p] + sys.argv[1:]; "
     "from tfmuster.launch.remote.agent import main; main()"
 )
 
-# Whatever the user's configuration says for a login by hand, here nobody can be asked, no port of this
-# machine is to be forwarded several times, and no connection is to stay in the background afterwards.
+# These override the user's configuration for interactive logins: no user can answer questions here, no port
+# may be forwarded several times, and no connection may stay in the background.
 _SSH_OPTIONS = (
     "BatchMode=yes",
     "LogLevel=ERROR",
@@ -52,7 +53,7 @@ _SSH_OPTIONS = (
 )
 
 _CONNECT_SECONDS = 10
-#: How long ssh may take to read its configuration, seconds.
+#: How long ssh may take to read its configuration, in seconds.
 _CONFIG_SECONDS = 20.0
 #: See :class:`.base.Engine`.
 READS = ()
@@ -60,7 +61,7 @@ READS = ()
 
 @dataclass(frozen=True)
 class Ssh(Engine):
-    """Runs jobs on other machines, through ssh.
+    """Runs jobs on other machines through ssh.
 
     Attributes
     ----------
@@ -83,7 +84,7 @@ class Ssh(Engine):
         for name, address in self.where.addresses.items():
             if name not in names or any(address_problems(f"{address}:1")):
                 raise LaunchError(
-                    "--address gives one of the hosts the name or address by which the others reach it.",
+                    "--address must give one of the hosts the name or address by which the others reach it.",
                     found=f"{name}={address}"[:200],
                     fix="Write it as HOST=ADDRESS, with a HOST of -H.",
                     reason="address",
@@ -91,14 +92,14 @@ class Ssh(Engine):
 
     @property
     def slots(self) -> int:
-        """How many tasks the hosts take."""
+        """Number of tasks that the hosts take."""
         return sum(host.slots for host in self.hosts)
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
-        """See :class:`.base.Engine`. LaunchError has every host's problems at once."""
+        """Run a job; see :class:`.base.Engine`. LaunchError has the problems of all hosts."""
         where = self.where
         if where.copy:
-            # What can't be sent is not to be missed there.
+            # Report files that can't be sent before the hosts report them as missing.
             script_to_send(Path(job.command[0]))
         tasks = place_tasks(job.sizes(), self.hosts)
         seconds = start_timeout(job.start_timeout)
@@ -116,7 +117,7 @@ class Ssh(Engine):
 
     @property
     def python(self) -> str:
-        """The Python to run on the hosts."""
+        """Path of the Python on the hosts."""
         return self.where.remote_python or python_executable()
 
     def as_options(self) -> list[str]:
@@ -131,20 +132,20 @@ class Ssh(Engine):
         return options + [f"--address={host}={address}" for host, address in self.where.addresses.items()]
 
     def ssh(self, *arguments: str) -> list[str]:
-        """An argument list that runs ssh."""
+        """Return an argument list that runs ssh."""
         config = [] if self.where.ssh_config is None else ["-F", str(self.where.ssh_config)]
         return [_ssh(), *config, *arguments]
 
     def agent_command(self, host: Host, seconds: float) -> list[str]:
-        """An argument list that starts an agent on a host."""
-        # ssh must give up before its caller does, as it says why.
+        """Return an argument list that starts an agent on a host."""
+        # ssh must give up before its caller does, because only ssh reports the reason.
         options = [*_SSH_OPTIONS, f"ConnectTimeout={max(1, min(_CONNECT_SECONDS, int(seconds) - 2))}"]
         flags = [word for option in options for word in ("-o", option)]
         remote = [self.python, "-c", _START, *filter(None, [package_root()])]
         return self.ssh(*flags, "--", host.target, shlex.join(remote))
 
     def names(self, host: Host) -> list[str]:
-        """By which names the others may know a host: as it was given, then as ssh knows it."""
+        """Return the names by which other hosts may know a host: as given, then ssh's ``HostName``."""
         if host.name in self.where.addresses:
             return [self.where.addresses[host.name]]
         names = [host.name]
@@ -157,12 +158,12 @@ class Ssh(Engine):
 
 
 def of(where: Where) -> Engine:
-    """The hosts through ssh, unless all of them are this machine.
+    """Make the engine for the hosts: ssh, or the local engine if all hosts are this machine.
 
     Raises
     ------
     LaunchError
-        No hosts are named, or something of them makes no sense.
+        If no hosts are given, or one is invalid.
     """
     if where.hosts is None and where.hostfile is None:
         raise LaunchError(
@@ -176,12 +177,12 @@ def of(where: Where) -> Engine:
 
 
 def available(seconds: float) -> str:
-    """The version of ssh."""
+    """Return the version of ssh."""
     return version_of(find_program("ssh", "apt-get install openssh-client"), "-V", seconds=seconds).first_line
 
 
 def parse_addresses(texts: Sequence[str]) -> dict[str, str]:
-    """``HOST=ADDRESS``, as on the command line, each as an entry."""
+    """Parse texts of the form ``HOST=ADDRESS``, as on the command line, into a dict."""
     return {host: address for host, _, address in (text.partition("=") for text in texts)}
 
 
@@ -189,7 +190,7 @@ def _ssh() -> str:
     path = shutil.which("ssh")
     if path is None:
         raise LaunchError(
-            "Hosts are reached through ssh.",
+            "The backend ssh needs the program ssh.",
             found="no ssh on PATH",
             fix="Install it (Debian, Ubuntu: apt-get install openssh-client).",
             reason="ssh",

@@ -1,1 +1,1 @@
-"""Kubernetes manifests, and commands that rent machines."""
+"""Write Kubernetes manifests, and scripts that rent machines."""

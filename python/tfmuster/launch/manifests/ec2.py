@@ -1,4 +1,6 @@
-"""Machines of Amazon EC2 for a job: a script of ``aws`` commands, printed and not run.
+"""Write a script of ``aws`` commands that rents Amazon EC2 machines for a job.
+
+The script is only printed, not run.
 
 The commands are documented at https://docs.aws.amazon.com/cli/latest/reference/ec2.
 """
@@ -15,9 +17,9 @@ from .rented_machines import Machines, check_words, one_command, rent_script
 
 @dataclass(frozen=True, kw_only=True)
 class Ec2Machines(Machines):
-    """Machines of Amazon EC2; see ``tfmuster manifest ec2 --help``."""
+    """Amazon EC2 machines; see ``tfmuster manifest ec2 --help``."""
 
-    #: Debian's own name for the newest: https://wiki.debian.org/Cloud/AmazonEC2Image
+    #: Debian's name for its newest image: https://wiki.debian.org/Cloud/AmazonEC2Image
     PLAIN_IMAGE: ClassVar[str] = "resolve:ssm:/aws/service/debian/release/12/latest/amd64"
 
     machine_type: str = "m6i.xlarge"
@@ -33,7 +35,7 @@ class Ec2Machines(Machines):
 
 
 def ec2_commands(machines: Ec2Machines) -> str:
-    """The script, as text."""
+    """Return the script as text."""
     m = machines
     region = [f"--region={m.region}"] if m.region else []
 
@@ -88,11 +90,11 @@ done <<<"$text"
 echo "machines: ${{instances[*]}}; security group: $group"
 """,
         f"""
-# The machines install for some minutes. This says whether one is ready:
+# The installation takes some minutes. Check whether a machine is ready:
 #
 #   ssh admin@ADDRESS tfmuster test
 #
-# Then send the script to each of them, and start it as each one's task:
+# Then send the script to each machine, and start it as the machine's task:
 #
 #   mapfile -t hosts <{m.name}.hosts
 #   for i in "${{!hosts[@]}}"; do
@@ -100,7 +102,7 @@ echo "machines: ${{instances[*]}}; security group: $group"
 #     ssh "admin@${{hosts[$i]}}" "$place; tfmuster worker -- train.R" &
 #   done; wait
 #
-# They cost money until they are deleted; the security group goes after them:
+# The machines cost money until you delete them. Delete the security group after them:
 #
 #   {terminate} MACHINES
 #   {shlex.join(ec2("delete-security-group", "--group-id"))} GROUP

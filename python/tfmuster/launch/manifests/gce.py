@@ -1,4 +1,6 @@
-"""Machines of Google Compute Engine for a job: a script of ``gcloud`` commands, printed and not run.
+"""Write a script of ``gcloud`` commands that rents Google Compute Engine machines for a job.
+
+The script is only printed, not run.
 
 The commands are documented at https://cloud.google.com/sdk/gcloud/reference/compute.
 """
@@ -14,7 +16,7 @@ from .rented_machines import Machines, check_words, one_command, rent_script
 
 @dataclass(frozen=True, kw_only=True)
 class GceMachines(Machines):
-    """Machines of Google Compute Engine; see ``tfmuster manifest gce --help``."""
+    """Google Compute Engine machines; see ``tfmuster manifest gce --help``."""
 
     PLAIN_IMAGE: ClassVar[str] = "debian-12"
 
@@ -33,14 +35,14 @@ class GceMachines(Machines):
 
 
 def gce_commands(machines: GceMachines) -> str:
-    """The script, as text."""
+    """Return the script as text."""
     m = machines
     names = [f"{m.name}-{index}" for index in range(m.workers)]
     project = [f"--project={m.project}"] if m.project else []
     where = [f"--zone={m.zone}", *project]
     rule = ["gcloud", "compute", "firewall-rules", "create"]
     ours = [f"--network={m.network}", "--direction=INGRESS", f"--target-tags={m.name}", *project]
-    # The default network lets all its machines in: what is not allowed before is denied before that.
+    # The default network allows all its machines, so a rule of higher priority denies all other traffic.
     allow, deny = ("--action=ALLOW", "--priority=900"), ("--action=DENY", "--priority=950")
     rules = [
         [*rule, f"{m.name}-workers", *allow, "--rules=tcp", f"--source-tags={m.name}", *ours],
@@ -79,18 +81,18 @@ for name in {shlex.join(names)}; do
 done
 """,
         f"""
-# The machines install for some minutes. This says whether one is ready:
+# The installation takes some minutes. Check whether a machine is ready:
 #
 #   {ssh} {names[0]} --command='tfmuster test'
 #
-# Then send the script to each of them, and start it as each one's task:
+# Then send the script to each machine, and start it as the machine's task:
 #
 #   for i in {{0..{m.workers - 1}}}; do
 #     place=$(tfmuster config --cluster {m.cluster_file} --type worker --index "$i" --format shell)
 #     {ssh} "{m.name}-$i" --command="$place; tfmuster worker -- train.R" &
 #   done; wait
 #
-# They cost money until they are deleted:
+# The machines cost money until you delete them:
 #
 #   {delete}
 #   {delete_rules}

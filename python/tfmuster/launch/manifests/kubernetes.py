@@ -1,10 +1,10 @@
-"""A job as Kubernetes takes it: an Indexed Job with a headless Service, or a TFJob for Kubeflow's operator.
+"""Write a job's Kubernetes manifest: an Indexed Job with a headless Service, or a TFJob of Kubeflow.
 
-Nothing is sent anywhere: the YAML is printed, and ``kubectl apply -f`` does the rest. In each pod runs
-``tfmuster worker``, which learns its place from :mod:`~tfmuster.cluster.resolvers.kubernetes`, or from the
-TF_CONFIG of the operator.
+The YAML is only printed; apply it with ``kubectl apply -f``. Each pod runs ``tfmuster worker``, which gets
+its task from :mod:`~tfmuster.cluster.resolvers.kubernetes` or from the TF_CONFIG of Kubeflow's operator.
 
-Parameter servers have a Job of their own, because a pod's resources are its Job's, and they need no GPU.
+Parameter servers have a separate Job, because all pods of a Job have the same resources, and parameter
+servers need no GPU.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from ..text_checks import check_label, check_text, name_for
 
 Object = dict[str, Any]
 
-#: Pods are scheduled, and images pulled, one by one: minutes may pass between the first and the last.
+#: Pods are scheduled and pull their images one by one, so minutes may pass between the first and the last.
 START_TIMEOUT = 600.0
 _SUBDOMAIN = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
 )
-# As containers' images are named: [REGISTRY[:PORT]/]NAME[:TAG][@DIGEST].
+# Format of image names: [REGISTRY[:PORT]/]NAME[:TAG][@DIGEST].
 _IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/:@-]{0,510}[A-Za-z0-9])?", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_NO_SUBDOMAIN = "A {}'s name has small letters, digits, - and dots, with a letter or digit beside each dot."
-_NO_VARIABLE = "A variable's name has letters, digits and _, and is none that the manifest sets itself."
+_NO_SUBDOMAIN = "A {}'s name has lowercase letters, digits, - and dots, a letter or digit beside each dot."
+_NO_VARIABLE = "A variable's name has letters, digits and _, and is not one that the manifest sets."
 _OURS = {
     INDEX_VARIABLE,
     KUBERNETES_NAME_VARIABLE,
@@ -63,32 +63,32 @@ _OURS = {
 
 @dataclass(frozen=True, kw_only=True)
 class PodJob:
-    """What is to run in pods, and how; raises LaunchError for what Kubernetes would refuse, or misread.
+    """A job that runs in pods. Raises LaunchError for values that Kubernetes would refuse or misread.
 
     Attributes
     ----------
     command : sequence of str
-        A script or a command with its arguments, as in the image.
+        A script in the image, or a command, with its arguments.
     image : str
-        Has tfmuster, and the script.
+        Name of an image with tfmuster and the script.
     workers, ps : int
-        How many pods of each.
+        Number of pods with workers and with parameter servers.
     name : str, optional
-        Of the Job and its Service; the script's unless given.
+        Name of the Job and its Service. Default: the script's name.
     namespace : str, optional
-        Unless given, where ``kubectl apply`` puts it.
+        Namespace of the objects. Default: that of ``kubectl apply``.
     gpus_per_worker : int
-        GPUs of each worker; parameter servers have none.
+        Number of GPUs of each worker. Parameter servers have none.
     port : int
-        Where TensorFlow listens in each pod.
+        Port on which TensorFlow listens in each pod.
     env : mapping
-        More variables for every pod.
+        Additional environment variables of every pod.
     volumes : mapping
-        Where in each pod a PersistentVolumeClaim is mounted, by the claim's name.
+        Mount path of each PersistentVolumeClaim, by the claim's name.
     token_secret : str, optional
-        The Secret whose key ``token`` has the job's token for the rendezvous.
+        Name of the Secret whose key ``token`` has the job's token for the rendezvous.
     start_timeout : float
-        How long a pod waits for the others, seconds.
+        Time limit for all pods to start, in seconds.
     network_policy : bool
         Whether only the job's own pods may connect to its pods.
     """
@@ -110,12 +110,12 @@ class PodJob:
     def __post_init__(self) -> None:
         check_text(*self.command, *self.env.values(), *self.volumes.values())
         if not _IMAGE.fullmatch(self.image):
-            raise _refused("image", "An image is named as REPOSITORY/NAME:TAG.", self.image)
+            raise _refused("image", "An image's name must be REPOSITORY/NAME:TAG.", self.image)
         if self.namespace is not None:
             check_label(self.namespace, "namespace")
         if self.token_secret is not None and not _SUBDOMAIN.fullmatch(self.token_secret):
             raise _refused(
-                "secret", "A Secret's name has small letters, digits, - and dots.", self.token_secret
+                "secret", "A Secret's name has lowercase letters, digits, - and dots.", self.token_secret
             )
         for variable in self.env:
             if not _VARIABLE.fullmatch(variable) or variable in _OURS:
@@ -125,28 +125,28 @@ class PodJob:
                 raise _refused("volume", _NO_SUBDOMAIN.format("claim"), claim)
             whole = PurePosixPath(path)
             if not whole.is_absolute() or ":" in path or ".." in whole.parts:
-                raise _refused("volume", "A volume's path is absolute, and without a colon.", path)
+                raise _refused("volume", "A volume's path must be absolute, without a colon.", path)
         object.__setattr__(self, "name", name_for(self.name, self.command))
 
     @property
     def labels(self) -> dict[str, str]:
-        """By these the Service and the network policy know the job's pods."""
+        """Labels by which the Service and the network policy select the job's pods."""
         return {"app.kubernetes.io/name": "tfmuster", "app.kubernetes.io/instance": str(self.name)}
 
     @property
     def roles(self) -> dict[str, int]:
-        """How many pods of each kind there are, without empty ones."""
+        """Number of pods of each kind, without kinds that have none."""
         return {role: size for role, size in (("worker", self.workers), ("ps", self.ps)) if size}
 
 
 def indexed_job(job: PodJob) -> list[Object]:
-    """A headless Service, an Indexed Job, one more for parameter servers, and a network policy."""
+    """Make a headless Service, an Indexed Job, another one for parameter servers, and a network policy."""
     for role, size in job.roles.items():
         _check_host(f"{job_name(str(job.name), role)}-{size - 1}")
     service = {
         "clusterIP": "None",
         "selector": job.labels,
-        # A pod must find the others before it is ready, which it is only with them.
+        # A pod becomes ready only together with the others, so it must find them before.
         "publishNotReadyAddresses": True,
         "ports": [{"name": "tensorflow", "port": job.port}],
     }
@@ -165,7 +165,7 @@ def indexed_job(job: PodJob) -> list[Object]:
             "completionMode": "Indexed",
             "completions": size,
             "parallelism": size,
-            # TensorFlow can't take one worker back: one that failed has ended the others, too.
+            # A single worker can't rejoin in TensorFlow: when one fails, the others end, too.
             "backoffLimit": 0,
             "template": template,
         }
@@ -174,16 +174,16 @@ def indexed_job(job: PodJob) -> list[Object]:
 
 
 def tf_job(job: PodJob) -> list[Object]:
-    """A TFJob, whose operator makes the Services and TF_CONFIG, and a network policy.
+    """Make a TFJob, whose operator makes the Services and TF_CONFIG, and a network policy.
 
     Raises
     ------
     LaunchError
-        There is one task only: for that the operator makes no TF_CONFIG.
+        If there is only one task, for which the operator makes no TF_CONFIG.
     """
     if job.workers + job.ps < 2:
         raise LaunchError(
-            "Kubeflow's operator makes a cluster of two tasks or more.",
+            "Kubeflow's operator needs at least two tasks to make a cluster.",
             found="1 worker",
             fix="Start more workers (-n 2), or leave --kind tfjob out.",
             reason="kind",
@@ -192,7 +192,7 @@ def tf_job(job: PodJob) -> list[Object]:
     replicas = {}
     for role, size in job.roles.items():
         _check_host(f"{job.name}-{role}-{size - 1}")
-        # The operator asks for a container and a port of these names.
+        # The operator requires these names of the container and its port.
         template = _pod(job, role, "tensorflow", {}, port_name="tfjob-port")
         replicas[kinds[role]] = {"replicas": size, "restartPolicy": "Never", "template": template}
     spec = {
@@ -204,21 +204,21 @@ def tf_job(job: PodJob) -> list[Object]:
 
 
 def to_yaml(objects: Sequence[Object]) -> str:
-    """YAML documents in which every value that is a text is in double quotes, in ASCII and on one line."""
+    """Write YAML documents with every text value in double quotes, in ASCII and on one line."""
     return yaml.dump_all(
         objects, Dumper=_Quoting, explicit_start=True, sort_keys=False, width=sys.maxsize, allow_unicode=False
     )
 
 
 class _Quoting(yaml.SafeDumper):
-    """Quotes every text: what is a number, a date or "no" without quotes differs between readers of YAML."""
+    """Quotes every text, because YAML readers differ in what they take for a number, a date or "no"."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
     def represent_mapping(self, *given: Any, **more: Any) -> yaml.MappingNode:
         node = super().represent_mapping(*given, **more)
-        # The keys are all our own.
+        # Keys need no quotes, because all are fixed names.
         for key, _ in node.value:
             key.style = None
         return node
@@ -239,10 +239,10 @@ def _object(job: PodJob, version: str, kind: str, *, spec: Object, name: str | N
 def _pod(
     job: PodJob, role: str, container: str, place: Mapping[str, Any], *, port_name: str = "tensorflow"
 ) -> Object:
-    """The pods of one role; `place` has the variables from which a pod learns where it is."""
+    """Make the pod template of one role. `place` has the variables that tell a pod its task."""
     variables = {START_TIMEOUT_VARIABLE: f"{job.start_timeout:g}", **job.env}
     if role == "ps":
-        # Where a node's GPUs are open to all its pods, TensorFlow would take them.
+        # If all pods of a node can use its GPUs, TensorFlow would take them.
         variables.setdefault(VISIBLE, NO_GPU)
     env: list[Object] = [{"name": name, "value": value} for name, value in place.items()]
     env += [{"name": name, "value": literal(value)} for name, value in variables.items()]
@@ -259,7 +259,7 @@ def _pod(
     }
     if job.gpus_per_worker and role == "worker":
         one["resources"] = {"limits": {"nvidia.com/gpu": job.gpus_per_worker}}
-    # A training has no business with the cluster's own interface.
+    # A training does not need the Kubernetes API.
     spec: Object = {"automountServiceAccountToken": False, "containers": [one]}
     if job.volumes:
         one["volumeMounts"] = [
@@ -273,7 +273,7 @@ def _pod(
 
 
 def _policies(job: PodJob) -> list[Object]:
-    """Let in nobody but the job itself, on all ports: NCCL takes any."""
+    """Allow traffic only between the job's pods, on all ports, because NCCL uses any port."""
     if not job.network_policy:
         return []
     pods = {"matchLabels": job.labels}
@@ -286,13 +286,13 @@ def _policies(job: PodJob) -> list[Object]:
 
 
 def literal(text: str) -> str:
-    """The text as Kubernetes leaves it alone: it replaces ``$(NAME)`` in commands and variables."""
+    """Escape a text, because Kubernetes replaces ``$(NAME)`` in commands and variables."""
     return text.replace("$", "$$")
 
 
 def _check_host(host: str) -> None:
     if len(host) > 63:
-        raise _refused("name", "A pod's name, the job's with its index, has 63 characters at most.", host)
+        raise _refused("name", "A pod's name (job name and index) must have at most 63 characters.", host)
 
 
 def _refused(reason: str, message: str, found: str) -> LaunchError:
@@ -300,5 +300,5 @@ def _refused(reason: str, message: str, found: str) -> LaunchError:
 
 
 def available(seconds: float) -> str:
-    """Where kubectl is, which applies manifests."""
-    return find_program("kubectl", "manifests can be printed here, and applied where it is")
+    """Return the path of kubectl, which applies manifests."""
+    return find_program("kubectl", "manifests can be printed here, and applied on a machine with kubectl")

@@ -1,8 +1,8 @@
-"""Commands that rent machines for a job, as a bash script; see :mod:`.gce` and :mod:`.ec2`.
+"""Write a bash script that rents machines for a job; see :mod:`.gce` and :mod:`.ec2`.
 
-Nothing is sent anywhere: the text is printed, to be read, changed and run by its user. It makes machines with
-R, Python and tfmuster, whose ports nobody else reaches, and writes the cluster file of their addresses. Every
-value is checked against what it may be, and quoted for the shell besides.
+The script is only printed. You read it, change it if needed, and run it. It starts machines with R, Python
+and tfmuster, allows connections to TensorFlow's ports only between them, and writes a cluster file with their
+addresses. Every value is checked, and quoted for the shell.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import ClassVar
 from ...errors import LaunchError
 from ..text_checks import check_label
 
-#: What R's and Python's part need of Debian 12; as in docker/Dockerfile.
+#: Debian 12 packages for the R package and the Python package, as in docker/Dockerfile.
 DEBIAN_PACKAGES = (
     "ca-certificates",
     "curl",
@@ -30,35 +30,35 @@ DEBIAN_PACKAGES = (
     "r-cran-rlang",
 )
 _HOME = "/opt/tfmuster"
-# No comma, which separates values in gcloud's lists, and no blank, which does in aws's.
+# Without commas, which separate values in gcloud's lists, and blanks, which do so in aws's.
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:+@-]{0,254}", re.ASCII)
 _URL = re.compile(r"https?://[!-~]{1,2000}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machines:
-    """What all kinds of machines have in common; raises LaunchError for a value that can't be one.
+    """The settings of machines of any provider. Raises LaunchError for an invalid value.
 
     Attributes
     ----------
     name : str
-        A DNS label; machines, rules and files are called after it.
+        A DNS label. Names of machines, rules and files start with it.
     workers : int
-        How many machines.
+        Number of machines.
     source : str
-        The address of an archive (``.tar.gz``) of tfmuster's repository, which has both packages.
+        URL of an archive (``.tar.gz``) of tfmuster's repository, which has both packages.
     machine_type : str
-        What the provider calls one.
+        The provider's name of the machine type.
     image : str
-        A Debian, or one of its relatives, with Python 3.10 to 3.12.
+        An image with Debian or a derivative, and Python 3.10 to 3.12.
     port : int
-        Where TensorFlow is to listen.
+        Port on which TensorFlow listens.
     disk_gb : int
-        The size of each disk, GB.
+        Size of each disk, in GB.
     gpus : bool
-        Whether TensorFlow is to come with CUDA.
+        Whether to install TensorFlow with CUDA.
     ssh_from : str, optional
-        Addresses from where one may log in, as CIDR; unless given, no rule is made for that.
+        Network, in CIDR notation, from which ssh is allowed. By default, no rule allows ssh.
     """
 
     #: The provider's Debian 12.
@@ -80,14 +80,14 @@ class Machines:
         check_words(self.machine_type, self.image)
         if self.gpus and self.image == self.PLAIN_IMAGE:
             raise LaunchError(
-                "For GPUs the image must have their driver, which Debian's own has not.",
+                "For GPUs, the image must have a GPU driver, and Debian's own image does not.",
                 found=self.image,
-                fix="Name an image of the provider that has it, with Python 3.10 to 3.12.",
+                fix="Choose an image of the provider with a driver and Python 3.10 to 3.12.",
                 reason="image",
             )
         if not _URL.fullmatch(self.source):
             raise LaunchError(
-                "The source of tfmuster is given as the http(s) address of an archive.",
+                "The source of tfmuster must be the http(s) URL of an archive.",
                 found=ascii(self.source),
                 reason="source",
             )
@@ -96,39 +96,39 @@ class Machines:
                 ipaddress.ip_network(self.ssh_from)
             except ValueError as error:
                 raise LaunchError(
-                    "Those who may log in are given as a network, such as 203.0.113.7/32.",
+                    "--ssh-from must be a network, such as 203.0.113.7/32.",
                     found=str(error),
                     reason="ssh-from",
                 ) from error
 
     @property
     def startup_file(self) -> str:
-        """Where the start-up script is written."""
+        """File name of the startup script."""
         return f"{self.name}-startup.sh"
 
     @property
     def cluster_file(self) -> str:
-        """Where the addresses are written, for ``tfmuster config --cluster``."""
+        """File name of the cluster file, for ``tfmuster config --cluster``."""
         return f"{self.name}.yaml"
 
 
 def check_words(*words: str | None) -> None:
-    """Raise LaunchError unless each is a provider's name for something: never an option, a list or a file."""
+    """Raise LaunchError unless each word can only be a provider's name, not an option, a list or a file."""
     for word in words:
         if word is not None and (not _WORD.fullmatch(word) or "://" in word):
             raise LaunchError(
-                "Zones, types, images and the like are named by letters, digits and . _ / : + @ -",
+                "Names of zones, types and images must have only letters, digits and . _ / : + @ -",
                 found=ascii(word),
                 reason="word",
             )
 
 
 def startup_script(machines: Machines) -> str:
-    """What each machine does as root when it starts: install R, Python and tfmuster."""
+    """Return the script that each machine runs as root at startup, to install R, Python and tfmuster."""
     packages = shlex.join(DEBIAN_PACKAGES)
     wanted = [
         f"{_HOME}/source[{'cuda' if machines.gpus else 'tensorflow'}]",
-        "numpy>=1.26,<2",  # Debian's reticulate reads numpy 1 only
+        "numpy>=1.26,<2",  # Debian's reticulate supports only numpy 1
     ]
     return f"""#!/bin/bash
 set -euo pipefail
@@ -149,20 +149,20 @@ touch {_HOME}/ready
 
 
 def rent_script(machines: Machines, commands: Iterable[str], addresses: str, afterwards: str) -> str:
-    """The whole script: the start-up script's file, the commands, the cluster's file, and what to do then."""
+    """Return the script: it writes the startup script, runs the commands, and writes the cluster file."""
     head = f"""#!/usr/bin/env bash
 # Rents {machines.workers} machines for the job {machines.name}. Read it before you run it: it costs money.
 set -euo pipefail
 
 """
-    # Not a here-document: no line of the script can end this.
+    # Unlike a here-document, no line of the script can end this.
     startup = f"printf '%s' {shlex.quote(startup_script(machines))} >{machines.startup_file}\n\n"
     cluster = f"\necho 'worker:' >{machines.cluster_file}"
     return head + startup + "".join(f"{each}\n" for each in commands) + cluster + addresses + afterwards
 
 
 def one_command(words: Iterable[str]) -> str:
-    """The words quoted, an option a line."""
+    """Quote the words, and put each option on its own line."""
     first, *rest = [shlex.quote(word) for word in words]
     lines = [first]
     for word in rest:

@@ -1,1 +1,1 @@
-"""Workers on other machines: an agent on each, and the launcher's end of its connection."""
+"""Run workers on other machines: an agent for each worker there, and a proxy process here."""

@@ -1,18 +1,19 @@
-"""The far end of a launch on other machines: one worker's process on its host, and nothing of it afterwards.
+"""Run one worker on another machine for a launcher, and leave nothing behind there.
 
-Started by ssh and spoken to over its own input and output, or started by an engine, and then it calls the
-launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`. They exchange the frames of
+If ssh started the agent, it communicates over its standard input and output. If another engine started it, it
+connects to the launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`. They exchange the frames of
 :mod:`tfmuster.net.channel`:
 
-1. The script comes, if it is sent, and ``ask``: what is to run, and where. The answer is ``hello``: versions,
-   the clock, a port that is kept free, which names of the hosts are known here, and why the program can't
-   run, if so.
-2. ``job`` comes: the environment with TF_CONFIG and the job's token. The worker starts, in a session apart.
-3. Its process, its output, the files in its run directory, the note of an uncaught exception and its exit
-   code go back, and that it is stopped by a signal.
+1. The launcher sends the script, if needed, and ``ask``: what to run, and where. The agent answers with
+   ``hello``: versions, the clock, a reserved port, the names of the hosts that can be looked up here, and why
+   the program can't run, if it can't.
+2. The launcher sends ``job``: the environment with TF_CONFIG and the job's token. The agent starts the worker
+   in a new session.
+3. The agent sends the worker's process ID, output, files in its run directory, uncaught exception and exit
+   code, and reports when a signal stops it.
 
-When the input ends or nothing has come for too long (``SILENT`` of :mod:`..supervise.time_limits`), the
-worker and all its descendants are ended.
+When the input ends, or is silent for too long (``SILENT`` of :mod:`..supervise.time_limits`), the agent ends
+the worker and all its descendants.
 """
 
 from __future__ import annotations
@@ -49,36 +50,36 @@ from .host_names import known_names
 class Agent:
     """One worker on this host.
 
-    The input is read by a thread of its own that can always end everything, also when the way back is
-    blocked and the main thread with it.
+    A separate thread reads the input. It can always end everything, even if the output is blocked, and the
+    main thread with it.
 
     Parameters
     ----------
     way : Way
-        To the launcher.
+        The connection to the launcher.
     env : mapping of str
-        Of the worker's environment what is not to go over that.
+        Variables of the worker's environment that must not be sent over the connection.
     """
 
     def __init__(self, way: Way, env: Mapping[str, str]) -> None:
         self._way = way
         self._env = env
-        # Not the launcher's name of the job: another worker of it on this host is not this one's to end.
+        # A new name, not the job's: this agent must not end another worker of the job on this host.
         self._job = secrets.token_hex(16)
         self._folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
         self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
         self._finished = threading.Event()
-        #: Why a file that was sent could not be kept.
+        #: Why a received file could not be written.
         self._trouble: OSError | None = None
         self._parent = os.getppid()
         self._work = AgentWorker(self._job, self._folder, self._write)
 
     def run(self) -> None:
-        """Serve one worker from its launcher's question to its end; does not return."""
+        """Serve one worker, from the launcher's question to the worker's end. Does not return."""
         try:
             self._serve()
         except Exception:
-            # ssh carries it to the launcher.
+            # ssh sends it to the launcher.
             traceback.print_exc()
         self._end()
 
@@ -97,7 +98,7 @@ class Agent:
         self._write(message("exit", code=code))
 
     def _next(self) -> dict[str, Any]:
-        """The launcher's next word; files may come before it, and take their time."""
+        """Wait for the launcher's next message. Files may arrive before it, which can take long."""
         while True:
             try:
                 return self._messages.get(timeout=BEAT.seconds)
@@ -105,9 +106,9 @@ class Agent:
                 self._write(message("beat"))
 
     def _answer(self, ask: dict[str, Any]) -> dict[str, Any]:
-        """The answer to the launcher's question."""
+        """Return the answer to the launcher's question."""
         versions = installed_versions()
-        # Where there is no R, that is a problem of the command.
+        # A missing R is reported as a problem of the command.
         if ask["command"][0].lower().endswith(".r") and (version := r_version()):
             versions["r"] = version
         problem = None
@@ -126,18 +127,18 @@ class Agent:
         }
 
     def _write(self, frame: Frame) -> None:
-        """Write all of it; if nobody is left to read it, this is the end."""
+        """Write a frame. If the connection is closed, end everything."""
         try:
             self._way.write(frame)
         except OSError:
             self._end()
 
     def _listen(self) -> None:
-        """Read what comes from the launcher, and end everything when nothing does."""
+        """Read the launcher's messages, and end everything when they stop."""
         files = Arriving(self._folder / SENT, self._folder / "part")
         silent_from = time.monotonic()
         try:
-            # Who started this process may be ended by others, and not have told.
+            # The parent process may have been killed without closing the connection.
             while os.getppid() == self._parent and time.monotonic() < silent_from + SILENT.seconds:
                 if not select.select([self._way], [], [], BEAT.seconds)[0]:
                     continue
@@ -150,7 +151,7 @@ class Agent:
             self._end()
 
     def _hear(self, kind: bytes, payload: bytes, files: Arriving) -> None:
-        """Keep a file, pass a message on."""
+        """Store a piece of a file, or pass a message on."""
         read = read_message(payload) if kind == JSON else {}
         try:
             if kind == FILE and self._trouble is None:
@@ -164,7 +165,7 @@ class Agent:
             self._messages.put(read)
 
     def _end(self) -> None:
-        """End the worker, give its last words a moment, and go."""
+        """End the worker, wait shortly until its last messages are sent, and exit."""
         self._work.end()
         if threading.current_thread() is threading.main_thread():
             self._finished.set()
@@ -176,7 +177,7 @@ class Agent:
 
 
 def main() -> None:
-    """Serve over the standard streams; what Python or a library prints must not get between the frames."""
+    """Serve over the standard streams. Text that Python or a library prints is kept out of the frames."""
     outgoing = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     way = Way(sys.stdin.fileno(), outgoing, agent_channel(caller=False))

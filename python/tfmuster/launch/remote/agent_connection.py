@@ -1,4 +1,4 @@
-"""The launcher's end of a connection to an agent: through ssh, or one that the agent has called for."""
+"""Connect a proxy to its agent: through ssh, or through a socket that the agent opened."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from ..supervise.time_limits import BEAT, SSH
 from .files import PIECE, file_frames
 from .ssh_faults import explain_ssh_failure
 
-#: What an agent that ssh has started writes first, so that what a login shell prints is told apart.
+#: The first bytes from an agent that ssh started, which separate its frames from a login shell's output.
 PREAMBLE = b"\n--tfmuster agent 2--\n"
-#: Largest payload, bytes: an environment with a large cluster in it. Output and files come in pieces.
+#: Largest payload, in bytes: an environment with a large cluster. Output and files are sent in pieces.
 _MAX_PAYLOAD = 32 << 20
 _LOOK_SECONDS = 0.2
-#: What was wrong with a connection, in words.
+#: Texts for the errors of a connection.
 _PROBLEMS = {
     "no-preamble": "no agent answers, only text",
-    "not-json": "what came is no JSON object",
-    "wrong-token": "what came was altered on its way",
+    "not-json": "the answer is not a JSON object",
+    "wrong-token": "the data was altered on its way",
 }
 
 
 def agent_channel(*, caller: bool, key: bytes | None = None, preamble: bytes = b"") -> Channel:
-    """The framing of a connection to an agent, sealed where it has a key of its own."""
+    """Make the framing of a connection to an agent, authenticated if a key is given."""
     return Channel(
         caller=caller, token=key, kinds=JSON + OUTPUT + FILE, limit=_MAX_PAYLOAD, preamble=preamble
     )
 
 
 def channel_problem(error: ChannelError) -> str:
-    """What was wrong with a connection to an agent, in words."""
-    return _PROBLEMS.get(error.reason, "what came is not of tfmuster")
+    """Return the text for an error of a connection to an agent."""
+    return _PROBLEMS.get(error.reason, "the answer is not from tfmuster")
 
 
 class Way:
-    """The two directions of a connection, as file descriptors, and its framing.
+    """The file descriptors of both directions of a connection, and its framing.
 
     Parameters
     ----------
     incoming, outgoing : int
-        What is read and what is written; of a socket they are the same.
+        Descriptors to read from and to write to. Equal for a socket.
     channel : Channel
-        From frames to bytes and back.
+        Converts between frames and bytes.
     """
 
     def __init__(self, incoming: int, outgoing: int, channel: Channel) -> None:
@@ -61,20 +61,20 @@ class Way:
 
     @property
     def noise(self) -> bytes:
-        """What came before the preamble."""
+        """Bytes received before the preamble."""
         return self._channel.noise
 
     def fileno(self) -> int:
-        """What is to be waited for."""
+        """Return the descriptor to wait for."""
         return self._incoming
 
     def read(self) -> list[Frame] | None:
-        """The frames that are complete now, which may be none yet; None at the end.
+        """Return the frames that are complete, possibly none; None at the end.
 
         Raises
         ------
         ChannelError
-            What came is not the other end's.
+            If the data is not from the other end.
         """
         try:
             data = os.read(self._incoming, PIECE)
@@ -83,39 +83,39 @@ class Way:
         return self._channel.unpack(data) if data else None
 
     def write(self, frame: Frame) -> None:
-        """Write all of a frame; OSError if nobody is left to read it."""
+        """Write a frame. Raises OSError if the other end has closed the connection."""
         self.write_raw(self._channel.pack(frame))
 
     def write_raw(self, data: bytes) -> None:
-        """Write bytes that are no frame: the preamble."""
+        """Write bytes outside of frames, such as the preamble."""
         view = memoryview(data)
         while view:
             view = view[os.write(self._outgoing, view) :]
 
 
 class Link(Protocol):
-    """What carries a connection."""
+    """The transport of a connection."""
 
     way: Way
-    #: Where the other end may complain, beside the frames.
+    #: Descriptor with error messages from the other end; None if there is none.
     complaints: int | None
 
     def close_output(self) -> None:
-        """Tell the other end that nothing more will come."""
+        """Signal the end of the output to the other end."""
 
     def kill(self, *, over: bool) -> int:
-        """End it, unless it is over and ends by itself; the exit code of what carried it."""
+        """End the transport, or wait for its end if it is `over`. Return its exit code."""
 
     def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
-        """Why no agent has answered, as :func:`.ssh_faults.explain_ssh_failure` says it."""
+        """Explain why no agent answered, in the form of :func:`.ssh_faults.explain_ssh_failure`."""
 
 
 class SshLink:
     """A running ssh."""
 
     def __init__(self, command: list[str]) -> None:
-        # ssh leaves a signal alone that is ignored when it starts: the worker's last words are to come
-        # through.
+        # ssh keeps ignoring a signal that is ignored when it starts. So SIGTERM does not cut off the worker's
+        # last messages.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._ssh = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
@@ -133,7 +133,7 @@ class SshLink:
             self._ssh.stdin.close()
 
     def kill(self, *, over: bool) -> int:
-        """End ssh; its exit code."""
+        """End ssh, and return its exit code."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             if over:
                 return self._ssh.wait(timeout=SSH.seconds)
@@ -141,12 +141,12 @@ class SshLink:
         return self._ssh.wait()
 
     def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
-        """By what ssh has said."""
+        """Explain the failure from ssh's messages."""
         return explain_ssh_failure(host, said, code, seconds)
 
 
 class HomeLink:
-    """A socket that was handed over, from an agent that has called."""
+    """A socket from an agent that connected to the launcher."""
 
     complaints: int | None = None
 
@@ -155,37 +155,37 @@ class HomeLink:
         self.way = Way(number, number, agent_channel(caller=False, key=key))
 
     def close_output(self) -> None:
-        """Close this direction."""
+        """Close the sending direction."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def kill(self, *, over: bool) -> int:
-        """Close it."""
+        """Close the socket, and return 0."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         return 0
 
     def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
-        """It was there, as it had called."""
-        how = f"does not answer within {seconds:.0f} s" if code is None else "has ended before it answered"
+        """Explain the failure: the agent had connected, so it was started."""
+        how = f"does not answer within {seconds:.0f} s" if code is None else "ended before it answered"
         return {
             "code": "no-agent",
             "message": f"its agent {how}",
-            "fix": "see what the log of what started it says",
+            "fix": "see the log of the engine that started it",
             "said": said.strip(),
         }
 
 
 class AgentConnection:
-    """A link and what comes through it.
+    """A connection to an agent, with its pending messages.
 
     Attributes
     ----------
     silence : float
-        How long nothing has come while it was waited for, seconds.
+        How long nothing has arrived while this process waited, in seconds.
     said : str
-        What ssh, or a program at the other end, has written to its standard error; the end of it.
+        The end of the error output of ssh or of a program at the other end.
     """
 
     def __init__(self, link: Link) -> None:
@@ -202,29 +202,29 @@ class AgentConnection:
 
     @property
     def open(self) -> bool:
-        """Whether something may still come."""
+        """Whether more data may arrive."""
         return bool(self._selector.get_map())
 
     @property
     def noise(self) -> str:
-        """What a login shell has printed instead of, or before, an agent."""
+        """Text that a login shell printed instead of, or before, the agent's output."""
         return self._link.way.noise.decode(errors="replace")
 
     def send(self, frame: Frame) -> None:
-        """Send a frame; returns at once."""
+        """Queue a frame to send."""
         self._outgoing.put((frame,))
 
     def send_file(self, path: str, name: str) -> None:
-        """Send a file, and the name that it is to get; returns at once."""
+        """Queue a file to send, and its name at the other end."""
         self._outgoing.put(file_frames(Path(path), name))
 
     def receive(self) -> Iterator[Frame]:
-        """The frames that come within a moment.
+        """Yield the frames that arrive within a short time.
 
         Raises
         ------
         ChannelError
-            It was something else.
+            If the data is not from an agent.
         """
         begun = time.monotonic()
         ready = self._selector.select(_LOOK_SECONDS)
@@ -242,16 +242,16 @@ class AgentConnection:
                 yield from frames
 
     def end(self) -> None:
-        """Tell the other end, which ends the worker and then itself."""
+        """Close the output. The agent then ends the worker and itself."""
         self._over.set()
         self._outgoing.put(())
 
     def kill(self) -> int:
-        """End the link; the exit code of what carried it."""
+        """End the link, and return its exit code."""
         return self._link.kill(over=not self.open)
 
     def fault(self, host: str, why: str, seconds: float) -> dict[str, Any]:
-        """End it; why no agent has answered on it."""
+        """End the connection, and explain why no agent answered."""
         ended = not self.open and not why
         code = self.kill()
         return self._link.fault(host, f"{self.noise}{self.said}{why}", code if ended else None, seconds)
@@ -270,7 +270,7 @@ class AgentConnection:
 
 
 def read_hello(connection: AgentConnection, host: str, seconds: float) -> dict[str, Any]:
-    """The agent's ``hello``, or ``{"fault": ...}`` if there is none in time."""
+    """Return the agent's ``hello``, or ``{"fault": ...}`` if it does not arrive in time."""
     end = time.monotonic() + seconds
     why = ""
     try:

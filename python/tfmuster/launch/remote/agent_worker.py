@@ -1,4 +1,4 @@
-"""A worker's process on the host of its agent: prepared, run to its end, and all told that it leaves."""
+"""Run a worker's process on its agent's host, and send its output, files and exit code to the launcher."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ..job import resolve_command
 from ..supervise.time_limits import AGENT_WORKER, BEAT
 from .files import PIECE, changed_frames
 
-#: Files of the run directory up to this size go back while the worker runs, larger ones when it has ended.
+#: Files of the run directory up to this size are sent while the worker runs, larger ones after it has ended.
 _SMALL = 65_536
-#: The working directory of a job whose files are sent along, in the agent's own folder.
+#: The working directory of a job whose files are sent, in the agent's own folder.
 SENT = "work"
 
 
@@ -37,9 +37,9 @@ class AgentWorker:
     Parameters
     ----------
     folder : path
-        The agent's own, removed by it.
+        The agent's own folder, which it removes.
     write : callable
-        What sends frames to the launcher.
+        Sends frames to the launcher.
     """
 
     def __init__(self, job: str, folder: Path, write: Callable[[Frame], None]) -> None:
@@ -51,16 +51,16 @@ class AgentWorker:
         self._ending = False
         self._sent: dict[str, tuple[int, int]] = {}
         self._gpus: dict[str, str] = {}
-        #: The worker's process, what of its tree a signal has stopped, and since when: as it was told.
+        #: What was last sent: the worker's process, its stopped descendant, and the time that was stopped.
         self._process: tuple[int, int | None, float | None] = (0, None, None)
 
     def prepare(self, ask: Mapping[str, Any]) -> None:
-        """Enter the directory of the job and find what is to be executed.
+        """Change to the job's directory, and find the program.
 
         Raises
         ------
         LaunchError
-            It can't run here.
+            If the program can't run here.
         """
         first, *arguments = ask["command"]
         if ask["directory"] is None:
@@ -74,9 +74,9 @@ class AgentWorker:
             os.chdir(directory)
         except OSError as error:
             raise LaunchError(
-                "The working directory must be there.",
+                "The working directory must exist on the host.",
                 found=f"{directory}: {os.strerror(error.errno or 0).lower()}",
-                fix="Make it, share it, or send the script with --copy.",
+                fix="Create it, share it, or send the script with --copy.",
                 reason="directory",
             ) from error
         gpus = ask["gpus"]
@@ -84,16 +84,16 @@ class AgentWorker:
         self._command = resolve_command([first, *arguments])
 
     def run(self, job: Mapping[str, Any], trouble: TfmusterError | None, env: Mapping[str, str]) -> int:
-        """Run it to its end and send all that it leaves; its exit code, negative for a signal.
+        """Run the worker to its end and send its results. Return its exit code, negative for a signal.
 
         Parameters
         ----------
         job : mapping
-            What the launcher says of it.
+            The launcher's message ``job``.
         trouble : TfmusterError, optional
-            Why it can't be run.
+            Why the worker can't run.
         env : mapping of str
-            More of its environment.
+            Additional environment variables.
         """
         if trouble is not None:
             return self._refuse(trouble)
@@ -140,20 +140,20 @@ class AgentWorker:
         return process.returncode
 
     def end(self) -> None:
-        """End it, and start nothing any more."""
+        """End the worker, and start none afterward."""
         with self._starting:
             self._ending = True
         end_job(self._job, grace=AGENT_WORKER.seconds)
 
     def _refuse(self, error: TfmusterError) -> int:
-        """Send an error as if the worker had shown it; its exit code."""
+        """Send an error as if the worker had raised it, and return its exit code."""
         text = f"{type(error).__module__}.{type(error).__name__}: {error}"
         note = {"time": time.time(), "pid": os.getpid(), "error": text, "traceback": ""}
         self._write(message("note", note=note))
         return error.exit_code
 
     def _run_dir(self, job: Mapping[str, Any]) -> tuple[Path, bool]:
-        """The run directory, and whether it is the launcher's own, on a file system that both have."""
+        """Return the run directory, and whether it is the launcher's, on a shared file system."""
         path = Path(job["run_dir"])
         mark = job["run_mark"]
         if {key: Run(path).info().get(key) for key in mark} == mark:
@@ -163,7 +163,7 @@ class AgentWorker:
         return path, False
 
     def _forward(self, selector: selectors.BaseSelector, seconds: float) -> bool:
-        """Send what the worker has written, waiting up to `seconds` for it; whether there was any."""
+        """Wait up to `seconds` for the worker's output, and send it. Return whether there was any."""
         if not selector.get_map():
             time.sleep(seconds)
             return False
@@ -176,11 +176,11 @@ class AgentWorker:
         return False
 
     def _pass(self, selector: selectors.BaseSelector, seconds: float) -> None:
-        """Pass the time with `_forward`."""
+        """Forward output for `seconds`."""
         self._forward(selector, seconds)
 
     def _send_process(self, pid: int) -> None:
-        """Tell which process the worker is, and since when which one of its tree is stopped by a signal."""
+        """Send the worker's process ID and, if a signal has stopped one of its processes, which and when."""
         stopped = stopped_trees({pid}).get(pid)
         since = None if stopped is None else self._process[2] or time.time()
         if self._process != (pid, stopped, since):
@@ -188,7 +188,7 @@ class AgentWorker:
             self._write(message("process", pid=pid, stopped=stopped, stopped_at=since))
 
     def _send_note(self, path: Path, pid: int | None) -> bool:
-        """Send the note of an uncaught exception, if it is that of process `pid` or of any for None."""
+        """Send the note of an uncaught exception, if it is from process `pid`; None accepts any process."""
         try:
             note = orjson.loads(path.read_bytes())
         except (OSError, orjson.JSONDecodeError):
@@ -199,14 +199,14 @@ class AgentWorker:
         return True
 
     def _send_files(self, folder: Path, most: float = float("inf")) -> None:
-        """Send the files that have changed since, up to a size in bytes."""
+        """Send the files that have changed since the last call, up to a size in bytes."""
         for frame in changed_frames(folder, self._sent, most):
             self._write(frame)
 
 
 def _not_shared(run_dir: str) -> LaunchError:
     return LaunchError(
-        "A job that may be restarted needs a run directory that its chief's host shares.",
+        "A job with restarts needs a run directory that its chief's host shares.",
         found=f"no {run_dir} of this run on {os.uname().nodename}",
         fix="Choose one on a shared file system with --run-dir, or leave --max-restarts out.",
         reason="not-shared",

@@ -1,4 +1,4 @@
-"""Files on their way between the two ends of a connection, and which of them a job sends along."""
+"""Send and receive files over a connection, and find the files that a job sends."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ...errors import LaunchError
 from ...net.channel import FILE, Frame, message
 
 SCRIPTS = (".py", ".r")
-#: Bytes of a piece of output or of a file.
+#: Largest piece of output or of a file, in bytes.
 PIECE = 65_536
-#: Bytes of the largest script that is sent.
+#: Largest script that is sent, in bytes.
 _LARGEST_SCRIPT = 16 << 20
 
 
 def file_frames(path: Path, name: str) -> Iterator[Frame]:
-    """The frames of one file: its pieces, then the name that it is to get."""
+    """Yield the frames of one file: its pieces, then its name at the other end."""
     with path.open("rb") as file:
         executable = bool(os.fstat(file.fileno()).st_mode & 0o100)
         while piece := file.read(PIECE):
@@ -30,9 +30,9 @@ def file_frames(path: Path, name: str) -> Iterator[Frame]:
 
 
 def changed_frames(folder: Path, sent: dict[str, tuple[int, int]], most: float) -> Iterator[Frame]:
-    """The frames of the files in a folder that have changed, up to a size in bytes; `sent` remembers them."""
+    """Yield the frames of changed files in a folder, up to a size in bytes. `sent` records their state."""
     for path in sorted(folder.rglob("*")):
-        # A file may be replaced or removed while it is looked at.
+        # A file may be replaced or removed during this loop.
         with contextlib.suppress(OSError):
             if path.is_symlink() or not path.is_file() or path.name.startswith("."):
                 continue
@@ -44,28 +44,28 @@ def changed_frames(folder: Path, sent: dict[str, tuple[int, int]], most: float) 
 
 
 class Arriving:
-    """Files that come, in a folder and nowhere else; one that has not come whole is not there.
+    """Writes received files, only below a folder. A file appears there when it is complete.
 
     Parameters
     ----------
     folder : path
-        Where their names begin.
+        Folder of the files.
     part : path
-        What has come of one, on the same file system.
+        File for incomplete data, on the same file system.
     not_to_replace : collection of str
-        First parts of names that are not to be used.
+        First parts of names that are ignored.
     """
 
     def __init__(self, folder: Path, part: Path, not_to_replace: Collection[str] = ()) -> None:
         self._folder, self._part, self._not_to_replace = folder, part, not_to_replace
 
     def add(self, piece: bytes) -> None:
-        """The next piece."""
+        """Add the next piece of a file."""
         with self._part.open("ab") as file:
             file.write(piece)
 
     def keep(self, said: dict[str, Any]) -> None:
-        """Give the file that has come its name."""
+        """Give the complete file its name."""
         name = PurePosixPath(said["path"])
         if name.is_absolute() or ".." in name.parts or name.parts[0] in self._not_to_replace:
             self.drop()
@@ -78,17 +78,17 @@ class Arriving:
         self._part.replace(path)
 
     def drop(self) -> None:
-        """Forget what has come of a file."""
+        """Discard an incomplete file."""
         self._part.unlink(missing_ok=True)
 
 
 def script_to_send(path: Path) -> tuple[str, str]:
-    """Path of a script, and its name in the folder it is sent to.
+    """Return the path of a script, and its name in the folder that it is sent to.
 
     Raises
     ------
     LaunchError
-        It can't be read, is no script or too long for one.
+        If the file can't be read, is not a script, or is too large.
     """
     if path.suffix.lower() not in SCRIPTS:
         raise LaunchError(
@@ -105,19 +105,19 @@ def script_to_send(path: Path) -> tuple[str, str]:
         raise LaunchError(
             "--copy sends scripts, not data.",
             found=f"{path} has {size >> 20} MiB, more than {_LARGEST_SCRIPT >> 20}",
-            fix="Put it on the hosts.",
+            fix="Copy it to the hosts.",
             reason="copy",
         )
     return str(path), place_of(path)
 
 
 def files_to_send(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[str, str]]:
-    """Path and name in the folder it is sent to, of every file and of all in every folder.
+    """Return the path of every file, also those in folders, and its name in the folder it is sent to.
 
     Raises
     ------
     LaunchError
-        One can't be sent.
+        If a file can't be sent.
     """
     found: dict[str, str] = {}
     for given in map(Path, paths):
@@ -129,17 +129,17 @@ def files_to_send(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[str, st
 
 
 def not_kept(error: OSError) -> LaunchError:
-    """The error for files that were sent to this host and have no room."""
+    """Make the error for files that do not fit on this host."""
     return LaunchError(
-        "The files that are sent along must fit on the host.",
+        "The files that are sent must fit on the host.",
         found=f"{os.strerror(error.errno or 0).lower()} in {tempfile.gettempdir()} of {socket.gethostname()}",
-        fix="Make room, or set TMPDIR there to a place that has some.",
+        fix="Free some space, or set TMPDIR there to a file system with enough.",
         reason="copy",
     )
 
 
 def _regular(given: Path) -> Iterator[Path]:
-    """A file, or all in a folder, that can be read."""
+    """Yield a readable file, or all files in a folder."""
     folder = given.is_dir()
     paths = (Path(root, name) for root, _, names in os.walk(given) for name in names) if folder else [given]
     for path in sorted(paths):
@@ -156,7 +156,7 @@ def _regular(given: Path) -> Iterator[Path]:
 
 
 def place_of(path: Path) -> str:
-    """Where it is, seen from the working directory; what lies outside has its name alone."""
+    """Return a path relative to the working directory; for a path outside of it, only the file name."""
     whole, here = Path(os.path.abspath(path)), Path.cwd()
     return str(PurePosixPath(whole.relative_to(here) if whole.is_relative_to(here) else whole.name))
 

@@ -1,26 +1,25 @@
-"""Run a job by an engine that starts processes itself, such as Spark, Slurm or MPI.
+"""Run a job through an engine that starts processes itself, such as Spark, Slurm or MPI.
 
-An engine only says how agents are started, one for each task, and what it means if they can't be. Everything
-else is as over ssh (:mod:`.run`): supervisor, run directory, restarts, files that are sent along, texts of
-failures. This is how a new one is made::
+Such an engine only starts agents, one for each task, and explains why they can't be started. Everything else
+works as over ssh (:mod:`.run`): supervisor, run directory, restarts, files to send, texts of failures. To
+write a new engine::
 
     class Mine:  # an AgentStarter
         where = Where(copy=True)  # whether the script is sent, and which files with it
-        launcher_addresses = ()  # names of this machine, if the engine knows better
+        launcher_addresses = ()  # names of this machine, if the engine knows better ones
 
         def start(self, request: AgentRequest) -> StartedAgents:  # request.count agents, of rank 0, 1, ...
             ...  subprocess.Popen(request.command(python, rank=rank), env={**os.environ, **request.env})
 
     run, failure = run_placed(job, Mine(), show="all", tell=True)
 
-`StartedAgents` has ``startup_error()``, which is asked again and again until all agents have called, and
-``end()``, for when the job is over: agents end by themselves then, within about two seconds. An engine whose
-one command starts all of them names the variables that tell each its rank: ``request.command(python,
-rank_from=("A",))``. The variables of ``request.env`` must reach the agents by a way of the engine's own that
-others can't read.
+`StartedAgents` has two methods. ``startup_error()`` is called repeatedly until all agents have connected.
+``end()`` is called after the job, when agents end by themselves within about two seconds. If one command of
+the engine starts all agents, name the variables with their rank: ``request.command(python,
+rank_from=("A",))``. The engine must pass ``request.env`` to the agents in a way that other users can't read.
 
-Each agent (:mod:`.call_home`) calls this process on a port that is open for this. Which task it gets follows
-from its rank: chief, workers, parameter servers, evaluator, in this order.
+Each agent (:mod:`.call_home`) connects to a port of this process. Its rank determines its task, in the order
+chief, workers, parameter servers, evaluator.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from .call_home import KEY_PURPOSE, host_names
 from .files import files_to_send
 from .run import AgentPlace, RemoteJob, run_remote
 
-# A checkout that is not installed is found there if the hosts share it.
+# If the hosts share a checkout that is not installed, it is found.
 _START = (
     "import sys; root = sys.argv.pop(1); sys.path += [root] if root else []; "
     "from tfmuster.launch.remote.call_home import main; main()"
@@ -57,20 +56,21 @@ _LOOK_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """What an engine is to start.
+    """The agents that an engine must start.
 
     Attributes
     ----------
     job : str
         The name of this attempt, in letters and digits.
     count : int
-        How many agents.
+        Number of agents.
     launcher_addresses : tuple of str
-        Where they find this process, as ``host:port``.
+        Addresses of this process, as ``host:port``.
     seconds : float
-        How long they may take to come.
+        Time limit for all agents to connect, in seconds.
     env : dict
-        What has to be in their environment. It has the job's secret: not on a command line.
+        Environment variables of the agents. They contain the job's secret, so never put them on a command
+        line.
     """
 
     job: str
@@ -87,18 +87,18 @@ class AgentRequest:
         rank_from: Sequence[str] = (),
         gpus: str | None = None,
     ) -> list[str]:
-        """An argument list that starts an agent.
+        """Return an argument list that starts an agent.
 
         Parameters
         ----------
         python : str
-            The Python to run it, one that has tfmuster.
+            Path of a Python that has tfmuster.
         rank : int, optional
-            Which agent it is.
+            Rank of the agent.
         rank_from : sequence of str
-            Names of variables that may say so instead; the first that is set counts.
+            Names of variables that have the rank instead. The first that is set counts.
         gpus : str, optional
-            GPUs that are this agent's alone, as for ``CUDA_VISIBLE_DEVICES``.
+            GPUs that only this agent may use, as for ``CUDA_VISIBLE_DEVICES``.
         """
         command = [python, "-c", _START, package_root() or ""]
         command += ["--home", ",".join(self.launcher_addresses), "--seconds", f"{self.seconds:g}"]
@@ -110,13 +110,13 @@ class AgentRequest:
 
 
 class StartedAgents(Protocol):
-    """Agents that an engine was asked to start."""
+    """Agents that an engine has started or is starting."""
 
     def startup_error(self) -> TfmusterError | None:
-        """Why not all of them will come, as soon as that is known."""
+        """Return the error that keeps agents from starting, as soon as it is known; otherwise None."""
 
     def end(self) -> None:
-        """The job is over: end what is left of them, and the engine's own part."""
+        """End the remaining agents after the job, and what the engine has started itself."""
 
 
 class AgentStarter(Protocol):
@@ -124,25 +124,25 @@ class AgentStarter(Protocol):
 
     @property
     def where(self) -> Where:
-        """What the user has asked for: whether the script is sent to the agents, and which files."""
+        """The user's settings: whether to send the script to the agents, and which files."""
 
     @property
     def launcher_addresses(self) -> Sequence[str]:
-        """By which names or addresses the agents find this machine; none: all that it knows of itself."""
+        """Names or addresses of this machine for the agents; if empty, all that it has."""
 
     def start(self, call: AgentRequest) -> StartedAgents:
-        """Start agents, and return without waiting for them.
+        """Start agents, without waiting for them.
 
         Raises
         ------
         TfmusterError
-            They can't be started.
+            If they can't be started.
         """
 
 
 @dataclass(frozen=True)
 class _Caller:
-    """An agent that has called."""
+    """An agent that has connected."""
 
     connection: Connection
     host: str
@@ -152,19 +152,19 @@ class _Caller:
 
 
 def run_placed(job: Job, starter: AgentStarter, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
-    """Run a job to its end; its run directory, and the first failure of its last attempt.
+    """Run a job to its end. Return the run, and the first failure of its last attempt.
 
     Raises
     ------
     LaunchError
-        An agent can't be started, or its host can't take part.
+        If an agent can't be started, or its host can't take part.
     RendezvousError
-        Not all agents have called in time.
+        If not all agents connect in time.
     """
 
     def once(attempt: Attempt) -> tuple[Run, Failure | None]:
         remote_job = RemoteJob(job, attempt, starter.where.copy, starter.where.files, secret=False)
-        # What can't be sent is said before anything starts.
+        # Report files that can't be sent before anything starts.
         remote_job.question()
         files_to_send(starter.where.files)
         with _gathered(remote_job, starter) as (places, names):
@@ -177,11 +177,11 @@ def run_placed(job: Job, starter: AgentStarter, *, show: str, tell: bool) -> tup
 def _gathered(
     remote_job: RemoteJob, starter: AgentStarter
 ) -> Iterator[tuple[list[AgentPlace], dict[str, list[str]]]]:
-    """The agents that the engine has started, each on its connection, and the names of their hosts."""
+    """Yield the agents that the engine has started, with their connections, and the names of their hosts."""
     kinds = [kind for kind, size in remote_job.job.sizes().items() for _ in range(size)]
     seconds = start_timeout(remote_job.job.start_timeout)
     attempt = remote_job.attempt
-    # All that are to come may come at once, and a few strangers with them.
+    # All agents may connect at the same time, and a few other programs, too.
     connections = Connections(token=attempt.token, pending_limit=len(kinds) + 64)
     sockets: list[socket.socket] = []
     started: StartedAgents | None = None
@@ -223,7 +223,7 @@ def _gathered(
 
 
 def _listener(hosts: Sequence[str]) -> socket.socket:
-    """A listener on a free port, of all interfaces unless all agents are on this machine."""
+    """Listen on a free port: on all interfaces, unless all agents are on this machine."""
     if all(is_loopback(f"{host}:1") for host in hosts):
         made = socket.create_server(("127.0.0.1", 0), backlog=4096)
         made.setblocking(False)
@@ -234,7 +234,7 @@ def _listener(hosts: Sequence[str]) -> socket.socket:
 def _wait_for_all(
     connections: Connections, started: StartedAgents, kinds: Sequence[str], seconds: float
 ) -> dict[int, _Caller]:
-    """The agents by their ranks, as soon as all have called."""
+    """Wait until all agents have connected, and return them by rank."""
     callers: dict[int, _Caller] = {}
     left: dict[int, str] = {}
     strangers: set[str] = set()
@@ -277,7 +277,7 @@ def _not_all(
     strangers: set[str],
     seconds: float,
 ) -> RendezvousError:
-    """Who has not called."""
+    """Make the error that names the agents that have not connected."""
     tasks = [f"{kind} {kinds[:rank].count(kind)}" for rank, kind in enumerate(kinds)]
     missing = [task for rank, task in enumerate(tasks) if rank not in callers]
     found = [f"nothing from {', '.join(missing)}"]
@@ -290,8 +290,8 @@ def _not_all(
     return RendezvousError(
         f"Not all of the {len(kinds)} agents have called within {seconds:g} s.",
         found="\n         ".join(found),
-        fix="See that there is room for all of them, that their hosts can reach this machine, and what the "
-        "engine's log says; --start-timeout waits longer.",
+        fix="Check that there is room for all of them, that their hosts can reach this machine, and what the "
+        "engine's log says. To wait longer, set --start-timeout.",
         reason="agents",
         missing=missing,
         timeout=seconds,

@@ -1,4 +1,4 @@
-"""What the hosts of a job have answered: what is wrong with each, and by which names they know each other."""
+"""Check the answers of a job's hosts: find problems, and the names by which the hosts reach each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ... import __version__
 from ...errors import LaunchError
 
-#: Clocks that differ by more than this deserve a word, seconds.
+#: Difference of clocks above which there is a warning, in seconds.
 CLOCK_SECONDS = 5.0
 
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "python": "Python", "r": "R"}
@@ -18,21 +18,21 @@ Hellos = Mapping[str, Mapping[str, Any]]
 
 
 def hosts_error(hellos: Hellos, names: Mapping[str, list[str]]) -> LaunchError | None:
-    """One error with every host's problems, or None.
+    """Make one error with the problems of all hosts; None if there are none.
 
     Parameters
     ----------
     hellos : mapping
         The answer of each host, or ``{"fault": ...}``.
     names : mapping
-        The names that each host was looked up by, the best first.
+        The names by which each host was looked up, the best first.
     """
     findings = _findings(hellos, names)
     return refusal(findings, len(hellos)) if findings else None
 
 
 def refusal(findings: list[dict[str, str]], hosts: int) -> LaunchError:
-    """The error with findings, each with ``host``, ``code``, ``message`` and ``fix``, of so many hosts."""
+    """Make the error from findings (``host``, ``code``, ``message``, ``fix``) and the number of hosts."""
     bad = len({finding["host"] for finding in findings})
     who = f"None of the {hosts} hosts can" if bad == hosts else f"{bad} of the {hosts} hosts can't"
     return LaunchError(
@@ -45,7 +45,7 @@ def refusal(findings: list[dict[str, str]], hosts: int) -> LaunchError:
 
 
 def peer_names(hellos: Hellos, names: Mapping[str, list[str]]) -> dict[str, str]:
-    """For each host the best name by which every host that answered can look it up; none if there is none."""
+    """Return for each host the best name that all hosts that answered can look up, if it has one."""
     answers = [hello["names"] for hello in hellos.values() if "fault" not in hello]
     found = {}
     for host, candidates in names.items():
@@ -57,7 +57,7 @@ def peer_names(hellos: Hellos, names: Mapping[str, list[str]]) -> dict[str, str]
 
 
 def clock_warnings(hellos: Hellos) -> list[str]:
-    """A line for each host whose clock differs from this machine's."""
+    """Return a line for each host whose clock differs from this machine's."""
     return [
         f"the clock of {host} is {_span(abs(hello['ahead']))} {'ahead' if hello['ahead'] > 0 else 'behind'}; "
         "the times in its log are by that clock."
@@ -113,7 +113,7 @@ def _findings(hellos: Hellos, names: Mapping[str, list[str]]) -> list[dict[str, 
 
 
 def _by_host(findings: list[dict[str, str]], key: str) -> str:
-    """A line for each text, with the hosts that it is said of."""
+    """Return a line for each text, after the hosts that it applies to."""
     hosts: dict[str, list[str]] = {}
     for finding in findings:
         if finding[key]:
@@ -128,7 +128,7 @@ def _remote_fix(problem: Mapping[str, Any]) -> str:
 
 
 def _usual(hellos: Hellos, key: str) -> str:
-    """The version that most hosts have; the first host's, if as many have another."""
+    """Return the version that most hosts have; with a tie, that of the first host."""
     versions = Counter(
         hello["versions"][key] for hello in hellos.values() if key in hello.get("versions", {})
     )

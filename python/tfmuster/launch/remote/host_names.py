@@ -1,4 +1,4 @@
-"""Which names of a job's hosts can be looked up on this one."""
+"""Find the names of a job's hosts that can be looked up on this host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOOK_UP_SECONDS = 5.0
 
 
 def known_names(names: Mapping[str, list[str]], own: str) -> dict[str, list[str]]:
-    """Of each host's names, those that this host can look up and that don't lead back to it."""
+    """Return each host's names that this host can look up and that don't lead back to this host."""
     pool = ThreadPoolExecutor(max_workers=16)
     asked = {
         (host, name): pool.submit(_known, name, host == own)

@@ -1,17 +1,18 @@
-"""A worker on another host, as a process of this one: its output, exit code and signal are the worker's.
+"""Stand in for a worker on another host: a local process with the worker's output, exit code and signal.
 
-``python -m tfmuster.launch.remote.proxy``, so that a launcher treats every worker alike. It runs ssh, or is
-given the socket of an agent that has called (:mod:`.gather`), speaks to :mod:`.agent` at the other end, and
-ends when the connection does; its input takes two lines of JSON:
+The launcher starts ``python -m tfmuster.launch.remote.proxy`` for each remote worker, so that it can treat
+all workers alike. The proxy runs ssh, or gets the socket of an agent that has connected (:mod:`.gather`). It
+communicates with :mod:`.agent` at the other end, and ends with the connection. It reads two lines of JSON
+from its input:
 
-1. ``ssh`` (an argument list) or ``socket`` (its number) and ``key``, then ``host``, ``seconds``, ``ask`` and
-   ``script`` (its path and its name there, if it is sent along);
-   the answer is one line of JSON, the agent's ``hello`` with ``ahead`` (how far the clock of the host is
-   ahead, seconds), or ``fault`` (see :mod:`.ssh_faults`).
-2. ``job`` (with the token, which is never on a command line), ``files`` to send along (each its path and its
-   name there) and ``note_path``. From then on its output is the worker's.
+1. ``ssh`` (an argument list), or ``socket`` (its number) and ``key``; then ``host``, ``seconds``, ``ask`` and
+   ``script`` (its path and its name there, if it is sent). The proxy answers with one line of JSON: the
+   agent's ``hello`` with ``ahead`` (how far the host's clock is ahead, in seconds), or ``fault`` (see
+   :mod:`.ssh_faults`).
+2. ``job`` (with the token, which is never on a command line), ``files`` to send (the path and the remote name
+   of each) and ``note_path``. From then on, the proxy's output is the worker's.
 
-When it is asked to end, or its input ends, so does the worker.
+When the proxy is asked to end, or its input ends, the worker ends, too.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ from .agent_connection import (
 )
 from .files import Arriving
 
-#: The launcher's own.
+#: Files in the run directory that only the launcher writes.
 _NOT_TO_REPLACE = ("run.json", "status.json", "error.json", "logs")
 
 
 class WorkerProxy:
-    """Does here what the worker does there, to its end."""
+    """Reproduces the output, files and end of a remote worker."""
 
     def __init__(self, connection: AgentConnection, host: str, ahead: float, given: dict[str, Any]) -> None:
         self._connection = connection
@@ -63,7 +64,7 @@ class WorkerProxy:
         self._ending = False
 
     def run(self) -> int:
-        """The worker's exit code, negative for a signal; 1 if the connection was lost."""
+        """Run to the worker's end. Return its exit code, negative for a signal; 1 for a lost connection."""
         signal.signal(signal.SIGTERM, self._ask_to_end)
         threading.Thread(target=self._watch_input, daemon=True).start()
         try:
@@ -112,25 +113,25 @@ class WorkerProxy:
         try:
             os.write(1, data)
         except OSError:
-            # The launcher is gone.
+            # The launcher has gone.
             self._ask_to_end()
 
     def _lost(self, why: str) -> int:
-        """Note that the connection is lost, since when it was last known to be good."""
+        """Record that the connection is lost, with the last time at which it worked."""
         self._show(f"tfmuster: {self._host} {LOST}{why}\n".encode())
         moment = time.time() - self._connection.silence
         self._note({"time": moment, "error": f"{LOST}{why}", "traceback": "", "lost": True})
         return 1
 
     def _no_room(self, error: OSError) -> int:
-        """Note that what the worker leaves can't be kept here."""
+        """Record that the worker's files can't be written here."""
         reason = not_writable(self._run_dir, error)
         text = f"{type(reason).__module__}.{type(reason).__name__}: {reason}"
         self._note({"time": time.time(), "error": text, "traceback": ""})
         return reason.exit_code
 
     def _note(self, note: dict[str, Any]) -> None:
-        # On a full disk there may be no room for it either.
+        # On a full disk, the note may not fit either.
         with contextlib.suppress(OSError):
             write_json(self._note_path, {**note, "pid": os.getpid()})
 
@@ -139,13 +140,13 @@ class WorkerProxy:
         self._connection.end()
 
     def _watch_input(self) -> None:
-        # It carries no more; when it ends, the launcher has.
+        # There is no more input. When it ends, the launcher has ended.
         if not sys.stdin.buffer.read(1):
             self._ask_to_end()
 
 
 def connect(given: dict[str, Any]) -> tuple[AgentConnection, dict[str, Any]]:
-    """A connection and what `greet` says of it; once more if the ssh server had too many to greet at once."""
+    """Connect, and return the agent's answer. Retry once if the ssh server had too many connections."""
     end = time.monotonic() + given["seconds"]
     while True:
         connection = AgentConnection(_link(given))
@@ -166,7 +167,7 @@ def _link(given: dict[str, Any]) -> Link:
 
 
 def main() -> None:
-    """Read the first line, answer, read the second, and be the worker."""
+    """Read the first line, answer it, read the second, and run as the worker."""
     given = orjson.loads(sys.stdin.buffer.readline())
     connection, hello = connect(given)
     sys.stdout.buffer.write(orjson.dumps(hello) + b"\n")

@@ -1,8 +1,8 @@
-"""A job on other machines: each worker has an agent there, and a process here that stands in for it.
+"""Run a job on other machines: each worker has an agent there and a proxy process here.
 
-How the agents come to be, and what carries the connections to them, is for the engines and :mod:`.gather`.
-All agents are asked first (is tfmuster there, and the program, which port is free); if nothing is wrong, the
-cluster is made of their answers, and each worker is started on the connection that was used for asking.
+The engines and :mod:`.gather` start the agents and make the connections. The launcher first asks all agents
+for their versions, their program and a free port. If there are no problems, it makes the cluster from the
+answers, and starts each worker on the same connection.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from ..supervise.worker_process import Placement
 from .files import SCRIPTS, files_to_send, script_to_send
 from .host_checks import clock_warnings, hosts_error, peer_names
 
-#: Names of variables that go along to the hosts; all others are the hosts' own.
+#: Names of the launcher's variables that are sent to the hosts.
 PASSED = (PREFIX, "TF_", "KERAS_", "XLA_", "NCCL_", "GRPC_")
-#: What belongs to one machine or one process.
+#: Variables of one machine or process, which are not sent.
 _NOT_PASSED = (
     JOB_VARIABLE,
     RUN_DIR_VARIABLE,
@@ -62,20 +62,20 @@ _NOT_PASSED = (
 
 @dataclass(frozen=True)
 class RemoteJob:
-    """What is to be done on the other machines.
+    """A job for other machines.
 
     Attributes
     ----------
-    job : LocalJob
+    job : Job
         What to run.
     attempt : Attempt
-        Which of its starts this is.
+        The attempt to run the job.
     copy : bool
-        Whether the script, if it is one, is sent along, instead of being there already.
+        Whether to send the script. Otherwise it must exist on the hosts.
     files : sequence of path
-        Files and folders to send along, and the script with them.
+        Files and folders to send together with the script.
     secret : bool
-        Whether nobody else can read what goes over the connections.
+        Whether nobody else can read what is sent over the connections.
     """
 
     job: Job
@@ -85,29 +85,29 @@ class RemoteJob:
     secret: bool = True
 
     def question(self) -> dict[str, Any]:
-        """What every agent is asked."""
+        """Return the question for every agent."""
         script = self.script()
         return {
             "command": list(self.job.command),
-            # What is sent goes to a folder of its own.
+            # Files are sent to a separate folder.
             "directory": None if self.copy or self.files else os.getcwd(),
             "script": script and script[1],
         }
 
     def script(self) -> tuple[str, str] | None:
-        """Path of the script, and its name where it is sent to; None if it is not sent.
+        """Return the path of the script, and its name at the destination; None if it is not sent.
 
         Raises
         ------
         LaunchError
-            It can't be.
+            If the script can't be sent.
         """
         path = Path(self.job.command[0])
         sent = (self.copy or self.files) and path.suffix.lower() in SCRIPTS
         return script_to_send(path) if sent else None
 
     def placement(self, task: Task, run: Run, remote: ProxyProcess) -> Placement:
-        """A worker, for the supervisor."""
+        """Return a worker's placement, for the supervisor."""
         environment = {
             key: value
             for key, value in os.environ.items()
@@ -117,7 +117,7 @@ class RemoteJob:
         if not self.job.keras_compat:
             environment[KERAS_COMPAT_VARIABLE] = "0"
         if not self.secret:
-            # The agent has it already.
+            # The agent already has the token.
             del environment[TOKEN_VARIABLE]
         note_path = str(run.path / "logs" / f"{file_stem(task.name)}.error.json")
         info = run.info()
@@ -125,7 +125,7 @@ class RemoteJob:
             "env": environment,
             "run_dir": str(run.path),
             "run_mark": {key: info[key] for key in ("started", "host", "pid")},
-            # The chief writes the checkpoints, and the next attempt has to find them.
+            # The chief writes the checkpoints, which the next attempt must find.
             "must_share": task.is_chief and self.job.max_restarts > 0,
         }
         return Placement(
@@ -140,20 +140,20 @@ class RemoteJob:
 
 @dataclass(frozen=True)
 class AgentPlace:
-    """Where one task is to run.
+    """The place of one task.
 
     Attributes
     ----------
     kind : str
-        The task's: ``worker``, ``ps`` and so on.
+        Type of the task: ``worker``, ``ps`` and so on.
     host : str
-        The name of the machine.
+        Name of the machine.
     link : mapping
-        What its proxy is told of the connection; see :mod:`.proxy`.
+        Description of the connection for the proxy; see :mod:`.proxy`.
     sockets : tuple of socket
-        What is handed over to its proxy.
+        Sockets to pass to the proxy.
     own_gpus : bool
-        Whether somebody has seen to it that the agent sees only GPUs that no other one sees.
+        Whether the engine has given the agent GPUs that no other agent sees.
     """
 
     kind: str
@@ -165,7 +165,7 @@ class AgentPlace:
 
 @dataclass
 class ProxyProcess:
-    """The process that stands in for one task's, started and asked."""
+    """The proxy process of one task."""
 
     host: str
     process: subprocess.Popen[bytes]
@@ -175,7 +175,7 @@ class ProxyProcess:
     def asked(
         cls, job: str, place: AgentPlace, given: Mapping[str, Any], files: Sequence[tuple[str, str]]
     ) -> ProxyProcess:
-        """Start it and have the agent asked; `job` is the name by which the process is found again."""
+        """Start a proxy and let it ask the agent. `job` is the name by which the process is found."""
         process = subprocess.Popen(
             [python_executable(), "-m", "tfmuster.launch.remote.proxy"],
             env={**with_tfmuster_on_path(os.environ), JOB_VARIABLE: job},
@@ -186,18 +186,18 @@ class ProxyProcess:
             pass_fds=[each.fileno() for each in place.sockets],
         )
         for each in place.sockets:
-            # Nobody else may hold it: when the proxy ends, the agent must end too.
+            # No other process may hold the socket: when the proxy ends, the agent must end, too.
             each.close()
         remote = cls(place.host, process, files)
         remote._say({**place.link, **given})
         return remote
 
     def hello(self) -> dict[str, Any]:
-        """What the agent answered; its proxy limits the time."""
+        """Return the agent's answer. The proxy enforces the time limit."""
         line = b""
         while not line.endswith(b"\n"):
             assert self.process.stdout is not None
-            # A byte at a time: what follows is the worker's output, and for another reader.
+            # Read byte by byte: the worker's output follows, for another reader.
             piece = self.process.stdout.read(1)
             if not piece:
                 message = "its connection was ended here"
@@ -207,22 +207,22 @@ class ProxyProcess:
         return answer
 
     def start(self, given: Mapping[str, Any]) -> subprocess.Popen[bytes]:
-        """Have the files sent and the worker started; the process that stands in for it."""
+        """Let the proxy send the files and start the worker, and return the proxy's process."""
         self._say({**given, "files": self.files})
         return self.process
 
     def ask_to_end(self) -> None:
-        """Let it end, if it has not: it does when its input does."""
+        """Close the proxy's input, at which it ends."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 
     def wait(self, until: float) -> None:
-        """Wait until it has ended, or a time of the monotonic clock."""
+        """Wait until the proxy has ended, or until a time of the monotonic clock."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
-        """Take its exit code and let go of its output."""
+        """Read the proxy's exit code, and close its output."""
         assert self.process.stdout is not None
         self.process.wait()
         self.process.stdout.close()
@@ -242,23 +242,23 @@ def run_remote(
     show: str,
     tell: bool,
 ) -> tuple[Run, Failure | None]:
-    """Run a job once, to its end; its run directory, and its first failure.
+    """Run one attempt of a job. Return the run, and its first failure.
 
     Parameters
     ----------
     remote_job : RemoteJob
         The job.
-    places : sequence of Place
-        Of each task, in the order of the cluster's.
+    places : sequence of AgentPlace
+        The place of each task, in the order of the cluster.
     names : mapping
-        By which names the others may know a host, the best first.
+        Names by which other hosts may know each host, the best first.
     show, tell
         See :class:`~tfmuster.launch.engines.base.Engine`.
 
     Raises
     ------
     LaunchError
-        A host can't take part; every host's problems at once.
+        If a host can't take part. The error lists the problems of all hosts.
     """
     job, attempt = remote_job.job, remote_job.attempt
     with _connected(remote_job, places, names) as (cluster, remotes, warnings):
@@ -285,9 +285,9 @@ def run_remote(
 def _connected(
     remote_job: RemoteJob, places: Sequence[AgentPlace], names: Mapping[str, list[str]]
 ) -> Iterator[tuple[Cluster, list[ProxyProcess], list[str]]]:
-    """The cluster, a process for each of its tasks that waits for its job, and what deserves a word.
+    """Yield the cluster, a waiting proxy for each task, and warnings.
 
-    Afterwards nothing of them is left, neither here nor on the hosts.
+    At the end, no process is left, neither here nor on the hosts.
     """
     name = remote_job.attempt.name
     question = {**remote_job.question(), "names": dict(names)}
@@ -303,7 +303,7 @@ def _connected(
         by_host: dict[str, dict[str, Any]] = {}
         hellos = [remote.hello() for remote in remotes]
         for place, hello in zip(places, hellos, strict=True):
-            # One of several connections to a host may have failed.
+            # One of several connections to the same host may have failed.
             if "fault" not in by_host.get(place.host, {}):
                 by_host[place.host] = hello
         if error := hosts_error(by_host, names):
@@ -321,14 +321,14 @@ def _connected(
 
 
 def _share_of(place: AgentPlace, places: Sequence[AgentPlace]) -> dict[str, Any]:
-    """Among which tasks the GPUs that an agent sees are shared out, and which of them it is."""
+    """Return the tasks that share the GPUs that an agent sees, and the agent's position among them."""
     here = [place] if place.own_gpus else [other for other in places if other.host == place.host]
     number = next(at for at, other in enumerate(here) if other is place)
     return {"kinds": [other.kind for other in here], "place": number}
 
 
 def _end(name: str, remotes: Sequence[ProxyProcess]) -> None:
-    """Let all end by themselves, together; end those that don't."""
+    """Let all proxies end by themselves, and end those that do not."""
     for remote in remotes:
         remote.ask_to_end()
     until = time.monotonic() + REMOTE.seconds

@@ -1,4 +1,4 @@
-"""What ssh says when it can't connect, in words that name the cause and the cure."""
+"""Explain ssh's error messages, with the cause and the fix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import __version__
 
-#: What is said, the code, what it means, what to do; the first that fits.
+#: Pattern in ssh's message, code, meaning, fix. The first match counts.
 _FAULTS = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
@@ -19,7 +19,7 @@ _FAULTS = (
         r"Host key verification failed|No \S+ host key is known",
         "host-key-unknown",
         "its host key is not known here",
-        "log in once by hand, `ssh {host}`, compare the key, and accept it",
+        "log in once with `ssh {host}`, compare the key, and accept it",
     ),
     (
         r"Permission denied \(|Too many authentication failures",
@@ -49,7 +49,7 @@ _FAULTS = (
         r"kex_exchange_identification|Connection (closed|reset) by",
         "busy",
         "its ssh server ends the connection before the login",
-        "see its log; MaxStartups of its sshd_config limits how many may log in at once",
+        "see its log; MaxStartups in its sshd_config limits simultaneous logins",
     ),
     (
         r"No module named '?tfmuster",
@@ -73,18 +73,18 @@ _FAULTS = (
 
 
 def explain_ssh_failure(host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
-    """Why a host can't be used: ``code``, ``message``, ``fix`` and ``said``, the last line of what was said.
+    """Explain why a host can't be used: ``code``, ``message``, ``fix`` and ``said``, ssh's last line.
 
     Parameters
     ----------
     host : str
-        The host as ssh was called with it.
+        The host in ssh's command.
     said : str
-        What came on ssh's standard error, and from a login shell.
+        Error output of ssh, and output of a login shell.
     code : int or None
-        ssh's exit code; None if it had to be ended.
+        Exit code of ssh; None if it had to be killed.
     seconds : float
-        How long it was waited for.
+        Length of the wait, in seconds.
     """
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = lines[-1][:300] if lines else ""

@@ -1,1 +1,1 @@
-"""The processes of a job on this machine: started, watched, shown, restarted, and ended."""
+"""Start, watch, show, restart and end the processes of a job on this machine."""

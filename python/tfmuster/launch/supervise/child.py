@@ -1,8 +1,8 @@
-"""The program of a task that an engine has started: run as a child, so that it ends as it should.
+"""Run the program of a task as a child process of the one that an engine started, so that it ends reliably.
 
-MPI, Slurm and Kubernetes know the process that they have started, and nothing of TensorFlow, which survives
-SIGTERM and may wait for its peers for ever when its program has failed. So the process that the engine knows
-stays, passes signals on, and ends when the program has failed or ended, as that did.
+MPI, Slurm and Kubernetes control only the process that they start. TensorFlow survives SIGTERM, and may wait
+for its peers without limit after its program has failed. So the engine's process stays, forwards signals, and
+ends with the program's exit code when the program has failed or ended.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from ...system.processes import end_job
 from .time_limits import SUPERVISOR
 from .worker_process import LEAVING_SECONDS
 
-#: Signals that end a program unless it does something else.
+#: Signals that end a program by default.
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PASSED_ON: tuple[int, ...] = (*_ENDING, signal.SIGUSR1, signal.SIGUSR2)
 _LOOK_SECONDS = 0.2
 
 
 def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run a program to its end, with all that it has started; its exit code, negative for a signal.
+    """Run a program to its end, and end all its descendants. Return its exit code, negative for a signal.
 
     Parameters
     ----------
     command : sequence of str
         The argument list.
     environ : mapping of str
-        The whole environment, TF_CONFIG included; what prepares a worker's Python is added.
+        The complete environment with TF_CONFIG. What prepares a worker's Python is added.
 
     Raises
     ------
     LaunchError
-        It can't be started.
+        If the program can't be started.
     """
     job = secrets.token_hex(16)
     folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
@@ -62,11 +62,11 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 class _Child:
-    """The program, and what was asked of it."""
+    """The running program, and the request to end it."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], note_path: Path) -> None:
         self._note_path = note_path
-        #: When it must have ended that was asked to.
+        #: Time by which the program must end after it was asked to.
         self._deadline = float("inf")
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
@@ -76,7 +76,7 @@ class _Child:
             self._process = subprocess.Popen(command, env=dict(environment), stdin=subprocess.DEVNULL)
         except OSError as error:
             raise LaunchError(
-                "The program must be one that can be started.",
+                "The program must be executable.",
                 found=f"{command[0]}: {error.strerror}",
                 reason="command",
             ) from error
@@ -84,7 +84,7 @@ class _Child:
             self._pass_on(early, None)
 
     def follow(self) -> int:
-        """Wait until it has ended, or has failed and does not end; its exit code."""
+        """Wait until the program has ended, or has failed and does not end. Return its exit code."""
         assert self._process is not None
         while True:
             try:
@@ -97,7 +97,7 @@ class _Child:
                 self._process.kill()
 
     def _lingers(self) -> bool:
-        """Whether it has failed some time ago: TensorFlow may wait for its peers on the way out."""
+        """Whether the program failed some time ago. TensorFlow may wait for its peers while it exits."""
         assert self._process is not None
         note = read_json(self._note_path)
         return note.get("pid") == self._process.pid and time.time() - note["time"] > LEAVING_SECONDS
@@ -108,5 +108,5 @@ class _Child:
             return
         self._process.send_signal(number)
         if number in _ENDING:
-            # TensorFlow catches SIGTERM, and goes on.
+            # TensorFlow catches SIGTERM, and continues.
             self._deadline = min(self._deadline, time.monotonic() + SUPERVISOR.seconds)

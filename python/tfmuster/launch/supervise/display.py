@@ -1,7 +1,7 @@
-"""What a launcher shows while a job runs: its workers' lines, and on a terminal a table under them.
+"""Show the workers' output while a job runs and, on a terminal, a table of the workers.
 
-The table is drawn again and again below the lines that scroll, and is gone when the job has ended. Where
-there is no terminal, the lines are all that is written, without an escape code.
+The table is redrawn below the scrolling lines, and removed when the job ends. Without a terminal, only the
+lines are written, without escape codes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ...runs.run import Run
 
-#: A row of the table: task, host, and what it is doing.
+#: A row of the table: task, host, and state.
 Row = tuple[str, str, State]
 
 _EVERY_SECONDS = 0.5
@@ -41,52 +41,52 @@ class LineDisplay:
         sys.stdout.write(f"{text}\n")
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
-        """Let everything that was written be seen; ask for `rows` if they are to be shown."""
+        """Flush the output. Call `rows` only if they are shown."""
         sys.stdout.flush()
 
     def close(self) -> None:
-        """Show nothing any more but what has scrolled."""
+        """Remove everything except the lines."""
         sys.stdout.flush()
 
 
 class LiveTable(LineDisplay):
-    """Writes lines as they come, and keeps a table of the workers below them."""
+    """Writes lines as they come, and shows a table of the workers below them."""
 
     def __init__(self) -> None:
         from rich.live import Live
 
         self._console = _console()
-        # Drawn by the caller's thread alone: R takes output from no other.
+        # Only the caller's thread draws, because R accepts output from no other.
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._next = 0.0
 
     def line(self, text: str) -> None:
         """Write one line above the table."""
-        # As it is: neither cut where the terminal ends, nor coloured, nor read as markup.
+        # Write the line unchanged: not cropped to the terminal, not colored, not parsed as markup.
         self._console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
-        """Draw the table again, if it is time."""
+        """Redraw the table, if its interval has passed."""
         if time.monotonic() >= self._next:
             self._live.start()
             self._next = time.monotonic() + _EVERY_SECONDS
             self._live.update(_table(rows(), self._console), refresh=True)
 
     def close(self) -> None:
-        """Take the table away."""
+        """Remove the table."""
         self._live.stop()
         self._next = float("inf")
 
 
 class CallbackDisplay(LineDisplay):
-    """Hands everything to functions of the session that launches, such as R's: its console is no terminal.
+    """Passes everything to functions of the launching session, such as R's, whose console is not a terminal.
 
     Parameters
     ----------
     say : callable
-        Gets one line, without its end.
+        Called with each line, without its line end.
     glance : callable
-        Gets what :func:`progress_snapshot` tells, twice a second and in the end.
+        Called with the result of :func:`progress_snapshot`, twice a second and at the end.
     run_path : path
         The run directory.
     """
@@ -107,35 +107,35 @@ class CallbackDisplay(LineDisplay):
         try:
             function(value)
         except Exception as error:
-            # The job is worth more than its display.
+            # A failing display must not end the job.
             self._broken = True
-            print(f"tfmuster: no more is shown: {error}", file=sys.stderr, flush=True)
+            print(f"tfmuster: the display failed: {error}", file=sys.stderr, flush=True)
 
     def line(self, text: str) -> None:
-        """Hand one line over."""
+        """Pass one line on."""
         self._hand_over(self._say, text)
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
-        """Tell how far the job is, if it is time."""
+        """Report the progress, if its interval has passed."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY_SECONDS
             self._hand_over(self._glance, progress_snapshot(rows(), self._run_path))
 
     def close(self) -> None:
-        """Tell the last epochs, and that there is no more."""
+        """Report the last epochs and the end."""
         self._hand_over(self._glance, progress_snapshot([], self._run_path))
 
 
 def progress_snapshot(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
-    """How far a job is, for a progress bar.
+    """Return the progress of a job, for a progress bar.
 
     Returns
     -------
     dict
-        Of one task, the first that waits, else the first that trains, else the first: ``phase``; ``text``,
-        in words, and ``text_beside_bar``, without what the bar shows; ``epoch``, ``epochs``, ``step`` and
-        ``steps``, numbers or None. Of the run: ``epoch_lines``, a line for each finished epoch that no worker
-        has shown itself.
+        State of one task (the first that waits, otherwise the first that trains, otherwise the first):
+        ``phase``; ``text``, in words; ``text_beside_bar``, without what the bar shows; and ``epoch``,
+        ``epochs``, ``step`` and ``steps``, numbers or None. State of the run: ``epoch_lines``, a line for
+        each finished epoch that no worker has shown itself.
     """
     states = [state for _, _, state in rows]
     waiting = [state for state in states if state.phase == "waiting"]
@@ -158,7 +158,7 @@ _foreign: contextvars.ContextVar[tuple[Any, Any] | None] = contextvars.ContextVa
 
 @contextlib.contextmanager
 def shown_by(say: Callable[[str], object], glance: Callable[[Mapping[str, Any]], object]) -> Iterator[None]:
-    """While the block lasts, jobs are shown by these functions; see :class:`Foreign`."""
+    """Show jobs through these functions inside the block; see :class:`CallbackDisplay`."""
     token = _foreign.set((say, glance))
     try:
         yield
@@ -167,7 +167,7 @@ def shown_by(say: Callable[[str], object], glance: Callable[[Mapping[str, Any]],
 
 
 def display(show: str, run_path: Path) -> LineDisplay:
-    """The display for `show`: ``"all"``, ``"chief"`` or ``"nothing"``."""
+    """Make the display for `show`: ``"all"``, ``"chief"`` or ``"nothing"``."""
     functions = _foreign.get()
     if functions is not None:
         return CallbackDisplay(*functions, run_path) if show != "nothing" else LineDisplay()
@@ -176,7 +176,7 @@ def display(show: str, run_path: Path) -> LineDisplay:
 
 
 def _console() -> Console:
-    """The terminal, whose cursor is never hidden: a launcher that is killed could not show it again."""
+    """Return the terminal. Its cursor is never hidden, because a killed launcher could not restore it."""
     from rich.console import Console
 
     class WithCursor(Console):
@@ -187,7 +187,7 @@ def _console() -> Console:
 
 
 def _table(rows: Sequence[Row], console: Console) -> Table:
-    """The table, at most half as high as the terminal; of more workers, how many do what."""
+    """Make the table, at most half as high as the terminal. It counts states if there are more workers."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -207,5 +207,5 @@ def _table(rows: Sequence[Row], console: Console) -> Table:
 
 
 def shown_path(run: Run) -> str:
-    """Where a run's directory is, for the screen."""
+    """Describe the path of the run directory, for the terminal."""
     return f"run directory {os.path.relpath(run.path)}"

@@ -1,7 +1,7 @@
-"""Start a job again after a failure: all of its tasks together, from the last checkpoint.
+"""Restart all tasks of a job after a failure, from the last checkpoint.
 
-A multi-worker job can't take one worker back, so every attempt has new processes, ports, name and token. The
-run directory is the same, and with it the checkpoints; logs of later attempts follow those of earlier ones.
+One worker can't rejoin a multi-worker job, so every attempt has new processes, ports, name and token. The run
+directory and its checkpoints stay. Logs of later attempts are appended to those of earlier ones.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from ...runs.run import Run
 
 @dataclass(frozen=True)
 class Attempt:
-    """One of the at most ``most + 1`` starts of a job.
+    """One attempt to run a job, of at most ``most + 1``.
 
     Attributes
     ----------
     number : int
-        How many there were before.
+        Number of attempts before this one.
     most : int
-        How many restarts there may be.
+        Maximum number of restarts.
     run : Run or None
-        The run directory that the first attempt has made.
+        The run that the first attempt made.
     name : str
-        By which its processes are found again.
+        Name by which the attempt's processes are found.
     token : str
-        Its secret.
+        Secret of the attempt.
     """
 
     number: int
@@ -45,14 +45,14 @@ class Attempt:
     token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
     def begin(self, name: str, *, run_dir: Any, command: Sequence[str], cluster: Mapping[str, Any]) -> Run:
-        """The run directory, made by the first attempt."""
+        """Return the run, which the first attempt makes."""
         if self.run is None:
             return new_run(name, run_dir=run_dir, command=command, cluster=cluster)
         write_json(self.run.path / "run.json", {**self.run.info(), "cluster": dict(cluster)})
         return self.run
 
     def variables(self) -> dict[str, str]:
-        """What the workers find in their environment about it."""
+        """Return the attempt's environment variables for the workers."""
         return {
             TOKEN_VARIABLE: self.token,
             MAX_RESTARTS_VARIABLE: str(self.most),
@@ -60,16 +60,16 @@ class Attempt:
         }
 
     def another_after(self, failure: Failure) -> bool:
-        """Whether there is to be another attempt."""
+        """Whether another attempt follows this failure."""
         return self.number < self.most and not failure.is_permanent
 
 
 def with_restarts(
     attempt: Callable[[Attempt], tuple[Run, Failure | None]], most: int, *, tell: bool
 ) -> tuple[Run, Failure | None]:
-    """Make attempts until one succeeds or no other is to follow; the run directory, and the last's failure.
+    """Make attempts until one succeeds or the last one fails. Return the run and the last attempt's failure.
 
-    The supervisor of an attempt leaves the run in the state `RESTARTING` if another is to follow.
+    The supervisor of an attempt leaves the run in the state `RESTARTING` if another attempt follows.
     """
     run, failure = attempt(Attempt(0, most))
     number = 0
@@ -85,7 +85,7 @@ def with_restarts(
             run, failure = attempt(Attempt(number, most, run))
         except BaseException as error:
             if run.status()["state"] == RESTARTING:
-                # It did not come to the next attempt, so this one was the last.
+                # The next attempt did not start, so this one was the last.
                 state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
                 run.end(state, survived.to_dict())
             raise
@@ -93,7 +93,7 @@ def with_restarts(
 
 
 def _prepare(run: Run, line: str) -> None:
-    """Part the logs, and remove what was noted of processes and exceptions: the next attempt has others."""
+    """Write a separator to the logs, and remove the records of the attempt's processes and exceptions."""
     for path in run.log_paths().values():
         _append_line(path, f"---- {line} ----")
     for path in (run.path / "logs").glob("*.json"):
@@ -105,6 +105,6 @@ def _append_line(path: Path, line: str) -> None:
         cut = ""
         if log.tell():
             log.seek(-1, 2)
-            # A worker that is killed stops in the middle of a line.
+            # The output of a killed worker may end in the middle of a line.
             cut = "" if log.read() == b"\n" else "\n"
         log.write(f"{cut}{line}\n".encode())

@@ -1,8 +1,7 @@
-"""Start a job's processes, show and keep their output, end all of them when one fails or all are done.
+"""Start a job's processes, show and keep their output, and end all when one fails or all have finished.
 
-First failure wins: a worker whose peer is gone fails too, with an error that says nothing, so what counts is
-the failure with the earliest time. Everything happens in the caller's thread: in R, output may be written in
-no other.
+The earliest failure is reported as the cause. A worker whose peer has gone fails later, with an error that
+does not name the cause. Everything runs in the caller's thread, because R accepts output only from there.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ from .time_limits import SUPERVISOR
 from .worker_process import Placement, WorkerProcess
 
 _LOOK_SECONDS = 0.1
-#: How long tasks that serve others and end by themselves may take for that, seconds.
+#: How long tasks that serve others may take to end by themselves, in seconds.
 _SERVED_SECONDS = 20.0
 
 
 class Supervisor:
-    """Runs one job to its end.
+    """Runs one attempt of a job.
 
     Parameters
     ----------
     job : str
-        The job's name, which its processes carry in their environment.
+        The job's name, which is in the environment of its processes.
     run : Run
-        Where logs, status and error go.
+        The run that gets logs, status and error.
     placements : sequence of Placement
-        What to start.
+        The processes to start.
     show : str
-        Whose lines to show: ``"all"``, ``"chief"`` or ``"nothing"``.
+        Output to show: ``"all"``, ``"chief"`` or ``"nothing"``.
     another_after : callable
-        Whether the job will be started again after this failure.
+        Whether the job will be restarted after this failure.
     """
 
     def __init__(
@@ -74,9 +73,9 @@ class Supervisor:
         self._noted: dict[str, Any] = {}
 
     def supervise(self) -> Failure | None:
-        """Start everything, watch it, end everything; the first failure, or None.
+        """Start all processes, watch them, and end them. Return the first failure, or None.
 
-        KeyboardInterrupt ends the job; a second one does not wait for those that are deaf.
+        KeyboardInterrupt ends the job. A second one does not wait for processes that do not respond.
         """
         guard = start_guard(self._job)
         state = "interrupted"
@@ -95,7 +94,7 @@ class Supervisor:
                 failure = self._first_failure(until=failure.cause_time) or failure
                 if not self._interrupted and self._another_after(failure):
                     state = RESTARTING
-            # On a full disk nothing can be noted, but the reason is on its way already.
+            # On a full disk, nothing can be recorded, but the error with the reason is already raised.
             with contextlib.suppress(OSError):
                 if state == RESTARTING:
                     self._run.set_status(state=state, tasks=self._tasks())
@@ -110,8 +109,8 @@ class Supervisor:
         log_path = self._run.path / "logs" / f"{stem}.log"
         note_path = Path(placement.env[ERROR_FILE_VARIABLE])
         log = log_path.open("ab")
-        # A session of its own: the terminal's Ctrl-C reaches the launcher alone, which then ends them in
-        # order.
+        # In a separate session, the terminal's Ctrl-C reaches only the launcher, which then ends the workers
+        # in order.
         if placement.start is not None:
             process = placement.start()
         else:
@@ -131,7 +130,7 @@ class Supervisor:
         return worker
 
     def _watch(self) -> None:
-        """Until a worker fails, or all that train are done, and those that serve them and then end."""
+        """Wait until a worker fails, or those that train have finished and those that serve have ended."""
         next_look = served = 0.0
         while waited_for := [worker for worker in self._workers if worker.code is None]:
             if self._only_serve(waited_for):
@@ -144,7 +143,7 @@ class Supervisor:
             if time.monotonic() > next_look:
                 begun = time.monotonic()
                 self._look()
-                # On a machine with many thousand processes a look takes its time.
+                # Looking at all processes is slow on a machine with many thousands.
                 next_look = time.monotonic() + max(1.0, 50 * (time.monotonic() - begun))
             if self._disk_error is not None:
                 raise not_writable(self._run.path, self._disk_error)
@@ -152,7 +151,7 @@ class Supervisor:
                 return
 
     def _look(self) -> None:
-        """Look which processes are stopped, and what has been told of those on other hosts."""
+        """Find stopped processes, on this machine and as other hosts have reported."""
         stopped = stopped_trees({worker.process.pid for worker in self._workers if worker.code is None})
         for worker in self._workers:
             worker.look(stopped)
@@ -160,7 +159,7 @@ class Supervisor:
             self._note(tasks)
 
     def _collect(self) -> None:
-        """Note who has ended."""
+        """Record which workers have ended."""
         changed = False
         for worker in self._workers:
             if worker.code is None and (code := worker.process.poll()) is not None:
@@ -174,7 +173,7 @@ class Supervisor:
             self._note(self._tasks())
 
     def _only_serve(self, workers: Sequence[WorkerProcess]) -> bool:
-        """Whether nobody is left who trains."""
+        """Whether no task that trains is left."""
         if any(worker.code is None and worker.placement.is_chief for worker in self._workers):
             return False
         serving = read_serving(self._run.path)
@@ -183,15 +182,15 @@ class Supervisor:
         return all(worker.serving or worker.serves for worker in workers)
 
     def _go_on_without(self, worker: WorkerProcess) -> None:
-        """A worker that only served is lost; who it served knows what that means."""
+        """Continue without a lost worker that only served. The tasks that it served handle the loss."""
         failure = worker.failure()
         assert failure is not None
         worker.lost = True
         if self._show != "nothing":
-            self._display.line(f"tfmuster: {failure.headline().rstrip('.')}; the job may go on without it")
+            self._display.line(f"tfmuster: {failure.headline().rstrip('.')}; the job may continue without it")
 
     def _pump(self, seconds: float) -> None:
-        """Move what the workers have written, waiting up to `seconds` for it."""
+        """Forward the workers' output, waiting up to `seconds` for it."""
         end = time.monotonic() + seconds
         if not self._selector.get_map():
             time.sleep(seconds)
@@ -204,7 +203,7 @@ class Supervisor:
             else:
                 self._selector.unregister(key.fileobj)
                 self._tell(worker, worker.lines.end())
-                # It is about to end; a short wait here saves a whole look.
+                # The process is about to end, and a short wait is cheaper than another look at all processes.
                 self._reap(worker, end)
         self._display.look(self._rows)
 
@@ -234,12 +233,12 @@ class Supervisor:
                 self._display.line(f"{worker.task:<{self._width}} | {line}")
 
     def _first_failure(self, until: float = float("inf")) -> Failure | None:
-        """The failure with the earliest moment, if it is not later than `until`."""
+        """Return the earliest failure, if it is not later than `until`."""
         failures = [failure for worker in self._workers if (failure := worker.failure())]
         return min((f for f in failures if f.cause_time <= until), key=lambda f: f.cause_time, default=None)
 
     def _end(self) -> None:
-        """End every process of the job and take its last words."""
+        """End every process of the job, and read its remaining output."""
         self._collect()
         for worker in self._workers:
             worker.dismissed = worker.code is None
@@ -251,7 +250,7 @@ class Supervisor:
         while self._selector.get_map() and self._selector.select(0):
             self._pump(0)
         for worker in self._workers:
-            # A process that is being torn down has no environment any more and was not waited for.
+            # A process that is exiting no longer has an environment, so the search by name misses it.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.process.wait(timeout=1)
         self._collect()
@@ -265,11 +264,11 @@ class Supervisor:
         self._display.close()
 
     def _rows(self) -> list[Row]:
-        """What the table shows."""
+        """Return the rows of the table."""
         said = read_states(self._run.path)
         return [(worker.task, worker.host, worker.doing(said)) for worker in self._workers]
 
     def _tasks(self) -> dict[str, Any]:
-        """What the status says of them, which is kept."""
+        """Return the entries of the tasks in the status file."""
         self._noted = {worker.task: worker.status() for worker in self._workers}
         return self._noted

@@ -1,4 +1,4 @@
-"""Where the time from the command to the first step went, for ``tfmuster launch --timings``."""
+"""Measure the time from the command to the first step, for ``tfmuster launch --timings``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import psutil
 from ...runs.run import Run
 from ...runs.states import read_events
 
-#: What a task does from one noted phase to the next. A phase may come twice: it starts before and after the
-#: rendezvous.
+#: Spans between the recorded phases of a task. A phase may occur twice: "starting" is recorded before and
+#: after the rendezvous.
 _SPANS = (
     ("interpreter", "started", "importing"),
     ("import of TensorFlow", "importing", "starting"),
@@ -25,9 +25,9 @@ _SPANS = (
 
 
 def timings(run: Run) -> dict[str, dict[str, float]]:
-    """Seconds of each span, by task; spans that a task has not come to are left out.
+    """Return the length of each span in seconds, by task. Spans that a task has not finished are left out.
 
-    ``launcher`` is the time from the start of this process, the launcher, to the task's.
+    ``launcher`` is the time from the start of this process, the launcher, to the start of the task's.
     """
     launcher = _own_start()
     found: dict[str, dict[str, float]] = {}
@@ -45,7 +45,7 @@ def timings(run: Run) -> dict[str, dict[str, float]]:
 
 
 def timings_table(run: Run) -> str:
-    """The timings as lines of text, a column for each task."""
+    """Format the timings as a table with a column for each task."""
     found = timings(run)
     names = ["launcher", *(name for name, _, _ in _SPANS)]
     width = max(map(len, names))
@@ -57,14 +57,14 @@ def timings_table(run: Run) -> str:
             + "".join("  " + (f"{c:10.2f}" if c is not None else f"{'-':>10}") for c in cells)
         )
     totals = (sum(spans.values()) for spans in found.values())
-    lines.append(f"{'together':<{width}}" + "".join(f"  {total:10.2f}" for total in totals))
+    lines.append(f"{'total':<{width}}" + "".join(f"  {total:10.2f}" for total in totals))
     return "\n".join(lines)
 
 
 def _own_start() -> float:
-    """When this process was started, seconds since 1970."""
+    """Return the start time of this process, in seconds since the epoch."""
     try:
-        # psutil adds to the time of the boot, which Linux tells in whole seconds.
+        # psutil adds to the boot time, which Linux reports in whole seconds only.
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""A worker as its supervisor sees it: a process, its output, and how it fails."""
+"""Track one worker for its supervisor: its process, its output, and how it failed."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ...runs.layout import read_json
 from ...runs.states import State
 from ...runs.terminal_text import Lines
 
-#: Tasks that serve the others, and are ended when the others are done.
+#: Tasks that serve others, and are ended when the others have finished.
 SERVING = ("ps", "evaluator")
-#: How long a worker may take to leave Python after an exception that nobody caught, seconds.
+#: How long a worker may take to exit after an uncaught exception, in seconds.
 LEAVING_SECONDS = 5.0
-#: How long a worker may be stopped by a signal, seconds.
+#: How long a worker may be stopped by a signal, in seconds.
 FROZEN_SECONDS = 10.0
-#: From when on that explains another worker's failure, seconds: TensorFlow does without it for about six.
+#: After how many seconds a stopped worker explains another worker's failure. TensorFlow waits about 6 s.
 _SUSPECT_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
 class Placement:
-    """One process to start: its task, such as ``worker 0``, its argument list, its whole environment.
+    """One process to start: its task, such as ``worker 0``, its argument list and its complete environment.
 
-    Where the process stands in for one of another machine, `host` names that, and `start` gives the process.
+    For the proxy of a worker on another machine, `host` names the machine, and `start` starts the proxy.
     """
 
     task: str
@@ -43,7 +43,7 @@ class Placement:
 
 @dataclass
 class WorkerProcess:
-    """A process that was started, and what is known of it."""
+    """A worker's process, and its state."""
 
     placement: Placement
     process: subprocess.Popen[bytes]
@@ -54,49 +54,49 @@ class WorkerProcess:
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
     code: int | None = None
     ended: float = 0.0
-    #: What has been stopped by a signal, "" for nothing, since when, and for how long that has been seen.
+    #: The process that a signal has stopped ("" for none), the time it was stopped, and for how many seconds.
     stopped: str = ""
     stopped_at: float = 0.0
     stopped_for: float = 0.0
-    #: Whether the launcher ended it, so that its exit code says nothing.
+    #: Whether the launcher ended it, so that its exit code does not count.
     dismissed: bool = False
-    #: Whether it has said that it serves others and ends by itself.
+    #: Whether it has reported that it serves others and ends by itself.
     serves: bool = False
-    #: Whether the job goes on although it has failed.
+    #: Whether it has failed and the job continues without it.
     lost: bool = False
 
     @property
     def task(self) -> str:
-        """Such as ``worker 0``."""
+        """Name of the task, such as ``worker 0``."""
         return self.placement.task
 
     @property
     def host(self) -> str:
-        """The name of its machine."""
+        """Name of its machine."""
         return self.placement.host or socket.gethostname()
 
     @property
     def pid(self) -> int | None:
-        """The process on its machine; None if that is another one and has not told yet."""
+        """Process ID on its machine; None until another machine has reported it."""
         return self._remote().get("pid") if self.placement.host else self.process.pid
 
     @property
     def serving(self) -> bool:
-        """Whether it goes on for as long as others do."""
+        """Whether it runs for as long as other tasks do."""
         return self.task.split()[0] in SERVING
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended, by itself, and not well."""
+        """Whether it has ended by itself with an error."""
         return bool(self.code) and not self.dismissed and not self.lost
 
     @property
     def frozen(self) -> bool:
-        """Whether it has been stopped for longer than anybody would want."""
+        """Whether it has been stopped for too long."""
         return self.stopped_for > FROZEN_SECONDS
 
     def state(self) -> str:
-        """Its state in a word."""
+        """Return its state in one word."""
         if self.code is None:
             return "running"
         if self.lost:
@@ -104,7 +104,7 @@ class WorkerProcess:
         return "ended" if self.dismissed else "failed" if self.code else "done"
 
     def doing(self, said: Mapping[str, State]) -> State:
-        """What it is doing; as long as it runs, what it says itself, if it says anything."""
+        """Return its state; while it runs, the state that it reports itself, if any."""
         if self.code is not None:
             return State(self.state())
         if self.stopped_for > _SUSPECT_SECONDS:
@@ -112,31 +112,31 @@ class WorkerProcess:
         return said.get(self.task) or State("running" if self.last_lines else "starting")
 
     def status(self) -> dict[str, Any]:
-        """As in ``status.json``."""
+        """Return its entry in ``status.json``."""
         return {"state": self.state(), "host": self.host, "pid": self.pid, "exit_code": self.code}
 
     def note(self) -> dict[str, Any]:
-        """What `sitecustomize` wrote about an exception that nobody caught.
+        """Return what `sitecustomize` wrote about an uncaught exception.
 
-        While the worker lives, only the worker's own: a script may well survive the failure of a Python that
-        it started.
+        While the worker runs, only its own note counts, because a script may survive the failure of another
+        Python that it started.
         """
         note = read_json(self.note_path)
         return note if self.failed or note.get("pid") == self.process.pid else {}
 
     def lingers(self) -> bool:
-        """Whether it has failed but does not end: TensorFlow may wait for its peers on the way out."""
+        """Whether it has failed but does not end. TensorFlow may wait for its peers while it exits."""
         if self.code is not None or not self.note_path.exists():
             return False
         return bool(time.time() - self.note().get("time", float("inf")) > LEAVING_SECONDS)
 
     def look(self, stopped: Mapping[int, int]) -> None:
-        """Note whether a signal has stopped it.
+        """Record whether a signal has stopped it.
 
         Parameters
         ----------
         stopped : mapping of int
-            Of this machine's processes, those that are stopped or have a descendant that is, and which.
+            Processes of this machine that are stopped or have a stopped descendant, each with that process.
         """
         there = self._remote()
         since = float(there.get("stopped_at") or 0.0)
@@ -152,7 +152,7 @@ class WorkerProcess:
         self.stopped_for = time.time() - since if self.stopped else 0.0
 
     def failure(self) -> Failure | None:
-        """Its failure, or None if it has not failed, or not before it was dismissed."""
+        """Return its failure, or None if it has not failed before the launcher ended it."""
         if self.lost:
             return None
         note = self.note()
@@ -174,10 +174,10 @@ class WorkerProcess:
         )
 
     def _remote(self) -> dict[str, Any]:
-        """What its proxy has noted of the process on another host."""
+        """Read what its proxy recorded about the process on another host."""
         return read_json(remote_path(self.note_path)) if self.placement.host else {}
 
 
 def remote_path(note_path: Path) -> Path:
-    """Where the proxy of a worker on another host notes what is known of the process there."""
+    """Return the file in which the proxy of a worker on another host records the process there."""
     return note_path.with_name(note_path.name.replace(".error.json", ".remote.json"))

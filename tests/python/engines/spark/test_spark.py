@@ -222,7 +222,7 @@ class TestOneSession:
         assert more["worker 0"][:2] == ("worker 0", 42)
 
     def test_another_master_beside_it(self, session: Any, tmp_path: Path) -> None:
-        with pytest.raises(LaunchError, match="There can be one Spark session in a process"):
+        with pytest.raises(LaunchError, match="A process can have only one Spark session"):
             launch(placed, backend="spark", master="local[2]", run_dir=tmp_path / "run")
 
     def test_an_interrupt_ends_the_stage(self, session: Any, tmp_path: Path) -> None:

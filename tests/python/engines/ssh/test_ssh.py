@@ -121,9 +121,9 @@ class TestFourHosts:
         done = network.launch("-H", "node1,node2", "--file", "big", "--", "sleep", 20)
         network.give_room("node2")
         assert summary(done) == (
-            "worker 1 on node2 failed with exit code 2: The files that are sent along must fit on the host.\n"
+            "worker 1 on node2 failed with exit code 2: The files that are sent must fit on the host.\n"
             f"  found: no space left on device in {network.machines['node2'].temporary} of node2\n"
-            "  to do: Make room, or set TMPDIR there to a place that has some.\n\n"
+            "  to do: Free some space, or set TMPDIR there to a file system with enough.\n\n"
             "Full output: LOGS/worker-1.log\n"
         )
 
@@ -296,7 +296,7 @@ class TestFourHosts:
         done = network.launch(*options, "t.py")
         assert done.returncode == 1
         assert summary(done).startswith(
-            "worker 0 on node1 failed with exit code 2: A job that may be restarted needs a run directory "
+            "worker 0 on node1 failed with exit code 2: A job with restarts needs a run directory "
             f"that its chief's host shares.\n  found: no {only_run(network.work)} of this run on node1\n"
         )
 

@@ -59,7 +59,7 @@ class TestFaults:
         assert self.refused(network, "-H", "node1,node3", "t.py") == (
             "Error: 1 of the 2 hosts can't take part.\n"
             "  found: node3: its host key is not known here (Host key verification failed.)\n"
-            "  to do: node3: log in once by hand, `ssh node3`, compare the key, and accept it\n"
+            "  to do: node3: log in once with `ssh node3`, compare the key, and accept it\n"
         )
 
     def test_a_host_that_does_not_let_us_in(self, network: Network) -> None:
@@ -121,7 +121,7 @@ class TestFaults:
             f"         node3, node4: no file t.py in {network.work}\n"
             "         node9: it does not answer "
             f"(ssh: connect to host {NETWORK}.9 port 22: No route to host)\n"
-            "  to do: node2: log in once by hand, `ssh node2`, compare the key, and accept it\n"
+            "  to do: node2: log in once with `ssh node2`, compare the key, and accept it\n"
             "         node3, node4: put the script there at the same path, or send it with --copy\n"
             "         node9: check that it is up, and that the network and its firewall let ssh through\n"
         )

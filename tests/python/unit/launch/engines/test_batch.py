@@ -28,5 +28,5 @@ def test_hosts_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize("option", ["no option", "-l a=b\nsecond line"])
 def test_an_option_is_one_line_and_begins_as_one(name: str, option: str) -> None:
-    with pytest.raises(LaunchError, match="is one line without control characters, and begins with -"):
+    with pytest.raises(LaunchError, match="without control characters, and must start with -"):
         engine_for(Where(backend=name, backend_options=(option,)))

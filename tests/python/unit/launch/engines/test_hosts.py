@@ -70,10 +70,10 @@ class TestNames:
             named_hosts(None, path)
         assert str(caught.value) == (
             "The hosts can't be used.\n"
-            f"  found: {path}, line 1: 'two' is no number of slots (1 to 9999)\n"
-            f"         {path}, line 2: 'node 2' is no host name\n"
-            f"         {path}, line 4: '0' is no number of slots (1 to 9999)\n"
-            "  to do: Write them as node1:2,node2:2 (name:slots), or one a line in --hostfile."
+            f"  found: {path}, line 1: 'two' is not a number of slots (1 to 9999)\n"
+            f"         {path}, line 2: 'node 2' is not a host name\n"
+            f"         {path}, line 4: '0' is not a number of slots (1 to 9999)\n"
+            "  to do: Write them as node1:2,node2:2 (name:slots), or one per line in --hostfile."
         )
 
     @pytest.mark.parametrize("content", [None, "", "# nothing\n", b"\xff\xfe"])
@@ -85,7 +85,7 @@ class TestNames:
             named_hosts(None, path)
 
     def test_both_ways_at_once(self) -> None:
-        with pytest.raises(LaunchError, match="named by -H or by --hostfile"):
+        with pytest.raises(LaunchError, match="Give the hosts by -H or by --hostfile"):
             named_hosts("a", "b")
 
     def test_tasks_fill_a_host_before_the_next(self) -> None:
@@ -102,7 +102,7 @@ class TestNames:
         assert str(caught.value) == (
             "The hosts must have a slot for every task.\n"
             "  found: 5 tasks, 4 slots on a, b\n"
-            "  to do: Give more slots (-H node1:2,node2:2), or start fewer workers (-n)."
+            "  to do: Give the hosts more slots (-H node1:2,node2:2), or start fewer workers (-n)."
         )
 
     def test_how_many_workers(self) -> None:

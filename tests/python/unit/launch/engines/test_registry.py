@@ -24,7 +24,7 @@ class TestEngines:
                 "Leave the hosts out, or choose the backend ssh.",
             ),
             # The job would run elsewhere, or otherwise, than is meant.
-            ({"master": "local[2]"}, "no backend", "Name the backend, or leave it out."),
+            ({"master": "local[2]"}, "no backend", "Name the backend, or leave the setting out."),
             ({"backend": "slurm", "spark": object()}, "the backend slurm", "Name the backend"),
             ({"hosts": "a,b", "backend_options": ["-x"]}, "no backend", "Name the backend"),
         ],

@@ -52,7 +52,7 @@ class TestRefusals:
         assert refused.value.fields["reason"] == "hosts"
 
     def test_a_session_and_a_master(self) -> None:
-        with pytest.raises(LaunchError, match="has its master"):
+        with pytest.raises(LaunchError, match="already has a master"):
             engine_for(Where(backend="spark", spark=object(), master="local[2]"))
 
     def test_a_session_can_not_go_to_another_process(self, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ class TestRefusals:
 
     def test_a_spark_that_encrypts(self) -> None:
         refuse_secrets({"spark.ssl.enabled": "false"})
-        with pytest.raises(LaunchError, match="TensorFlow's workers send each other is plain"):
+        with pytest.raises(LaunchError, match="TensorFlow's workers do not encrypt their connections"):
             refuse_secrets({"spark.ssl.enabled": "TRUE"})
 
     @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_the_scripts_name_is_made_a_label(command: list[str], name: str) -> None
 
 @pytest.mark.parametrize("variable", ["TF_CONFIG", "TFMUSTER_TOKEN", "JOB_COMPLETION_INDEX"])
 def test_the_manifests_own_variables_are_not_for_others(variable: str) -> None:
-    with pytest.raises(LaunchError, match="that the manifest sets itself"):
+    with pytest.raises(LaunchError, match="that the manifest sets"):
         PodJob(**{**FULL, "env": {variable: "x"}})
 
 
