@@ -15,7 +15,8 @@ test_that("a function finds its globals, packages, locals and the session's vari
     function(x, y) {
       list(
         value = times(x) + y, variable = Sys.getenv("TFMUSTER_TEST_OF_MINE"),
-        task = tfmuster::current_task()$name, text = py_eval("'from Python'"), process = Sys.getpid()
+        task = tfmuster::current_task()$name, text = py_eval("'from Python'"), process = Sys.getpid(),
+        file = file.info(file.path(Sys.getenv("TFMUSTER_RUN_DIR"), "call", "call.rds"))[c("size", "mode")]
       )
     }
   }
@@ -28,10 +29,13 @@ test_that("a function finds its globals, packages, locals and the session's vari
   expected <- list(value = 7, variable = "mine", task = "worker 1", text = "from Python")
   expect_equal(values[["worker 1"]][1:4], expected)
   expect_false(any(c(values[[1]]$process, values[[2]]$process) == Sys.getpid()))
+  # The file is there while the run lasts, and its values stay.
   file <- call_file(file.path(folder, "run"))
-  expect_lt(file.size(file), 50000)
-  expect_equal(as.character(file.info(file)$mode), "600")
+  expect_lt(values[[1]]$file$size, 50000)
+  expect_equal(as.character(values[[1]]$file$mode), "600")
   expect_equal(as.character(file.info(dirname(file))$mode), "700")
+  expect_false(file.exists(file))
+  expect_true(file.exists(call_file(file.path(folder, "run"), "worker 0")))
   expect_equal(run_status(values)$state, "done")
 })
 
