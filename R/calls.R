@@ -8,8 +8,8 @@ call_file <- function(run_dir, task = NULL) {
   file.path(call_folder(run_dir), paste0(stem, ".rds"))
 }
 
-# Write the file that the workers read, in a run directory whose folder `call` belongs to this call alone. Returns
-# the SHA-256 of its content, which the workers compare.
+# Write the file that the workers read, in a run directory whose folder `call` belongs to this call alone.
+# Returns the SHA-256 of its content, which the workers compare.
 put_call <- function(run_dir, fn, args, name, strategy, globals, packages, call = rlang::caller_env()) {
   travels <- pack_function(fn, globals, call)
   check_travels(c(travels$values, args), call)

@@ -94,7 +94,10 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     # Removes only what the claim has made, and nothing once a run has begun there.
     on.exit(claim$release(), add = TRUE)
     run_dir <- format(claim$path)
-    digest <- put_call(run_dir, script, given, called, strategy = strategy, globals = globals, packages = packages)
+    digest <- put_call(
+      run_dir, script, given, called,
+      strategy = strategy, globals = globals, packages = packages
+    )
     script <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)
     given <- list(digest)
     if (!is.null(hosts) || !(backend %||% "local") %in% "local") {

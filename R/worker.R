@@ -2,8 +2,9 @@
 
 most_warnings <- 50
 
-# `digest`: the SHA-256 of the file with the function. `sent`: with hosts, the path of the file on the launcher's machine. A sent file keeps its path relative to
-# the working directory, or only its name if it was elsewhere.
+# `digest`: the SHA-256 of the file with the function. `sent`: with hosts, the path of the file on the
+# launcher's machine. A sent file keeps its path relative to the working directory, or only its name if it was
+# elsewhere.
 work_on_call <- function(digest, sent = character(), run_dir = Sys.getenv("TFMUSTER_RUN_DIR")) {
   places <- c(call_file(run_dir), sent, basename(sent))
   found <- places[file.exists(places)]
@@ -17,7 +18,8 @@ work_on_call <- function(digest, sent = character(), run_dir = Sys.getenv("TFMUS
   if (!identical(run_python("sha256_of", found[1]), digest)) {
     abort_tfmuster(list(
       kind = "launch", message = "The function to run must be the one that was launched.",
-      found = paste(found[1], "has another content"), fix = "Give each job a run_dir of its own.", reason = "function"
+      found = paste(found[1], "has another content"),
+      fix = "Give each job a run_dir of its own.", reason = "function"
     ))
   }
   dir.create(call_folder(run_dir), showWarnings = FALSE, mode = "0700")
