@@ -12,6 +12,8 @@
 #'   Default: all tasks.
 #' @param lines Number of last lines of each worker, at least 1. Default: all lines.
 #' @param follow `TRUE` prints new lines until the run ends. An interrupt stops the printing, but not the run.
+#' @param older_than `run_remove()`: an age, such as `"12h"`, `"30d"` or `"8w"`; removes all runs of `folder`
+#'   that ended longer ago.
 #' @param timeout Seconds to wait; `NULL` waits without limit.
 #' @param ... Names of the runs to list, or parts of names. Default: all runs.
 #' @param folder Folder of the runs.
@@ -24,11 +26,12 @@
 #'   epoch and metric. `run_model()`: the Keras model saved as `model.keras` in the run directory.
 #'   `run_wait()` and `run_stop()`, invisibly: the run, when it has ended or the time is up. `run_values()`
 #'   waits, and returns the values of a function as [launch()] does. `run_list()`: a list of runs, which
-#'   prints as a table; `as.data.frame()` returns the table. `run_in_rstudio()`, invisibly: RStudio's name of
-#'   the job.
+#'   prints as a table; `as.data.frame()` returns the table. `run_remove()`, invisibly: for each removed run,
+#'   the files in its directory that are not the run's, which stay. `run_in_rstudio()`, invisibly: RStudio's
+#'   name of the job.
 #' @section Errors: `tfmuster_error_error`: the run or task does not exist, the run has no model or is not of
-#'   a function, or an argument is invalid. `run_values()` also raises the errors of [launch()]. `run_wait()`
-#'   warns with `tfmuster_warning` when the time is up.
+#'   a function, the run has not ended (`run_remove()`), or an argument is invalid. `run_values()` also raises
+#'   the errors of [launch()]. `run_wait()` warns with `tfmuster_warning` when the time is up.
 #' @seealso [plot.tfmuster.Run()] and [view_run()]
 #' @export
 #' @examplesIf tfmuster_available()
@@ -152,6 +155,20 @@ run_list <- function(..., folder = "runs") {
     lapply(rlang::set_names(paths, basename(paths)), function(path) run_python("Run", path)),
     class = "tfmuster_runs"
   )
+}
+
+#' @rdname run_open
+#' @export
+run_remove <- function(run, older_than = NULL, folder = "runs") {
+  if (missing(run) == is.null(older_than)) {
+    message <- "`run` or `older_than` must say which runs to remove."
+    found <- if (is.null(older_than)) "neither of them" else "both of them"
+    abort_tfmuster(list(kind = "error", message = message, found = found, fix = "Give one of them."))
+  }
+  runs <- if (missing(run)) run_python("ended_before", older_than, as_folder(folder)) else list(as_run(run))
+  names <- vapply(runs, function(run) run$name, "")
+  left <- lapply(runs, function(run) as.character(unlist(run_python("Run.remove", run))))
+  invisible(rlang::set_names(left, names))
 }
 
 #' @rdname run_open

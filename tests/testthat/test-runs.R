@@ -1,3 +1,19 @@
+test_that("runs are removed, and files of others stay", {
+  skip_without_python()
+  folder <- withr::local_tempdir()
+  mine <- a_run(folder, "mine", 1)
+  writeLines("mine", file.path(mine, "notes.txt"))
+  named <- a_run(folder, "20200101T000000Z-train", 1)
+  expect_equal(run_remove(mine), list(mine = "notes.txt"))
+  expect_equal(list.files(mine), "notes.txt")
+  expect_equal(run_remove(named), list("20200101T000000Z-train" = character()))
+  expect_false(file.exists(named))
+  expect_equal(unname(run_remove(older_than = "1d", folder = folder)), list())
+  expect_kind(run_remove(folder = folder), "error")
+  expect_kind(run_remove(mine, older_than = "1d"), "error")
+  expect_kind(run_remove(older_than = "a month", folder = folder), "error")
+})
+
 test_that("a run in the background is looked at, followed and stopped, from another session too", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)

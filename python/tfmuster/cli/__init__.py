@@ -28,7 +28,7 @@ _VERBS = {
         "Run a program as the task that MPI, a batch system, Kubernetes or TF_CONFIG names.",
     ),
     "tune": ("tune", "Find fast settings for a training on several workers, by short trials."),
-    "runs": ("runs", "List, show, follow and stop runs."),
+    "runs": ("runs", "List, show, follow, stop and remove runs."),
     "strategies": ("strategies", "Show what each strategy trains with, and whether it works here."),
     "doctor": ("doctor", "Show what is installed here, for yourself or for an issue."),
     "test": ("test", "Train on two workers here for a moment, and say whether you are ready."),

@@ -1,4 +1,4 @@
-"""``tfmuster runs``: list, show, follow and stop runs."""
+"""``tfmuster runs``: list, show, follow, stop and remove runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RUN = click.argument("name", metavar="[RUN]", required=False)
 
 @click.group("runs")
 def command() -> None:
-    """List, show, follow and stop runs.
+    """List, show, follow, stop and remove runs.
 
     RUN is the name of a run, a unique part of it, or its path. Default: the newest run.
     """
@@ -101,6 +101,22 @@ def stop(name: str | None, folder: str) -> int:
     state = run.stop()["state"]
     click.echo(f"{run.name}: {state}")
     return EXIT_WORKER_FAILED if state in ("starting", "running") else EXIT_DONE
+
+
+@command.command()
+@click.argument("names", metavar="[RUN]...", nargs=-1)
+@_FOLDER
+@click.option("--older-than", metavar="AGE", help="Remove all runs that ended longer ago: 12h, 30d or 8w.")
+def remove(names: tuple[str, ...], folder: str, older_than: str | None) -> None:
+    """Remove runs from the disk: the named ones, or those that ended some time ago."""
+    from ..runs.listing import ended_before, find_run
+
+    if bool(names) == (older_than is not None):
+        raise click.UsageError("Name the runs to remove, or give --older-than.")
+    runs = [find_run(name, folder) for name in names] if names else ended_before(older_than or "", folder)
+    for run in runs:
+        left = run.remove()
+        click.echo(f"{run.name}: removed" + (f", but for {', '.join(left)}" if left else ""))
 
 
 @command.command()

@@ -52,6 +52,7 @@ _FOR_R = {
     "sha256_of": "runs.layout",
     "claim_call": "runs.lifecycle",
     "summary": "runs.listing",
+    "ended_before": "runs.listing",
     "find_run": "runs.listing",
     "last_epoch": "runs.listing",
     "run_table": "runs.listing",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ from ..errors import TfmusterError
 from .layout import CALL, RUNS
 from .metrics import epoch_line, read_metrics
 from .run import Run
+
+_HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 
 
 def runs_in(folder: str | os.PathLike[str] = RUNS) -> list[Run]:
@@ -45,6 +49,37 @@ def find_run(name: str | os.PathLike[str] | None = None, folder: str | os.PathLi
             fix="List the runs with `tfmuster runs list`.",
         )
     return found[-1]
+
+
+def ended_before(age: str, folder: str | os.PathLike[str] = RUNS) -> list[Run]:
+    """Return the runs of a folder that ended longer ago than `age`, oldest first.
+
+    Parameters
+    ----------
+    age : str
+        A number and a unit: ``"12h"`` (hours), ``"30d"`` (days), ``"8w"`` (weeks).
+    folder : path
+        Folder of the runs.
+
+    Raises
+    ------
+    TfmusterError
+        If `age` is something else.
+    """
+    match = re.fullmatch(r"([0-9]{1,6})([hdw])", age.strip()) if isinstance(age, str) else None
+    if match is None:
+        raise TfmusterError(
+            "An age must be a number and a unit.",
+            found=repr(age),
+            fix="Write hours as 12h, days as 30d, weeks as 8w.",
+        )
+    limit = datetime.now(timezone.utc) - timedelta(hours=int(match[1]) * _HOURS[match[2]])
+    return [run for run in runs_in(folder) if not run.goes_on and _last_change(run) < limit]
+
+
+def _last_change(run: Run) -> datetime:
+    written = run.status().get("updated") or run.info().get("started")
+    return datetime.fromisoformat(written) if written else datetime.now(timezone.utc)
 
 
 def last_epoch(run: Run) -> str:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ from typing import Any
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError, TfmusterError
 from ..system.ask import NoAnswerError, ask
-from .layout import CALL, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
+from .layout import CALL, NAMED, STOP_COMMAND, UNFINISHED, WRITTEN, read_json, task_of, utc_now, write_json
 from .metrics import NO_METRICS, read_metrics
 from .tfruns import write_tfruns
 from .values import Values, values_of
@@ -292,6 +293,42 @@ class Run:
                 path.unlink(missing_ok=True)
         # The state is written last, so that a session that waits for it finds everything else.
         self.set_status(state=state, **changes)
+
+    def remove(self) -> list[str]:
+        """Remove the run from the disk.
+
+        A directory that :func:`tfmuster.launch` has named is removed as a whole. From one that you have
+        chosen, only the files of the run are.
+
+        Returns
+        -------
+        list of str
+            Names of the files in the directory that are not the run's, and stay.
+
+        Raises
+        ------
+        TfmusterError
+            If the run has not ended.
+        """
+        if self.goes_on:
+            raise TfmusterError(
+                f"The run {self.name} must have ended before it is removed.",
+                found=f"it is {self.status()['state']}",
+                fix=f"Stop it first: tfmuster runs stop {self.name}",
+                run=self.name,
+            )
+        if NAMED.match(self.name):
+            shutil.rmtree(self.path)
+            return []
+        for name in WRITTEN:
+            path = self.path / name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+        return sorted(path.name for path in self.path.iterdir()) if self.path.exists() else []
 
     def set_status(self, **changes: Any) -> None:
         """Change entries of ``status.json``. Only the run's launcher calls this."""

@@ -1,0 +1,93 @@
+"""Runs are removed, with nothing but what is theirs."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tfmuster.cli import cli
+from tfmuster.errors import TfmusterError
+from tfmuster.runs.layout import write_json
+from tfmuster.runs.lifecycle import new_run
+from tfmuster.runs.listing import ended_before
+from tfmuster.runs.run import Run
+
+NAME = "20260101T000000Z-train"
+
+
+def a_run(folder: Path, state: str = "done", *, days: float = 0) -> Run:
+    run = new_run("train", run_dir=folder, command=["train.py"], cluster={})
+    (folder / "logs" / "worker-0.log").write_text("text\n")
+    if state != "starting":
+        run.end(state)
+    written = (datetime.now(timezone.utc) - timedelta(days=days)).isoformat()
+    write_json(folder / "status.json", {"state": state, "updated": written})
+    return run
+
+
+def remove(*arguments: object, folder: Path) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["runs", "remove", "--runs", str(folder), *map(str, arguments)])
+    if isinstance(done.exception, TfmusterError):
+        raise done.exception
+    return done.exit_code, done.output
+
+
+def test_a_run_with_its_folder(tmp_path: Path) -> None:
+    run = a_run(tmp_path / NAME)
+    (run.path / "own.csv").write_text("what the program left where its run is")
+    assert run.remove() == []
+    assert not run.path.exists()
+
+
+def test_a_folder_that_its_user_has_chosen_keeps_the_users_files(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "data.csv").write_text("1")
+    run = a_run(tmp_path / "mine", "failed")
+    (run.path / "notes.txt").write_text("mine")
+    os.symlink(outside, run.path / "checkpoints")
+    assert run.remove() == ["notes.txt"]
+    assert [path.name for path in run.path.iterdir()] == ["notes.txt"]
+    assert (outside / "data.csv").read_text() == "1"
+
+
+def test_a_run_that_has_not_ended_is_refused(tmp_path: Path) -> None:
+    run = a_run(tmp_path / NAME, "starting")
+    with pytest.raises(TfmusterError, match="must have ended before") as refused:
+        remove(run.name, folder=tmp_path)
+    assert "tfmuster runs stop" in str(refused.value)
+    assert (run.path / "logs" / "worker-0.log").exists()
+
+
+def test_by_age(tmp_path: Path) -> None:
+    ages = {"20260101T000000Z-a": 40, "20260102T000000Z-b": 31, "20260103T000000Z-c": 29}
+    for name, days in ages.items():
+        a_run(tmp_path / name, days=days)
+    a_run(tmp_path / "20260104T000000Z-d", "starting", days=90)
+    assert [run.name[-1] for run in ended_before("5w", tmp_path)] == ["a"]
+    assert remove("--older-than", "30d", folder=tmp_path) == (
+        0,
+        "20260101T000000Z-a: removed\n20260102T000000Z-b: removed\n",
+    )
+    assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["c", "d"]
+
+
+@pytest.mark.parametrize("age", ["", "30", "a month", "-1d", "1.5d", "1y", None, 30])
+def test_what_is_no_age(age: Any, tmp_path: Path) -> None:
+    with pytest.raises(TfmusterError, match="a number and a unit"):
+        ended_before(age, tmp_path)
+
+
+def test_nothing_is_removed_unless_it_is_named(tmp_path: Path) -> None:
+    a_run(tmp_path / NAME)
+    for arguments in ((), (NAME, "--older-than", "30d")):
+        code, said = remove(*arguments, folder=tmp_path)
+        assert code == 2 and "Name the runs to remove, or give --older-than." in said
+    with pytest.raises(TfmusterError, match="A run must be given"):
+        remove("2026", "nothing-like-it", folder=tmp_path)
+    assert (tmp_path / NAME / "run.json").exists()
