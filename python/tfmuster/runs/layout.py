@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,9 +11,6 @@ from typing import Any
 import orjson
 
 from ..system.replace import replacing_file
-
-#: The names of run directories that nobody has chosen, ``20260131T235959Z-train``.
-NAMED = re.compile(r"[0-9]{8}T[0-9]{6}Z-.")
 
 #: Folder of all runs, relative to the working directory.
 RUNS = "runs"
@@ -27,12 +23,6 @@ STATES = "states"
 
 #: File in the run directory with the command that ends the run's batch job, from any machine.
 STOP_COMMAND = "stop.json"
-
-#: Everything in a run directory that tfmuster writes, or that programs write where it tells them to.
-WRITTEN = (
-    *("run.json", "status.json", "error.json", STOP_COMMAND, "stop", "metrics.jsonl", "evaluations.jsonl"),
-    *("logs", STATES, CALL, "tfruns.d", "checkpoints", "tensorboard", "report.html", "model.keras"),
-)
 
 #: State between a failure and the restart of all tasks.
 RESTARTING = "restarting"

@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -31,8 +30,9 @@ from typing import Any
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError, TfmusterError
 from ..system.ask import NoAnswerError, ask
-from .layout import CALL, NAMED, STOP_COMMAND, UNFINISHED, WRITTEN, read_json, task_of, utc_now, write_json
+from .layout import CALL, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
 from .metrics import NO_METRICS, read_metrics
+from .removing import remove_files
 from .tfruns import write_tfruns
 from .values import Values, values_of
 
@@ -317,18 +317,7 @@ class Run:
                 fix=f"Stop it first: tfmuster runs stop {self.name}",
                 run=self.name,
             )
-        if NAMED.match(self.name):
-            shutil.rmtree(self.path)
-            return []
-        for name in WRITTEN:
-            path = self.path / name
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self.path.rmdir()
-        return sorted(path.name for path in self.path.iterdir()) if self.path.exists() else []
+        return remove_files(self.path)
 
     def set_status(self, **changes: Any) -> None:
         """Change entries of ``status.json``. Only the run's launcher calls this."""

@@ -19,7 +19,8 @@ from ...runs.run import Run
 from ...system.ask import Answer, ask
 from ..job import Job
 from .base import UnavailableError, Where, answer_of, find_program
-from .batch import BatchEngine, BatchRequest, JobState, Phase
+from .batch import BatchEngine, BatchRequest
+from .batch_follow import JobState, Phase
 from .hosts import Host
 from .ssh import Ssh
 

@@ -24,7 +24,8 @@ from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from .agent_command import CommandPerAgent
 from .base import UnavailableError, Where, answer_of, find_program
-from .batch import BatchEngine, BatchRequest, JobState, Phase
+from .batch import BatchEngine, BatchRequest
+from .batch_follow import JobState, Phase
 
 #: See :class:`.base.Engine`.
 READS = ("backend_options",)

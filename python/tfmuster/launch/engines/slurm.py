@@ -19,7 +19,8 @@ from ..remote.gather import AgentRequest, run_placed
 from ..text_checks import check_line
 from .agent_command import AgentCommand
 from .base import UnavailableError, Where, answer_of, find_program
-from .batch import BatchEngine, BatchRequest, JobState, Phase
+from .batch import BatchEngine, BatchRequest
+from .batch_follow import JobState, Phase
 
 _NO_ROOM = re.compile(
     "More processors requested|Requested node configuration|nodes? count|not available", re.IGNORECASE

@@ -1,0 +1,298 @@
+"""A batch job that was submitted: asked for its state, shown while it runs, canceled, and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from ...errors import LaunchError, TfmusterError
+from ...runs.failure import Failure
+from ...runs.layout import STOP_COMMAND, UNFINISHED, read_json, write_json
+from ...runs.run import Run
+from ...runs.states import State
+from ...runs.tail import Tail
+from ...system.ask import Answer
+from ..supervise.display import LineDisplay, Row, display
+
+#: How long a batch system may take to accept a job, or to accept that it is to end, seconds.
+SUBMIT_SECONDS = 60.0
+_LOOK_SECONDS = 0.2
+#: The batch system is asked no more often than this: it serves everybody.
+_ASK_SECONDS = 2.0
+#: How long a file system may take to show what a node has written.
+_SHARED_SECONDS = 5.0
+#: How long it may take to end a job's processes.
+_CANCEL_SECONDS = 60.0
+_LAST_LINES = 20
+
+
+class Phase(Enum):
+    """Where a batch job is on its way."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    OVER = "over"
+    #: It will never run: the batch system holds it because it failed to start.
+    STUCK = "stuck"
+    #: The batch system does not answer.
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class JobState:
+    """What a batch system says of a job.
+
+    Attributes
+    ----------
+    phase : Phase
+        Where it is on its way.
+    why : str
+        Why it waits or is stuck, in the batch system's words.
+    """
+
+    phase: Phase
+    why: str = ""
+
+
+class BatchSystem(Protocol):
+    """What following a job needs to know of a batch system; :class:`.batch.BatchEngine` has it."""
+
+    @property
+    def NAME(self) -> str:
+        """The name of ``--backend``."""
+
+    @property
+    def TITLE(self) -> str:
+        """The name in texts."""
+
+    @property
+    def CANCEL(self) -> str:
+        """The command that ends the job whose number follows."""
+
+    def state(self, number: str) -> JobState:
+        """What the batch system says of a job."""
+
+    def ending(self, number: str, host: str) -> str:
+        """The batch system's word for how a job has ended; "" if it does not say."""
+
+    def ask(self, *command: str, seconds: float = ...) -> Answer | None:
+        """What a command of the batch system says; None if it does not answer."""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A batch job.
+
+    Attributes
+    ----------
+    system : BatchSystem
+        Its batch system.
+    number : str
+        That system's number for it.
+    run : Run
+        Its run directory, there as soon as it has started.
+    """
+
+    system: BatchSystem
+    number: str
+    run: Run
+
+    @property
+    def title(self) -> str:
+        """It as texts call it."""
+        return f"job {self.number} of {self.system.TITLE}"
+
+    @property
+    def log(self) -> Path:
+        """What the batch job itself has written, beside the run directory."""
+        return log_of(self.run, self.system.NAME)
+
+    def cancel(self) -> None:
+        """End it, and wait for that."""
+        self.system.ask(self.system.CANCEL, self.number, seconds=SUBMIT_SECONDS)
+        end = time.monotonic() + _CANCEL_SECONDS
+        while self.system.state(self.number).phase is not Phase.OVER and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)
+
+
+def log_of(run: Run, name: str) -> Path:
+    """Where the batch job itself writes: beside its run directory, which is not there yet."""
+    return run.path.with_name(f"{run.path.name}.{name}.log")
+
+
+def follow(job: Submitted, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
+    """Show a batch job's workers until it is over; its run directory, and its first failure.
+
+    If this is interrupted, the batch job is canceled.
+
+    Raises
+    ------
+    LaunchError
+        It could not be started.
+    """
+    if tell:
+        _say(f"{job.title}; run directory {os.path.relpath(job.run.path)}")
+    shown = display(show, job.run.path)
+    try:
+        _watch(job, shown, show, tell=tell)
+    except BaseException:
+        job.cancel()
+        _keep_log(job)
+        if not has_started(job.run):
+            forget(job.run)
+        else:
+            _wait_for_files(job.run)
+            if _written_state(job.run) in UNFINISHED:
+                # Its launcher was killed before it could write that.
+                job.run.end("interrupted")
+        raise
+    finally:
+        shown.close()
+    return _outcome(job)
+
+
+def _watch(job: Submitted, shown: LineDisplay, show: str, *, tell: bool) -> None:
+    tail: Tail | None = None
+    next_question, told = 0.0, ""
+    over = False
+    while not over:
+        if time.monotonic() >= next_question:
+            next_question = time.monotonic() + _ASK_SECONDS
+            state = job.system.state(job.number)
+            if state.phase is Phase.STUCK:
+                raise LaunchError(
+                    f"{job.title[0].upper()}{job.title[1:]} must start.",
+                    found=state.why,
+                    fix=f"See that every node has the directory {os.getcwd()}; the job has been removed.",
+                    reason="batch",
+                )
+            # Its launcher has said how it ended: that need not wait for a batch system that does not answer.
+            said = state.phase is Phase.UNKNOWN and has_started(job.run)
+            over = state.phase is Phase.OVER or (said and _written_state(job.run) not in UNFINISHED)
+            waits = state.phase is Phase.WAITING
+            waiting = f"waits: {state.why}".removesuffix(": ") if waits else ""
+            if tell and waiting not in ("", told):
+                _say(f"job {job.number} {waiting}")
+            told = waiting or told
+        if tail is None and has_started(job.run):
+            tail = Tail(job.run, None)
+        if over:
+            _wait_for_files(job.run)
+        if tail is not None and show != "nothing":
+            for line in tail.new_lines(last=over):
+                if show == "all" or line.split(" | ")[0].strip() == _chief(job.run):
+                    shown.line(line)
+        shown.look(lambda: _rows(job.run))
+        time.sleep(_LOOK_SECONDS)
+
+
+def _wait_for_files(run: Run) -> None:
+    """Give a shared file system the time to show how the run has ended."""
+    end = time.monotonic() + _SHARED_SECONDS
+    while has_started(run) and _written_state(run) in UNFINISHED and time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
+
+
+def note_failed_start(run: Run, error: TfmusterError, system: BatchSystem) -> None:
+    """Inside the batch job: write down why it ends before its workers have started."""
+    if run.status()["state"] == "starting":
+        lines = tuple(str(error).splitlines())
+        failure = _failure(run, system, "the launcher", f"could not start the workers: {lines[0]}", lines)
+        # Not by Run.end: what never began is removed again, if the launcher waits.
+        write_json(run.path / "error.json", failure.to_dict())
+        run.set_status(state="failed")
+
+
+def _keep_log(job: Submitted) -> str:
+    """Put what the batch job has written where the run's other logs are, if there are any; its text."""
+    try:
+        text = job.log.read_text(errors="replace").strip()
+        if has_started(job.run):
+            job.log.replace(job.run.path / "logs" / f"{job.system.NAME}.log")
+        else:
+            job.log.unlink()
+    except OSError:
+        return ""
+    return text
+
+
+def _outcome(job: Submitted) -> tuple[Run, Failure | None]:
+    run, system = job.run, job.system
+    text = _keep_log(job)
+    lines = tuple(text.splitlines()[-_LAST_LINES:])
+    if not has_started(run):
+        forget(run)
+        raise LaunchError(
+            f"Job {job.number} of {system.TITLE} must start its workers.",
+            found=text.removeprefix("Error: ")[-2000:] or _ending(job),
+            fix=None if text else "See that every node has this directory, and tfmuster at the same path.",
+            reason="batch",
+        )
+    state = _written_state(run)
+    if state == "done":
+        return run, None
+    if (error := run.error()) and state == "failed":
+        return run, Failure.from_dict(error)
+    said = f"was ended by {system.TITLE}: {_ending(job)}"
+    failure = _failure(run, system, f"job {job.number}", said, lines)
+    if state in UNFINISHED:
+        # Its launcher was killed, and could not write it.
+        run.end("failed", failure.to_dict())
+    return run, failure
+
+
+def _ending(job: Submitted) -> str:
+    return job.system.ending(job.number, str(job.run.info().get("host") or "")) or "it does not say why"
+
+
+def _failure(run: Run, system: BatchSystem, who: str, error: str, lines: tuple[str, ...]) -> Failure:
+    return Failure(
+        time=time.time(),
+        task=who,
+        host=str(run.info().get("host") or socket.gethostname()),
+        exit_code=None,
+        signal=None,
+        error=error,
+        traceback="",
+        last_lines=lines,
+        log=str(run.path / "logs" / f"{system.NAME}.log"),
+    )
+
+
+def has_started(run: Run) -> bool:
+    """Whether the launcher on the nodes has made the run directory its own."""
+    return (run.path / "logs").is_dir()
+
+
+def forget(run: Run) -> None:
+    """Remove what a job has left that never started."""
+    for name in ("run.json", "status.json", "error.json", STOP_COMMAND):
+        (run.path / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        run.path.rmdir()
+
+
+def _written_state(run: Run) -> str:
+    """As its launcher has written it, on whichever node that runs."""
+    return str(read_json(run.path / "status.json").get("state", "starting"))
+
+
+def _chief(run: Run) -> str:
+    tasks = run.log_paths()
+    return "chief 0" if "chief 0" in tasks else "worker 0"
+
+
+def _rows(run: Run) -> list[Row]:
+    tasks = read_json(run.path / "status.json").get("tasks", {})
+    return [(name, str(entry["host"]), State(str(entry["state"]))) for name, entry in tasks.items()]
+
+
+def _say(text: str) -> None:
+    print(f"tfmuster: {text}", file=sys.stderr, flush=True)
