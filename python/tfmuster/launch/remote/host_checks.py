@@ -8,6 +8,8 @@ from typing import Any
 
 from ... import __version__
 from ...errors import LaunchError
+from ...system.interpreter import r_version
+from ...system.versions import installed_versions
 
 #: Difference of clocks above which there is a warning, in seconds.
 CLOCK_SECONDS = 5.0
@@ -128,11 +130,17 @@ def _remote_fix(problem: Mapping[str, Any]) -> str:
 
 
 def _usual(hellos: Hellos, key: str) -> str:
-    """Return the version that most hosts have; with a tie, that of the first host."""
+    """Return the version that most hosts have; with a tie, that of this machine, else of the first host."""
     versions = Counter(
         hello["versions"][key] for hello in hellos.values() if key in hello.get("versions", {})
     )
-    return versions.most_common(1)[0][0] if versions else ""
+    most = max(versions.values(), default=0)
+    tied = [version for version, count in versions.items() if count == most]
+    if len(tied) > 1:
+        # The order of the hosts may be that in which an engine has started them, which is chance.
+        own = r_version() if key == "r" else installed_versions()[key]
+        tied.sort(key=lambda version: version != own)
+    return tied[0] if tied else ""
 
 
 def _has(name: str, version: str) -> str:

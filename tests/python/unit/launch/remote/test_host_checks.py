@@ -6,6 +6,7 @@ from typing import Any
 
 from tfmuster import __version__
 from tfmuster.launch.remote.host_checks import clock_warnings, hosts_error, peer_names
+from tfmuster.system.versions import installed_versions
 
 
 def hello(**more: Any) -> dict[str, Any]:
@@ -72,6 +73,17 @@ class TestAnswers:
         assert error.found == "c: R 3.1, the others R 4.2"
         # Where there is none, that has been said as a problem of the command.
         assert hosts_error({"a": with_r("4.2"), "b": with_r("4.2"), "c": with_r(None)}, NAMES) is None
+
+    def test_of_two_hosts_the_one_that_differs_from_this_machine_is_named(self) -> None:
+        own = installed_versions()["python"]
+        same, other = (
+            hello(versions={"tensorflow": "2.21.0", "keras": "3.15.1", "python": version})
+            for version in (own, "3.1")
+        )
+        for hellos in ({"a": same, "b": other}, {"b": other, "a": same}):
+            error = hosts_error(hellos, NAMES)
+            assert error is not None
+            assert f"b: Python 3.1, the others Python {own}" in str(error)
 
     def test_clocks(self) -> None:
         assert clock_warnings({"a": hello(ahead=7.0), "b": hello(ahead=-7300.0), "c": hello(ahead=4.0)}) == [
