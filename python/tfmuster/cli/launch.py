@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
-from ..launch.engines.base import Engine
-from ..launch.supervise.display import shown_path
 from .where_options import read_where, where_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ..launch.engines.base import Engine
     from ..launch.job import Job
 
 
@@ -156,6 +155,8 @@ def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool
     LaunchError
         The job can't be started.
     """
+    from ..launch.supervise.display import shown_path
+
     begun = time.monotonic()
     run, failure = engine.run(job, show=show, tell=show != "nothing")
     if timings:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ...errors import LaunchError
-from .base import Engine, UnavailableError, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .base import Engine, Where
 
 #: The engines: modules of this package, with the names that ``--backend`` takes. To add one, add its module
 #: and its name here.
@@ -46,7 +48,8 @@ def engine_for(where: Where) -> Engine:
                 fix="Name the backend, or leave the setting out.",
                 reason="backend",
             )
-    return cast(Engine, module.of(where))
+    engine: Engine = module.of(where)
+    return engine
 
 
 def availability(timeout: float = ANSWER_SECONDS) -> dict[str, str]:
@@ -57,7 +60,10 @@ def availability(timeout: float = ANSWER_SECONDS) -> dict[str, str]:
     timeout : float
         Time limit of each check, in seconds. The checks run at the same time.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     from ..manifests import kubernetes
+    from .base import UnavailableError
 
     asked: dict[str, Callable[[float], str]] = {name: _module(name).available for name in BACKENDS}
     asked["kubernetes"] = kubernetes.available
