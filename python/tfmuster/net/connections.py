@@ -24,7 +24,6 @@ PENDING_SECONDS = 5.0
 #: How long a peer's machine may be silent at the TCP level before the connection counts as lost, in seconds.
 #: TensorFlow allows about six.
 SILENT_SECONDS = 8
-
 #: How long a silent connection keeps its place even if others wait for it, in seconds.
 CHANCE_SECONDS = 0.3
 

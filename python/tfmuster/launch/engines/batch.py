@@ -6,8 +6,7 @@ was submitted. A batch system is one file with a subclass of `BatchEngine` that 
     class Mine(BatchEngine):
         NAME, TITLE, COMMANDS = "mine", "Mine", ("msub", "mdel", "mstat")
         SUBMIT, CANCEL = ("msub", "--quiet"), "mdel"
-        CHECK = "`mstat` shows what there is to ask for."
-        CHOOSING_HOSTS = "--backend-option=--on=node1,node2"
+        CHECK, CHOOSING_HOSTS = "`mstat` lists the queues.", "--backend-option=--on=node1"
         batch_job = staticmethod(mine.batch_job)  # of cluster/resolvers: the job of this process, if any
 
         def slots_inside(self, environ): ...    # for how many tasks that has room
