@@ -104,7 +104,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
       # Send the file, because the machines may not share the run directory.
       copy <- TRUE
       files <- c(files, call_file(run_dir))
-      given <- list(digest, call_file(run_dir))
+      given <- list(digest, run_python("place_of", call_file(run_dir)))
     }
   }
   show <- session_display()

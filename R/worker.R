@@ -2,11 +2,10 @@
 
 most_warnings <- 50
 
-# `digest`: the SHA-256 of the file with the function. `sent`: with hosts, the path of the file on the
-# launcher's machine. A sent file keeps its path relative to the working directory, or only its name if it was
-# elsewhere.
+# `digest`: the SHA-256 of the file with the function. `sent`: with hosts, where the file is in the working
+# directory.
 work_on_call <- function(digest, sent = character(), run_dir = Sys.getenv("TFMUSTER_RUN_DIR")) {
-  places <- c(call_file(run_dir), sent, basename(sent))
+  places <- c(call_file(run_dir), sent)
   found <- places[file.exists(places)]
   if (!length(found)) {
     abort_tfmuster(list(

@@ -47,6 +47,7 @@ _FOR_R = {
     "doctor": "diagnostics.doctor",
     "selftest": "diagnostics.selftest",
     "verdict": "diagnostics.selftest",
+    "place_of": "launch.remote.files",
     "launch_shown": "r.bridge",
     "report_end": "rendezvous.join",
     "sha256_of": "runs.layout",

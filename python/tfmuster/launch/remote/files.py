@@ -155,7 +155,7 @@ def _regular(given: Path) -> Iterator[Path]:
         yield path
 
 
-def place_of(path: Path) -> str:
+def place_of(path: str | os.PathLike[str]) -> str:
     """Return a path relative to the working directory; for a path outside of it, only the file name."""
     whole, here = Path(os.path.abspath(path)), Path.cwd()
     return str(PurePosixPath(whole.relative_to(here) if whole.is_relative_to(here) else whole.name))
