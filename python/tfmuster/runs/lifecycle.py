@@ -79,11 +79,14 @@ class Claim:
         The run directory, absolute. It exists.
     made : sequence of Path
         The folders that had to be made for it, the innermost first.
+    shown : Path
+        The run directory as its user knows it, for messages.
     """
 
-    def __init__(self, path: Path, made: Sequence[Path]) -> None:
+    def __init__(self, path: Path, made: Sequence[Path], shown: Path) -> None:
         self.path = path
         self._made = list(made)
+        self._shown = shown
         self._taken: list[Path] = []
 
     def take(self, name: str, mode: int = 0o777) -> Path:
@@ -100,12 +103,12 @@ class Claim:
         except FileExistsError:
             raise LaunchError(
                 "The run directory must be new.",
-                found=f"{self.path} already holds a run",
+                found=f"{self._shown} already holds a run",
                 fix="Choose another directory, or remove this one.",
                 reason="run-dir",
             ) from None
         except OSError as error:
-            raise _not_made(self.path, error) from error
+            raise _not_made(self._shown, error) from error
         self._taken.append(folder)
         return folder
 
@@ -142,12 +145,13 @@ def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> C
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise _not_made(path, error) from error
-        return Claim(path, made)
+            raise _not_made(Path(run_dir), error) from error
+        return Claim(path, made, Path(run_dir))
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     stem = f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-.') or 'run'}"
     for number in itertools.count(1):
-        path = Path(RUNS, stem if number == 1 else f"{stem}-{number}").absolute()
+        shown = Path(RUNS, stem if number == 1 else f"{stem}-{number}")
+        path = shown.absolute()
         made = [folder for folder in (path, path.parent) if not folder.exists()]
         try:
             path.parent.mkdir(exist_ok=True)
@@ -155,10 +159,10 @@ def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> C
         except FileExistsError:
             if path.parent.is_dir():
                 continue
-            raise _not_made(path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))) from None
+            raise _not_made(shown, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))) from None
         except OSError as error:
-            raise _not_made(path, error) from error
-        return Claim(path, made)
+            raise _not_made(shown, error) from error
+        return Claim(path, made, shown)
     raise AssertionError("there is always another number")
 
 

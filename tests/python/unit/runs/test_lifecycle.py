@@ -32,7 +32,7 @@ def test_of_jobs_that_want_one_directory_one_gets_it(here: Path) -> None:
             claim_call("train", "mine")
         except LaunchError as error:
             assert error.fields["reason"] == "run-dir"
-            assert error.found == f"{here / 'mine'} already holds a run"
+            assert error.found == "mine already holds a run"
             return False
         return True
 
