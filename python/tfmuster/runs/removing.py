@@ -12,10 +12,11 @@ from .layout import CALL, STATES, STOP_COMMAND
 #: The names of run directories that nobody has chosen, ``20260131T235959Z-train``.
 _NAMED = re.compile(r"[0-9]{8}T[0-9]{6}Z-.")
 
-#: Everything in a run directory that tfmuster writes, or that programs write where it tells them to.
+#: What tfmuster itself writes into a run directory. Checkpoints, models and TensorBoard's files are not
+#: listed: in a directory that a user has chosen, they may be older than the run.
 _WRITTEN = (
     *("run.json", "status.json", "error.json", STOP_COMMAND, "stop", "metrics.jsonl", "evaluations.jsonl"),
-    *("logs", STATES, CALL, "tfruns.d", "checkpoints", "tensorboard", "report.html", "model.keras"),
+    *("logs", STATES, CALL, "tfruns.d", "report.html"),
 )
 
 

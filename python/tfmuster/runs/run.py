@@ -298,7 +298,7 @@ class Run:
         """Remove the run from the disk.
 
         A directory that :func:`tfmuster.launch` has named is removed as a whole. From one that you have
-        chosen, only the files of the run are.
+        chosen, only tfmuster's own files are: checkpoints and models stay.
 
         Returns
         -------

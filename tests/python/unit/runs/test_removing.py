@@ -51,8 +51,9 @@ def test_a_folder_that_its_user_has_chosen_keeps_the_users_files(tmp_path: Path)
     run = a_run(tmp_path / "mine", "failed")
     (run.path / "notes.txt").write_text("mine")
     os.symlink(outside, run.path / "checkpoints")
-    assert run.remove() == ["notes.txt"]
-    assert [path.name for path in run.path.iterdir()] == ["notes.txt"]
+    (run.path / "model.keras").write_text("perhaps of another run")
+    assert run.remove() == ["checkpoints", "model.keras", "notes.txt"]
+    assert sorted(path.name for path in run.path.iterdir()) == ["checkpoints", "model.keras", "notes.txt"]
     assert (outside / "data.csv").read_text() == "1"
 
 
