@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..environment import PROCESS_VARIABLE, TF_CONFIG_VARIABLE
 from .ask import NoAnswerError, ask
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -69,6 +70,13 @@ def with_tfmuster_on_path(environment: Mapping[str, str], *first: Path) -> dict[
 def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Copy an environment, and prepare it for every Python of a worker, including the one inside R."""
     environment = with_tfmuster_on_path(environment, SITE)
+    # The launcher may itself be a worker.
+    for name in (PROCESS_VARIABLE, TF_CONFIG_VARIABLE):
+        environment.pop(name, None)
+    if environment.get("TF_CONFIG"):
+        environment[TF_CONFIG_VARIABLE] = environment["TF_CONFIG"]
+    # R sources the file that R_TESTS names before any profile, also with --vanilla.
+    environment["R_TESTS"] = str(SITE / "startup.R")
     # Unbuffered lines appear when they are written, and are not lost when the worker is killed.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     # reticulate treats an empty string as a path.

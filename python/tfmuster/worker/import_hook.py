@@ -5,25 +5,49 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..errors import StrategyError
 from ..system.tensorflow_import import without_gc
+from . import load_hooks
+
+if TYPE_CHECKING:
+    from ..cluster.spec import Task
+from .distribute import distribute, distributes, say_distributed
 
 
 def install_import_hook(*, keras: bool = True) -> None:
     """Patch TensorFlow and Keras when this process imports them; patch them now if they are imported.
 
-    After ``import tensorflow``, a ``MultiWorkerMirroredStrategy`` waits for all workers at the rendezvous
-    before it binds a port, and its workers share a seed. After ``import keras``, Keras is patched, unless
-    ``keras`` is False.
+    After ``import tensorflow``, its strategies and servers wait for all tasks at the rendezvous before they
+    bind a port, and the workers share a seed. After ``import keras``, Keras is patched, unless
+    ``keras`` is False. In any case, neither Keras 3 nor Keras 2 trains a model in one of several workers
+    alone (see :mod:`tfmuster.keras_compat.alone`).
     """
     from ..runs.states import say_phase
 
     if "tensorflow" not in sys.modules:
         say_phase("importing")
-    after = {"tensorflow": _watch_strategy}
-    if keras:
-        after["keras"] = _repair_keras
+    _after_import(
+        {
+            "tensorflow": _watch_strategy,
+            "keras": _prepare_keras if keras else _watch_training,
+            "tf_keras": _prepare_keras_2,
+        }
+    )
+
+
+def watch_training() -> None:
+    """Refuse to train a model in one of several workers alone, now or when this process imports Keras."""
+    if not _watching:
+        _watching.append(True)
+        _after_import({"keras": _watch_training, "tf_keras": _watch_training_in_keras_2})
+
+
+_watching: list[bool] = []
+
+
+def _after_import(after: dict[str, Callable[[], None]]) -> None:
     for name in [name for name in after if name in sys.modules]:
         after.pop(name)()
     if after:
@@ -61,31 +85,117 @@ class _AfterImport:
 
 
 def _watch_strategy() -> None:
-    """Let a plain ``tf.distribute.MultiWorkerMirroredStrategy()`` join as :func:`tfmuster.strategy` does."""
-    from ..keras_compat.callbacks import patch_strategy
+    """Let TensorFlow's own strategies join as :func:`tfmuster.strategy` does."""
+    from ..cluster.tf_config import keep_tf_config
+    from ..keras_compat import seed_tensorflow
+    from ..keras_compat.deprecation import name_callers_in_r
+    from ..keras_compat.shuffling import patch_shuffle
+    from ..keras_compat.strategy_hooks import patch_strategies
     from ..runs.states import say_phase
+    from ..system.generators import job_seed
 
+    if (seed := job_seed()) is not None:
+        seed_tensorflow(seed)
+    keep_tf_config()
     say_phase("starting")
-    patch_strategy(before=_join, after=lambda: say_phase("building"))
+    if "rpytools" in sys.modules:
+        name_callers_in_r()
+        load_hooks.hold()
+    patch_shuffle()
+    patch_strategies(begin=keep_tf_config, before=_join, after=_joined)
+    if distributes():
+        from ..keras_compat.distribute import watch_tensorflow
+
+        watch_tensorflow(made=say_distributed)
 
 
-def _join() -> None:
+def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     from ..cluster.tf_config import current_task
+    from ..keras_compat import tensorflow_started
     from ..keras_compat.gradients import wanted_dtype
+    from ..rendezvous.control_channel import ControlChannel
     from ..rendezvous.join import join_cluster
 
-    if (task := current_task()) is not None:
-        # Report an invalid environment before waiting for the other workers.
-        wanted_dtype()
-        join_cluster(task)
+    control = ControlChannel.current()
+    if control is not None and control.active:
+        return
+    if (task := current_task()) is None:
+        return
+    _refuse_other_cluster(task, jobs, type, index)
+    # Report an invalid environment before waiting for the other workers.
+    wanted_dtype()
+    if tensorflow_started():
+        raise StrategyError(
+            "TensorFlow has already started in this process, so it can't join a cluster.",
+            fix="create the strategy before other strategies, tensors, models and data sets",
+            strategy="multi_worker_mirrored",
+            reason="already-started",
+        )
+    join_cluster(task)
 
 
-def _repair_keras() -> None:
+def _refuse_other_cluster(task: Task, jobs: dict[str, list[str]], type: str, index: int | None) -> None:
+    """Refuse a cluster that the program names itself, and that is not the one of its job."""
+    given = task.cluster.to_dict()
+    # TensorFlow keeps evaluators out of the cluster.
+    if any(given.get(job) != addresses for job, addresses in jobs.items()):
+        found = ", ".join(f"{job} {', '.join(addresses)}" for job, addresses in jobs.items())
+    elif (type or task.type, task.index if index is None else int(index)) != (task.type, task.index):
+        found = f"{type} {index} in {task.name}"
+    else:
+        return
+    raise StrategyError(
+        "A strategy or server must use the cluster and the task of this job.",
+        found=found,
+        fix="leave out cluster_resolver, or take the addresses from TF_CONFIG; arguments of the program can "
+        "have {index} and {type}, which stand for each worker's",
+        strategy="multi_worker_mirrored",
+        reason="other-cluster",
+    )
+
+
+def _joined() -> None:
+    from ..runs.states import say_phase
+
+    load_hooks.release()
+    say_phase("building")
+
+
+def _watch_training() -> None:
+    from ..cluster.together import workers_together
+    from ..keras_compat.alone import patch_training
+
+    patch_training(workers_together)
+
+
+def _watch_training_in_keras_2() -> None:
+    from ..cluster.together import workers_together
+    from ..keras_compat.alone import patch_training
+
+    patch_training(workers_together, "tf_keras")
+
+
+def _prepare_keras() -> None:
     from ..keras_compat import apply
+    from ..keras_compat.agreement import use_agreement
     from ..keras_compat.callbacks import patch_callback_list
+    from ..keras_compat.notes import listen
+    from ..rendezvous.agreement import agree
+    from ..runs.notes import say_note
 
     if apply():
+        listen(say_note)
         patch_callback_list(_more_callbacks)
+        use_agreement(agree)
+    _watch_training()
+    if distributes():
+        distribute("keras")
+
+
+def _prepare_keras_2() -> None:
+    _watch_training_in_keras_2()
+    if distributes():
+        distribute("tf_keras")
 
 
 def _more_callbacks(present: Sequence[Any]) -> list[Any]:

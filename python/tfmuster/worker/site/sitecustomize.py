@@ -1,6 +1,7 @@
 """Prepare every Python of a worker, including the one inside R: launchers put this folder on PYTHONPATH.
 
-This module installs two hooks: one for the import of TensorFlow or Keras, one for uncaught exceptions. Then
+This module installs hooks for the import of TensorFlow or Keras and of random number generators, which get
+the job's seed, and for uncaught exceptions. Then
 it loads the `sitecustomize` that Python would have loaded without it. It prints nothing, because reticulate
 parses the output of the Pythons it starts, and imports only modules that Python has already loaded.
 """
@@ -27,6 +28,60 @@ class _BeforeTensorFlow:
 
         install_import_hook(keras=os.environ.get("TFMUSTER_KERAS_COMPAT") != "0")
         return importlib.util.find_spec(name)
+
+
+class _SeedOnImport:
+    """A finder that seeds Python's and NumPy's random number generators when their modules are imported."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._waiting = {"random": _seed_python, "numpy.random": _seed_numpy}
+        self._looking = False
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        if self._looking or name not in self._waiting:
+            return None
+        import importlib.util
+
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._looking = False
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def exec_module(module: "Any") -> None:
+            execute(module)
+            if module.__name__ == name and (then := self._waiting.pop(name, None)):
+                then(self._seed)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _seed_python(seed: int) -> None:
+    sys.modules["random"].seed(seed)
+
+
+def _seed_numpy(seed: int) -> None:
+    _tfmuster()
+    from tfmuster.system.generators import seed_new_numpy_generators, seed_numpy
+
+    seed_numpy(seed)
+    seed_new_numpy_generators(seed)
+
+
+def _seed_this_process() -> None:
+    """Seed the generators that are imported already, and the others when they are."""
+    seed = os.environ.get("TFMUSTER_SEED", "")
+    if not seed.isdigit():
+        return
+    finder = _SeedOnImport(int(seed))
+    for name in [name for name in finder._waiting if name in sys.modules]:
+        finder._waiting.pop(name)(int(seed))
+    sys.meta_path.insert(0, finder)
 
 
 def _tfmuster() -> None:
@@ -75,6 +130,9 @@ def _note_exception(kind: "type[BaseException]", value: BaseException, trace: "A
 _HERE = os.path.dirname(os.path.abspath(__file__))
 if "TFMUSTER_JOB" in os.environ:
     sys.meta_path.insert(0, _BeforeTensorFlow())
+    # A Python that a worker starts is not the worker. The Python inside R has R's process id.
+    if os.environ.setdefault("TFMUSTER_PROCESS", str(os.getpid())) == str(os.getpid()):
+        _seed_this_process()
     if "TFMUSTER_ERROR_FILE" in os.environ:
         sys.excepthook = _note_exception
 # Put the folder back on the path afterwards: the Python inside R gets its path from another Python.

@@ -1,0 +1,140 @@
+"""Seed the random number generators of a process: Python's, NumPy's, and R's if R embeds this Python.
+
+Each worker of a job runs the user's program again. The workers draw the same numbers, and so choose the same
+rows in the same order, only if their generators have the same seed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Callable, Container
+from typing import Any
+
+from ..environment import PROCESS_VARIABLE, SEED_VARIABLE
+
+#: Type of a vector of integers in R (Rinternals.h).
+_INTSXP = 13
+_agreed: list[int] = []
+
+
+def job_seed() -> int | None:
+    """Return the seed that the generators of this process got from its job; None if they got none."""
+    if _agreed:
+        return _agreed[0]
+    seeded = os.environ.get(PROCESS_VARIABLE) == str(os.getpid())
+    return int(os.environ[SEED_VARIABLE]) if seeded and os.environ.get(SEED_VARIABLE) else None
+
+
+def generator_states() -> dict[str, str]:
+    """Return a digest of the state of each generator that this process has. It draws no number."""
+    states = {name: state() for name, (state, _) in _GENERATORS.items()}
+    return {
+        name: hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+        for name, state in states.items()
+        if state is not None
+    }
+
+
+def seed_generators(seed: int, leave: Container[str] = ()) -> None:
+    """Seed the generators that this process has, without those that `leave` names."""
+    _agreed[:] = [seed]
+    for name, (state, set_seed) in _GENERATORS.items():
+        if name not in leave and (name == "R" or state() is not None):
+            set_seed(seed)
+    if "numpy.random" in sys.modules:
+        seed_new_numpy_generators(seed)
+
+
+def seed_numpy(seed: int) -> None:
+    """Seed NumPy's global generator. NumPy itself may still be being imported."""
+    sys.modules["numpy.random"].seed(seed)
+
+
+def seed_new_numpy_generators(seed: int) -> None:
+    """Let ``numpy.random.default_rng()`` make generators from this seed where it gets none."""
+    random: Any = sys.modules["numpy.random"]
+    stock = getattr(random.default_rng, "__wrapped__", random.default_rng)
+    count = itertools.count()
+
+    @functools.wraps(stock)
+    def default_rng(given: Any = None) -> Any:
+        if given is None:
+            given = random.SeedSequence(seed, spawn_key=(next(count),))
+        return stock(given)
+
+    # A function is pickled by its place.
+    default_rng.__module__, default_rng.__qualname__ = "numpy.random", "default_rng"
+    random.default_rng = default_rng
+
+
+def _python_state() -> Any:
+    random = sys.modules.get("random")
+    return None if random is None else random.getstate()
+
+
+def _seed_python(seed: int) -> None:
+    sys.modules["random"].seed(seed)
+
+
+def _numpy_state() -> Any:
+    random = sys.modules.get("numpy.random")
+    if random is None:
+        return None
+    kind, keys, *rest = random.get_state()
+    return kind, keys.tobytes(), rest
+
+
+def _r_library() -> Any:
+    """Return R's C interface if this Python is embedded in R, and this is R's own thread."""
+    if "rpytools" not in sys.modules or threading.current_thread() is not threading.main_thread():
+        return None
+    r = ctypes.PyDLL(None)
+    try:
+        for function in (r.Rf_install, r.Rf_mkString, r.Rf_ScalarInteger, r.Rf_lang2, r.R_tryEvalSilent):
+            function.restype = ctypes.c_void_p
+        r.INTEGER.restype = ctypes.c_void_p
+        r.Rf_xlength.restype = ctypes.c_ssize_t
+    except AttributeError:
+        return None  # On Windows, the names are in another library.
+    return r
+
+
+def _call_r(r: Any, function: bytes, argument: Any) -> Any:
+    """Call an R function with one argument in the global environment. Return its value, or None."""
+    failed = ctypes.c_int(0)
+    place = ctypes.c_void_p.in_dll(r, "R_GlobalEnv")
+    call = ctypes.c_void_p(r.Rf_lang2(ctypes.c_void_p(r.Rf_install(function)), ctypes.c_void_p(argument)))
+    r.Rf_protect(call)
+    try:
+        value = r.R_tryEvalSilent(call, place, ctypes.byref(failed))
+    finally:
+        r.Rf_unprotect(1)
+    return None if failed.value else ctypes.c_void_p(value)
+
+
+def _r_state() -> Any:
+    if (r := _r_library()) is None:
+        return None
+    value = _call_r(r, b"get0", r.Rf_mkString(b".Random.seed"))
+    if value is None or r.TYPEOF(value) != _INTSXP:
+        return None
+    return ctypes.string_at(r.INTEGER(value), 4 * r.Rf_xlength(value))
+
+
+def _seed_r(seed: int) -> None:
+    if (r := _r_library()) is not None:
+        _call_r(r, b"set.seed", r.Rf_ScalarInteger(seed))
+
+
+#: For each generator, the function that returns its state, or None, and the one that seeds it.
+_GENERATORS: dict[str, tuple[Callable[[], Any], Callable[[int], None]]] = {
+    "Python": (_python_state, _seed_python),
+    "NumPy": (_numpy_state, seed_numpy),
+    "R": (_r_state, _seed_r),
+}
