@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         result = cli.main(args=argv, prog_name="tfmuster", standalone_mode=False)
     except TfmusterError as error:
         if ERROR_FILE_VARIABLE in os.environ:
-            from ..worker.error_file import leave_note
+            from ..runs.error_file import leave_note
 
             leave_note(error)
         control = sys.modules.get("tfmuster.rendezvous.control_channel")

@@ -1,4 +1,4 @@
-"""``tfmuster runs``: list, show, follow, stop and remove runs."""
+"""``tfmuster runs``: list, show, follow, examine, stop and remove runs."""
 
 from __future__ import annotations
 
@@ -88,6 +88,31 @@ def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: i
             click.echo(line)
         if unfinished:
             time.sleep(0.2)
+
+
+@command.command()
+@_RUN
+@_FOLDER
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the text of each task.")
+def stacks(name: str | None, folder: str, as_json: bool) -> int:
+    """Show where the program of each worker is: its Python stacks, and R's calls if known.
+
+    A run that has stalled keeps the stacks in `stacks/` of its run directory.
+    """
+    import orjson
+
+    from ..runs.listing import find_run
+
+    run = find_run(name, folder)
+    texts = run.stacks()
+    if as_json:
+        click.echo(orjson.dumps(texts, option=orjson.OPT_INDENT_2).decode())
+    else:
+        for text in texts.values():
+            click.echo(text)
+        if not texts:
+            click.echo(f"{run.name}: no worker has told its stacks")
+    return EXIT_DONE if texts else EXIT_WORKER_FAILED
 
 
 @command.command()

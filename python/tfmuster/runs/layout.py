@@ -21,6 +21,9 @@ CALL = "call"
 #: Folder in the run directory with the state of each task.
 STATES = "states"
 
+#: Folder in the run directory with the stacks of each task.
+STACKS = "stacks"
+
 #: File in the run directory with the command that ends the run's batch job, from any machine.
 STOP_COMMAND = "stop.json"
 

@@ -27,9 +27,17 @@ _GIT_SECONDS = 5.0
 
 
 def new_run(
-    name: str, *, run_dir: str | os.PathLike[str] | None, command: Sequence[str], cluster: Mapping[str, Any]
+    name: str,
+    *,
+    run_dir: str | os.PathLike[str] | None,
+    command: Sequence[str],
+    cluster: Mapping[str, Any],
+    seed: int | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Make a run directory: `run_dir`, or by default ``runs/<UTC time>-<name>``.
+    """Make a run directory: `run_dir`, or by default ``runs/<UTC time>-<name>``, and record the job in it.
+
+    ``settings`` are the settings of the training that ``run.json`` records.
 
     Raises
     ------
@@ -52,6 +60,8 @@ def new_run(
         "name": name,
         "command": list(command),
         "cluster": dict(cluster),
+        "seed": seed,
+        **(settings or {}),
         "started": utc_now(),
         "directory": os.getcwd(),
         "host": socket.gethostname(),

@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-from .layout import CALL, STATES, STOP_COMMAND
+from .layout import CALL, STACKS, STATES, STOP_COMMAND
 
 #: The names of run directories that nobody has chosen, ``20260131T235959Z-train``.
 _NAMED = re.compile(r"[0-9]{8}T[0-9]{6}Z-.")
@@ -15,8 +15,9 @@ _NAMED = re.compile(r"[0-9]{8}T[0-9]{6}Z-.")
 #: What tfmuster itself writes into a run directory. Checkpoints, models and TensorBoard's files are not
 #: listed: in a directory that a user has chosen, they may be older than the run.
 _WRITTEN = (
-    *("run.json", "status.json", "error.json", STOP_COMMAND, "stop", "metrics.jsonl", "evaluations.jsonl"),
-    *("logs", STATES, CALL, "tfruns.d", "report.html"),
+    *("run.json", "status.json", "error.json", STOP_COMMAND, "stop"),
+    *("metrics.jsonl", "notes.jsonl", "evaluations.jsonl"),
+    *("logs", STATES, STACKS, CALL, "tfruns.d", "report.html"),
 )
 
 

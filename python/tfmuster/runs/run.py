@@ -5,7 +5,9 @@
 ``status.json``    the state of the run and of each task, replaced atomically
 ``logs/``          the full output of each task, ``worker-0.log``
 ``states/``        the state of each task, ``worker-0.json``, see :mod:`.states`
+``stacks/``        the stacks of each task, if the job has stalled or someone has asked for them
 ``metrics.jsonl``  one line per epoch, from the chief
+``notes.jsonl``    what was decided for the program while it ran, one line each
 ``model.keras``    the model, if the program saved it there
 ``call/``          for a function: the function, and the value that each worker returned
 ``stop.json``      for a batch job: the command that ends it
@@ -20,27 +22,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError, TfmusterError
-from ..system.ask import NoAnswerError, ask
+from .batch_job import end_batch_job
 from .layout import CALL, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
 from .metrics import NO_METRICS, read_metrics
+from .notes import read_notes
 from .removing import remove_files
+from .stacks import ask_for_stacks
 from .tfruns import write_tfruns
-from .values import Values, values_of
-
-#: How long a batch system may take to accept the request to end a job, in seconds.
-_ANSWER_SECONDS = 30.0
-#: How long it may take to end the job's processes, and how long a shared file system may take to show what
-#: another node has written, in seconds.
-_BATCH_SECONDS, _SHARED_SECONDS = 60.0, 5.0
+from .values import Values, returned_model, values_of
 
 
 class Run:
@@ -73,6 +69,10 @@ class Run:
     def info(self) -> dict[str, Any]:
         """Return what was started: command, cluster, host, versions, git state."""
         return read_json(self.path / "run.json")
+
+    def notes(self) -> list[dict[str, Any]]:
+        """Return what was decided for the program: ``time``, ``about`` (such as ``input``), ``text``."""
+        return read_notes(self.path)
 
     def status(self) -> dict[str, Any]:
         """Return the run's ``state`` and ``tasks``, each with ``state``, ``host``, ``pid`` and ``exit_code``.
@@ -134,6 +134,15 @@ class Run:
             return texts
         return {name: "".join(text.splitlines(keepends=True)[-lines:]) for name, text in texts.items()}
 
+    def stacks(self) -> dict[str, str]:
+        """Ask the workers where they are, and return their Python stacks and R calls, by the task's name.
+
+        A worker writes them even while it waits in TensorFlow. One that does not respond within five seconds,
+        or that runs on a machine without the run directory, is left out. If the run has ended, the stacks are
+        those that it left when it stalled.
+        """
+        return ask_for_stacks(self.path, self.status().get("tasks", {}), running=self.goes_on)
+
     def history(self) -> dict[str, list[float]]:
         """Return the metrics of each epoch, by name, like Keras's ``History.history``.
 
@@ -147,17 +156,20 @@ class Run:
         return history
 
     def model(self) -> Any:
-        """Load the model that the run saved as ``model.keras``, in Keras's safe mode."""
-        if not self.model_path.exists():
+        """Load the model in ``model.keras``, or else one that a function returned, in Keras's safe mode."""
+        from ..keras_compat.saving import model_from_bytes
+
+        if self.model_path.exists():
+            return model_from_bytes(self.model_path.read_bytes())
+        returned = returned_model(self.path, self.log_paths())
+        if returned is None:
             raise TfmusterError(
                 f"The run {self.name} has no model.",
                 found=f"no {self.model_path}; the run is {self.status()['state']}",
-                fix=f"Let the program save the model there: its folder is in {RUN_DIR_VARIABLE}.",
+                fix="Let the program save the model there, on every worker: tfmuster.save_model(model)",
                 run=self.name,
             )
-        from ..keras_compat.saving import model_from_bytes
-
-        return model_from_bytes(self.model_path.read_bytes())
+        return model_from_bytes(returned)
 
     def values(self) -> Values:
         """Return the value of each worker of ``launch(function)``, after the run has succeeded.
@@ -214,7 +226,7 @@ class Run:
                 if not self._stop_command:
                     message = f"The run {self.name} can be stopped on its own host only."
                     raise LaunchError(message, found=f"host {host}", run=self.name)
-                self._end_batch_job()
+                end_batch_job(self, self._stop_command)
             return self.status()
         if info.get("ends_on_sigterm"):
             with contextlib.suppress(Exception):
@@ -230,28 +242,6 @@ class Run:
     @property
     def _stop_command(self) -> list[str]:
         return list(map(str, read_json(self.path / STOP_COMMAND).get("command", ())))
-
-    def _end_batch_job(self) -> None:
-        command = self._stop_command
-        has_begun = (self.path / "logs").is_dir()
-        try:
-            answer = ask(*command, seconds=_ANSWER_SECONDS)
-        except NoAnswerError as error:
-            found: str | None = str(error)
-        else:
-            found = None if answer.code == 0 else answer.first_line
-        # A job that has not started has no launcher that could record its end.
-        state = self.wait(_BATCH_SECONDS if has_begun and not found else _SHARED_SECONDS)["state"]
-        if state not in UNFINISHED:
-            return
-        if found:
-            raise LaunchError(
-                f"The batch job of the run {self.name} must be ended by its batch system.",
-                found=found,
-                fix=f"Run this on a machine of the cluster: {shlex.join(command)}",
-                run=self.name,
-            )
-        self.end("interrupted")
 
     @property
     def _stop_path(self) -> Path:

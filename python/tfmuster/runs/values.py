@@ -38,6 +38,24 @@ def error_of(folder: Path, task: str) -> BaseException | None:
     return error if isinstance(error, BaseException) else None
 
 
+def returned_model(folder: Path, tasks: Iterable[str]) -> bytes | None:
+    """Return the first model in the values that a function has returned, as bytes; None without one."""
+    for task in tasks:
+        result = read_result(folder / CALL / f"{file_stem(task)}.pkl")
+        if (packed := _first_model(result.get("value"))) is not None:
+            return packed.data
+    return None
+
+
+def _first_model(value: Any) -> PackedModel | None:
+    if isinstance(value, PackedModel):
+        return value
+    if type(value) not in (dict, list, tuple):
+        return None
+    parts = value.values() if type(value) is dict else value
+    return next((found for found in map(_first_model, parts) if found is not None), None)
+
+
 def _unpacked(value: Any) -> Any:
     if isinstance(value, PackedModel):
         from ..keras_compat.saving import model_from_bytes

@@ -10,14 +10,19 @@ import traceback
 from pathlib import Path
 
 from ..environment import ERROR_FILE_VARIABLE
-from ..runs.failure import _last_r_error
 from ..system.replace import replacing_file
+from .failure import _last_r_error
 
 
-def leave_note(error: BaseException) -> None:
-    """Write an error that is printed without a traceback; `sitecustomize` writes uncaught exceptions."""
+def leave_note(error: BaseException, *, age: float = 0.0) -> None:
+    """Write an error that is printed without a traceback; `sitecustomize` writes uncaught exceptions.
+
+    ``age`` says how long ago it happened, in seconds: the earliest error of a job is its cause.
+    """
     _leave(
-        "".join(traceback.format_exception_only(error)).strip(), "".join(traceback.format_exception(error))
+        "".join(traceback.format_exception_only(error)).strip(),
+        "".join(traceback.format_exception(error)) if error.__traceback__ else "",
+        age,
     )
 
 
@@ -26,11 +31,11 @@ def leave_r_note(message: str) -> None:
     _leave(_last_r_error(message.splitlines()), "")
 
 
-def _leave(error: str, trace: str) -> None:
+def _leave(error: str, trace: str, age: float = 0.0) -> None:
     path = os.environ.get(ERROR_FILE_VARIABLE)
     if path is None:
         return
-    note = {"time": time.time(), "pid": os.getpid(), "error": error, "traceback": trace}
+    note = {"time": time.time() - age, "pid": os.getpid(), "error": error, "traceback": trace}
     # A failure to write must not hide the error itself.
     with contextlib.suppress(OSError), replacing_file(Path(path)) as file:
         file.write(json.dumps(note).encode())
