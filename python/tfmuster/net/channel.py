@@ -25,7 +25,7 @@ import orjson
 
 #: Largest payload of the rendezvous, bytes. A cluster of 1,000 tasks takes about 25 KiB.
 MAX_PAYLOAD: Final = 64 * 1024
-PROTOCOL: Final = 2
+PROTOCOL: Final = 3
 JSON, OUTPUT, FILE = b"J", b"O", b"F"
 
 Message = dict[str, Any]

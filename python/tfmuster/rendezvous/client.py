@@ -19,6 +19,7 @@ from ..runs.states import waiting_state
 from .error import MAX_LISTED, rendezvous_error, too_late
 from .failures import this_process
 from .roster import printable
+from .seeding import offered_seed
 from .server import RendezvousServer
 
 _RETRY_SECONDS: Final = 0.1
@@ -97,6 +98,8 @@ class RendezvousClient:
         self._why = "no answer yet"
         self._why_until = 0.0
         self._welcome = False
+        #: What the chief said about the seed of the job; see :mod:`.seeding`.
+        self.seed: Message = {}
         self._called: Connection | None = None
         self._patience = 0.0
         self._self_call: Connection | None = None
@@ -229,6 +232,7 @@ class RendezvousClient:
                     **this_process(),
                     "digest": self._digest,
                     "versions": self._versions,
+                    **offered_seed(),
                     "port": self._port_trouble,
                     "left": self._deadline - now,
                     "limit": self._limit,
@@ -248,6 +252,7 @@ class RendezvousClient:
             self.connections.stop_listening()
             connection.send({"type": "closed"})
         elif kind == "go":
+            self.seed = dict(message.get("seed") or {})
             return dict(message["chief"])
         elif kind == "verdict":
             raise _verdict(message)

@@ -2,7 +2,7 @@
 
 ``done`` ends parameter servers and evaluators. ``failed`` sends the first failure to all other tasks, which
 can then name the real cause instead of TensorFlow's ``UnavailableError``. A connection that breaks means that
-a task has disappeared.
+a task has disappeared. ``agree`` is one task's part of an exchange (:mod:`.agreement`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..cluster.spec import Task
 from ..errors import TfmusterError, WorkerError
 from ..net.channel import Message
+from ..runs.stacks import answer_request
+from ..system.activity import ACTIVITY
 from ..system.exit_code import failure_of_exit, watch_exit
-from .failures import Failure, disappeared, failure_text
+from .failures import STALLED, Failure, disappeared, failure_text
+from .silence import Silence
 
 if TYPE_CHECKING:
     from ..net.connections import Connection, Connections
@@ -45,6 +48,8 @@ class ControlChannel:
         The earliest failure of the job by the chief's clock: ``task``, ``host``, ``pid``, ``kind``
         (``exception``, ``reported`` or ``disappeared``), ``message``, ``traceback`` (may be empty), ``time``
         (seconds since the epoch).
+    seed : dict
+        What the chief said about the seed of the job; see :mod:`.seeding`.
     """
 
     _current: ClassVar[ControlChannel | None] = None
@@ -52,6 +57,7 @@ class ControlChannel:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.first_failure: Failure | None = None
+        self.seed: Message = {}
         self._pid = os.getpid()
         self._connections: Connections | None = None
         self._connection: Connection | None = None
@@ -60,6 +66,13 @@ class ControlChannel:
         self._callbacks: list[Callable[[Failure], None]] = []
         self._lock = threading.Lock()
         self._said = False
+        self._asked = self._asking = 0
+        self._silence: Silence | None = None
+        # A thousand tasks must not keep the chief busy.
+        self._report_every = max(1.0, len(task.cluster) / 100)
+        self._next_report = 0.0
+        self._replies: dict[int, Message] = {}
+        self._replied = threading.Condition()
         self._heard = threading.Event()
         self._over = threading.Event()
         self._ended = threading.Event()
@@ -93,12 +106,11 @@ class ControlChannel:
         chief_process: dict[str, Any],
     ) -> None:
         """Take over the connection that the rendezvous made. Internal."""
-        self._connections, self._connection, self._chief, self._chief_process = (
-            connections,
-            connection,
-            chief,
-            chief_process,
-        )
+        self._connections, self._connection = connections, connection
+        self._chief, self._chief_process = chief, chief_process
+        if chief is None:
+            host, pid = str(chief_process.get("host")), int(chief_process.get("pid", 0))
+            self._silence = Silence(host, pid, time.monotonic())
         threading.Thread(target=self._serve, name="tfmuster-control", daemon=True).start()
         atexit.register(self._at_exit)
         watch_exit()
@@ -114,7 +126,7 @@ class ControlChannel:
         linger : float
             How long the chief, which serves all connections, waits for the other workers, in seconds.
         """
-        if not self._say({"type": "done"}):
+        if not self._say({"type": "done", "doing": ACTIVITY.report()}):
             return
         if self._chief is not None:
             self._over.wait(linger)
@@ -159,10 +171,44 @@ class ControlChannel:
         """
         with self._lock:
             failure = self.first_failure
-            if failure is None or failure["task"] == self.task.name:
+            if failure is None or (failure["task"] == self.task.name and failure["kind"] != STALLED):
                 self._callbacks.append(callback)
                 return
         callback(failure)
+
+    def ask(self, message: Message, timeout: float | None) -> Message | None:
+        """Send a numbered message to the chief, and wait for the reply with its number.
+
+        Returns
+        -------
+        dict or None
+            None if there is no connection, if the job is over, or after `timeout` seconds.
+
+        Raises
+        ------
+        WorkerError
+            A task has failed.
+        """
+        connections, connection = self._connections, self._connection
+        if connections is None or connection is None or not self.active:
+            return None
+        with self._replied:
+            self._asked += 1
+            self._asking += 1
+            number = self._asked
+        asked = {**message, "number": number, "doing": ACTIVITY.report()}
+        connections.post(lambda: connection.send(asked))
+        deadline = float("inf") if timeout is None else time.monotonic() + timeout
+        with self._replied:
+            while (reply := self._replies.pop(number, None)) is None:
+                if self._over.is_set() or time.monotonic() >= deadline:
+                    break
+                # Wait in short steps: on some platforms Ctrl-C can't interrupt a wait without limit.
+                self._replied.wait(min(0.5, max(0.0, deadline - time.monotonic())))
+            self._asking -= 1
+        if reply is None:
+            self.raise_failure()
+        return reply
 
     def wait_done(self, timeout: float | None = None) -> bool:
         """Wait until the job is over. Parameter servers and evaluators call this method last.
@@ -220,7 +266,8 @@ class ControlChannel:
     def _serve(self) -> None:
         assert self._connections is not None and self._connection is not None
         while not self._ended.is_set():
-            for connection, message in self._connections.poll(60.0):
+            self._report()
+            for connection, message in self._connections.poll(self._report_every):
                 if connection is not self._connection:
                     continue
                 if message is None:
@@ -229,7 +276,23 @@ class ControlChannel:
                     self._handle(message)
         self._connections.close()
 
+    def _report(self) -> None:
+        """Tell the chief what this task does, if others may wait for it, and whoever has asked its stacks."""
+        now = time.monotonic()
+        if now < self._next_report or self._said or self._connection is None:
+            return
+        self._next_report = now + self._report_every
+        answer_request()
+        if ACTIVITY.watched:
+            if self._silence and not self._over.is_set() and (ACTIVITY.waits or self._asking):
+                chief = {"task": self.task.cluster.chief_task().name, **self._chief_process}
+                if (failure := self._silence.as_stall(self.task.name, chief, now)) is not None:
+                    self._note(failure)
+            self._connection.send({"type": "doing", "doing": ACTIVITY.report()})
+
     def _handle(self, message: Message) -> None:
+        if self._silence is not None:
+            self._silence.heard(time.monotonic())
         if message.get("type") == "noted":
             self._heard.set()
         elif message.get("type") == "failure":
@@ -237,6 +300,10 @@ class ControlChannel:
             if self._connection is not None:
                 self._connection.send({"type": "heard"})
             self._note({key: value for key, value in message.items() if key != "type"})
+        elif message.get("type") == "agreed":
+            with self._replied:
+                self._replies[int(message["number"])] = message
+                self._replied.notify_all()
         elif message.get("type") == "over":
             self._let_go()
 
@@ -252,7 +319,7 @@ class ControlChannel:
         with self._lock:
             self.first_failure = failure
             callbacks: list[Callable[[Failure], None]] = []
-            if failure["task"] != self.task.name:
+            if failure["task"] != self.task.name or failure["kind"] == STALLED:
                 callbacks, self._callbacks = self._callbacks, []
         self._over.set()
         for callback in callbacks:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Any
+import time
+from collections.abc import Mapping
+from typing import Any, Final
 
 from ..net.connections import SILENT_SECONDS
+from .roster import printable
 
 Failure = dict[str, Any]
+
+#: Kind of a failure of a task that the others wait for. The task itself may be unable to report it.
+STALLED: Final = "stalled"
 
 
 def disappeared(why: str) -> dict[str, Any]:
@@ -26,10 +32,25 @@ def disappeared(why: str) -> dict[str, Any]:
 
 def failure_text(failure: Failure) -> str:
     """Say a failure in one line: ``worker 1 (host b, pid 12) failed: ValueError: no such layer``."""
-    verb = "" if failure["kind"] == "disappeared" else "failed: "
+    verb = "" if failure["kind"] in ("disappeared", STALLED) else "failed: "
     return f"{failure['task']} (host {failure['host']}, pid {failure['pid']}) {verb}{failure['message']}"
 
 
 def this_process() -> dict[str, Any]:
     """Return host name and process id, as they appear in every report."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
+
+
+def earliest(known: Failure | None, process: Mapping[str, Any], report: Mapping[str, Any]) -> Failure:
+    """Return the earlier failure: the one that is known, or the one that a task reports now."""
+    moment = time.time() - min(max(0.0, float(report["age"])), 3600.0)
+    if known is not None and moment >= known["time"]:
+        return known
+    return {
+        "type": "failure",
+        **process,
+        "kind": printable(report["kind"], 40),
+        "message": str(report["message"])[:4000],
+        "traceback": str(report.get("traceback") or "")[-16_000:],
+        "time": moment,
+    }

@@ -13,12 +13,15 @@ import threading
 from typing import TYPE_CHECKING
 
 from ..environment import JOB_VARIABLE
-from ..errors import EXIT_WORKER_FAILED, RendezvousError
+from ..errors import EXIT_WORKER_FAILED, RendezvousError, WorkerError
+from ..runs.error_file import leave_note
+from ..runs.stacks import write_own_stacks
 from ..runs.states import State, say_phase, say_state, say_waiting
 from ..system.exit_code import end_with_its_code
 from .control_channel import ControlChannel
-from .failures import failure_text
+from .failures import STALLED, failure_text
 from .meet import muster, print_progress
+from .seeding import take_seed
 
 if TYPE_CHECKING:
     from ..cluster.spec import Task
@@ -28,6 +31,12 @@ if TYPE_CHECKING:
 #: How long the main thread may take to notice by itself that the job has failed, in seconds. TensorFlow
 #: reports the end of a peer within a second or two, or not at all.
 GRACE_SECONDS = 5.0
+#: The same for a job that has stalled, in seconds. All tasks need it to write their stacks.
+_STALLED_SECONDS = 1.0
+
+
+#: The control channel whose failures this module reports.
+_joined: list[ControlChannel] = []
 
 
 def join_cluster(task: Task, *, timeout: float | None = None) -> ControlChannel:
@@ -48,15 +57,20 @@ def join_cluster(task: Task, *, timeout: float | None = None) -> ControlChannel:
     RendezvousError
         See :func:`tfmuster.rendezvous.meet.muster`. If nothing catches it, the process ends with exit code 3.
     """
+    current = ControlChannel.current()
+    if current is not None and current.active and current in _joined:
+        return current
     say_phase("waiting")
     try:
         control = muster(task, timeout=timeout, on_progress=_tell_progress)
     except RendezvousError as error:
         end_with_its_code(error)
         raise
+    take_seed(control.seed)
     say_state(State("starting"))
     say_phase("joined")
     if control.active:
+        _joined[:] = [control]
         control.on_failure(_tell_and_end)
         if "rpytools" in sys.modules:
             _leave_with_the_process()
@@ -97,10 +111,25 @@ def _tell_progress(progress: Message) -> None:
 
 def _tell_and_end(failure: Failure) -> None:
     print(f"tfmuster: {failure_text(failure)}", file=sys.stderr, flush=True)
+    stalled = failure["kind"] == STALLED
+    if stalled:
+        _leave_stall(failure)
     if is_worker_process():
-        timer = threading.Timer(GRACE_SECONDS, _end)
+        # A stalled program does not notice by itself.
+        timer = threading.Timer(_STALLED_SECONDS if stalled else GRACE_SECONDS, _end)
         timer.daemon = True
         timer.start()
+
+
+def _leave_stall(failure: Failure) -> None:
+    """Write this task's stacks, and the error that the launcher shows."""
+    control = ControlChannel.current()
+    task = control.task.name if control is not None else "this task"
+    path = write_own_stacks(task)
+    message = str(failure["message"])
+    fix = f"see the stacks of all workers in {path.parent}" if path else "see the stacks above"
+    # The launcher reports the earliest error, so the task that the others wait for comes first.
+    leave_note(WorkerError(message, fix=fix), age=1.0 if failure["task"] == task else 0.0)
 
 
 def is_worker_process() -> bool:

@@ -13,7 +13,8 @@ from typing import Any, Final
 from ..cluster.spec import Cluster, Task
 from ..errors import RendezvousError
 from ..net.channel import Message
-from .error import MAX_SHOWN, Entry, listed, rendezvous_error
+from .error import MAX_LISTED, MAX_SHOWN, Entry, listed, rendezvous_error
+from .seeding import agreed_seed, read_seed
 
 #: With up to this many tasks, every pair is checked; with more, a ring, and the chief with all tasks.
 ALL_PAIRS: Final = 32
@@ -37,6 +38,8 @@ class Participant:
     digest: str
     versions: Mapping[str, str]
     port: Entry | None = None
+    seed: int | None = None
+    generators: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_hello(cls, hello: Message) -> Participant:
@@ -56,6 +59,11 @@ class Participant:
             }
             if isinstance(port, dict)
             else None,
+            seed=read_seed(hello.get("seed")),
+            generators={
+                printable(k, 40): printable(v, 40)
+                for k, v in list(dict(hello.get("generators") or {}).items())[:8]
+            },
         )
 
     @property
@@ -103,6 +111,12 @@ class Roster:
         for notes in (self.left, self.cut_off, self.answered_by):
             notes.pop(participant.name, None)
 
+    def agreed_seed(self) -> Message:
+        """Return what the tasks, once all are here, must know of the seed of their generators."""
+        chief = [p.seed for p in self.here.values() if p.name == self.task.name]
+        trainers = [p.generators for p in self.here.values() if p.name.startswith(("chief ", "worker "))]
+        return agreed_seed(chief[0], trainers)
+
     def leave(self, id: str) -> None:
         """Remove a process whose connection has ended."""
         participant = self.here.pop(id, None)
@@ -132,6 +146,11 @@ class Roster:
     def complete(self) -> bool:
         """Tell whether as many processes are here as the cluster has tasks, right or wrong."""
         return len(self.here) >= len(self.addresses)
+
+    def progress(self) -> Entry:
+        """Return how many tasks have arrived, and the names of the first that are missing."""
+        missing, expected = self.missing(), len(self.addresses)
+        return {"expected": expected, "arrived": expected - len(missing), "waiting": missing[:MAX_LISTED]}
 
     def waiting_text(self) -> str:
         """Write one line for the waiting user."""

@@ -19,8 +19,10 @@ from ..net.connections import PENDING_SECONDS, Connection, Connections
 from ..net.ports import room_for_strangers
 from .call_back import CallBack
 from .error import MAX_LISTED
-from .failures import disappeared, this_process
+from .exchanges import Answers
+from .failures import disappeared, earliest, this_process
 from .roster import Participant, Roster, check_targets, cluster_differences, printable
+from .watch import KINDS, Watch
 
 #: How long the other tasks may take to arrive after a fault that waiting can't fix, in seconds.
 SETTLE_SECONDS: Final = 10.0
@@ -86,6 +88,7 @@ class RendezvousServer(threading.Thread):
         #: before: data that was sent but not read can be lost with the connection.
         self.told = threading.Event()
         self.told.set()
+        self._watch = Watch(task)
         self._done: set[str] = set()
         self._failed: set[str] = set()
 
@@ -140,7 +143,10 @@ class RendezvousServer(threading.Thread):
             for id in [id for id in self._clients if id not in self._answers]:
                 self._roster.leave(id)
             self._verdict(self._roster.error(None))
-        return 0.5 if self._stage != "control" else 5.0
+        if self._stage == "control":
+            self._look_for_stalls(now)
+            return self._watch.tick()
+        return 0.5
 
     def _gather(self, now: float) -> None:
         roster = self._roster
@@ -176,18 +182,8 @@ class RendezvousServer(threading.Thread):
         if text == self._notice and now < self._next_notice + 9:
             return
         self._next_notice, self._notice = now + 1, text
-        missing = self._roster.missing()
-        expected = len(self._roster.addresses)
         for connection in self._clients.values():
-            connection.send(
-                {
-                    "type": "waiting",
-                    "expected": expected,
-                    "arrived": expected - len(missing),
-                    "waiting": missing[:MAX_LISTED],
-                    "text": text,
-                }
-            )
+            connection.send({"type": "waiting", **self._roster.progress(), "text": text})
 
     def _handle_message(self, connection: Connection, message: Message | None) -> None:
         if isinstance(connection.owner, str):
@@ -267,11 +263,15 @@ class RendezvousServer(threading.Thread):
         elif kind == "closed" and self._stage == "close":
             if self._everyone_answered(participant.id):
                 self._next_stage("control", 0)
-                self._send_all({"type": "go", "chief": this_process()})
+                seed = self._roster.agreed_seed()
+                self._send_all({"type": "go", "chief": this_process(), "seed": seed})
         elif kind == "done":
             self._done.add(participant.name)
             connection.send({"type": "noted"})
+            self._answer(self._watch.done(participant, message, time.monotonic()))
             self._check_over()
+        elif kind in KINDS and self._stage == "control":
+            self._answer(self._watch.handle(participant, message, time.monotonic()))
         elif kind == "failed":
             self._fail(participant, message)
         elif kind == "heard" and self._everyone_answered(participant.id):
@@ -317,21 +317,27 @@ class RendezvousServer(threading.Thread):
 
     def _fail(self, participant: Participant, report: Message) -> None:
         self._failed.add(participant.name)
-        moment = time.time() - min(max(0.0, float(report["age"])), 3600.0)
-        if self._failure is None or moment < self._failure["time"]:
-            self._failure = {
-                "type": "failure",
-                **participant.process,
-                "kind": printable(report["kind"], 40),
-                "message": str(report["message"])[:4000],
-                "traceback": str(report.get("traceback") or "")[-16_000:],
-                "time": moment,
-            }
+        self._failure = earliest(self._failure, participant.process, report)
         # Send it even if it was not the first: a task that reports a failure waits for the answer.
         self.told.clear()
         self._answers.clear()
         self._send_all(self._failure)
         self._check_over()
+
+    def _look_for_stalls(self, now: float) -> None:
+        if self._watch.beat_due(now):
+            self._send_all({"type": "beat"})
+        answers, failure = self._watch.look(now)
+        self._answer(answers)
+        if failure is not None and self._failure is None:
+            self._failure = failure
+            self._send_all(failure)
+
+    def _answer(self, answers: Answers) -> None:
+        connections = {c.owner.name: c for c in self._clients.values() if isinstance(c.owner, Participant)}
+        for task, message in answers:
+            if task in connections:
+                connections[task].send(message)
 
     def _check_over(self) -> None:
         """End the job when its chief has finished, or, if worker 0 is the chief, when all workers have."""

@@ -1,0 +1,119 @@
+"""Let all tasks that train exchange a small document, and learn whether and where the documents differ.
+
+The documents travel over the control channel, and not in a collective operation, which would hang if a task
+did not take part. Each task numbers its exchanges from 1; the chief compares the documents of one number and
+answers all tasks at once. A task that can't come is named with what it does instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from .control_channel import ControlChannel
+
+#: Largest document, in bytes of JSON.
+MAX_DOCUMENT: Final = 48 * 1024
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One entry of the documents that is not equal on all tasks.
+
+    Attributes
+    ----------
+    name : str
+        Name of the entry.
+    values : tuple of (value, tasks)
+        Each value, as in the document, with the first tasks that have it. None for an absent entry.
+    """
+
+    name: str
+    values: tuple[tuple[Any, tuple[str, ...]], ...]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{' and '.join(tasks)}: {value}" for value, tasks in self.values)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of an exchange. It is the same on all tasks, and false if there is anything to report.
+
+    Attributes
+    ----------
+    differences : tuple of Difference
+        The first entries that differ, in the order of the documents.
+    absent : dict of str
+        Tasks that did not come in time or can't come, and what each does instead.
+    """
+
+    differences: tuple[Difference, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return not self.differences and not self.absent
+
+
+def agree(
+    about: str,
+    document: Mapping[str, Any],
+    *,
+    timeout: float | None = None,
+    control: ControlChannel | None = None,
+) -> Answer:
+    """Send this task's document to the others, and wait for the comparison of all.
+
+    Every task of the job that trains must call this function equally often. On one machine the answer takes
+    a few milliseconds after the last task has come.
+
+    Parameters
+    ----------
+    about : str
+        What the exchange is about, such as ``"fit"``. It is compared like the document.
+    document : mapping of JSON values
+        At most `MAX_DOCUMENT` bytes as JSON. Send digests of anything large.
+    timeout : float, optional
+        How long the slowest task may take to come, in seconds. By default, no limit except the job's limit
+        for stalls.
+    control : ControlChannel, optional
+        Default: the one of this process.
+
+    Returns
+    -------
+    Answer
+        True if all documents are equal; also if there is no connection or no other task.
+
+    Raises
+    ------
+    ValueError
+        The document is too large.
+    WorkerError
+        The job failed meanwhile.
+    """
+    control = control or ControlChannel.current()
+    if control is None or not control.active or len(trainers := training_tasks(control)) < 2:
+        return Answer()
+    if control.task.name not in trainers:
+        return Answer()
+    size = len(orjson.dumps(document))
+    if size > MAX_DOCUMENT:
+        raise ValueError(f"a document of {size} bytes; at most {MAX_DOCUMENT} are allowed")
+    said = control.ask(
+        {"type": "agree", "about": about, "document": document, "limit": timeout},
+        None if timeout is None else timeout + 10.0,
+    )
+    if said is None:
+        return Answer()
+    differences = [
+        Difference(name, tuple((value, tuple(tasks)) for value, tasks in values))
+        for name, values in said.get("differ", ())
+    ]
+    return Answer(tuple(differences), dict(said.get("absent", {})))
+
+
+def training_tasks(control: ControlChannel) -> list[str]:
+    """Return the names of the tasks that train, and so take part in exchanges."""
+    return [task.name for task in control.task.cluster.tasks() if task.type in ("chief", "worker")]

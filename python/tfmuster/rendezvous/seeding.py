@@ -1,0 +1,58 @@
+"""Agree on the seed of the job's random number generators, and seed those that differ.
+
+The launcher gives all workers a seed before their programs begin. Tasks that something else starts get one
+here: the chief's ``TFMUSTER_SEED``, or a number that the chief draws. Generators whose states are equal on
+all training tasks stay as they are, because the program has seeded them itself.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..environment import LARGEST_SEED, SEED_VARIABLE, given_seed
+from ..keras_compat import seed_tensorflow, tensorflow_seed
+from ..net.channel import Message
+from ..system.generators import generator_states, job_seed, seed_generators
+
+
+def offered_seed() -> Message:
+    """Return what this task tells the chief: its ``TFMUSTER_SEED``, and the states of its generators."""
+    states = generator_states()
+    if (seed := tensorflow_seed()) is not None:
+        states["TensorFlow"] = str(seed)
+    return {"seed": given_seed(), "generators": states}
+
+
+def agreed_seed(chief: int | None, states: Iterable[Mapping[str, str]]) -> Message:
+    """Return what the chief tells all tasks: the seed, and the generators that are equal on all of them."""
+    first, *others = states
+    equal = [name for name, state in first.items() if all(other.get(name) == state for other in others)]
+    return {"seed": secrets.randbelow(LARGEST_SEED + 1) if chief is None else chief, "seeded": equal}
+
+
+def read_seed(value: object) -> int | None:
+    """Return a seed from another process. Raises ValueError if it is none."""
+    if value is None or (type(value) is int and 0 <= value <= LARGEST_SEED):
+        return value
+    raise ValueError("not a seed")
+
+
+def take_seed(agreed: Mapping[str, Any]) -> None:
+    """Seed the generators of this task, unless they have the job's seed already."""
+    seed = read_seed(agreed.get("seed"))
+    if seed is None or job_seed() == seed:
+        return
+    own = given_seed()
+    if own is not None and own != seed:
+        print(
+            f"tfmuster: {SEED_VARIABLE} is {own} here and {seed} on the chief; this task takes the chief's.",
+            file=sys.stderr,
+            flush=True,
+        )
+    seeded = agreed.get("seeded") or ()
+    seed_generators(seed, leave=seeded)
+    if "TensorFlow" not in seeded:
+        seed_tensorflow(seed)
