@@ -6,6 +6,7 @@ Other modules import the names from here, except ``worker/site/sitecustomize.py`
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, Final
 
 from .errors import TfmusterError
@@ -27,9 +28,21 @@ TOKEN_VARIABLE: Final = "TFMUSTER_TOKEN"
 #: The file to which an uncaught Python exception is written, with its time.
 ERROR_FILE_VARIABLE: Final = "TFMUSTER_ERROR_FILE"
 
+#: Whether the worker is the chief, which writes files: ``1`` or ``0``.
+IS_CHIEF_VARIABLE: Final = "TFMUSTER_IS_CHIEF"
+
 #: How many times the whole job may be restarted after a failure, and how many times it has been.
 MAX_RESTARTS_VARIABLE: Final = "TFMUSTER_MAX_RESTARTS"
 RESTART_VARIABLE: Final = "TFMUSTER_RESTART"
+
+#: The seed of the job's random number generators. Users may set it for tasks that they start themselves.
+SEED_VARIABLE: Final = "TFMUSTER_SEED"
+
+#: The process id of the worker's program. The processes that it starts are not the worker.
+PROCESS_VARIABLE: Final = "TFMUSTER_PROCESS"
+
+#: The task's TF_CONFIG as the launcher has set it; the program may set another one.
+TF_CONFIG_VARIABLE: Final = "TFMUSTER_TF_CONFIG"
 
 #: Number of steps after which `fit` ends in a trial of ``tfmuster tune``.
 TRIAL_STEPS_VARIABLE: Final = "TFMUSTER_TRIAL_STEPS"
@@ -39,11 +52,23 @@ TRIAL_STEPS_VARIABLE: Final = "TFMUSTER_TRIAL_STEPS"
 #: Time limit for all tasks to start, in seconds.
 START_TIMEOUT_VARIABLE: Final = "TFMUSTER_START_TIMEOUT"
 
+#: How long workers may wait for one that does not move, in seconds; ``0`` for any time.
+STALL_TIMEOUT_VARIABLE: Final = "TFMUSTER_STALL_TIMEOUT"
+
 #: ``0`` turns the rendezvous off.
 RENDEZVOUS_VARIABLE: Final = "TFMUSTER_RENDEZVOUS"
 
 #: ``0`` leaves Keras unchanged.
 KERAS_COMPAT_VARIABLE: Final = "TFMUSTER_KERAS_COMPAT"
+
+#: ``1`` lets each worker of a job train a model of its own.
+INDEPENDENT_VARIABLE: Final = "TFMUSTER_INDEPENDENT"
+
+#: ``1`` makes a multi-worker strategy the default strategy of every worker's program.
+DISTRIBUTE_VARIABLE: Final = "TFMUSTER_DISTRIBUTE"
+
+#: ``1`` multiplies, with ``TFMUSTER_DISTRIBUTE``, the batch size of ``fit`` by the number of workers.
+SCALE_BATCH_VARIABLE: Final = "TFMUSTER_SCALE_BATCH"
 
 #: The data type of the gradients that workers send each other.
 GRADIENT_DTYPE_VARIABLE: Final = "TFMUSTER_GRADIENT_DTYPE"
@@ -83,6 +108,38 @@ KUBERNETES_PS_VARIABLE: Final = "TFMUSTER_KUBERNETES_PS"
 #: Default time limit for all tasks to start, in seconds.
 DEFAULT_SECONDS: Final = 60.0
 
+#: Default of the time that workers may wait for one that does not move, in seconds.
+DEFAULT_STALL_SECONDS: Final = 300.0
+
+#: Largest seed that R, NumPy and TensorFlow accept alike.
+LARGEST_SEED: Final = 2**31 - 1
+
+
+def given_seed() -> int | None:
+    """Return the job's seed in ``TFMUSTER_SEED``; None if it is not set.
+
+    Raises
+    ------
+    TfmusterError
+        If it is not a whole number from 0 to 2147483647.
+    """
+    text = os.environ.get(SEED_VARIABLE, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= LARGEST_SEED):
+        raise TfmusterError(
+            f"{SEED_VARIABLE} must be a whole number from 0 to {LARGEST_SEED}.",
+            found=repr(text),
+            fix="give a number such as 1, or unset it",
+        )
+    return int(text)
+
+
+def is_on(variable: str, environ: Mapping[str, str] | None = None) -> bool:
+    """Return whether a switch is on: its variable is set, and neither empty nor ``0`` nor ``false``."""
+    value = (os.environ if environ is None else environ).get(variable, "")
+    return value.strip().lower() not in ("", "0", "false")
+
 
 def start_timeout(timeout: float | None = None) -> float:
     """Return the time limit for all tasks to start, in seconds.
@@ -107,3 +164,28 @@ def start_timeout(timeout: float | None = None) -> float:
             fix="give a number such as 60",
         )
     return seconds
+
+
+def stall_timeout(timeout: float | None = None) -> float:
+    """Return how long workers may wait for one that does not move, in seconds; ``inf`` for any time.
+
+    It is the argument, otherwise ``TFMUSTER_STALL_TIMEOUT``, otherwise 300. In both, 0 means any time.
+
+    Raises
+    ------
+    TfmusterError
+        If it is negative, or not a number.
+    """
+    given: Any = os.environ.get(STALL_TIMEOUT_VARIABLE, DEFAULT_STALL_SECONDS) if timeout is None else timeout
+    try:
+        seconds = float(given)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if isinstance(given, bool) or not 0 <= seconds < 1e9:
+        where = STALL_TIMEOUT_VARIABLE if timeout is None else "stall_timeout"
+        raise TfmusterError(
+            f"{where} must be a number of seconds, or 0 for no limit.",
+            found=repr(given),
+            fix="give a number such as 300",
+        )
+    return seconds or float("inf")

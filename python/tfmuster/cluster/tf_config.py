@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import orjson
 
+from ..environment import PROCESS_VARIABLE, TF_CONFIG_VARIABLE
 from ..errors import ClusterError, TfmusterError
 from .findings import Findings
 from .rules import examine_document
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Linux allows 32 pages for one variable of a new process, with its name and terminator (execve(2)).
 LONGEST_IN_ENVIRONMENT = 32 * 4096 - len("TF_CONFIG=") - 1
+
+_said: list[str] = []
 
 
 def tf_config_json(task: Task, *, pretty: bool = False) -> str:
@@ -100,6 +105,26 @@ def use_tf_config(task: Task) -> str:
     return text
 
 
+def keep_tf_config() -> None:
+    """Undo what the program of a worker has done to the TF_CONFIG of its launcher, and print so once.
+
+    Without a launcher's, adopt a TF_CONFIG that a program in R has set after Python started.
+    """
+    if os.environ.get(PROCESS_VARIABLE) != str(os.getpid()):
+        return
+    launched, now = os.environ.get(TF_CONFIG_VARIABLE), os.environ.get("TF_CONFIG")
+    if "rpytools" in sys.modules:
+        getenv = ctypes.CDLL(None).getenv
+        getenv.restype = ctypes.c_char_p
+        now = (getenv(b"TF_CONFIG") or b"").decode()
+    if launched and now != launched and not _said:
+        _said.append("TF_CONFIG")
+        text = "the program sets TF_CONFIG itself; the one of this job is used instead."
+        print(f"tfmuster: {text}", file=sys.stderr, flush=True)
+    if launched or now:
+        os.environ["TF_CONFIG"] = launched or now or ""
+
+
 def current_task(environ: Mapping[str, str] | None = None) -> Task | None:
     """Return the task that TF_CONFIG names, or None without a cluster: TF_CONFIG is unset, blank or ``{}``.
 
@@ -108,6 +133,8 @@ def current_task(environ: Mapping[str, str] | None = None) -> Task | None:
     ClusterError
         TF_CONFIG can't be used.
     """
+    if environ is None:
+        keep_tf_config()
     text = (os.environ if environ is None else environ).get("TF_CONFIG", "").strip()
     try:
         return None if text in ("", "{}") else parse_tf_config(text)

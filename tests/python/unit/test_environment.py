@@ -11,7 +11,7 @@ import pytest
 
 import tfmuster
 from tfmuster import environment
-from tfmuster.environment import start_timeout
+from tfmuster.environment import stall_timeout, start_timeout
 from tfmuster.errors import TfmusterError
 
 PACKAGE = Path(tfmuster.__file__).parent
@@ -87,3 +87,17 @@ def test_start_timeout(monkeypatch):
     for bad in (0, -1, float("nan"), float("inf")):
         with pytest.raises(TfmusterError, match="timeout must be"):
             start_timeout(bad)
+
+
+def test_stall_timeout(monkeypatch):
+    monkeypatch.delenv("TFMUSTER_STALL_TIMEOUT", raising=False)
+    assert stall_timeout() == 300.0 and stall_timeout(5) == 5.0
+    assert stall_timeout(0) == float("inf")
+    monkeypatch.setenv("TFMUSTER_STALL_TIMEOUT", "12.5")
+    assert stall_timeout() == 12.5
+    for wrong in ("-1", "soon", "nan", ""):
+        monkeypatch.setenv("TFMUSTER_STALL_TIMEOUT", wrong)
+        with pytest.raises(TfmusterError, match=r"^TFMUSTER_STALL_TIMEOUT must be a number of seconds"):
+            stall_timeout()
+    with pytest.raises(TfmusterError, match=r"^stall_timeout must be"):
+        stall_timeout(True)
