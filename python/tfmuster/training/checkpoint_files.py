@@ -8,22 +8,29 @@ checkpoint is used; a damaged one is skipped with a warning.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
+import re
+import socket
 import warnings
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+import psutil
 
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
 from ..system.replace import PART, replacing_file
 
 SUFFIX = ".checkpoint"
+_OWNER = ".owner.json"
+_NAME = re.compile(rf"[0-9]+{re.escape(SUFFIX)}")
 
 
 def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -45,6 +52,43 @@ def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
             reason="no-folder",
         )
     return Path(run, "checkpoints")
+
+
+def claim(folder: Path) -> None:
+    """Note that this process writes checkpoints to a folder.
+
+    Raises
+    ------
+    CheckpointError
+        Another living process of this machine does (reason ``other-job``).
+    """
+    note = folder / _OWNER
+    try:
+        said = orjson.loads(note.read_bytes())
+        other, since = psutil.Process(said["pid"]), said["since"]
+        alive = said["host"] == socket.gethostname() and other.create_time() == since
+    except (OSError, ValueError, TypeError, KeyError, psutil.Error):
+        alive = False
+    if alive and other.pid != os.getpid():
+        raise CheckpointError(
+            "Two jobs must not write checkpoints to one folder at the same time.",
+            found=f"process {other.pid} ({said.get('job') or 'no job'}) writes to {folder}",
+            fix="choose another folder, or wait until that job has ended",
+            path=str(folder),
+            reason="other-job",
+        )
+    run = os.environ.get(RUN_DIR_VARIABLE)
+    about = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "since": psutil.Process().create_time(),
+        "job": Path(run).name if run else None,
+    }
+    # `write` reports a folder that can't be written.
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing_file(note) as file:
+            file.write(orjson.dumps(about))
 
 
 def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.ndarray[Any, Any]]) -> None:
@@ -81,19 +125,41 @@ def remove_old(folder: Path, keep: int) -> None:
         path.unlink(missing_ok=True)
 
 
-def newest(folder: Path) -> bytes | None:
-    """Return the content of the newest complete checkpoint; None without one."""
+def newest(folder: Path, fields: Collection[str] = ()) -> bytes | None:
+    """Return the content of the newest complete checkpoint that has these fields; None without one.
+
+    Other files of this suffix are skipped with a warning.
+    """
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        if not _NAME.fullmatch(path.name):
+            warnings.warn(
+                f"{path} is skipped: its name must be a number of steps", TfmusterWarning, stacklevel=2
+            )
     for path in _newest_first(folder):
         try:
             content = path.read_bytes()
         except OSError as error:
             found = str(error.strerror)
         else:
-            if hashlib.sha256(content[32:]).digest() == content[:32]:
+            found = _fault(content, fields)
+            if not found:
                 return content[32:]
-            found = "it is damaged or incomplete"
         warnings.warn(f"{path} is skipped: {found}", TfmusterWarning, stacklevel=2)
     return None
+
+
+def _fault(content: bytes, fields: Collection[str]) -> str:
+    """Return what is wrong with a file's content, or an empty string."""
+    if hashlib.sha256(content[32:]).digest() != content[:32]:
+        return "it is damaged or incomplete"
+    try:
+        position, _ = unpack(content[32:])
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return "it has no archive of arrays"
+    if not isinstance(position, dict):
+        return "it does not say where the training stood"
+    missing = [field for field in fields if field not in position]
+    return f"it lacks {', '.join(missing)}" if missing else ""
 
 
 def newest_step(folder: Path) -> int | None:
@@ -109,4 +175,5 @@ def unpack(content: bytes) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]]]:
 
 
 def _newest_first(folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"*{SUFFIX}"), reverse=True)
+    named = [path for path in folder.glob(f"*{SUFFIX}") if _NAME.fullmatch(path.name)]
+    return sorted(named, key=lambda path: int(path.stem), reverse=True)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError
 from ..keras_compat.building import build
 from ..keras_compat.files import send_bytes
+from ..keras_compat.metric_state import read_metrics, restore_metrics
 from ..keras_compat.resume import resume_at, training_epochs
 from ..keras_compat.strategy_info import is_chief, multi_worker
 from ..system.tensorflow_import import import_tensorflow
 from . import checkpoint_files
 from .checkpoint_files import folder_of_job
+
+#: Fields of a checkpoint without which a training can't resume.
+FIELDS = ("epoch", "step", "state", "history")
 
 
 def checkpoint_callback(
@@ -76,7 +83,10 @@ def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
             self.metrics: list[Any] | None = None
             self.past: dict[str, list[float]] = {}
             strategy = self.model.distribute_strategy
-            content = checkpoint_files.newest(folder) if is_chief(strategy) else None
+            content = None
+            if is_chief(strategy):
+                checkpoint_files.claim(folder)
+                content = checkpoint_files.newest(folder, FIELDS)
             if multi_worker(strategy):
                 content = send_bytes(content, strategy)
             if content is not None:
@@ -90,7 +100,7 @@ def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
                 self.past = {}
             if self.metrics is not None:
                 # Keras has just reset the metrics, but the resumed epoch is partly done.
-                _assign(_metrics(self.model), self.metrics)
+                restore_metrics(_metrics(self.model), self.metrics, self.model.distribute_strategy)
                 self.metrics = None
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -119,15 +129,14 @@ def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
                 values = history.setdefault(name, [])
                 if len(values) < self.epoch:
                     values.append(float(value))
-            # Reading metrics is collective, so every worker does it.
-            state, metrics = _read(_state(self.model)), _read(_metrics(self.model))
-            if is_chief(self.model.distribute_strategy):
-                place = {"epoch": self.epoch, "step": self.step}
+            strategy = self.model.distribute_strategy
+            state, metrics = _read(_state(self.model)), read_metrics(_metrics(self.model), strategy)
+            if is_chief(strategy):
+                place = {"epoch": self.epoch, "step": self.step, "state": len(state), "history": history}
                 # Optimizers count the steps of all epochs, and of earlier runs.
                 number = int(self.model.optimizer.iterations.numpy())
-                checkpoint_files.write(
-                    folder, number, {**place, "state": len(state), "history": history}, [*state, *metrics]
-                )
+                place["of"] = _identity(self.model)
+                checkpoint_files.write(folder, number, place, [*state, *metrics])
                 checkpoint_files.remove_old(folder, keep)
 
         def _restore(self, content: bytes) -> None:
@@ -157,17 +166,47 @@ def _load(model: Any, content: bytes, folder: Path) -> tuple[dict[str, Any], lis
     """Load a model's state; return the position and the values of the metrics."""
     position, values = checkpoint_files.unpack(content)
     state = _state(model)
-    shapes = [tuple(variable.shape) for variable in state]
-    if [value.shape for value in values[: position["state"]]] != shapes:
+    owner = position.get("of") or {}
+    if found := _difference(owner, _identity(model), position, values, state):
         raise CheckpointError(
             "The checkpoint belongs to another model or optimizer.",
-            found=f"{position['state']} variables, here {len(state)}, or other shapes",
+            found=found + (f" (written by the job {owner['job']})" if owner.get("job") else ""),
             fix=f"remove {folder}, or choose another folder",
             path=str(folder),
             reason="other-model",
         )
     _assign(state, values[: len(state)])
     return position, values[len(state) :]
+
+
+def _identity(model: Any) -> dict[str, Any]:
+    """Return whose checkpoint one of this model is: job, optimizer, and weights by name and shape."""
+    run = os.environ.get(RUN_DIR_VARIABLE)
+    return {
+        "job": Path(run).name if run else None,
+        "optimizer": type(model.optimizer).__name__,
+        # Keras numbers the names of layers within a process, so the same model may have other numbers.
+        "weights": [
+            [re.sub(r"_\d+", "", getattr(v, "path", v.name)), list(map(int, v.shape))] for v in model.weights
+        ],
+    }
+
+
+def _difference(
+    owner: dict[str, Any], own: dict[str, Any], position: dict[str, Any], values: list[Any], state: list[Any]
+) -> str:
+    """Return in which way a checkpoint is of another model, or an empty string."""
+    if (theirs := owner.get("optimizer", own["optimizer"])) != own["optimizer"]:
+        return f"the optimizer {theirs}, here {own['optimizer']}"
+    for theirs, ours in itertools.zip_longest(owner.get("weights", own["weights"]), own["weights"]):
+        if theirs != ours:
+            text = [
+                f"{each[0]} of shape {tuple(each[1])}" if each else "no weight" for each in (theirs, ours)
+            ]
+            return f"{text[0]}, here {text[1]}"
+    if [value.shape for value in values[: position["state"]]] != [tuple(each.shape) for each in state]:
+        return f"{position['state']} variables, here {len(state)}, or other shapes"
+    return ""
 
 
 def _state(model: Any) -> list[Any]:

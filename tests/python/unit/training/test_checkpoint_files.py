@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from pathlib import Path
 
 import numpy as np
+import orjson
+import psutil
 import pytest
 
 from tfmuster.errors import CheckpointError, TfmusterWarning
@@ -66,3 +70,43 @@ def test_a_full_disk_leaves_the_last_good_one(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, handler)
     assert caught.value.fields["reason"] == "write"
     assert [path.name for path in tmp_path.iterdir()] == ["000000000001.checkpoint"]
+
+
+def test_a_file_that_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    checkpoints.write(tmp_path, 1, {"epoch": 1, "step": 0}, VALUES)
+    checkpoints.write(tmp_path, 2, {"epoch": 2}, VALUES)
+    (tmp_path / "abc.checkpoint").write_bytes(b"")
+    (tmp_path / "000000000003.checkpoint").write_bytes(hashlib.sha256(b"no archive").digest() + b"no archive")
+    assert checkpoints.newest_step(tmp_path) == 3
+    with pytest.warns(TfmusterWarning) as warned:
+        found = checkpoints.newest(tmp_path, ("epoch", "step"))
+    texts = sorted(str(each.message).partition(f"{tmp_path}/")[2] for each in warned)
+    assert texts == [
+        "000000000002.checkpoint is skipped: it lacks step",
+        "000000000003.checkpoint is skipped: it has no archive of arrays",
+        "abc.checkpoint is skipped: its name must be a number of steps",
+    ]
+    assert found is not None
+    assert checkpoints.unpack(found)[0] == {"epoch": 1, "step": 0}
+    checkpoints.remove_old(tmp_path, 1)
+    assert (tmp_path / "abc.checkpoint").exists()
+
+
+def test_a_folder_belongs_to_one_living_job(tmp_path: Path) -> None:
+    checkpoints.claim(tmp_path)
+    checkpoints.claim(tmp_path)
+    note = tmp_path / ".owner.json"
+    said = orjson.loads(note.read_bytes())
+    assert said["pid"] == os.getpid()
+    # The process that started the tests stands for another job.
+    other = psutil.Process(os.getppid())
+    living = {**said, "pid": other.pid, "since": other.create_time(), "job": "theirs"}
+    note.write_bytes(orjson.dumps(living))
+    with pytest.raises(CheckpointError, match="at the same time") as caught:
+        checkpoints.claim(tmp_path)
+    assert caught.value.found == f"process {other.pid} (theirs) writes to {tmp_path}"
+    assert caught.value.fields["reason"] == "other-job"
+    for ended in ({"since": 1.0}, {"host": "elsewhere"}):
+        note.write_bytes(orjson.dumps({**living, **ended}))
+        checkpoints.claim(tmp_path)
+        assert orjson.loads(note.read_bytes()) == said

@@ -1,0 +1,199 @@
+"""Read global batches from files: each worker opens only the files that its rows are in."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError, TfmusterError
+from ..keras_compat.input_errors import keep_error
+from ..keras_compat.sharding import LocalBatch, part_of, without_autotuning
+from ..system.tensorflow_import import import_tensorflow
+from .file_plan import Piece, Plan
+
+#: Batches whose chunks are read ahead.
+_AHEAD = 2
+
+
+def file_batches(
+    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    read: Any,
+    batch_size: int,
+    *,
+    seed: int,
+    shuffle: bool = True,
+    strategy: Any = None,
+    steps: int | None = None,
+    repeat: bool = False,
+    drop_remainder: bool = False,
+    first_epoch: int = 0,
+) -> Any:
+    """Make an input pipeline of files for ``model.fit``, the same for every number of workers.
+
+    Parameters
+    ----------
+    files : path or sequence of paths
+        The files, or a pattern such as ``"data/*.tfrecord"``; for images, the folder. The same on every
+        worker, each of which must be able to open them. Any number of files serves any number of workers.
+    read : reader
+        What :func:`tfrecord_rows`, :func:`csv_rows`, :func:`parquet_rows`, or :func:`image_rows` returns, or
+        an object with their methods ``chunks``, ``read``, and ``finish``.
+    batch_size : int
+        Rows of one step on all replicas together.
+    seed : int
+        Seed of the orders. Must be the same on every worker.
+    shuffle : bool
+        Use a new order in each epoch: of the chunks of all files (1,024 records, a row group, 4 MB of text,
+        or an image), and of the rows in each chunk. Each batch takes rows from 24 places of this order.
+    strategy : tf.distribute.Strategy, optional
+        Strategy whose number of replicas must divide the batch.
+    steps : int, optional
+        End after this many global batches. To get more than one pass holds, set ``repeat=True``.
+    repeat : bool
+        Repeat without end, with a new order in each epoch. Use it for training with
+        ``fit(steps_per_epoch=...)``. Otherwise each iteration gives the order of ``first_epoch``.
+    drop_remainder : bool
+        Drop the last, partial batch of each epoch.
+    first_epoch : int
+        Number of the first epoch.
+
+    Returns
+    -------
+    tf.data.Dataset
+        One element per global batch. Its attribute ``rows`` is the number of rows in all files, ``steps`` the
+        number of batches in an epoch. With several workers, ``fit`` reads only the rows of this worker.
+
+    Raises
+    ------
+    DataError
+        There are no files; a file is missing, empty, or unlike the others; a row can't be read (while the
+        data are read); or the batch does not suit. Fields: ``path``, ``row``, ``reason``.
+    DependencyError
+        ``pyarrow`` is missing, which reads Parquet files.
+    """
+    chunks = read.chunks(_paths(files))
+    plan = Plan(chunks, int(batch_size), int(seed), bool(shuffle), drop_remainder=bool(drop_remainder))
+    _check(plan, strategy)
+    tf = import_tensorflow()
+    sample = _columns([Piece(0, np.array([0]))], {0: read.read(plan.chunks[0])})
+    element = tf.nest.map_structure(tf.convert_to_tensor, read.finish(sample))
+    spec = tf.nest.map_structure(lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), element)
+
+    def pipeline(
+        part: int | None = None, parts: int = 1, *, every: tuple[int, int] = (0, 1), skip: int = 0
+    ) -> Any:
+        def generate() -> Iterator[Any]:
+            numbers = itertools.count() if repeat else range(plan.steps)
+            chosen = itertools.islice(numbers, every[0], steps, every[1])
+            planned = _planned(plan, (part or 0, parts), itertools.islice(chosen, skip, None), first_epoch)
+            yield from _generate(read, plan, None if part is None else (part, parts), planned)
+
+        scalar = tf.TensorSpec([], tf.int64)
+        signature = spec if part is None else LocalBatch(spec, scalar, scalar)
+        data = tf.data.Dataset.from_generator(generate, output_signature=signature)
+        count = steps if repeat or steps is None else min(steps, plan.steps)
+        total = plan.steps if count is None else count
+        left = max(0, len(range(every[0], total, every[1])) - skip)
+        infinite = repeat and steps is None
+        data = data.apply(
+            tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY if infinite else left)
+        )
+        return without_autotuning(data.prefetch(2))
+
+    whole = pipeline()
+    whole.tfmuster_parts = pipeline
+    whole.rows, whole.steps = plan.rows, plan.steps
+    return whole
+
+
+def _paths(files: Any) -> list[str]:
+    """Return the files in sorted order for a pattern, else in the given order."""
+    if isinstance(files, (str, os.PathLike)):
+        text = os.path.expanduser(os.fspath(files))
+        paths = sorted(glob.glob(text)) if glob.has_magic(text) else [text]
+    else:
+        paths = [os.path.expanduser(os.fspath(each)) for each in files]
+    if not paths:
+        raise DataError(
+            "There must be at least one file.",
+            found=f"no file that matches {files}" if isinstance(files, str) else "none",
+            fix="check the pattern and the working directory",
+            path=str(files),
+            reason="no-files",
+        )
+    return paths
+
+
+def _check(plan: Plan, strategy: Any) -> None:
+    replicas = strategy.num_replicas_in_sync if strategy is not None else 1
+    size = plan.batch_size
+    if size < 1 or size % replicas or (plan.drop_remainder and size > plan.rows):
+        raise DataError(
+            f"The batch size must be a positive multiple of the number of replicas, {replicas}, and with "
+            "drop_remainder at most the number of rows.",
+            found=f"{size} for {plan.rows} rows",
+            fix="pass a batch size per replica, times the number of replicas",
+            path=None,
+            reason="batch-size",
+        )
+
+
+def _generate(
+    read: Any, plan: Plan, part: tuple[int, int] | None, planned: Iterator[tuple[int, list[Piece]]]
+) -> Iterator[Any]:
+    """Read the batches, or one worker's part of each: its number, and that of the workers."""
+    tf = import_tensorflow()
+    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
+    loaded: dict[int, Future[Any]] = {}
+    waiting: list[tuple[int, list[Piece]]] = []
+    try:
+        while True:
+            for step, pieces in itertools.islice(planned, _AHEAD + 1 - len(waiting)):
+                waiting.append((step, pieces))
+                for piece in pieces:
+                    if piece.chunk not in loaded:
+                        loaded[piece.chunk] = pool.submit(read.read, plan.chunks[piece.chunk])
+            if not waiting:
+                return
+            step, pieces = waiting.pop(0)
+            columns = _columns(pieces, {piece.chunk: loaded[piece.chunk].result() for piece in pieces})
+            needed = {piece.chunk for _, later in waiting for piece in later} | {p.chunk for p in pieces}
+            for chunk in [chunk for chunk in loaded if chunk not in needed]:
+                del loaded[chunk]
+            data = tf.nest.map_structure(np.asarray, read.finish(columns))
+            size = plan.size_of(step)
+            start, stop = part_of(size, *(part or (0, 1)))
+            yield data if part is None else LocalBatch(data, np.int64(stop - start), np.int64(size))
+    except TfmusterError as error:
+        keep_error(error)
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _planned(
+    plan: Plan, part: tuple[int, int], numbers: Iterator[int], first_epoch: int
+) -> Iterator[tuple[int, list[Piece]]]:
+    """Yield the batches with these numbers, which are counted over all epochs, and what they consist of."""
+    epoch, following = -1, -1
+    batches: Iterator[list[Piece]] = iter(())
+    for number in numbers:
+        if number // plan.steps != epoch:
+            epoch, following = number // plan.steps, number % plan.steps
+            batches = plan.epoch(epoch + first_epoch, *part, following)
+        for _ in range(number % plan.steps - following):
+            next(batches)
+        following = number % plan.steps + 1
+        yield number % plan.steps, next(batches)
+
+
+def _columns(pieces: list[Piece], loaded: dict[int, Any]) -> tuple[Any, ...]:
+    """Lay the rows of all pieces end to end."""
+    taken = [[column[piece.rows] for column in loaded[piece.chunk]] for piece in pieces]
+    return tuple(np.concatenate(column) for column in zip(*taken, strict=True))
