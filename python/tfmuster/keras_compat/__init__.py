@@ -11,8 +11,12 @@ Changes
   each global batch, sliced by position, and the number of rows of the whole batch. There is no distributed
   iterator, so the workers need not agree in every step on whether the data has ended, and a shuffled, seeded
   data set keeps the order that it has without a strategy.
-- **Loss.** A worker's loss is weighted by its share of the global batch. The summed gradients therefore
-  equal those of one process on the whole batch, also for a partial last batch.
+- **Loss.** A worker's loss is its part of the loss of the whole global batch, so the parts and their
+  gradients add up to those of one process, also for a partial last batch, masks and sample weights.
+- **Random numbers.** Dropout and noise of a row depend on its place in the global batch.
+- **Gradients.** They are summed before the optimizer clips them or tests them for infinity.
+- **Own rows.** If each worker has data of its own (:mod:`.own_rows`), its batches are its rows of the global
+  batches. The workers add up their rows a few batches at a time, and end together.
 - **Logs and moving statistics.** One all-reduce of one packed vector per execution gives all workers the
   same logs and, for layers such as BatchNormalization, the same non-trainable weights.
 - **Files.** Callbacks run on every worker, but only the chief writes files. A backup is read on the chief
@@ -25,6 +29,7 @@ import os
 import warnings
 
 from ..errors import TfmusterWarning
+from .agreement import use_agreement
 from .gradients import (
     GRADIENT_DTYPES,
     bytes_per_step,
@@ -33,7 +38,10 @@ from .gradients import (
     set_gradient_dtype,
     wanted_dtype,
 )
-from .strategy_info import agree_on_seed, is_chief, multi_worker, tensorflow_started, worker_of
+from .own_thread import patch_run
+from .seeds import agree_on_seed, seed_tensorflow, tensorflow_seed
+from .strategy_info import is_chief, multi_worker, note_strategy, tensorflow_started, worker_of
+from .watching import watch_this_worker
 
 __all__ = [
     "GRADIENT_DTYPES",
@@ -44,9 +52,14 @@ __all__ = [
     "gradient_dtype",
     "is_chief",
     "multi_worker",
+    "note_strategy",
+    "seed_tensorflow",
     "set_gradient_dtype",
+    "tensorflow_seed",
     "tensorflow_started",
+    "use_agreement",
     "wanted_dtype",
+    "watch_this_worker",
     "worker_of",
 ]
 
@@ -76,6 +89,7 @@ def apply() -> bool:
     if _applied:
         return True
     if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
+        patch_run()
         return False
     import keras
 
@@ -98,24 +112,38 @@ def apply() -> bool:
             TfmusterWarning,
             stacklevel=2,
         )
+    patch_run()
     from keras.src import callbacks, models
-    from keras.src.backend.tensorflow import optimizer, trainer
+    from keras.src.backend.tensorflow import optimizer, random, trainer
     from keras.src.losses import loss
+    from keras.src.optimizers.loss_scale_optimizer import LossScaleOptimizer
+    from keras.src.trainers import compile_utils
     from keras.src.trainers.trainer import Trainer
+    from tensorflow.python.distribute import cross_device_utils
 
-    from .files import patch_files
+    from .agreement import patch_calls
+    from .files import patch_files, patch_writers
     from .gradients import patch_gradients
+    from .instance_keys import patch_gathers
+    from .loss_reduction import patch_loss
     from .parameter_server import patch_fit
     from .predicting import patch_predict
+    from .random_rows import patch_random
+    from .scopes import patch_scopes
     from .steps_per_execution import patch_choices
-    from .trainer import patch_loss, patch_trainer
+    from .trainer import patch_trainer
 
     patch_trainer(trainer)
     patch_predict(trainer.TensorFlowTrainer)
     patch_choices(trainer.TensorFlowTrainer, Trainer)
     patch_fit(trainer.TensorFlowTrainer)
-    patch_gradients(optimizer.TFOptimizer)
-    patch_loss(loss)
+    patch_scopes(Trainer, trainer.TensorFlowTrainer)
+    patch_calls(trainer.TensorFlowTrainer)
+    patch_gradients(optimizer.TFOptimizer, LossScaleOptimizer)
+    patch_gathers(cross_device_utils.CollectiveReplicaLauncher)
+    patch_loss(loss, compile_utils)
+    patch_random(random)
     patch_files(models.Model, callbacks)
+    patch_writers(models.Model)
     _applied.append(keras.__version__)
     return True

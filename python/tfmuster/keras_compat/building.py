@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .own_batches import OwnBatch
 from .sharding import LocalBatch
 
 
@@ -15,7 +16,7 @@ def build(model: Any, epochs: Any) -> None:
     import tensorflow as tf
 
     spec = epochs._distributed_dataset.element_spec
-    spec = tf.nest.map_structure(_as_spec, spec.data if isinstance(spec, LocalBatch) else spec)
+    spec = tf.nest.map_structure(_as_spec, spec.data if isinstance(spec, (LocalBatch, OwnBatch)) else spec)
     with model.distribute_strategy.scope():
         model._symbolic_build(data_batch=spec)
 

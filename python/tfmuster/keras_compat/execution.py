@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import StrategyError
+from ..system.activity import ACTIVITY
+from .agreement import agree_on_end
+from .input_errors import readers_errors
+from .instance_keys import mark_loop
+from .loss_reduction import PlaceOfRows, rows_of_step
+from .own_batches import Taken, has_own_rows, keep_totals, local_part_of, take, totals_of
 from .sharding import LocalBatch, part_of, rows_to_read
-from .steps_per_execution import StepsPerExecution
+from .steps_per_execution import MOST_STEPS, StepsPerExecution
 from .strategy_info import worker_of
 from .tensor_fusion import pack, unpack
-
-_scale = threading.local()
-
-
-def current_loss_share() -> Any:
-    """Return this worker's share of the rows of the global batch; None if it is not known."""
-    return getattr(_scale, "share", None)
 
 
 def local_batch(batch: Any, worker: int, workers: int) -> LocalBatch:
@@ -31,16 +28,6 @@ def local_batch(batch: Any, worker: int, workers: int) -> LocalBatch:
     first, end = rows_to_read(start, stop)
     data = tf.nest.map_structure(lambda t: t if t is None else t[first:end], batch)
     return LocalBatch(data, stop - start, rows)
-
-
-@contextlib.contextmanager
-def _loss_share(share: Any) -> Iterator[None]:
-    """Inside the block, weight losses by ``share``: the worker's rows over those of the global batch."""
-    _scale.share = share
-    try:
-        yield
-    finally:
-        _scale.share = None
 
 
 def moving_statistics(model: Any) -> list[Any]:
@@ -73,6 +60,12 @@ def absent_to_none(data: Any) -> Any:
     return tf.nest.map_structure(lambda t: None if isinstance(t, tf.experimental.Optional) else t, data)
 
 
+def _note_end(done: Any) -> bool:
+    """Note that the data have ended after so many steps of an execution."""
+    ACTIVITY.data_ended = ACTIVITY.place().get("step", 1) - 1 + int(done)
+    return True
+
+
 def make_function(
     trainer: Any, step: Callable[[Any], Any], pace: StepsPerExecution | None
 ) -> Callable[[Any], Any]:
@@ -83,6 +76,7 @@ def make_function(
     import tensorflow as tf
 
     strategy = trainer.distribute_strategy
+    worker, workers = worker_of(strategy)
     if trainer.jit_compile:
         raise StrategyError(
             "jit_compile=True does not work on several workers: XLA has no collectives for CPUs.",
@@ -93,16 +87,28 @@ def make_function(
     # Without this, TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
     strategy.extended._use_merge_call = lambda: False
 
-    def replica_step(part: Any) -> Any:
+    def replica_step(part: Any, own_rows: bool = False) -> Any:
         if not isinstance(part, LocalBatch):
             return step(absent_to_none(part))
-        kept = [*moving_statistics(trainer), *(v for metric in trainer.metrics for v in metric.variables)]
-        before = [tf.identity(v.value) for v in kept]
-        with _loss_share(tf.cast(part.rows, tf.float32) / tf.cast(part.global_rows, tf.float32)):
+        statistics = moving_statistics(trainer)
+        counted = [v for metric in trainer.metrics for v in metric.variables]
+        before = [tf.identity(v.value) for v in [*statistics, *counted]]
+        # Own rows have no order among the workers, so each worker begins after all that there can be before.
+        first = part.global_rows * worker if own_rows else part_of(part.global_rows, worker, workers)[0]
+        with rows_of_step(PlaceOfRows(part.rows, part.global_rows, first)):
             outputs = step(absent_to_none(part.data))
         # A worker without rows has read a placeholder row, which must not change any state.
-        for variable, old in zip(kept, before, strict=True):
+        for variable, old in zip(counted, before[len(statistics) :], strict=True):
             variable.assign(tf.where(part.rows > 0, variable.value, old))
+        for variable, old in zip(statistics, before, strict=False):
+            new = variable.value
+            if own_rows:
+                # The mean over the workers of these changes weighs each worker by its rows.
+                weight = tf.cast(part.rows * workers, variable.dtype) / tf.cast(
+                    part.global_rows, variable.dtype
+                )
+                new = old + (new - old) * weight
+            variable.assign(tf.where(part.rows > 0, new, old))
         return outputs
 
     def agree(outputs: Any, before: list[Any]) -> Any:
@@ -115,54 +121,65 @@ def make_function(
             variable.assign(old + move)
         return tf.nest.pack_sequence_as(outputs, means[: len(logs)])
 
-    def several(iterator: Any, first: Any, steps: Any) -> Any:
+    def several(iterator: Any, first: Taken, steps: Any) -> Any:
         """Run up to ``steps`` steps, or until the data ends, as one loop in the graph."""
         outputs = tf.experimental.Optional.empty(None)
         start = outputs
 
-        def body(done: Any, _: Any, following: Any) -> Any:
+        most_steps = max(MOST_STEPS, pace.steps) if pace else int(trainer.steps_per_execution)
+
+        def body(done: Any, _: Any, taken: Taken) -> Any:
+            mark_loop(done, most_steps)
             latest = tf.experimental.Optional.from_value(
-                strategy.run(replica_step, args=(following.get_value(),))
+                strategy.run(replica_step, args=(local_part_of(taken), has_own_rows(iterator)))
             )
             # The loop's initial value needs the type that is known only after tracing the body.
             start._element_spec = latest.element_spec
-            following = tf.cond(done + 1 < steps, iterator.get_next_as_optional, lambda: following)
-            return done + 1, latest, following
+            taken = tf.cond(done + 1 < steps, lambda: take(iterator, taken.totals, strategy), lambda: taken)
+            return done + 1, latest, taken
 
-        def more(done: Any, _: Any, following: Any) -> Any:
-            return tf.logical_and(done < steps, following.has_value())
+        def more(done: Any, _: Any, taken: Taken) -> Any:
+            return tf.logical_and(done < steps, taken.more)
 
-        _, outputs, _ = tf.while_loop(more, body, (tf.constant(0), outputs, first))
+        done, outputs, last = tf.while_loop(more, body, (tf.constant(0), outputs, first))
+        # If the data of other workers go on, the next collective operation waits for them without end.
+        tf.cond(
+            done < steps, lambda: tf.numpy_function(_note_end, [done], tf.bool), lambda: tf.constant(False)
+        )
         outputs._element_spec = start._element_spec
-        return outputs.get_value()
+        return outputs.get_value(), last.totals
 
     def finish(run: Callable[[], Any], report: Any) -> Any:
         before = strategy.run(lambda: [tf.identity(v.value) for v in moving_statistics(trainer)])
-        return strategy.run(agree, args=((run(), report), before))
+        outputs, totals = run()
+        return strategy.run(agree, args=((outputs, report), before)), totals
 
     @tf.autograph.experimental.do_not_convert
-    def execution(iterator: Any, steps: Any, report: Any) -> Any:
-        first = iterator.get_next_as_optional()
+    def execution(iterator: Any, steps: Any, report: Any, totals: Any) -> Any:
+        first = take(iterator, totals, strategy)
         spec: list[Any] = []
 
         def run() -> Any:
             if pace is None and trainer.steps_per_execution == 1:
-                return strategy.run(replica_step, args=(first.get_value(),))
+                part = local_part_of(first)
+                return strategy.run(replica_step, args=(part, has_own_rows(iterator))), first.totals
             return several(iterator, first, steps)
 
         def train() -> Any:
-            outputs = tf.experimental.Optional.from_value(finish(run, report))
+            values, totals = finish(run, report)
+            outputs = tf.experimental.Optional.from_value(values)
             spec.append(outputs.element_spec)
-            return outputs
+            return outputs, totals
 
         def end() -> Any:
-            return tf.experimental.Optional.empty(spec[0] if spec else tf.TensorSpec([]))
+            return tf.experimental.Optional.empty(spec[0] if spec else tf.TensorSpec([])), first.totals
 
-        return tf.cond(first.has_value(), train, end)
+        return tf.cond(first.more, train, end)
 
     @tf.autograph.experimental.do_not_convert
     def on_batch(part: LocalBatch) -> Any:
-        return finish(lambda: strategy.run(replica_step, args=(part,)), tf.constant(0.0))[0]
+        (logs, _), _ = finish(lambda: (strategy.run(replica_step, args=(part,)), None), tf.constant(0.0))
+        return logs
 
     if not trainer.run_eagerly:
         execution = tf.function(execution, reduce_retracing=True)
@@ -170,14 +187,25 @@ def make_function(
 
     def function(iterator: Any) -> Any:
         if not isinstance(iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)):
-            logs = on_batch(local_batch(as_tensors(next(iter(iterator))), *worker_of(strategy)))
+            part = local_batch(as_tensors(next(iter(iterator))), *worker_of(strategy))
+            with ACTIVITY.execution():
+                logs = on_batch(part)
             return trainer._get_metrics_result_or_logs(logs)
         begin = time.perf_counter()
         steps, report = (pace.granted, pace.report()) if pace else (trainer.steps_per_execution, 0.0)
-        outputs = execution(iterator, tf.constant(steps), tf.constant(report))
-        if not outputs.has_value():
-            raise StopIteration
-        logs, reports = outputs.get_value()
+        with readers_errors():
+            with ACTIVITY.execution():
+                outputs, totals = execution(
+                    iterator, tf.constant(steps), tf.constant(report), totals_of(iterator)
+                )
+            ACTIVITY.data_ended = None
+            keep_totals(iterator, totals)
+            if not outputs.has_value():
+                # It had no step, and so no collective operation.
+                ACTIVITY.executions -= 1
+                agree_on_end(trainer)
+                raise StopIteration
+            logs, reports = outputs.get_value()
         if pace:
             pace.ended(time.perf_counter() - begin, float(reports))
         return logs

@@ -9,7 +9,7 @@ import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,44 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
         stock_restore(self, logs)
 
     callbacks.BackupAndRestore.on_train_begin = restore
+
+
+def patch_writers(model_class: Any) -> None:
+    """Keep only the chief's files of the functions that write models, and of ``export``."""
+    from keras.src.export import saved_model
+    from keras.src.legacy.saving import legacy_h5_format
+    from keras.src.saving import saving_lib
+
+    def redirect(owner: Any, name: str, model_of: Callable[[Any], Any] = lambda model: model) -> None:
+        stock = getattr(owner, name)
+
+        @functools.wraps(stock)
+        def write(self: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
+            strategy = getattr(model_of(self), "_distribute_strategy", None)
+            path_like = isinstance(filepath, (str, os.PathLike))
+            if path_like and not is_chief(strategy) and not _everywhere.get():
+                filepath = os.path.join(_scratch(), os.path.basename(os.fspath(filepath).rstrip("/")))
+            return stock(self, filepath, *args, **kwargs)
+
+        setattr(owner, name, write)
+
+    # keras.saving.save_model, which R's keras3 calls, does not call Model.save.
+    for function in ("save_model", "save_weights_only"):
+        redirect(saving_lib, function)
+    redirect(legacy_h5_format, "save_model_to_hdf5")
+    redirect(model_class, "export")
+    # In newer releases of Keras, ExportArchive makes an object of another class.
+    archive = type(saved_model.ExportArchive())
+    stock_track = archive.track
+
+    @functools.wraps(stock_track)
+    def track(self: Any, resource: Any) -> Any:
+        if isinstance(resource, model_class):
+            self._tfmuster_model = resource
+        return stock_track(self, resource)
+
+    archive.track = track
+    redirect(archive, "write_out", lambda archive: getattr(archive, "_tfmuster_model", None))
 
 
 _BACKUP = (

@@ -1,10 +1,15 @@
-"""Send gradients as 16-bit floats, which halves the bytes of each step's all-reduce. Off by default."""
+"""Sum gradients over the workers, by request as 16-bit floats.
+
+The 16-bit types halve the bytes of each step's all-reduce. They are off by default.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 import os
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from ..environment import GRADIENT_DTYPE_VARIABLE
@@ -74,31 +79,74 @@ def bytes_per_step(model: Any, strategy: Any) -> float:
     return float(2 * (workers - 1) / workers * values)
 
 
-def patch_gradients(optimizer: Any) -> None:
-    """Make Keras's TensorFlow optimizer sum gradients over the workers in the requested data type."""
-    stock = optimizer._all_reduce_sum_gradients
+def patch_gradients(optimizer: Any, loss_scale_optimizer: Any) -> None:
+    """Make Keras's TensorFlow optimizers sum gradients over the workers before they change them.
 
-    @functools.wraps(stock)
+    Keras sums them last, so it clips, and tests for infinity, what one worker has computed. One process does
+    both with the gradient of the whole global batch.
+    """
+    stock_clip, stock_sum = optimizer._clip_gradients, optimizer._all_reduce_sum_gradients
+    stock_apply = loss_scale_optimizer.apply
+
+    @functools.wraps(stock_clip)
+    def clip_gradients(self: Any, gradients: Any) -> Any:
+        if _sums_here(self) and not getattr(_already, "summed", False):
+            gradients = _sum_gradients(self, gradients, stock_sum)
+        return stock_clip(self, gradients)
+
+    @functools.wraps(stock_sum)
     def all_reduce_sum_gradients(self: Any, grads_and_vars: Any) -> Any:
-        import tensorflow as tf
+        # Keras clips before it comes here, so these are sums.
+        return list(grads_and_vars) if _sums_here(self) else stock_sum(self, grads_and_vars)
 
-        strategy = self._distribution_strategy
-        # In eager mode the replicas' collectives run one after another, which only Keras's code handles.
-        if not multi_worker(strategy) or tf.executing_eagerly() or gradient_dtype(strategy) == "float32":
-            return stock(self, grads_and_vars)
-        dtype = gradient_dtype(strategy)
-        pairs = list(grads_and_vars)
-        dense = [isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating for gradient, _ in pairs]
-        sums = _sum_compressed([g for (g, _), is_dense in zip(pairs, dense, strict=True) if is_dense], dtype)
-        # Sparse gradients are sent unchanged. Keras has already dropped variables without a gradient.
-        sparse = [pair for pair, is_dense in zip(pairs, dense, strict=True) if not is_dense]
-        summed, others = iter(sums), iter(stock(self, sparse))
-        return [
-            (next(summed), variable) if is_dense else next(others)
-            for (_, variable), is_dense in zip(pairs, dense, strict=True)
-        ]
+    @functools.wraps(stock_apply)
+    def apply(self: Any, gradients: Any, trainable_variables: Any = None) -> None:
+        if not _sums_here(self):
+            stock_apply(self, gradients, trainable_variables)
+            return
+        # If the workers tested their own gradients, one of them could skip a step that the others take.
+        gradients = _sum_gradients(self, gradients, stock_sum)
+        _already.summed = True
+        try:
+            stock_apply(self, gradients, trainable_variables)
+        finally:
+            _already.summed = False
 
+    optimizer._clip_gradients = clip_gradients
     optimizer._all_reduce_sum_gradients = all_reduce_sum_gradients
+    loss_scale_optimizer.apply = apply
+
+
+_already = threading.local()
+
+
+def _sums_here(optimizer: Any) -> bool:
+    """Return whether an optimizer that is called here sums its gradients over several workers."""
+    import tensorflow as tf
+
+    return multi_worker(optimizer._distribution_strategy) and tf.distribute.get_replica_context() is not None
+
+
+def _sum_gradients(optimizer: Any, gradients: Any, stock_sum: Callable[..., Any]) -> list[Any]:
+    """Return the sums of gradients over the workers; None stays None."""
+    import tensorflow as tf
+
+    gradients = list(gradients)
+    dtype = gradient_dtype(optimizer._distribution_strategy)
+    # In eager mode the replicas' collectives run one after another, which only Keras's code handles.
+    compressed = dtype != "float32" and not tf.executing_eagerly()
+    dense = [
+        compressed and isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating
+        for gradient in gradients
+    ]
+    sums = iter(_sum_compressed([g for g, is_dense in zip(gradients, dense, strict=True) if is_dense], dtype))
+    # Sparse gradients are sent unchanged.
+    others = [g for g, is_dense in zip(gradients, dense, strict=True) if not is_dense and g is not None]
+    stocks = iter(stock_sum(optimizer, [(gradient, None) for gradient in others]) if others else ())
+    return [
+        next(sums) if is_dense else None if gradient is None else next(stocks)[0]
+        for gradient, is_dense in zip(gradients, dense, strict=True)
+    ]
 
 
 def _sum_compressed(gradients: list[Any], dtype: str) -> list[Any]:

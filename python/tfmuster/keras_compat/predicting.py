@@ -1,5 +1,7 @@
 """Run ``predict`` on several workers: each predicts its own rows, and all receive all predictions.
 
+If each worker has data of its own (:mod:`.own_rows`), it keeps its predictions.
+
 Gathering the predictions of a batch takes longer than computing them. So they are gathered and put in order
 once, at the end. They are gathered batch by batch only if a callback reads each batch's predictions.
 """
@@ -14,7 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ..system.activity import ACTIVITY
+from .agreement import Call, agree_on_call, agree_on_predictions
 from .execution import absent_to_none, as_tensors, local_batch
+from .own_batches import predicting
 from .sharding import LocalBatch, part_of
 from .steps_per_execution import given_callbacks, overrides
 from .strategy_info import multi_worker, worker_of
@@ -34,6 +39,8 @@ def patch_predict(trainer: Any) -> None:
     def make_predict(self: Any, force: bool = False) -> Any:
         if not multi_worker(self._distribute_strategy):
             return stock_make(self, force=force)
+        if (call := Call.of(self)) is not None:
+            agree_on_call(self, call.epochs)
         if self.predict_function is None or force:
             stock_make(self, force=True)
             stock = self.predict_function
@@ -44,8 +51,11 @@ def patch_predict(trainer: Any) -> None:
                 if any(isinstance(value, tf.distribute.DistributedValues) for value in values):
                     return stock(data)
                 seen = sizes.get(self)
+                if all(isinstance(each, LocalBatch) and int(each.global_rows) < 0 for each in data):
+                    return own(data)
                 if seen is None or not all(isinstance(each, LocalBatch) for each in data):
-                    return of_all(data)
+                    with ACTIVITY.execution():
+                        return of_all(data)
                 seen.extend(int(part.global_rows) for part in data)
                 return own(data)
 
@@ -56,15 +66,21 @@ def patch_predict(trainer: Any) -> None:
 
     @functools.wraps(stock_predict)
     def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
-        callbacks = given_callbacks(signature, self, args, kwargs)
-        if not multi_worker(self._distribute_strategy) or any(_sees_batches(each) for each in callbacks):
+        if not multi_worker(self._distribute_strategy):
             return stock_predict(self, *args, **kwargs)
-        sizes[self] = []
+        callbacks = given_callbacks(signature, self, args, kwargs)
+        if not any(_sees_batches(each) for each in callbacks):
+            sizes[self] = []
         try:
-            predicted = stock_predict(self, *args, **kwargs)
+            with predicting():
+                predicted = stock_predict(self, *args, **kwargs)
         finally:
-            rows = sizes.pop(self)
-        return _gathered(self._distribute_strategy, predicted, rows) if rows else predicted
+            rows = sizes.pop(self, [])
+        if not rows:
+            return predicted
+        agree_on_predictions(self, rows)
+        with ACTIVITY.execution():
+            return _gathered(self._distribute_strategy, predicted, rows)
 
     trainer.make_predict_function, trainer.predict = make_predict, predict
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..system.activity import ACTIVITY
+from .feeding import feed_of
 from .steps_per_execution import StepsPerExecution, in_executions
 
 _SKIP = "_tfmuster_skip"
 _PACE = "_tfmuster_pace"
+_FROM = "_tfmuster_from"
 # The epoch iterator of a model's current `fit`, which Keras keeps only in a local variable.
 _training: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
@@ -31,7 +34,8 @@ def resume_at(model: Any, epoch: int, step: int) -> None:
 
     Batches that were trained on before are read and discarded, so every later batch is the same as in an
     uninterrupted run. If the data set ends with each epoch, only one batch of each earlier epoch is read,
-    which advances a seeded shuffle to its next order.
+    which advances a seeded shuffle to its next order. Endless data of ``batches`` and ``file_batches`` begin
+    at the step without reading what is before it.
     """
     model._initial_epoch = epoch
     setattr(training_epochs(model), _SKIP, (epoch, step))
@@ -43,22 +47,50 @@ def set_pace(model: Any, pace: StepsPerExecution | None) -> None:
         setattr(epochs, _PACE, pace)
 
 
+def can_begin_at(epochs: Any, data_from: Callable[[int], Any]) -> None:
+    """Let an epoch iterator begin in the middle of endless data: ``data_from(n)`` leaves out n batches."""
+    setattr(epochs, _FROM, data_from)
+
+
 def patch_epochs(epochs: Any) -> None:
     """Make Keras's epoch iterator skip batches and combine steps into executions."""
-    stock = epochs._enumerate_iterator
+    unfed = epochs._enumerate_iterator
 
-    @functools.wraps(stock)
+    def stock(self: Any) -> Iterator[Any]:
+        feed = feed_of(self)
+        return unfed(self) if feed is None else feed.fed(self, unfed(self))
+
+    @functools.wraps(unfed)
     def enumerate_iterator(self: Any) -> Iterator[Any]:
         earlier, steps = self.__dict__.pop(_SKIP, (0, 0))
-        for _ in range(earlier):
-            _pass_over(self, stock(self))
+        data_from = self.__dict__.get(_FROM)
+        left_out = bool(data_from and (earlier or steps) and self.steps_per_epoch and not self.num_batches)
+        if left_out:
+            self._distributed_dataset = data_from(earlier * self.steps_per_epoch + steps)
+        else:
+            for _ in range(earlier):
+                _pass_over(self, stock(self))
         epoch = stock(self)
         for _ in range(0, steps, self.steps_per_execution):
-            _read(next(epoch)[2], self.steps_per_execution)
+            iterator = next(epoch)[2]
+            if not left_out:
+                _read(iterator, self.steps_per_execution)
         pace = self.__dict__.get(_PACE)
-        yield from epoch if pace is None else in_executions(self, epoch, pace, steps)
+        place = _place_in_epoch(self, earlier)
+        for step in epoch if pace is None else in_executions(self, epoch, pace, steps):
+            place["step"] = int(step[0]) + 1
+            yield step
 
     epochs._enumerate_iterator = enumerate_iterator
+
+
+def _place_in_epoch(self: Any, earlier: int) -> dict[str, Any]:
+    """Note that an epoch begins, and return the position to update."""
+    place = ACTIVITY.place()
+    if place.get("call") == "fit":
+        place["epoch"] = place.get("epoch", 0) + earlier + 1
+    place["steps"] = self.steps_per_epoch or self._num_batches
+    return place
 
 
 def _pass_over(self: Any, epoch: Iterator[Any]) -> None:

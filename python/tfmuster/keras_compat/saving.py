@@ -10,33 +10,38 @@ import base64
 import binascii
 import contextlib
 import io
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..environment import RUN_DIR_VARIABLE
 from ..errors import ModelError
 from ..system.replace import replacing_path
 from ..system.tensorflow_import import import_tensorflow
 from .files import saved_everywhere
 from .strategy_info import is_chief
 
+#: File of a run's model in its run directory.
+MODEL_FILE = "model.keras"
 _H5 = (".h5", ".hdf5")
 _FIX_SUFFIX = "end the path in .keras or .h5, or in neither for a SavedModel folder"
 # First bytes of a Keras archive (a zip file) and of an HDF5 file.
 _MAGIC = {".keras": b"PK\x03\x04", ".h5": b"\x89HDF\r\n\x1a\n"}
 
 
-def save_model(model: Any, path: str | Path, *, strategy: Any = None) -> Path | None:
+def save_model(model: Any, path: str | Path | None = None, *, strategy: Any = None) -> Path | None:
     """Save a model. Call it on every worker; only the chief writes the file.
 
     Parameters
     ----------
     model : keras.Model
         A model made under any strategy or none. The file loads in plain Keras.
-    path : str or Path
+    path : str or Path, optional
         Path that ends in ``.keras``, ``.h5``, or ``.hdf5``; without a suffix, a SavedModel folder for
-        serving. An existing model there is replaced.
+        serving. An existing model there is replaced. Default: ``model.keras`` in the run directory of the
+        job, where ``Run.model()`` looks.
     strategy : tf.distribute.Strategy, optional
         Strategy that decides which worker is the chief. Default: the model's own.
 
@@ -48,9 +53,10 @@ def save_model(model: Any, path: str | Path, *, strategy: Any = None) -> Path | 
     Raises
     ------
     ModelError
-        The suffix is unknown, or the path can't be written (fields ``reason``, ``path``).
+        The suffix is unknown, the path can't be written, or there is no path and no job (fields ``reason``,
+        ``path``).
     """
-    target = Path(path).expanduser().absolute()
+    target = Path(_of_job() if path is None else path).expanduser().absolute()
     suffix = target.suffix.lower()
     if suffix and suffix != ".keras" and suffix not in _H5:
         raise ModelError(
@@ -71,6 +77,18 @@ def save_model(model: Any, path: str | Path, *, strategy: Any = None) -> Path | 
     with _replacing(target) as part:
         _write(model, part)
     return target
+
+
+def _of_job() -> Path:
+    run = os.environ.get(RUN_DIR_VARIABLE)
+    if not run:
+        raise ModelError(
+            "Outside of a job, save_model needs a path.",
+            fix='save_model(model, "model.keras"), or run the program with `tfmuster launch`',
+            reason="no-path",
+            path=None,
+        )
+    return Path(run, MODEL_FILE)
 
 
 def model_to_bytes(model: Any, format: str = ".keras") -> bytes:

@@ -54,6 +54,11 @@ def rows_to_read(start: Any, stop: Any) -> tuple[Any, Any]:
     return tf.where(stop > start, start, tf.maximum(start - 1, 0)), tf.maximum(stop, 1)
 
 
+def rows_to_read_of(start: int, stop: int) -> tuple[int, int]:
+    """Return the same as :func:`rows_to_read` for numbers."""
+    return (start, stop) if stop > start else (max(start - 1, 0), max(stop, 1))
+
+
 def part_of(rows: Any, part: Any, parts: int) -> tuple[Any, Any]:
     """Return the rows ``[start, stop)`` of a batch that part number ``part`` of ``parts`` gets.
 
@@ -86,7 +91,7 @@ def steps_in_epoch(rows: int, global_batch: int, *, drop_remainder: bool = False
 def batches(
     x: npt.NDArray[Any],
     y: npt.NDArray[Any],
-    global_batch: int,
+    batch_size: int,
     *,
     seed: int,
     shuffle: bool = True,
@@ -105,7 +110,7 @@ def batches(
         Images. Their data type (uint8 for digits) does not change until they are on the device.
     y : array of integers, shape (n,)
         Labels.
-    global_batch : int
+    batch_size : int
         Rows of one step on all replicas together.
     seed : int
         Seed of the permutations. Must be the same on every worker.
@@ -142,7 +147,7 @@ def batches(
         The lengths differ; there are no rows; or the global batch is not positive, too large for
         ``drop_remainder``, or not divisible by the number of replicas.
     """
-    _check(x, y, global_batch, strategy, drop_remainder)
+    _check(x, y, batch_size, strategy, drop_remainder)
     tf = import_tensorflow()
     rows = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
 
@@ -151,7 +156,7 @@ def batches(
     ) -> Any:
         return _pipeline(
             *rows,
-            global_batch,
+            batch_size,
             part,
             parts,
             seed=seed if shuffle else None,

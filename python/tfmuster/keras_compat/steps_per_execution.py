@@ -19,7 +19,8 @@ from ..environment import STEPS_PER_EXECUTION_VARIABLE
 
 #: Target for the longest execution, in seconds: callbacks and Ctrl-C are handled only between executions.
 _SECONDS = 0.2
-_MOST_STEPS = 32
+#: Most steps of an execution, if the user does not set it.
+MOST_STEPS = 32
 
 _BATCH_METHODS = (
     *("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"),
@@ -57,7 +58,7 @@ class StepsPerExecution:
         self._executions += 1
         self._seconds_per_step = seconds / self.granted
         if mean_report > 0 and not self._fixed:
-            self.steps = min(_MOST_STEPS, max(1, int(_SECONDS / mean_report)))
+            self.steps = min(MOST_STEPS, max(1, int(_SECONDS / mean_report)))
 
 
 def in_executions(epochs: Any, steps: Iterator[Any], pace: StepsPerExecution, skipped: int) -> Iterator[Any]:

@@ -1,8 +1,8 @@
-"""Query which worker this process is, and make the workers share a seed."""
+"""Query which worker this process is."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from typing import Any
 
 
@@ -13,14 +13,42 @@ def tensorflow_started() -> bool:
     return bool(context.context()._initialized)
 
 
+def call_when_started(then: Callable[[], None]) -> None:
+    """Call a function once, right after TensorFlow's runtime starts."""
+    from tensorflow.python.eager import context
+
+    stock = context.Context.ensure_initialized
+
+    def ensure_initialized(self: Any) -> None:
+        stock(self)
+        if context.Context.ensure_initialized is ensure_initialized:
+            context.Context.ensure_initialized = stock
+            with context.eager_mode():
+                then()
+
+    context.Context.ensure_initialized = ensure_initialized
+
+
+_made: list[Any] = []
+
+
+def note_strategy(strategy: Any) -> None:
+    """Remember the strategy that connects this process to others. TensorFlow allows only one."""
+    _made[:] = [strategy]
+
+
+def made_strategy() -> Any:
+    """Return the strategy that connects this process to others; None if there is none yet."""
+    return _made[0] if _made else None
+
+
 def multi_worker(strategy: Any) -> bool:
     """Return whether ``strategy`` is a MultiWorkerMirroredStrategy with a cluster."""
-    import tensorflow as tf
+    from tensorflow.python.distribute import collective_all_reduce_strategy as collective
 
-    return (
-        isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-        and strategy.extended._in_multi_worker_mode()
-    )
+    # The classes of TensorFlow 2 and of compat.v1 have only this part in common.
+    extended = getattr(strategy, "extended", None)
+    return isinstance(extended, collective.CollectiveAllReduceExtended) and extended._in_multi_worker_mode()
 
 
 def is_chief(strategy: Any) -> bool:
@@ -37,17 +65,3 @@ def worker_of(strategy: Any) -> tuple[int, int]:
     """Return this worker's index among the training tasks, and their number."""
     context = strategy.extended._make_input_context()
     return context.input_pipeline_id, context.num_input_pipelines
-
-
-def agree_on_seed(strategy: Any) -> None:
-    """Set the same global TensorFlow seed on all workers, drawn by the chief, unless the user has set one.
-
-    Otherwise unseeded shuffling would differ between workers, and their parts of a global batch would
-    overlap.
-    """
-    import tensorflow as tf
-    from tensorflow.python.eager import context
-
-    if context.global_seed() is None:
-        drawn = tf.cast(int.from_bytes(os.urandom(3), "big") if is_chief(strategy) else 0, tf.int32)
-        tf.random.set_seed(int(strategy.reduce("SUM", drawn, axis=None)))

@@ -1,25 +1,39 @@
-"""Patch Keras's TensorFlow trainer, its epoch iterator, and its loss scaling for several workers."""
+"""Patch Keras's TensorFlow trainer and its epoch iterator for several workers."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from .agreement import Call, agree_on_call
 from .building import build
-from .execution import current_loss_share, local_batch, make_function, moving_statistics
-from .resume import patch_epochs, remember_epochs, set_pace, training_epochs
+from .data_errors import check_labels, named, raised, record_exceptions
+from .execution import local_batch, make_function, moving_statistics
+from .feeding import feed_of, set_feed, take_generator
+from .file_policy import shard_files
+from .item_order import share_order
+from .notes import tell
+from .own_batches import OfLength, read_own_rows
+from .own_rows import are_own_rows, local_part, refuse_several_devices
+from .resume import can_begin_at, patch_epochs, remember_epochs, set_pace, training_epochs
+from .row_selection import select_rows
+from .seeds import agree_on_seed
 from .sharding import without_autotuning
+from .shuffling import patch_shuffle
 from .steps_per_execution import StepsPerExecution, may_choose
-from .strategy_info import agree_on_seed, multi_worker, worker_of
+from .strategy_info import is_chief, multi_worker, worker_of
 
 
-def _local_dataset(dataset: Any, strategy: Any) -> Any:
+def _local_dataset(dataset: Any, strategy: Any, *, told: bool) -> Any:
     """Return this worker's parts of the global batches, or the data set as distributed by TensorFlow.
 
-    A data set with the auto-shard policy ``OFF`` or ``FILE`` differs between workers, and a worker with
-    several devices needs values per replica: both keep TensorFlow's own distributed iterator.
+    A worker with several devices needs values per replica, so it keeps TensorFlow's own distributed iterator.
+    With the auto-shard policy ``FILE``, rows are selected if the worker can then leave the files of other
+    rows alone; else TensorFlow divides the files. ``told`` adds to the run's notes how the worker gets its
+    rows.
     """
     import tensorflow as tf
 
@@ -29,17 +43,25 @@ def _local_dataset(dataset: Any, strategy: Any) -> Any:
     if (parts := getattr(dataset, "tfmuster_parts", None)) is not None:
         return parts(worker, workers)
     policy = dataset.options().experimental_distribute.auto_shard_policy
-    by_position = policy in (
-        tf.data.experimental.AutoShardPolicy.DATA,
-        tf.data.experimental.AutoShardPolicy.AUTO,
-    )
+    policies = tf.data.experimental.AutoShardPolicy
+    by_position = policy in (policies.DATA, policies.AUTO, policies.FILE)
     if not by_position or len(strategy.extended.worker_devices) > 1:
         return strategy.experimental_distribute_dataset(dataset)
-    parts = dataset.map(
-        lambda *batch: local_batch(batch if len(batch) > 1 else batch[0], worker, workers),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
-    return parts.prefetch(tf.data.AUTOTUNE)
+    selection = select_rows(dataset, worker, workers)
+    if policy == policies.FILE and selection.reads_all:
+        return shard_files(dataset, strategy)
+    if is_chief(strategy) and told:
+        tell("input", selection.why, selected=selection.dataset is not None)
+    parts = selection.dataset
+    if parts is None:
+        parts = dataset.map(
+            lambda *batch: local_batch(batch if len(batch) > 1 else batch[0], worker, workers),
+            num_parallel_calls=tf.data.AUTOTUNE,
+        )
+    options = tf.data.Options()
+    # In another order, the workers' parts of a batch would overlap.
+    options.deterministic = True
+    return parts.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
 def _one_local_replica(strategy: Any) -> bool:
@@ -61,30 +83,72 @@ def patch_trainer(module: Any) -> None:
 
     trainer, epochs = module.TensorFlowTrainer, module.TFEpochIterator
     stock_build, stock_init = trainer._maybe_symbolic_build, epochs.__init__
+    stock_catch = epochs.catch_stop_iteration
 
     @functools.wraps(stock_init)
     def init(self: Any, distribute_strategy: Any = None, *args: Any, **kwargs: Any) -> None:
         several = multi_worker(distribute_strategy)
+        feed = take_generator(kwargs, distribute_strategy)
+        set_feed(self, feed)
         if not several and not _one_local_replica(distribute_strategy):
             stock_init(self, distribute_strategy, *args, **kwargs)
             return
         if several:
             agree_on_seed(distribute_strategy)
         super(epochs, self).__init__(*args, **kwargs)
+        given = kwargs["x"] if "x" in kwargs else args[0]
         self._distribute_strategy = distribute_strategy
-        dataset = self.data_adapter.get_tf_dataset()
+        own_data = several and are_own_rows(given)
         if several:
-            dataset = _local_dataset(dataset, distribute_strategy)
+            self._tfmuster_recorded = record_exceptions(self.data_adapter)
+            if not own_data:
+                share_order(self.data_adapter, distribute_strategy)
+        dataset = self.data_adapter.get_tf_dataset()
+        if several and (own_data or are_own_rows(dataset)):
+            refuse_several_devices(distribute_strategy)
+            own_rows = read_own_rows(
+                local_part(dataset), self.data_adapter.num_batches, self.steps_per_epoch, distribute_strategy
+            )
+            self.data_adapter = OfLength(self.data_adapter, own_rows.steps)
+            self._distributed_dataset = without_autotuning(own_rows.dataset)
+            Call.reads(self)
+            return
+        parts = getattr(dataset, "tfmuster_parts", None)
+        if parts is not None and feed is None:
+            own = worker_of(distribute_strategy) if several else (None, 1)
+            can_begin_at(self, lambda batches: parts(*own, skip=batches))
+        if several:
+            own_pipeline = dataset is getattr(self.data_adapter, "_dataset", None)
+            dataset = _local_dataset(dataset, distribute_strategy, told=own_pipeline)
         self._distributed_dataset = without_autotuning(dataset)
+        Call.reads(self)
 
     @functools.wraps(stock_build)
     def symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
         if iterator is not None:
             remember_epochs(self, iterator)
-        if iterator is None or not multi_worker(self._distribute_strategy):
+        fed = self._distribute_strategy is not None and feed_of(iterator) is not None
+        if iterator is None or not (fed or multi_worker(self._distribute_strategy)):
             stock_build(self, iterator=iterator, data_batch=data_batch)
             return
         build(self, iterator)
+        check_labels(self, iterator.data_adapter)
+
+    @functools.wraps(stock_catch)
+    @contextlib.contextmanager
+    def catch_stop_iteration(self: Any) -> Iterator[None]:
+        with stock_catch(self):
+            try:
+                yield
+            except tf.errors.OpError as error:
+                recorded = getattr(self, "_tfmuster_recorded", None)
+                if recorded is None:
+                    raise
+                # TensorFlow's error has the text of the exception, but not the exception.
+                cause = raised(recorded[0]) if recorded else named(error)
+                if cause is None:
+                    raise
+                raise cause from (recorded[0] if recorded else error)
 
     paces: weakref.WeakKeyDictionary[Any, StepsPerExecution | None] = weakref.WeakKeyDictionary()
 
@@ -97,6 +161,7 @@ def patch_trainer(module: Any) -> None:
             local = isinstance(getattr(training_epochs(self), "_distributed_dataset", None), tf.data.Dataset)
             exact = step == "test_step" or not moving_statistics(self)
             chooses = local and exact and may_choose(self)
+            chooses = agree_on_call(self, training_epochs(self), chooses=chooses)
             made = getattr(self, function)
             if made is None or force or (paces.get(made) is not None) != chooses:
                 pace = StepsPerExecution() if chooses else None
@@ -108,36 +173,9 @@ def patch_trainer(module: Any) -> None:
 
         return make
 
+    patch_shuffle()
     patch_epochs(epochs)
-    epochs.__init__ = init
+    epochs.__init__, epochs.catch_stop_iteration = init, catch_stop_iteration
     trainer._maybe_symbolic_build = symbolic_build
     trainer.make_train_function = maker(trainer.make_train_function, "train_function", "train_step")
     trainer.make_test_function = maker(trainer.make_test_function, "test_function", "test_step")
-
-
-def patch_loss(module: Any) -> None:
-    """Scale losses by the worker's share of the rows if it is known."""
-    stock_scale, stock_unscale = module.scale_loss_for_distribution, module.unscale_loss_for_distribution
-
-    @functools.wraps(stock_scale)
-    def scale(value: Any) -> Any:
-        import tensorflow as tf
-
-        share = current_loss_share()
-        if share is None:
-            return stock_scale(value)
-        # The mean over no rows is NaN, so it must not enter the sum.
-        share = tf.cast(share, value.dtype)
-        return tf.where(share > 0, value * share, tf.zeros_like(value))
-
-    @functools.wraps(stock_unscale)
-    def unscale(value: Any) -> Any:
-        import tensorflow as tf
-
-        share = current_loss_share()
-        if share is None:
-            return stock_unscale(value)
-        return tf.math.divide_no_nan(value, tf.cast(share, value.dtype))
-
-    module.scale_loss_for_distribution = scale
-    module.unscale_loss_for_distribution = unscale

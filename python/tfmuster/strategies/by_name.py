@@ -131,8 +131,10 @@ def strategy(
     made = makers[name]()
     if keras_compat:
         from .. import keras_compat as compat
+        from ..rendezvous.agreement import agree
 
-        compat.apply()
+        if compat.apply():
+            compat.use_agreement(agree)
     return made
 
 
@@ -218,6 +220,10 @@ def _multi_worker_mirrored(
             strategy=name,
             reason="task-type",
         )
+    from ..keras_compat.distribute import default_strategy
+
+    if (given := default_strategy()) is not None:
+        return _given(given, communication, gradient_dtype)
     if _made:
         raise StrategyError(
             "This process already has a multi-worker strategy, and TensorFlow allows only one per process.",
@@ -244,9 +250,28 @@ def _multi_worker_mirrored(
     )
     made = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     _made.append(made)
+    compat.note_strategy(made)
     compat.set_gradient_dtype(made, dtype)
     compat.agree_on_seed(made)
+    compat.watch_this_worker()
     return made
+
+
+def _given(strategy: Any, communication: str, gradient_dtype: str | None) -> Any:
+    """Return the strategy that `launch --distribute` has made for the program, with its settings."""
+    from .. import keras_compat as compat
+
+    if communication != "auto":
+        raise StrategyError(
+            "With --distribute, communication must be auto, because the strategy is made before the program.",
+            found=repr(communication),
+            fix="launch the program, which makes a strategy, without --distribute",
+            strategy="multi_worker_mirrored",
+            reason="communication",
+        )
+    if gradient_dtype is not None:
+        compat.set_gradient_dtype(strategy, gradient_dtype)
+    return strategy
 
 
 def _parameter_server(min_shard_bytes: int | None, start_timeout: float | None) -> Any:

@@ -55,7 +55,7 @@ def make_strategy(
     """
     _check(task)
     tf = import_tensorflow()
-    from ...keras_compat import tensorflow_started
+    from ...keras_compat import note_strategy, tensorflow_started
 
     if tensorflow_started():
         raise StrategyError(
@@ -79,6 +79,7 @@ def make_strategy(
     cut = _partitioner(MIN_SHARD_BYTES if min_shard_bytes is None else min_shard_bytes, len(spec["ps"]))
     made = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=cut)
     _made.append(made)
+    note_strategy(made)
     return made
 
 

@@ -1,0 +1,184 @@
+"""Refuse to train a model that belongs to one worker of a job only.
+
+A program without a strategy would train a complete model on each worker, and the workers would replace each
+other's files. The patches cover every way in which Keras changes weights: ``fit``, ``train_on_batch``, and
+the optimizers, which custom loops use. They change nothing in a process that is not one of several workers.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import StrategyError
+from .scopes import adopt
+from .strategy_info import multi_worker
+
+#: Two lines that a program needs, for each kind of program.
+_STRATEGY = "strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before TensorFlow does anything else"
+_PYTHON = (_STRATEGY, "with strategy.scope():  # make and compile the model")
+_LOOP = (_STRATEGY, "step = tfmuster.distributed_step(strategy, train)  # train() applies the gradients")
+_R_STRATEGY = 'strategy <- tfmuster::strategy("multi_worker_mirrored")  # before library(keras3)'
+_R = (_R_STRATEGY, "with(strategy$scope(), { ... })  # make and compile the model")
+_R_LOOP = (
+    _R_STRATEGY,
+    "step <- tfmuster::distributed_step(strategy, train)  # applies the gradients",
+)
+_JAX = (
+    "keras.distribution.initialize()",
+    "keras.distribution.set_distribution(keras.distribution.DataParallel())",
+)
+
+_LOOP_ALONE = "a loop computes or applies gradients outside of strategy.run(), so the workers do not add them"
+
+_patched: set[str] = set()
+
+
+def patch_training(workers: Callable[[], int], package: str = "keras") -> None:
+    """Refuse training outside of a multi-worker strategy in the imported Keras. Calling it again is harmless.
+
+    Parameters
+    ----------
+    workers : callable
+        Returns the number of workers that must train together with this process; below 2 allows everything.
+    package : {"keras", "tf_keras"}
+        The package to patch: Keras 3, or Keras 2 for ``TF_USE_LEGACY_KERAS=1``.
+    """
+    if package in _patched:
+        return
+    if package == "tf_keras":
+        _patch_keras_2(workers)
+    elif not _patch_keras_3(workers):
+        return
+    _patched.add(package)
+
+
+def _patch_keras_3(workers: Callable[[], int]) -> bool:
+    import keras
+
+    if not keras.__version__.startswith("3."):
+        return False
+    from keras.src.models import model
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+    backend = keras.config.backend()
+    trains_together = {"tensorflow": _under_tensorflow, "jax": _under_jax, "torch": _under_torch}.get(backend)
+    if trains_together is None:
+        return False
+    for name in ("fit", "train_on_batch"):
+        _guard(model.Trainer, name, workers, trains_together)
+    _guard(BaseOptimizer, "apply", workers, trains_together)
+    return True
+
+
+def _patch_keras_2(workers: Callable[[], int]) -> None:
+    from tf_keras.src.engine import training
+    from tf_keras.src.optimizers import optimizer
+    from tf_keras.src.optimizers.legacy import optimizer_v2
+
+    for name in ("fit", "train_on_batch"):
+        _guard(training.Model, name, workers, _under_tensorflow)
+    for made in (optimizer.Optimizer, optimizer_v2.OptimizerV2):
+        _guard(made, "apply_gradients", workers, _under_tensorflow)
+
+
+def _guard(owner: Any, name: str, workers: Callable[[], int], trains_together: Callable[..., str]) -> None:
+    stock = getattr(owner, name)
+
+    @functools.wraps(stock)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        count = workers()
+        if count > 1 and (alone := trains_together(self, name)):
+            raise _refusal(name, alone, count)
+        return stock(self, *args, **kwargs)
+
+    setattr(owner, name, method)
+
+
+def refuse_loop(workers: int) -> StrategyError:
+    """Return the error for a training loop that each worker would run alone."""
+    return _refusal("apply", _LOOP_ALONE, workers)
+
+
+def _refusal(call: str, found: str, workers: int) -> StrategyError:
+    jax = "jax" in sys.modules and "tensorflow" not in sys.modules
+    python, r = (_LOOP, _R_LOOP) if call.startswith("apply") else (_PYTHON, _R)
+    lines = _JAX if jax else r if "rpytools" in sys.modules else python
+    fix = ["add two lines:", *lines]
+    # A loop needs its own lines; everything else is distributed as it is.
+    flag = "launch it as it is with --distribute, or " * (lines in (_PYTHON, _R))
+    return StrategyError(
+        f"The {workers} workers of this job must train one model together.",
+        found=found,
+        fix="\n    ".join(fix)
+        + f"\n  {flag}with --independent if each worker is to train a model of its own",
+        strategy="default",
+        reason="not-distributed",
+    )
+
+
+def _under_tensorflow(trained: Any, call: str) -> str:
+    """Return why a model or an optimizer trains in this worker alone; "" if it trains with the others."""
+    import tensorflow as tf
+
+    if call.startswith("apply"):
+        strategy = tf.distribute.get_strategy()
+        if multi_worker(strategy) and tf.distribute.in_cross_replica_context():
+            return _LOOP_ALONE
+        if not tf.distribute.has_strategy() and _on_parameter_servers(trained):
+            return ""
+    else:
+        # The second name is that of Keras 2.
+        strategy = getattr(trained, "_distribute_strategy", getattr(trained, "_distribution_strategy", None))
+        if strategy is None and hasattr(trained, "_distribute_strategy"):
+            # The weights may have been made in a scope.
+            adopt(trained)
+            strategy = trained._distribute_strategy
+        if strategy is None:
+            place = "the scope of the strategy" if _made_here() else "a multi-worker strategy"
+            return f"{call}() of a model that was made outside of {place}"
+    if multi_worker(strategy) or isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        return ""
+    if tf.distribute.has_strategy() or not call.startswith("apply"):
+        return f"{call}() under {type(strategy).__name__}, which is for the devices of one worker"
+    return "an optimizer applies gradients outside of a multi-worker strategy"
+
+
+def _on_parameter_servers(optimizer: Any) -> bool:
+    """Return whether a coordinator applies the gradients that it has gathered from its workers."""
+    import tensorflow as tf
+
+    made_under = getattr(optimizer, "_distribution_strategy", None)
+    variables = getattr(optimizer, "_trainable_variables", None) or ()
+    return isinstance(made_under, tf.distribute.ParameterServerStrategy) or any(
+        "/job:ps" in str(getattr(getattr(variable, "value", variable), "device", ""))
+        for variable in variables
+    )
+
+
+def _made_here() -> bool:
+    """Return whether this process has a multi-worker strategy."""
+    from tensorflow.python.eager import context
+
+    return getattr(context.context(), "_collective_ops_server_def", None) is not None
+
+
+def _under_jax(trained: Any, call: str) -> str:
+    import jax  # type: ignore[import-not-found,unused-ignore]
+    import keras
+
+    if jax.process_count() < 2:
+        return "JAX in this process knows no other process"
+    # A custom loop may distribute its arrays itself.
+    if not call.startswith("apply") and keras.distribution.distribution() is None:
+        return f"{call}() without a keras.distribution"
+    return ""
+
+
+def _under_torch(trained: Any, call: str) -> str:
+    from torch import distributed  # type: ignore[import-not-found]
+
+    together = distributed.is_available() and distributed.is_initialized()
+    return "" if together else f"{call}() with torch, without torch.distributed"

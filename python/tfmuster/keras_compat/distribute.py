@@ -1,0 +1,242 @@
+"""Make one multi-worker strategy the default of a program that makes none.
+
+Under the default strategy every model of the program belongs to all workers, whatever makes it: layers, a
+subclass, ``keras.models.load_model``, ``keras.applications``.
+
+TensorFlow can join a cluster only before it starts, and its devices can be set only before. So the strategy
+is made when TensorFlow is about to start, by the first tensor, or when Keras or the program first asks for
+the strategy in force, as every model does. It is not made at the import of Keras, because ``import
+tensorflow`` imports Keras, and a program sets devices after that. A
+``tf.distribute.MultiWorkerMirroredStrategy()`` of the program itself is or becomes this strategy. Any other
+strategy is refused, because TensorFlow doesn't enter one strategy inside of another.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import StrategyError
+from .alone import refuse_loop
+from .strategy_info import multi_worker, worker_of
+
+_given: list[Any] = []
+_making: list[bool] = []
+
+
+def default_strategy() -> Any:
+    """Return the strategy that is the program's default; None if there is none."""
+    return _given[0] if _given else None
+
+
+def watch_tensorflow(made: Callable[[], None]) -> None:
+    """Make the strategy before the imported TensorFlow starts, and only one in this process.
+
+    ``made`` is called once, after the strategy has been made.
+    """
+    import tensorflow as tf
+    from tensorflow.python.distribute import collective_all_reduce_strategy, distribute_lib
+    from tensorflow.python.eager import backprop, context
+
+    strategy = collective_all_reduce_strategy.CollectiveAllReduceStrategy
+    stock_init, stock_start = strategy.__init__, context.Context.ensure_initialized
+    stock_reset = tf.compat.v1.reset_default_graph
+    stock_gradient = backprop.GradientTape.gradient
+
+    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return _given[0] if _given else object.__new__(cls)
+
+    @functools.wraps(stock_init)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _given:
+            return
+        _making.append(True)
+        stock_init(self, *args, **kwargs)
+        if multi_worker(self):
+            _given.append(self)
+            made()
+            _set_default()
+
+    @functools.wraps(stock_start)
+    def start(self: Any) -> None:
+        if not self._initialized:
+            _make()
+        stock_start(self)
+
+    @functools.wraps(stock_reset)
+    def reset() -> None:
+        # Keras's clear_session() discards the graph to which the default strategy belongs.
+        if _given and tf.distribute.has_strategy():
+            tf.distribute.experimental_set_strategy(None)
+        stock_reset()
+        _set_default()
+
+    @functools.wraps(stock_gradient)
+    def gradient(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        # TensorFlow's own message is about a handle.
+        if _given and tf.distribute.in_cross_replica_context() and _of_models(sources):
+            raise refuse_loop(worker_of(_given[0])[1])
+        return stock_gradient(self, target, sources, *args, **kwargs)
+
+    backprop.GradientTape.gradient = gradient
+    distribute_lib.StrategyBase.__new__ = staticmethod(_new_other)
+    strategy.__new__, strategy.__init__ = staticmethod(new), init
+    context.Context.ensure_initialized = start
+    tf.compat.v1.reset_default_graph = reset
+    for module in (tf.distribute, tf.compat.v2.distribute):
+        for name in ("has_strategy", "get_strategy"):
+            setattr(module, name, _after_default(getattr(module, name)))
+
+
+def _new_other(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """Refuse a strategy that is not the one of all workers."""
+    if cls.__name__.startswith("_Default"):
+        return object.__new__(cls)
+    api = [*cls.__dict__.get("_tf_api_names", ())]
+    api += [f"compat.v1.{name}" for name in cls.__dict__.get("_tf_api_names_v1", ())]
+    raise StrategyError(
+        "A program under --distribute has one strategy, tf.distribute.MultiWorkerMirroredStrategy.",
+        found=f"tf.{api[0]}" if api else cls.__name__,
+        fix="leave this strategy out of the program; or leave --distribute out, and train under a strategy "
+        "of all workers",
+        strategy="multi_worker_mirrored",
+        reason="distribute",
+    )
+
+
+def _of_models(sources: Any) -> bool:
+    """Return whether any of these is a variable of all workers."""
+    import tensorflow as tf
+
+    return any(
+        isinstance(getattr(source, "value", source), tf.distribute.DistributedValues)
+        for source in tf.nest.flatten(sources)
+    )
+
+
+def _after_default(stock: Callable[[], Any]) -> Callable[[], Any]:
+    @functools.wraps(stock)
+    def asked() -> Any:
+        _make()
+        _set_default()
+        return stock()
+
+    return asked
+
+
+def _make() -> None:
+    """Make the strategy, unless it exists, or is being made by this call or by the program."""
+    import tensorflow as tf
+
+    if not _making and threading.current_thread() is threading.main_thread():
+        tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _set_default() -> None:
+    """Make the strategy the default one, unless this is inside of a function, a scope or another thread."""
+    from tensorflow.python.distribute import distribute_lib
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import ops
+
+    inside = (
+        not _given
+        or threading.current_thread() is not threading.main_thread()
+        or not context.executing_eagerly()
+        or distribute_lib.has_strategy()
+        or context.context().device_name
+        or ops.get_default_graph()._variable_creator_stack
+    )
+    if not inside:
+        distribute_lib.experimental_set_strategy(_given[0])
+
+
+def distribute_keras(package: str, *, scale_batch: bool) -> None:
+    """Prepare the imported Keras for the default strategy.
+
+    Parameters
+    ----------
+    package : {"keras", "tf_keras"}
+        Keras 3, or Keras 2.
+    scale_batch : bool
+        Multiply the batch size of ``fit`` by the number of workers.
+
+    Raises
+    ------
+    StrategyError
+        Keras has another backend than TensorFlow (reason ``distribute``).
+    """
+    module: Any = importlib.import_module(package)
+    backend = "tensorflow" if package == "tf_keras" else module.config.backend()
+    if backend != "tensorflow":
+        raise StrategyError(
+            "--distribute is for Keras on TensorFlow.",
+            found=f"the backend {backend}",
+            fix="leave it out; on JAX, call keras.distribution.initialize() and set_distribution()",
+            strategy="multi_worker_mirrored",
+            reason="distribute",
+        )
+    if scale_batch:
+        _scale_batches(module.Model)
+
+
+def _scale_batches(trainer: Any) -> None:
+    """Multiply the batch size that ``fit`` gets or assumes by the number of workers."""
+    stock = trainer.fit
+    signature = inspect.signature(stock)
+
+    @functools.wraps(stock)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not multi_worker(self.distribute_strategy):
+            return stock(self, *args, **kwargs)
+        given = signature.bind(self, *args, **kwargs)
+        given.arguments.update(_scaled(given.arguments, worker_of(self.distribute_strategy)[1]))
+        return stock(*given.args, **given.kwargs)
+
+    trainer.fit = fit
+
+
+def _scaled(arguments: dict[str, Any], workers: int) -> dict[str, Any]:
+    """Return the arguments of ``fit`` that change so that its batches have ``workers`` times as many rows."""
+    import tensorflow as tf
+
+    data = arguments.get("x")
+    if isinstance(data, tf.data.Dataset):
+        rows, drop_remainder = _batches_of(data)
+        return {"x": data.rebatch(workers * rows, drop_remainder)}
+    if hasattr(data, "__len__") or hasattr(data, "shape"):
+        from keras.utils import PyDataset
+
+        if not isinstance(data, PyDataset):
+            size = arguments.get("batch_size")
+            return {"batch_size": workers * (32 if size is None else size)}
+    raise _not_scaled(type(data).__name__)
+
+
+#: Steps of a data set that keep its batches.
+_KEEP = ("Prefetch", "Map", "ParallelMap", "Options", "Repeat", "Cache")
+
+
+def _batches_of(dataset: Any) -> tuple[int, bool]:
+    """Return the rows of a data set's batches, and whether a smaller last one is left out."""
+    import tensorflow as tf
+
+    at = dataset
+    while (size := getattr(at, "_batch_size", None)) is None:
+        if type(at).__name__ not in [f"_{step}Dataset" for step in _KEEP]:
+            raise _not_scaled(f"a data set that ends in {type(at).__name__}")
+        (at,) = at._inputs()
+    return int(tf.get_static_value(size)), bool(tf.get_static_value(at._drop_remainder))
+
+
+def _not_scaled(found: str) -> StrategyError:
+    return StrategyError(
+        "--scale-batch multiplies the batch size of arrays and of tf.data's batch() only.",
+        found=found,
+        fix="leave --scale-batch out, and choose larger batches in the program",
+        strategy="multi_worker_mirrored",
+        reason="scale-batch",
+    )

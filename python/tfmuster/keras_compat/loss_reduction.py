@@ -1,0 +1,226 @@
+"""Reduce losses as one process does: by what the whole global batch holds, not by what one worker has.
+
+In a step, each worker computes a part of the loss, and the parts add up to the loss of one process. So do
+their gradients. A part is the sum over the worker's rows, divided by what one process divides by:
+
+- the number of rows: a worker knows it for the whole batch, so its mean is multiplied by its share;
+- the number of rows that are not masked, or the sum of the sample weights: the workers add up their numbers,
+  one small collective for each loss that divides by them;
+- a loss that is one number for the whole batch, such as a function that returns ``mean(square(y - p))``, or
+  Dice: no part of it can be computed from a part of the rows. The workers gather labels and predictions, each
+  computes the loss of the whole batch, and only its own rows get a gradient.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+_step = threading.local()
+
+
+class PlaceOfRows(NamedTuple):
+    """The rows of this worker in the global batch of a step; scalar int64 tensors.
+
+    Attributes
+    ----------
+    rows, global_rows
+        Rows of this worker that count, and those of all workers.
+    first
+        Place of the worker's first row in the global batch.
+    """
+
+    rows: Any
+    global_rows: Any
+    first: Any
+
+
+@contextlib.contextmanager
+def rows_of_step(place: PlaceOfRows) -> Iterator[None]:
+    """Inside the block, a step works on these rows of a global batch."""
+    import tensorflow as tf
+
+    _step.place = place
+    _step.share = tf.cast(place.rows, tf.float32) / tf.cast(place.global_rows, tf.float32)
+    try:
+        yield
+    finally:
+        _step.place = _step.share = None
+
+
+def place_of_rows() -> PlaceOfRows | None:
+    """Return where the rows of the current step are in the global batch; None outside of a step."""
+    return getattr(_step, "place", None)
+
+
+def _share() -> Any:
+    """Return this worker's share of the rows of the global batch; None outside of a step."""
+    return getattr(_step, "share", None)
+
+
+class _OneNumber(Exception):
+    """A loss function returned one number for all rows."""
+
+
+def patch_loss(module: Any, compile_utils: Any) -> None:
+    """Replace the reductions of ``keras.src.losses.loss``; outside of a step they stay Keras's own."""
+    import tensorflow as tf
+
+    stock_call, stock_reduce, stock_mask = module.Loss.__call__, module.reduce_values, module.apply_mask
+    stock_scale, stock_unscale = module.scale_loss_for_distribution, module.unscale_loss_for_distribution
+    stock_weighted = module.reduce_weighted_values
+    stock_build = compile_utils.CompileLoss.build
+
+    @functools.wraps(stock_call)
+    def call(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        if _share() is None:
+            return stock_call(self, y_true, y_pred, sample_weight)
+        if not (getattr(self, "tfmuster_whole_batch", False) or _compares_rows(self)):
+            try:
+                return stock_call(self, y_true, y_pred, sample_weight)
+            except _OneNumber:
+                self.tfmuster_whole_batch = True
+        return _of_whole_batch(functools.partial(stock_call, self), y_true, y_pred, sample_weight)
+
+    @functools.wraps(stock_reduce)
+    def reduce_values(values: Any, sample_weight: Any = None, reduction: Any = "sum_over_batch_size") -> Any:
+        if (share := _share()) is None:
+            return stock_reduce(values, sample_weight, reduction)
+        if reduction == "mean_with_sample_weight" and sample_weight is not None and values.shape.rank:
+            present = tf.cast(share > 0, values.dtype)
+            weights = _sums(tf.stack([tf.cast(tf.reduce_sum(sample_weight), values.dtype) * present]))[0]
+            return tf.math.divide_no_nan(tf.reduce_sum(values) * present, weights)
+        return stock_reduce(values, sample_weight, reduction)
+
+    @functools.wraps(stock_weighted)
+    def reduce_weighted_values(values: Any, *args: Any, **kwargs: Any) -> Any:
+        of_part = _share() is not None and not getattr(_step, "whole", False)
+        if of_part and tf.convert_to_tensor(values).shape.rank == 0:
+            raise _OneNumber
+        return stock_weighted(values, *args, **kwargs)
+
+    @functools.wraps(stock_mask)
+    def apply_mask(sample_weight: Any, mask: Any, dtype: Any, reduction: Any) -> Any:
+        if mask is None or _share() is None or reduction not in ("mean", "sum_over_batch_size"):
+            return stock_mask(sample_weight, mask, dtype, reduction)
+        # Keras multiplies by all entries over valid ones, and divides by all entries later.
+        present = tf.cast(_share() > 0, dtype)
+        own = tf.stack([tf.cast(tf.size(mask), dtype), tf.reduce_sum(tf.cast(mask, dtype))])
+        entries, valid = tf.unstack(_sums(own * present))
+        weights = tf.where(tf.cast(mask, tf.bool), tf.math.divide_no_nan(entries, valid), 0)
+        # Let Keras merge the weights.
+        return stock_mask(sample_weight, weights, dtype, "sum")
+
+    @functools.wraps(stock_scale)
+    def scale(value: Any) -> Any:
+        if (share := _share()) is None:
+            return stock_scale(value)
+        if getattr(_step, "whole", False):
+            return value
+        # The mean over no rows is NaN, so it must not enter the sum.
+        share = tf.cast(share, value.dtype)
+        return tf.where(share > 0, value * share, tf.zeros_like(value))
+
+    @functools.wraps(stock_unscale)
+    def unscale(value: Any) -> Any:
+        if (share := _share()) is None:
+            return stock_unscale(value)
+        return tf.math.divide_no_nan(value, tf.cast(share, value.dtype))
+
+    @functools.wraps(stock_build)
+    def build(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock_build(self, *args, **kwargs)
+        for tracker in self.metrics:
+            _weigh_by_share(tracker)
+
+    module.Loss.__call__ = call
+    module.reduce_weighted_values = reduce_weighted_values
+    module.reduce_values, module.apply_mask = reduce_values, apply_mask
+    module.scale_loss_for_distribution = scale
+    module.unscale_loss_for_distribution = unscale
+    compile_utils.CompileLoss.build = build
+
+
+def _compares_rows(loss: Any) -> bool:
+    """Return whether a loss of Keras computes with several rows at once."""
+    import keras
+
+    circle = getattr(keras.losses, "Circle", ())  # since Keras 3.6
+    axis = getattr(loss, "axis", None)
+    return isinstance(loss, circle) or (isinstance(axis, (list, tuple)) and 0 in axis)
+
+
+def _sums(own: Any) -> Any:
+    """Return the sums over the workers of a vector that gets no gradient."""
+    import tensorflow as tf
+
+    context = tf.distribute.get_replica_context()
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.stop_gradient(own))
+
+
+def _of_whole_batch(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
+    """Return this worker's part of a loss that needs the rows of all workers.
+
+    Its value is the worker's share of the loss, and its gradient is that of the loss with respect to the
+    worker's own rows: both add up over the workers.
+    """
+    import tensorflow as tf
+    from keras.src import backend
+
+    masks = tf.nest.map_structure(backend.get_keras_mask, y_pred)
+    gathered = tf.nest.map_structure(_gather, (y_true, y_pred, sample_weight))
+    tf.nest.map_structure(
+        lambda rows, mask: mask is None or backend.set_keras_mask(rows, _gather(mask)), gathered[1], masks
+    )
+    _step.whole = True
+    try:
+        whole = loss(*gathered)
+    finally:
+        _step.whole = False
+    return whole + tf.stop_gradient(whole * tf.cast(_share(), whole.dtype) - whole)
+
+
+def _gather(rows: Any) -> Any:
+    """Return the rows of all workers, in their order; the gradient goes to the worker's own rows."""
+    import tensorflow as tf
+
+    if rows is None:
+        return None
+    rows = tf.convert_to_tensor(rows)
+    # A worker without rows has read a placeholder row, which does not count.
+    own = rows[: tf.where(_share() > 0, tf.shape(rows)[0], 0)]
+
+    @tf.custom_gradient
+    def gathered(own: Any) -> tuple[Any, Any]:
+        context = tf.distribute.get_replica_context()
+        everyone = context.all_gather(own, axis=0)
+        counts = context.all_gather(tf.shape(own)[:1], axis=0)
+        index = context.replica_id_in_sync_group
+        start = tf.reduce_sum(counts[:index])
+
+        def gradient(upstream: Any) -> Any:
+            return upstream[start : start + tf.shape(own)[0]]
+
+        return everyone, gradient
+
+    return tf.ensure_shape(gathered(own), [None, *rows.shape[1:]])
+
+
+def _weigh_by_share(tracker: Any) -> None:
+    """Make the tracker of an output's loss add up to the loss of one process.
+
+    Keras gives it no weight if the number of rows is not known when it traces the step: each batch then
+    counts once, and so the workers' parts of a batch must count once together.
+    """
+    stock_update = tracker.update_state
+
+    @functools.wraps(stock_update)
+    def update_state(values: Any, sample_weight: Any = None) -> Any:
+        if sample_weight is None and _share() is not None:
+            sample_weight = _share()
+        return stock_update(values, sample_weight=sample_weight)
+
+    tracker.update_state = update_state

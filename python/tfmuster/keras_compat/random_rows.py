@@ -1,0 +1,159 @@
+"""Draw the random numbers of a global batch: each worker only those of its own rows.
+
+Every worker has the same seeds, so without this module the rows of a worker would get the dropout masks and
+the noise that the rows of the other workers get, and a batch would have as many copies of each mask as there
+are workers. Instead, a number depends on its place in the global batch, as in one process.
+
+TensorFlow's generators count: the numbers of a tensor come in groups of four (two of 64 bits), and group *i*
+depends on the seed and *i* only (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). So a
+worker starts its uniform and normal numbers in the middle, at no cost. Other distributions use up a varying
+count of numbers: they are drawn for the whole batch and cut.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from .loss_reduction import place_of_rows
+
+
+class _TensorFlow:
+    """TensorFlow, as Keras's module of random numbers sees it."""
+
+    def __init__(self, tensorflow: Any) -> None:
+        self._tensorflow = tensorflow
+        stock = tensorflow.random
+        names = [name for name in dir(stock) if name.startswith("stateless_")]
+        self.random = SimpleNamespace(**{name: getattr(stock, name) for name in names})
+        for name in ("stateless_truncated_normal", "stateless_gamma", "stateless_binomial"):
+            setattr(self.random, name, _cut(getattr(stock, name)))
+        self.random.stateless_uniform = _uniform(stock.stateless_uniform)
+        self.random.stateless_normal = _normal(stock.stateless_normal)
+        dropout = _dropout(tensorflow.nn.experimental.stateless_dropout)
+        self.nn = SimpleNamespace(experimental=SimpleNamespace(stateless_dropout=dropout))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tensorflow, name)
+
+
+def patch_random(module: Any) -> None:
+    """Make ``keras.src.backend.tensorflow.random`` draw the numbers of a worker's own rows in its steps."""
+    module.tf = _TensorFlow(module.tf)
+
+
+def _span(shape: Any) -> tuple[Any, Any, Any] | None:
+    """Return which rows of which shape to draw: (shape for the whole batch, first row, rows of the shape).
+
+    None outside of a step, and for a shape whose first dimension is not one of rows.
+    """
+    import tensorflow as tf
+
+    place = place_of_rows()
+    if place is None:
+        return None
+    shape = tf.cast(tf.convert_to_tensor(shape), tf.int64)
+    if shape.shape.rank != 1 or shape.shape[0] == 0:
+        return None
+    known = tf.get_static_value(shape[0])
+    if known is not None and known != tf.get_static_value(place.rows):
+        return None
+    # A worker without rows has read a placeholder row.
+    read = tf.maximum(place.rows, 1)
+    # Layers may flatten a batch, which keeps the order of its rows.
+    each, over = shape[0] // read, shape[0] % read
+    fits = over == 0
+    whole = tf.where(fits, each * place.global_rows, shape[0])
+    first = tf.where(fits, each * place.first, 0)
+    return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
+
+
+def _cut(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Draw the numbers of the whole batch, and return those of the worker's rows."""
+
+    @functools.wraps(stock)
+    def draw(shape: Any, *args: Any, **kwargs: Any) -> Any:
+        if (span := _span(shape)) is None:
+            return stock(shape, *args, **kwargs)
+        whole, first, rows = span
+        return stock(whole, *args, **kwargs)[first : first + rows]
+
+    return draw
+
+
+def _from_the_middle(shape: Any, seed: Any, dtype: Any, operation: Callable[..., Any]) -> Any:
+    """Draw the numbers of the worker's rows, starting at the group that has the first of them."""
+    import tensorflow as tf
+    from tensorflow.python.framework import tensor_util
+    from tensorflow.python.ops import random_ops_util
+
+    span = _span(shape)
+    assert span is not None
+    whole, first, rows = span
+    in_row = tf.reduce_prod(whole[1:])
+    begin, count = first * in_row, rows * in_row
+    group = 2 if tf.as_dtype(dtype).size == 8 else 4
+    key, counter, algorithm = random_ops_util.get_key_counter_alg(seed, "auto_select")
+    # Philox has a counter of 128 bits, low word first; more than 2^64 groups are not drawn.
+    ahead = tf.cast(begin // group, tf.uint64)
+    counter = tf.concat([counter[:1] + ahead, counter[1:]], axis=0)
+    drawn = operation(
+        tf.reshape(begin % group + count, [1]), key=key, counter=counter, dtype=dtype, alg=algorithm
+    )
+    values = tf.reshape(drawn[begin % group :], tf.concat([rows[tf.newaxis], whole[1:]], axis=0))
+    return tf.ensure_shape(values, tensor_util.constant_value_as_shape(tf.convert_to_tensor(shape)))
+
+
+def _uniform(stock: Callable[..., Any]) -> Callable[..., Any]:
+    import tensorflow as tf
+    from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
+
+    @functools.wraps(stock)
+    def draw(
+        shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = tf.float32, **kwargs: Any
+    ) -> Any:
+        if kwargs or _span(shape) is None:
+            return stock(shape, seed, minval=minval, maxval=maxval, dtype=dtype, **kwargs)
+        if not tf.as_dtype(dtype).is_floating:
+            return _cut(stock)(shape, seed, minval=minval, maxval=maxval, dtype=dtype)
+        low = tf.cast(minval, dtype)
+        high = tf.cast(1 if maxval is None else maxval, dtype)
+        values = _from_the_middle(shape, seed, dtype, operations.stateless_random_uniform_v2)
+        return values * (high - low) + low
+
+    return draw
+
+
+def _normal(stock: Callable[..., Any]) -> Callable[..., Any]:
+    import tensorflow as tf
+    from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
+
+    @functools.wraps(stock)
+    def draw(
+        shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = tf.float32, **kwargs: Any
+    ) -> Any:
+        if kwargs or _span(shape) is None:
+            return stock(shape, seed, mean=mean, stddev=stddev, dtype=dtype, **kwargs)
+        values = _from_the_middle(shape, seed, dtype, operations.stateless_random_normal_v2)
+        return values * tf.cast(stddev, dtype) + tf.cast(mean, dtype)
+
+    return draw
+
+
+def _dropout(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Drop by the same comparison as TensorFlow, with the uniform numbers of the worker's rows."""
+    import tensorflow as tf
+    from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
+
+    @functools.wraps(stock)
+    def drop(x: Any, rate: Any, seed: Any, noise_shape: Any = None, **kwargs: Any) -> Any:
+        if kwargs or noise_shape is None or _span(noise_shape) is None:
+            return stock(x, rate, seed, noise_shape=noise_shape, **kwargs)
+        x = tf.convert_to_tensor(x)
+        numbers = _from_the_middle(noise_shape, seed, x.dtype, operations.stateless_random_uniform_v2)
+        scaled = x * tf.cast(1 / (1 - rate), x.dtype)
+        return tf.where(numbers >= tf.cast(rate, x.dtype), scaled, tf.zeros_like(x))
+
+    return drop

@@ -1,0 +1,120 @@
+"""Train a model with the strategy of its weights, if the model itself was made outside of the scope.
+
+Keras remembers a strategy only if the model object is made in its scope. A model that gets its layers in the
+scope, but is made before, would train alone, or fail with a text about its variables. An optimizer that is
+made outside and given to ``compile`` fails, and a metric counts one worker's rows: the variables that they
+have by then are made again in the scope.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from typing import Any
+
+from ..errors import StrategyError
+from .strategy_info import made_strategy
+
+
+def patch_scopes(trainer: Any, tensorflow_trainer: Any) -> None:
+    """Patch ``compile`` and ``fit`` of Keras."""
+    stock_compile, stock_fit = trainer.compile, tensorflow_trainer.fit
+    signature = inspect.signature(stock_compile)
+
+    @functools.wraps(stock_compile)
+    def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        adopt(self)
+        made = self._distribute_strategy
+        with contextlib.nullcontext() if made is None else made.scope():
+            if _copies_variables(made):
+                given = signature.bind_partial(self, *args, **kwargs).arguments
+                _move_optimizer(given.get("optimizer"), made)
+                _move_metrics([given.get("metrics"), given.get("weighted_metrics")])
+            return stock_compile(self, *args, **kwargs)
+
+    @functools.wraps(stock_fit)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        adopt(self)
+        return stock_fit(self, *args, **kwargs)
+
+    trainer.compile, tensorflow_trainer.fit = compile, fit
+
+
+def adopt(model: Any) -> None:
+    """Give a model that belongs to no strategy the one of its weights.
+
+    Raises
+    ------
+    StrategyError
+        Only some of its weights belong to a strategy, or none does and this is the scope of one.
+    """
+    import tensorflow as tf
+
+    if model._distribute_strategy is not None:
+        return
+    owners = [_strategy_of(variable.value) for variable in model.variables]
+    found = {id(owner): owner for owner in owners if owner is not None}
+    here = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
+    if not owners:
+        model._distribute_strategy = here
+    elif len(found) == 1 and all(owner is not None for owner in owners):
+        (model._distribute_strategy,) = found.values()
+    elif found or _copies_variables(here):
+        count = sum(owner is None for owner in owners)
+        raise StrategyError(
+            "The model was made outside of the strategy's scope.",
+            found=f"{count} of {len(owners)} weights belong to no strategy",
+            fix="make the layers and the model inside `with strategy.scope():`; in R, inside "
+            "with(strategy$scope(), {...})",
+            strategy=type(here or next(iter(found.values()))).__name__,
+            reason="made-outside",
+        )
+
+
+def _move_optimizer(optimizer: Any, strategy: Any) -> None:
+    """Give a strategy to an optimizer that was made outside of its scope, and has trained nothing yet."""
+    from keras import Optimizer
+
+    if isinstance(optimizer, Optimizer) and not optimizer.built:
+        _move_optimizer(getattr(optimizer, "inner_optimizer", None), strategy)
+        optimizer._distribution_strategy = strategy
+        _move(optimizer.variables)
+
+
+def _move_metrics(metrics: Any) -> None:
+    """Move metrics in any nesting of lists and dicts."""
+    import tensorflow as tf
+    from keras import Metric
+
+    for metric in tf.nest.flatten(metrics):
+        if isinstance(metric, Metric):
+            _move(metric.variables)
+
+
+def _move(variables: list[Any]) -> None:
+    """Make variables anew, with their values, in the scope that this is."""
+    for variable in variables:
+        if _strategy_of(variable.value) is None:
+            variable._initialize(variable.value.numpy())
+
+
+def _strategy_of(variable: Any) -> Any:
+    """Return the strategy that made a TensorFlow variable; None if none did, or one with a single device."""
+    owner = getattr(variable, "distribute_strategy", None)
+    if owner is None and "/job:ps/" in str(getattr(variable, "device", "")):
+        owner = made_strategy()
+    return owner
+
+
+def _copies_variables(strategy: Any) -> bool:
+    """Tell whether each variable that a strategy makes is one of its own type, or on another machine."""
+    import tensorflow as tf
+
+    kinds = (
+        tf.distribute.MirroredStrategy,
+        tf.distribute.MultiWorkerMirroredStrategy,
+        tf.distribute.ParameterServerStrategy,
+        tf.distribute.TPUStrategy,
+    )
+    return isinstance(strategy, kinds)

@@ -1,0 +1,122 @@
+"""Call hooks when a program makes a ``tf.distribute`` strategy or server that connects several processes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .seeds import agree_on_seed
+from .strategy_info import note_strategy
+from .watching import watch_this_worker
+
+#: Gets what the program passed: jobs with their addresses, its task type, its index. Each may be empty.
+BeforeStrategy = Callable[[dict[str, list[str]], str, int | None], None]
+
+
+def patch_strategies(begin: Callable[[], None], before: BeforeStrategy, after: Callable[[], None]) -> None:
+    """Call hooks when a program makes a strategy or a server for several processes.
+
+    These are all classes of TensorFlow 2 and of ``compat.v1``, whichever way they get their cluster.
+
+    Parameters
+    ----------
+    begin : callable
+        Called before TensorFlow reads TF_CONFIG.
+    before : callable
+        Called when the cluster is known, before TensorFlow binds a port.
+    after : callable
+        Called after the strategy is made. The workers of a multi-worker strategy share a seed by then.
+    """
+    from tensorflow.python.distribute import collective_all_reduce_strategy as collective
+    from tensorflow.python.distribute import parameter_server_strategy as ps
+    from tensorflow.python.distribute import parameter_server_strategy_v2 as ps_v2
+    from tensorflow.python.training import server_lib
+
+    def at_resolver(owner: Any, name: str) -> None:
+        stock = getattr(owner, name)
+
+        @functools.wraps(stock)
+        def with_resolver(self: Any, cluster_resolver: Any, *args: Any, **kwargs: Any) -> Any:
+            if cluster_resolver is not None and (jobs := _jobs(cluster_resolver.cluster_spec())):
+                before(jobs, cluster_resolver.task_type or "", cluster_resolver.task_id)
+            return stock(self, cluster_resolver, *args, **kwargs)
+
+        setattr(owner, name, with_resolver)
+
+    def at_end(owner: Any, is_multi_worker: Callable[[Any], bool]) -> None:
+        stock = owner.__init__
+
+        @functools.wraps(stock)
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            begin()
+            stock(self, *args, **kwargs)
+            if is_multi_worker(self):
+                note_strategy(self)
+                after()
+
+        owner.__init__ = init
+
+    def agreed(strategy: Any) -> bool:
+        several = bool(strategy.extended._in_multi_worker_mode())
+        if several:
+            agree_on_seed(strategy)
+            watch_this_worker()
+        return several
+
+    # Every multi-worker class of TensorFlow passes its resolver to this method, also the default one.
+    at_resolver(collective.CollectiveAllReduceExtended, "_initialize_multi_worker")
+    at_end(collective.CollectiveAllReduceStrategy, agreed)
+    at_end(collective.CollectiveAllReduceStrategyV1, agreed)
+    at_resolver(ps.ParameterServerStrategyExtended, "_initialize_multi_worker")
+    at_resolver(ps_v2.ParameterServerStrategyV2, "__init__")
+    at_end(ps_v2.ParameterServerStrategyV2, lambda _: True)
+
+    _mirror_own_devices()
+    stock_server = server_lib.Server.__init__
+
+    @functools.wraps(stock_server)
+    def server(
+        self: Any, cluster: Any, job_name: Any = None, task_index: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
+        if isinstance(cluster, server_lib.ClusterSpec):
+            before(_jobs(cluster), job_name or "", task_index)
+        stock_server(self, cluster, job_name, task_index, *args, **kwargs)
+
+    server_lib.Server.__init__ = server
+
+
+def _mirror_own_devices() -> None:
+    """Let MirroredStrategy take the devices of this process only.
+
+    In a cluster TensorFlow lists the devices of all workers as local ones. A MirroredStrategy that is made
+    after a multi-worker strategy then ends the process by SIGSEGV.
+    """
+    from tensorflow.python.distribute import mirrored_strategy
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import device_spec
+
+    stock = mirrored_strategy.all_local_devices
+
+    @functools.wraps(stock)
+    def own_devices(num_gpus: int | None = None) -> Any:
+        server = getattr(context.context(), "_collective_ops_server_def", None)
+        if server is None:
+            return stock(num_gpus)
+        for kind in ("GPU", "CPU"):
+            listed = context.context().list_logical_devices(kind)
+            specs = [(device, device_spec.DeviceSpecV2.from_string(device.name)) for device in listed]
+            own = [
+                device
+                for device, spec in specs
+                if (spec.job, spec.task) == (server.job_name, server.task_index)
+            ]
+            if own:
+                break
+        return own[:num_gpus] if kind == "GPU" else own
+
+    mirrored_strategy.all_local_devices = own_devices
+
+
+def _jobs(spec: Any) -> dict[str, list[str]]:
+    return {job: list(spec.job_tasks(job)) for job in spec.jobs}
