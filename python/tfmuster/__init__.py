@@ -7,6 +7,7 @@ its module when it is first used (PEP 562).
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 __version__ = "0.1.0"
@@ -24,6 +25,7 @@ MODULE_OF = {
     "strategy": "strategies.by_name",
     "strategy_table": "strategies.table",
     "distributed_step": "training.custom_loop",
+    "own_rows": "keras_compat.own_rows",
     "ps_fit": "strategies.parameter_server",
     "mnist": "digits.datasets",
     "synthetic": "digits.datasets",
@@ -34,6 +36,12 @@ MODULE_OF = {
     "model_to_bytes": "keras_compat.saving",
     "model_from_bytes": "keras_compat.saving",
     "save_model_file": "keras_compat.saving",
+    "batches": "keras_compat.sharding",
+    "file_batches": "training.file_batches",
+    "tfrecord_rows": "training.readers.tfrecord_files",
+    "csv_rows": "training.readers.csv_files",
+    "parquet_rows": "training.readers.parquet_files",
+    "image_rows": "training.readers.image_folders",
     "checkpoint_callback": "training.checkpoints",
     "evaluate_checkpoints": "training.evaluating",
     "launch": "launch",
@@ -54,9 +62,16 @@ def __getattr__(name: str) -> Any:
         module = MODULE_OF[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    _watch_worker(name)
     value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
+
+
+def _watch_worker(name: str) -> None:
+    """Let a worker that a user has started manually not train a model of its own, either."""
+    if name == "use_tf_config" or os.environ.get("TF_CONFIG"):
+        importlib.import_module(f"{__name__}.worker.import_hook").watch_training()
 
 
 def __dir__() -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
+from .training_options import take_training, training_options
 from .where_options import read_where, where_options
 
 if TYPE_CHECKING:
@@ -63,14 +64,8 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, min_open=True),
     help="How long to wait for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
-@click.option(
-    "--gpus-per-worker",
-    metavar="N",
-    type=click.IntRange(min=0),
-    help="GPUs that each worker sees; 0 hides all. Default: 1 if there are as many GPUs as workers.",
-)
+@training_options
 @click.option("--timings", is_flag=True, help="Show at the end where the time to the first step went.")
-@click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3.")
 @click.option("--dry-run", is_flag=True, help="For batch systems: print the script, and do not submit it.")
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
@@ -87,18 +82,18 @@ def command(
     run_dir: Path | None,
     max_restarts: int,
     start_timeout: float | None,
-    gpus_per_worker: int | None,
     timings: bool,
-    no_keras_compat: bool,
     dry_run: bool,
     program: tuple[str, ...],
-    **where: Any,
+    **training_and_where: Any,
 ) -> int:
     """Run a script or a command on several workers, of this machine or of others.
 
-    Each worker gets TF_CONFIG and free ports, and runs your .py or .R script unchanged. Each output line is
-    shown with the worker's name; the run directory keeps the unmodified output. The first failure ends the
-    job, is shown last, and makes the exit code 1, unless --max-restarts restarts the job.
+    Each worker gets TF_CONFIG and free ports, and runs your .py or .R script. A script without a strategy
+    needs --distribute. In the script's arguments, {index}, {type}, {worker_hosts} and {ps_hosts} are replaced
+    by each task's values. Each output line is shown with the worker's name; the run directory keeps the
+    unmodified output. The first failure ends the job, is shown last, and makes the exit code 1, unless
+    --max-restarts restarts the job.
 
     \b
     tfmuster launch -n 2 train.py --epochs 3
@@ -112,7 +107,8 @@ def command(
     from ..launch.engines.registry import engine_for
     from ..launch.job import Job, workers_for
 
-    engine = engine_for(read_where(**where))
+    training = take_training(training_and_where)
+    engine = engine_for(read_where(**training_and_where))
     if timings and not isinstance(engine, ThisMachine):
         raise click.UsageError("--timings is for workers on this machine.")
     job = Job(
@@ -123,10 +119,9 @@ def command(
         evaluator=evaluator,
         name=name,
         run_dir=run_dir,
-        keras_compat=not no_keras_compat,
         max_restarts=max_restarts,
         start_timeout=start_timeout,
-        gpus_per_worker=gpus_per_worker,
+        **training,
     )
     if dry_run:
         script = getattr(engine, "script", None)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
-from ..environment import KERAS_COMPAT_VARIABLE, START_TIMEOUT_VARIABLE
+from ..environment import KERAS_COMPAT_VARIABLE, LARGEST_SEED, SEED_VARIABLE, START_TIMEOUT_VARIABLE
 
 
 # Options end at the script's name. Arguments after it belong to the script.
@@ -24,47 +25,67 @@ from ..environment import KERAS_COMPAT_VARIABLE, START_TIMEOUT_VARIABLE
     type=click.FloatRange(0, min_open=True),
     help="How long to wait for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(0, LARGEST_SEED),
+    help="Seed of the random number generators; the same for every task. Default: TFMUSTER_SEED, else the "
+    "tasks agree on one when they meet.",
+)
 @click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3.")
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
 )
 def command(
-    *, base_port: int | None, start_timeout: float | None, no_keras_compat: bool, program: tuple[str, ...]
+    *,
+    base_port: int | None,
+    start_timeout: float | None,
+    seed: int | None,
+    no_keras_compat: bool,
+    program: tuple[str, ...],
 ) -> int:
     """Run a script or a command as one task of a job that another program has started.
 
     The environment names the task: MPI, a batch system such as Slurm, or Kubernetes sets it, or you set
-    TF_CONFIG. The program gets TF_CONFIG as under `tfmuster launch`, and runs unchanged. This process
-    forwards signals to the program, and ends with its exit code or signal.
+    TF_CONFIG. A script may also set TF_CONFIG itself. The program gets TF_CONFIG as under `tfmuster launch`,
+    and in its arguments {index}, {type}, {worker_hosts} and {ps_hosts} are replaced by its task's values.
+    This process forwards signals to the program, and ends with its exit code or signal.
 
     \b
+    tfmuster worker -- train.py --index 0
     srun -n 4 tfmuster worker -- train.R
     mpirun -np 4 tfmuster worker -- train.py --epochs 3
     """
     from ..cluster.resolvers import engine_here, gpus_here, leave_engine, resolve_task
-    from ..cluster.tf_config import tf_config_json
+    from ..cluster.task_variables import task_variables
     from ..errors import LaunchError
-    from ..launch.job import resolve_command
+    from ..launch.job import command_of, resolve_command
     from ..launch.supervise.child import run_child
     from ..system.exit_code import exit_as
 
     told = "TF_CONFIG" if os.environ.get("TF_CONFIG") else engine_here()
     # Do this first, because the tasks of an engine may wait for each other here.
     task = resolve_task(base_port=base_port, stay=True)
-    if task is None:
+    if task is None and not _sets_tf_config(program[0]):
         raise LaunchError(
             "A worker must be told which task of the job it is.",
             found="no TF_CONFIG, and no variables of MPI, a batch system or Kubernetes",
             fix="Start it with srun, mpirun or a Kubernetes Job; on this machine, use `tfmuster launch`.",
             reason="no-engine",
         )
-    environment = {**os.environ, **gpus_here(), "TF_CONFIG": tf_config_json(task)}
+    environment = {**os.environ, **gpus_here()}
+    if task is not None:
+        environment |= task_variables(task, environment)
     if start_timeout is not None:
         environment[START_TIMEOUT_VARIABLE] = str(start_timeout)
+    if seed is not None:
+        environment[SEED_VARIABLE] = str(seed)
     if no_keras_compat:
         environment[KERAS_COMPAT_VARIABLE] = "0"
     arguments = resolve_command(program)
-    if task.is_chief:
+    if task is not None:
+        arguments = command_of(arguments, task)
+    if task is not None and task.is_chief:
         others = len(task.cluster) - 1
         about = f"{task}, by {told}, with {others} other{'' if others == 1 else 's'}"
         click.echo(f"tfmuster: {about}", err=True)
@@ -74,3 +95,12 @@ def command(
     if code == 0:
         leave_engine()
     return code
+
+
+def _sets_tf_config(program: str) -> bool:
+    """Tell whether the program is a script that names its task itself."""
+    path = Path(program)
+    if path.suffix.lower() not in (".py", ".r") or not path.is_file():
+        return False
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return "TF_CONFIG" in text or "use_tf_config" in text

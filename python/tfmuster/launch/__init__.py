@@ -48,8 +48,15 @@ Variable                   Meaning
 ``TFMUSTER_ERROR_FILE``    The file to which an uncaught Python exception is written, with its time.
 ``TFMUSTER_MAX_RESTARTS``  How many times the job may be restarted after a failure.
 ``TFMUSTER_RESTART``       How many times it has been restarted.
+``TFMUSTER_SEED``          The seed that the random number generators of all workers have.
 ``TFMUSTER_START_TIMEOUT`` Time limit of the rendezvous in seconds, if ``start_timeout`` was given.
+``TFMUSTER_STALL_TIMEOUT`` How long workers may wait for one that does not move, if ``stall_timeout`` was
+                           given.
 ``TFMUSTER_KERAS_COMPAT``  ``0`` with ``keras_compat=False``.
+``TFMUSTER_IS_CHIEF``      ``1`` for the chief, which writes files, otherwise ``0``.
+``TFMUSTER_DISTRIBUTE``    ``1`` with ``distribute=True``; ``TFMUSTER_SCALE_BATCH`` with ``scale_batch=True``;
+                           ``TFMUSTER_INDEPENDENT`` with ``independent=True``.
+``KERAS_DISTRIBUTION_*``   If ``KERAS_BACKEND`` is ``jax``: what ``keras.distribution.initialize()`` reads.
 ``PYTHONPATH``             Starts with ``worker/site``, whose ``sitecustomize`` writes the error file and
                            makes Keras 3 work on several workers.
 ========================== =============================================================================
@@ -93,7 +100,12 @@ def launch(
     keras_compat: bool = True,
     max_restarts: int = 0,
     start_timeout: float | None = None,
+    stall_timeout: float | None = None,
+    seed: int | None = None,
     gpus_per_worker: int | None = None,
+    distribute: bool = False,
+    scale_batch: bool = False,
+    independent: bool = False,
     wait: bool = True,
     strategy: str = "multi_worker_mirrored",
 ) -> Any:
@@ -153,9 +165,24 @@ def launch(
         retried.
     start_timeout : float, optional
         Time limit for all tasks to start, in seconds. Default: ``TFMUSTER_START_TIMEOUT``, otherwise 60.
+    stall_timeout : float, optional
+        End the job if workers wait this long for one that does not move, in seconds; 0 for no limit. Default:
+        ``TFMUSTER_STALL_TIMEOUT``, otherwise 300.
+    seed : int, optional
+        Seed of the random number generators of every worker: R's, NumPy's, Python's, TensorFlow's and
+        Keras's, from 0 to 2147483647. A program that sets its own seeds is not affected. Default:
+        ``TFMUSTER_SEED``, otherwise drawn; ``run.json`` has it.
     gpus_per_worker : int, optional
         Number of GPUs that each worker gets for itself; 0 for none. Default: 1 if the machine has as many
         GPUs as workers; otherwise every worker sees all GPUs.
+    distribute : bool
+        Train a program that makes no strategy on all workers. Its batches are those of all workers, so it
+        makes the same updates as in one process. See docs/launching.md. Default: False.
+    scale_batch : bool
+        With ``distribute``: multiply the batch size of ``fit`` by the number of workers. Default: False.
+    independent : bool
+        Let each worker train a model of its own. By default, a worker that does so fails with a
+        `StrategyError` (reason ``not-distributed``).
     wait : bool
         Wait until the job ends. With False, return as soon as the workers run or a batch system has accepted
         the job, which then continues after this session ends.
@@ -186,7 +213,7 @@ def launch(
     from .detached import start_detached
     from .engines.base import Where
     from .engines.registry import engine_for
-    from .job import Job, workers_for
+    from .job import Job, seed_for, workers_for
     from .remote.files import place_of
 
     claim = None
@@ -226,7 +253,12 @@ def launch(
             keras_compat=keras_compat,
             max_restarts=max_restarts,
             start_timeout=start_timeout,
+            stall_timeout=stall_timeout,
+            seed=seed_for(seed),
             gpus_per_worker=gpus_per_worker,
+            distribute=distribute,
+            scale_batch=scale_batch,
+            independent=independent,
         )
         if not wait:
             return start_detached(engine, job)

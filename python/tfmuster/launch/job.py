@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..environment import START_TIMEOUT_VARIABLE, start_timeout
+from ..cluster.spec import Task
+from ..environment import (
+    DISTRIBUTE_VARIABLE,
+    INDEPENDENT_VARIABLE,
+    LARGEST_SEED,
+    SCALE_BATCH_VARIABLE,
+    SEED_VARIABLE,
+    STALL_TIMEOUT_VARIABLE,
+    START_TIMEOUT_VARIABLE,
+    given_seed,
+    is_on,
+    stall_timeout,
+    start_timeout,
+)
 from ..errors import LaunchError
 from ..runs.run import Run
 from ..system.interpreter import python_executable, rscript_executable
 from .supervise.restarts import Attempt
 from .text_checks import check_text, command_name
+
+#: Fields of `Job` that switch something on in every worker, and the variables that do so.
+_SWITCHES = (
+    ("independent", INDEPENDENT_VARIABLE),
+    ("distribute", DISTRIBUTE_VARIABLE),
+    ("scale_batch", SCALE_BATCH_VARIABLE),
+)
 
 
 def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:
@@ -21,6 +42,13 @@ def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:
     if workers is not None:
         return workers
     return max(1, slots - others) if slots else 2
+
+
+def seed_for(seed: int | None) -> int:
+    """Return the seed of a job: as given, otherwise ``TFMUSTER_SEED``, otherwise drawn."""
+    if seed is None:
+        seed = given_seed()
+    return secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
 
 
 @dataclass(frozen=True)
@@ -38,7 +66,12 @@ class Job:
     keras_compat: bool = True
     max_restarts: int = 0
     start_timeout: float | None = None
+    stall_timeout: float | None = None
     gpus_per_worker: int | None = None
+    seed: int = field(default_factory=lambda: seed_for(None))
+    independent: bool = False
+    distribute: bool = False
+    scale_batch: bool = False
 
     def __post_init__(self) -> None:
         counts = [("workers", self.workers, 1), ("ps", self.ps, 0), ("restarts", self.max_restarts, 0)]
@@ -52,11 +85,34 @@ class Job:
                     reason=what.lower().replace(" ", "-"),
                 )
         start_timeout(self.start_timeout)
+        stall_timeout(self.stall_timeout)
+        if type(self.seed) is not int or not 0 <= self.seed <= LARGEST_SEED:
+            raise LaunchError(
+                f"The seed must be a whole number from 0 to {LARGEST_SEED}.",
+                found=repr(self.seed),
+                reason="seed",
+            )
+        self._check_training()
         if not self.command:
             raise LaunchError(
                 "Nothing to run.", fix="Name a script, or a command after `--`.", reason="command"
             )
         check_text(*self.command, *map(str, self.env.values()), self.name or "", str(self.run_dir or ""))
+
+    def _check_training(self) -> None:
+        """Raise LaunchError for settings of the training that contradict each other."""
+        others = {"parameter servers": self.ps, "an evaluator": self.evaluator}
+        wrong, fix = None, "Leave one of them out."
+        if self.distribute and self.independent:
+            wrong = ("independent", "Workers train one model (distribute) or one each (independent).")
+        elif self.scale_batch and not self.distribute:
+            wrong = ("scale_batch", "scale_batch changes the batch size of a program with distribute only.")
+            fix = "Add distribute, or leave scale_batch out."
+        elif self.distribute and any(others.values()):
+            kind = next(kind for kind, count in others.items() if count)
+            wrong = (kind, "distribute is for jobs that have only workers and a chief.")
+        if wrong is not None:
+            raise LaunchError(wrong[1], found=wrong[0], fix=fix, reason="distribute")
 
     def sizes(self) -> dict[str, int]:
         """Return the number of tasks of each kind."""
@@ -69,10 +125,21 @@ class Job:
 
     def variables(self, attempt: Attempt) -> dict[str, str]:
         """Return the job's environment variables of every worker, on any machine."""
-        variables = {**self.env, **attempt.variables()}
+        variables = {**self.env, **attempt.variables(), SEED_VARIABLE: str(self.seed)}
         if self.start_timeout is not None:
             variables[START_TIMEOUT_VARIABLE] = str(self.start_timeout)
-        return variables
+        if self.stall_timeout is not None:
+            variables[STALL_TIMEOUT_VARIABLE] = str(self.stall_timeout)
+        return {**variables, **{variable: "1" for field, variable in _SWITCHES if getattr(self, field)}}
+
+    def settings(self) -> dict[str, bool]:
+        """Return the settings of the training that ``run.json`` records: those that are not the default."""
+        environment = {**os.environ, **self.env}
+        return {
+            field: True
+            for field, variable in _SWITCHES
+            if getattr(self, field) or is_on(variable, environment)
+        }
 
     def run_name(self) -> str:
         """Return the given name, or one made from the command."""
@@ -105,17 +172,33 @@ def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
     return (_executable(first, "Give the path of a .py or .R script, or of a command."), *arguments)
 
 
+def command_of(command: Sequence[str], task: Task) -> tuple[str, ...]:
+    """Return a command with ``{index}``, ``{type}``, ``{worker_hosts}`` in its arguments replaced for a task.
+
+    ``{ps_hosts}`` and so on stand for the addresses of the tasks of a kind, separated by commas.
+    """
+    hosts = {f"{{{kind}_hosts}}": ",".join(given) for kind, given in task.cluster.to_dict().items()}
+    values = {"{index}": str(task.index), "{type}": task.type, **hosts}
+    first, *arguments = command
+    for name, value in values.items():
+        arguments = [word.replace(name, value) for word in arguments]
+    return (first, *arguments)
+
+
 def launch_options(job: Job, run: Run | None) -> list[str]:
     """Return the job as options of ``tfmuster launch``, without its environment variables."""
     options = ["-n", str(job.workers), "--ps", str(job.ps), "--name", job.run_name()]
-    options += ["--max-restarts", str(job.max_restarts)]
+    options += ["--max-restarts", str(job.max_restarts), "--seed", str(job.seed)]
     if run is not None:
         options += ["--run-dir", str(run.path)]
     if job.start_timeout is not None:
         options += ["--start-timeout", str(job.start_timeout)]
+    if job.stall_timeout is not None:
+        options += ["--stall-timeout", str(job.stall_timeout)]
     if job.gpus_per_worker is not None:
         options += ["--gpus-per-worker", str(job.gpus_per_worker)]
     switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}
+    switches |= {f"--{field.replace('_', '-')}": getattr(job, field) for field, _ in _SWITCHES}
     return options + [switch for switch, on in switches.items() if on]
 
 

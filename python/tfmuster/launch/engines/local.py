@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...cluster.spec import Cluster, Task
-from ...cluster.tf_config import tf_config_json
+from ...cluster.task_variables import task_variables
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError
 from ...net.ports import held_ports
@@ -21,7 +21,7 @@ from ...runs.lifecycle import record_git
 from ...runs.run import Run
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
-from ..job import Job, resolve_command
+from ..job import Job, command_of, resolve_command
 from ..supervise.display import shown_path
 from ..supervise.restarts import Attempt, with_restarts
 from ..supervise.supervisor import Supervisor
@@ -111,16 +111,17 @@ def _run_once(
             if size
         }
         cluster = Cluster(**addresses)
-        run = attempt.begin(
-            job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict()
-        )
+        run = attempt.begin(job, cluster)
         if tell and attempt.number == 0:
             print(
                 f"tfmuster: {_count(sizes)} on this machine; {shown_path(run)}", file=sys.stderr, flush=True
             )
         placements = [
             Placement(
-                task.name, task.is_chief, command, {**task_environment(job, attempt, task, run), **visible}
+                task.name,
+                task.is_chief,
+                command_of(command, task),
+                {**task_environment(job, attempt, task, run), **visible},
             )
             for task, visible in zip(cluster.tasks(), gpus, strict=True)
         ]
@@ -132,14 +133,14 @@ def _run_once(
 
 def task_environment(job: Job, attempt: Attempt, task: Task, run: Run) -> dict[str, str]:
     """Return the complete environment of one worker."""
-    environment = worker_environment({**os.environ, **job.variables(attempt)})
+    variables = {**os.environ, **job.variables(attempt)}
+    environment = worker_environment({**variables, **task_variables(task, variables)})
     environment.pop(KERAS_COMPAT_VARIABLE, None)
     if not job.keras_compat:
         environment[KERAS_COMPAT_VARIABLE] = "0"
     stem = file_stem(task.name)
     return {
         **environment,
-        "TF_CONFIG": tf_config_json(task),
         JOB_VARIABLE: attempt.name,
         RUN_DIR_VARIABLE: str(run.path),
         ERROR_FILE_VARIABLE: str(run.path / "logs" / f"{stem}.error.json"),

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from ...cluster.tf_config import parse_tf_config
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...net.channel import OUTPUT, Frame, message
@@ -21,7 +22,7 @@ from ...runs.run import Run
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
 from ...system.processes import end_job, stopped_trees
-from ..job import resolve_command
+from ..job import command_of, resolve_command
 from ..supervise.time_limits import AGENT_WORKER, BEAT
 from .files import PIECE, changed_frames
 
@@ -111,7 +112,8 @@ class AgentWorker:
             if self._ending:
                 return 1
             try:
-                process = _start(self._command, environment)
+                command = command_of(self._command, parse_tf_config(environment["TF_CONFIG"]))
+                process = _start(command, environment)
             except OSError as error:
                 text = f"tfmuster: {self._command[0]} can't be started: {error.strerror}\n"
                 self._write(Frame(OUTPUT, text.encode()))

@@ -22,9 +22,10 @@ from typing import Any
 import orjson
 
 from ...cluster.spec import Cluster, Task
-from ...cluster.tf_config import tf_config_json
+from ...cluster.task_variables import task_variables
 from ...environment import (
     ERROR_FILE_VARIABLE,
+    IS_CHIEF_VARIABLE,
     JOB_VARIABLE,
     KERAS_COMPAT_VARIABLE,
     PREFIX,
@@ -57,6 +58,7 @@ _NOT_PASSED = (
     TOKEN_VARIABLE,
     SSH_CONFIG_VARIABLE,
     KERAS_COMPAT_VARIABLE,
+    IS_CHIEF_VARIABLE,
 )
 
 
@@ -113,7 +115,8 @@ class RemoteJob:
             for key, value in os.environ.items()
             if key.startswith(PASSED) and key not in _NOT_PASSED
         }
-        environment |= {**self.job.variables(self.attempt), "TF_CONFIG": tf_config_json(task)}
+        environment |= self.job.variables(self.attempt)
+        environment |= task_variables(task, environment)
         if not self.job.keras_compat:
             environment[KERAS_COMPAT_VARIABLE] = "0"
         if not self.secret:
@@ -262,9 +265,7 @@ def run_remote(
     """
     job, attempt = remote_job.job, remote_job.attempt
     with _connected(remote_job, places, names) as (cluster, remotes, warnings):
-        run = attempt.begin(
-            job.run_name(), run_dir=job.run_dir, command=job.command, cluster=cluster.to_dict()
-        )
+        run = attempt.begin(job, cluster)
         if attempt.number == 0:
             record_git(run)
         if tell and attempt.number == 0:

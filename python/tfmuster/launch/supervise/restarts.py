@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...environment import MAX_RESTARTS_VARIABLE, RESTART_VARIABLE, TOKEN_VARIABLE
 from ...runs.failure import Failure
 from ...runs.layout import RESTARTING, utc_now, write_json
 from ...runs.lifecycle import new_run
 from ...runs.run import Run
+
+if TYPE_CHECKING:
+    from ...cluster.spec import Cluster
+    from ..job import Job
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,18 @@ class Attempt:
     name: str = field(default_factory=lambda: secrets.token_hex(16))
     token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
-    def begin(self, name: str, *, run_dir: Any, command: Sequence[str], cluster: Mapping[str, Any]) -> Run:
+    def begin(self, job: Job, cluster: Cluster) -> Run:
         """Return the run, which the first attempt makes."""
         if self.run is None:
-            return new_run(name, run_dir=run_dir, command=command, cluster=cluster)
-        write_json(self.run.path / "run.json", {**self.run.info(), "cluster": dict(cluster)})
+            return new_run(
+                job.run_name(),
+                run_dir=job.run_dir,
+                command=job.command,
+                cluster=cluster.to_dict(),
+                seed=job.seed,
+                settings=job.settings(),
+            )
+        write_json(self.run.path / "run.json", {**self.run.info(), "cluster": cluster.to_dict()})
         return self.run
 
     def variables(self) -> dict[str, str]:

@@ -1,0 +1,70 @@
+"""Options of ``tfmuster launch`` that say how the workers of a job train."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..environment import LARGEST_SEED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+
+def training_options(command: _Command) -> _Command:
+    """Add the options about training."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def take_training(given: dict[str, Any]) -> dict[str, Any]:
+    """Remove the values of these options from ``given``, and return them as fields of a ``Job``."""
+    from ..launch.job import seed_for
+
+    return {
+        "seed": seed_for(given.pop("seed")),
+        "gpus_per_worker": given.pop("gpus_per_worker"),
+        "keras_compat": not given.pop("no_keras_compat"),
+        **{name: given.pop(name) for name in ("independent", "distribute", "scale_batch")},
+        "stall_timeout": given.pop("stall_timeout"),
+    }
+
+
+_OPTIONS = (
+    click.option(
+        "--seed",
+        metavar="N",
+        type=click.IntRange(0, LARGEST_SEED),
+        help="Seed of the random number generators of every worker. Default: TFMUSTER_SEED, else drawn.",
+    ),
+    click.option(
+        "--distribute",
+        is_flag=True,
+        help="Train a program that makes no strategy on all workers: its batches are those of all workers.",
+    ),
+    click.option(
+        "--scale-batch",
+        is_flag=True,
+        help="With --distribute: multiply the batch size of fit() by the number of workers.",
+    ),
+    click.option(
+        "--independent", is_flag=True, help="Let each worker train a model of its own. Default: refuse that."
+    ),
+    click.option(
+        "--gpus-per-worker",
+        metavar="N",
+        type=click.IntRange(min=0),
+        help="GPUs that each worker sees; 0 hides all. Default: 1 if there are as many GPUs as workers.",
+    ),
+    click.option(
+        "--stall-timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0),
+        help="End the job if workers wait this long for one that does not move; 0: never. Default: 300.",
+    ),
+    click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3."),
+)

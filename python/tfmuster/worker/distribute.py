@@ -1,0 +1,37 @@
+"""Train a program without a strategy on all workers: ``tfmuster launch --distribute``."""
+
+from __future__ import annotations
+
+import sys
+
+from ..cluster.tf_config import is_chief
+from ..cluster.together import workers_here
+from ..environment import DISTRIBUTE_VARIABLE, IS_CHIEF_VARIABLE, SCALE_BATCH_VARIABLE, is_on
+
+
+def distributes() -> bool:
+    """Return whether this process is one of several workers that train the program together as it is."""
+    return is_on(DISTRIBUTE_VARIABLE) and workers_here() > 1
+
+
+def distribute(package: str) -> None:
+    """Prepare the imported ``keras`` or ``tf_keras`` for the strategy that will be the default one."""
+    from ..keras_compat.distribute import distribute_keras
+
+    distribute_keras(package, scale_batch=is_on(SCALE_BATCH_VARIABLE))
+
+
+def say_distributed() -> None:
+    """Say on the chief what the default strategy means for the program."""
+    if is_chief():
+        print(f"tfmuster: {_about(workers_here())}", file=sys.stderr, flush=True)
+
+
+def _about(workers: int) -> str:
+    size = f"of all {workers} workers"
+    batch = f"is multiplied by {workers}" if is_on(SCALE_BATCH_VARIABLE) else f"is the batch {size}"
+    test = 'Sys.getenv("{}") == "1"' if "rpytools" in sys.modules else 'os.environ["{}"] == "1"'
+    return (
+        f"{workers} workers train one model (--distribute); batch_size {batch}. Keras's files are written by "
+        f"the chief, other files by every worker: write them if {test.format(IS_CHIEF_VARIABLE)}"
+    )
