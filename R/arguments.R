@@ -31,7 +31,9 @@ is_number <- function(x) is.numeric(x) && is_one(x)
 is_flag <- function(x) is.logical(x) && is_one(x)
 is_name <- function(x) is.null(x) || is_text(x)
 is_strings <- function(x) is.null(x) || (is.character(x) && !anyNA(x))
+is_limit <- function(x) is.null(x) || (is_number(x) && x >= 0 && x < 1e9)
 is_seconds <- function(x) is.null(x) || (is_number(x) && x > 0)
+is_seed <- function(x) is.null(x) || (is_whole(x, 0) && x <= .Machine$integer.max)
 is_variables <- function(x) {
   single <- vapply(as.list(x), function(each) is.atomic(each) && is_one(each), TRUE)
   !length(x) || (rlang::is_named(x) && all(single))
@@ -43,9 +45,13 @@ argument_kinds <- list(
   name = list(says = "one string", is = is_name),
   strings = list(says = "strings", is = is_strings),
   count = list(says = "a whole number of at least 1", is = function(x) is.null(x) || is_whole(x, 1)),
+  positive = list(says = "a whole number of at least 1", is = function(x) is_whole(x, 1)),
+  fraction = list(says = "a number from 0 to less than 1", is = function(x) is_number(x) && x >= 0 && x < 1),
   number = list(says = "a whole number of at least 0", is = function(x) is_whole(x, 0)),
   share = list(says = "a whole number of at least 0", is = function(x) is.null(x) || is_whole(x, 0)),
+  seed = list(says = "a whole number from 0 to 2147483647", is = is_seed),
   seconds = list(says = "a positive number of seconds", is = is_seconds),
+  limit = list(says = "a number of seconds, or 0 for no limit", is = is_limit),
   variables = list(says = "strings with names, such as c(OMP_NUM_THREADS = \"1\")", is = is_variables)
 )
 
@@ -54,7 +60,8 @@ launch_arguments <- c(
   backend_options = "strings", master = "name", hosts = "strings", copy = "flag", files = "strings",
   remote_python = "name", env = "variables", quiet = "flag", only_chief = "flag", name = "name",
   run_dir = "name", keras_compat = "flag", max_restarts = "number", start_timeout = "seconds",
-  gpus_per_worker = "share", wait = "flag", packages = "strings"
+  stall_timeout = "limit", seed = "seed", gpus_per_worker = "share", distribute = "flag",
+  scale_batch = "flag", independent = "flag", wait = "flag", packages = "strings"
 )
 
 # `given`: arguments of the program. `settings`: all other arguments of launch(), by name.

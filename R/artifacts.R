@@ -6,7 +6,7 @@
 #'
 #' @param model A Keras model.
 #' @param path Path of the file: `.keras`, `.h5`, or no suffix for a SavedModel folder. An existing model
-#'   there is replaced.
+#'   there is replaced. Default: `model.keras` in the run directory of the job, where [run_model()] looks.
 #' @param strategy The strategy. Default: the one of the model.
 #' @param format `".keras"` or `".h5"`.
 #' @param data A raw vector, or base64 text of it.
@@ -21,7 +21,7 @@
 #' length(bytes)
 #' same <- model_from_bytes(bytes)
 #' file <- save_model_file(bytes, tempfile(fileext = ".keras"))
-save_model <- function(model, path, strategy = NULL) {
+save_model <- function(model, path = NULL, strategy = NULL) {
   check_model(model)
   invisible(run_python("save_model", model, as_path(path), strategy = strategy))
 }

@@ -87,3 +87,18 @@ print.tfmuster_values <- function(x, ...) {
 `[.tfmuster_values` <- function(x, i) {
   structure(NextMethod(), run = attr(x, "run"), class = "tfmuster_values")
 }
+
+# The first model among the values of a run's function, or NULL. A Python function's run has Python's files.
+returned_model <- function(run) {
+  path <- format(run$path)
+  first <- function(value) {
+    if (inherits(value, "tfmuster_packed_model")) value else first(Find(has_model, unclass(value)))
+  }
+  for (task in in_order(tasks_left(path))) {
+    value <- read_result(path, task)$value
+    if (has_model(value)) {
+      return(unpack_value(first(value)))
+    }
+  }
+  NULL
+}

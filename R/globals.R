@@ -102,8 +102,11 @@ check_travels <- function(values, call = rlang::caller_env()) {
     bytes <- as.numeric(utils::object.size(values[[i]]))
     if (bytes > large_bytes) {
       warn_tfmuster(sprintf(
-        "`%s` has %.1f GB, which every worker reads and keeps: let each worker read %s from a file instead.",
-        labels[i], bytes / 1e9, "its own part"
+        paste(
+          "`%s` has %.1f GB, which every worker reads and keeps. Let each worker read its own rows from a",
+          "file instead, and train on them with fit(model, own_rows(x, y))."
+        ),
+        labels[i], bytes / 1e9
       ), call)
     }
   }

@@ -8,6 +8,15 @@
 #' becomes its codes from 0, or a matrix with one column, which becomes a vector. Invalid data, such as text
 #' labels, raises an error, and so do `NA` and `NaN` in R data; Python arrays are passed unchanged.
 #'
+#' Data can also be a generator: a function without arguments that returns one batch from each call,
+#' `list(x, y)`, `list(x, y, weights)`, or `list(x)` for `predict()`, and `NULL` after the last one. It is
+#' called in R's thread, between steps. If it returns batches without end, use `steps_per_epoch`,
+#' `validation_steps`, or `steps`. A function that ends serves one pass. On several workers, each worker calls
+#' its own function, which must return the same global batches on all of them: each worker trains on its part
+#' of the rows. With a seed, such as `set.seed(1)`, random rows are the same on all workers.
+#'
+#' The columns of a data frame are found by their names when the model was fitted to a data frame before.
+#'
 #' @param object A Keras model, for example from [mnist_model()].
 #' @param optimizer,loss,metrics Arguments of Keras: names, or Python objects. Pass several metrics as a list
 #'   or a character vector.
@@ -25,8 +34,11 @@
 #'   invisibly: see [train_mnist()]; `plot()` draws it. `evaluate()` returns a named list of loss and metrics.
 #'   `predict()` returns an R array with the first dimension of `newdata`. `summary()` prints Keras's summary
 #'   and returns the model, invisibly.
-#' @section Errors: `tfmuster_error_data` with the field `reason`: the data has an unsupported type, missing
-#'   values, or another number of rows than the labels.
+#' @section Errors: `tfmuster_error_data` with the field `reason`: the data has an unsupported type, such as a
+#'   sparse matrix, a date, or a formula; missing values; other columns than the model's input; another number
+#'   of rows than the labels; or labels that are no class of the model. A generator that ends before the
+#'   training, or returns batches of different shapes, raises it too. An error in a generator's R code ends
+#'   the training unchanged.
 #' @name keras-methods
 #' @examplesIf tfmuster_available()
 #' model <- mnist_model("softmax", seed = 1)
@@ -67,7 +79,9 @@ compile.keras.src.trainers.trainer.Trainer <- function(object, optimizer = "rmsp
 fit.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_size = NULL, epochs = 1, # nolint
                                                    verbose = TRUE, callbacks = list(), validation_split = 0,
                                                    validation_data = NULL, ...) {
-  given <- as_examples(object, x, y)
+  check_training(list(epochs = epochs, batch_size = batch_size, validation_split = validation_split, ...))
+  check_split(x, validation_split)
+  given <- as_examples(object, in_columns(object, x, remember = TRUE), y)
   history <- keras_method(
     object, "fit",
     x = given$x, y = given$y, batch_size = batch_size, epochs = epochs,
@@ -81,7 +95,8 @@ fit.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_si
 #' @exportS3Method evaluate keras.src.trainers.trainer.Trainer
 evaluate.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_size = NULL, # nolint
                                                         verbose = FALSE, ...) {
-  given <- as_examples(object, x, y)
+  check_training(list(batch_size = batch_size, ...))
+  given <- as_examples(object, in_columns(object, x), y)
   keras_method(
     object, "evaluate",
     x = given$x, y = given$y, batch_size = batch_size, verbose = as_verbose(verbose),
@@ -94,10 +109,11 @@ evaluate.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, bat
 #' @exportS3Method stats::predict keras.src.trainers.trainer.Trainer
 predict.keras.src.trainers.trainer.Trainer <- function(object, newdata, batch_size = NULL, # nolint
                                                        verbose = FALSE, ...) {
-  keras_method(
-    object, "predict",
-    x = as_data(newdata), batch_size = batch_size, verbose = as_verbose(verbose), ...
-  )
+  check_training(list(batch_size = batch_size, ...))
+  data <- in_columns(object, newdata)
+  data <- if (is_generator(data)) as_generator(data) else as_data(data)
+  check_columns(object, data, rlang::current_env())
+  keras_method(object, "predict", x = data, batch_size = batch_size, verbose = as_verbose(verbose), ...)
 }
 
 #' @rdname keras-methods
@@ -158,9 +174,60 @@ r_callback <- function(...) {
   rlang::inject(reticulate::import("keras")$callbacks$LambdaCallback(!!!named))
 }
 
-keras_method <- function(model, name, ...) {
-  method <- model[[name]]
-  rlang::inject(method(!!!lapply(list(...), as_whole)))
+keras_method <- function(model, name, ..., call = rlang::caller_env()) {
+  the$generator_error <- NULL
+  given <- lapply(list(...), as_whole)
+  withCallingHandlers(
+    rlang::inject(run_python("call_method", model, name, !!!given, call = call)),
+    error = function(e) {
+      cause <- the$generator_error
+      the$generator_error <- NULL
+      if (!is.null(cause)) stop(cause)
+    }
+  )
+}
+
+# The arguments of fit(), evaluate() and predict() that are numbers. Keras cuts off or ignores decimals.
+check_training <- function(given, call = rlang::caller_env()) {
+  known <- c(
+    epochs = "positive", batch_size = "count", validation_split = "fraction", steps_per_epoch = "count",
+    validation_steps = "count", validation_batch_size = "count", initial_epoch = "number", steps = "count"
+  )
+  check_arguments(given, known[intersect(names(known), names(given))], kind = "data", call = call)
+}
+
+check_split <- function(x, split, call = rlang::caller_env()) {
+  if (is_generator(x) && split > 0) {
+    abort_data(
+      "validation_split takes rows from the end of `x`, and a generator has no end.",
+      paste("validation_split =", split),
+      "Use validation_data with a second generator, and validation_steps.", "generator-split", call
+    )
+  }
+}
+
+# Columns of a data frame are found by their names, as predict.lm() does. A model has the names of the data
+# frame that it was fitted to first.
+in_columns <- function(model, x, remember = FALSE, call = rlang::caller_env()) {
+  if (!is.data.frame(x)) {
+    return(x)
+  }
+  known <- unlist(run_python("columns_of", model, if (remember) as.list(names(x)), call = call))
+  if (is.null(known) || identical(known, names(x))) {
+    return(x)
+  }
+  if (!setequal(known, names(x)) || anyDuplicated(names(x))) {
+    named <- function(columns) paste0("`", columns, "`", collapse = ", ")
+    missing <- setdiff(known, names(x))
+    more <- setdiff(names(x), known)
+    found <- c(if (length(missing)) paste("no", named(missing)), if (length(more)) paste("also", named(more)))
+    abort_data(
+      "A data frame must have the columns of the data frame that the model was fitted to.",
+      paste(c(found, if (is.null(found)) "a name twice"), collapse = "; "),
+      paste("Select the columns", named(known)), "columns", call
+    )
+  }
+  x[known]
 }
 
 as_verbose <- function(verbose) if (isTRUE(verbose)) 2L else if (isFALSE(verbose)) 0L else as_whole(verbose)
@@ -186,152 +253,4 @@ as_callbacks <- function(callbacks, call = rlang::caller_env()) {
     )
   }
   callbacks
-}
-
-# Convert and check data with its labels.
-as_examples <- function(model, x, y, what = "", call = rlang::caller_env()) {
-  x <- as_data(x, call)
-  if (is.null(y) && !is.null(rows_of(x)) && needs_labels(model)) {
-    abort_data(
-      paste0("This model's loss needs labels", what, ", the argument `y`."),
-      paste("no `y` with", in_words(x)),
-      "Pass one label for each row of `x`; only a dataset contains its labels.", "no-labels", call
-    )
-  }
-  y <- as_labels(y, call)
-  rows <- c(rows_of(x), rows_of(y))
-  if (length(unique(rows)) > 1) {
-    abort_data(
-      paste0("There must be one label for each row of the data", what, "."),
-      paste0(in_words(x), " as data, ", in_words(y), " as labels"),
-      "Compare dim() and length() of both. A plain vector as data has one column: matrix() gives it more.",
-      "lengths-differ", call
-    )
-  }
-  list(x = x, y = y)
-}
-
-as_validation <- function(model, data, call = rlang::caller_env()) {
-  if (is.null(data) || is_python(data)) {
-    return(data)
-  }
-  if (!is.list(data) || is.data.frame(data) || !length(data) %in% 2:3) {
-    abort_data(
-      "`validation_data` must be a list of data and labels, or a dataset.",
-      if (is.list(data)) paste("a list of", length(data)) else paste("an object of class", class(data)[1]),
-      "Write validation_data = list(x, y).", "validation-data", call
-    )
-  }
-  given <- as_examples(model, data[[1]], data[[2]], " of validation", call)
-  rlang::inject(reticulate::tuple(!!!unname(c(given, lapply(data[-(1:2)], as_dimensions)))))
-}
-
-# A model of a custom class may have a training step without labels.
-needs_labels <- function(model) {
-  plain <- c("keras.src.models.functional.Functional", "keras.src.models.sequential.Sequential")
-  class(model)[1] %in% plain && !is.null(model$loss)
-}
-
-rows_of <- function(x) if (is.list(x)) unlist(lapply(x, rows_of)) else shape_of(x)[1]
-
-# The shape of arrays of R and NumPy; NULL for other Python objects, such as datasets.
-shape_of <- function(x) {
-  if (!is_python(x)) {
-    return(dim(x))
-  }
-  if (inherits(x, "numpy.ndarray")) unlist(reticulate::py_to_r(reticulate::py_get_attr(x, "shape")))
-}
-
-in_words <- function(x) {
-  if (is.list(x)) {
-    return(paste0("(", paste(vapply(x, in_words, ""), collapse = ", "), ")"))
-  }
-  dims <- shape_of(x)
-  if (is.null(dims)) {
-    return(if (is.null(x)) "none" else paste("an object of class", class(x)[1]))
-  }
-  if (length(dims) == 1) paste("a vector of", dims) else paste(paste(dims, collapse = " x "), "values")
-}
-
-# Convert data to a model's input.
-as_data <- function(x, call = rlang::caller_env()) {
-  if (is.function(x) || inherits(x, "rpytools.generator.RGenerator")) {
-    abort_data(
-      "A generator written in R can't feed a model: TensorFlow calls it in threads that are not R's.",
-      paste("an object of class", class(x)[1]),
-      "Pass arrays, or a tf.data dataset made of arrays or files.", "foreign-thread", call
-    )
-  }
-  if (is.factor(x) || is.character(x)) {
-    abort_data(
-      "A model's input must be numbers.", paste("a", if (is.factor(x)) "factor" else "character vector"),
-      "Convert it to columns of numbers: model.matrix(~ x - 1).", "not-numbers", call
-    )
-  }
-  if (is.data.frame(x)) {
-    x <- as_matrix(x, call)
-  }
-  if (is.list(x)) {
-    return(lapply(x, as_data, call = call))
-  }
-  x <- as_dimensions(x)
-  check_missing(x, "A model's input", call)
-  x
-}
-
-# Convert labels to a model's labels.
-as_labels <- function(y, call = rlang::caller_env()) {
-  if (is.data.frame(y)) y <- if (ncol(y) == 1) y[[1]] else as_matrix(y, call)
-  if (is.character(y)) {
-    abort_data(
-      "Labels must be numbers or a factor.", "a character vector",
-      "Use factor(y): its first level becomes 0.", "not-numbers", call
-    )
-  }
-  if (is.list(y)) {
-    return(lapply(y, as_labels, call = call))
-  }
-  # R counts from 1, Keras from 0.
-  if (is.factor(y)) y <- as.integer(y) - 1L
-  # Drop a dimension of one column: a model that has seen labels of one shape accepts no other shape.
-  if (length(dim(y)) == 2 && is.atomic(y) && ncol(y) == 1) y <- as.vector(y)
-  y <- as_dimensions(y)
-  check_missing(y, "Labels", call)
-  y
-}
-
-# As an integer, NA would become -2147483648; as a double, it makes every weight NaN.
-check_missing <- function(x, what, call) {
-  if (!is.atomic(x) || !anyNA(x)) {
-    return(invisible())
-  }
-  missing <- which(is.na(x))
-  row <- (missing[1] - 1) %% dim(x)[1] + 1
-  abort_data(
-    paste(what, "must not be missing."),
-    paste0(length(missing), " of ", length(x), " are NA or NaN, the first in row ", row),
-    "Remove these rows from data and labels, or fill in values.", "missing", call
-  )
-}
-
-# A plain vector would become a Python list.
-as_dimensions <- function(x) {
-  if (is.logical(x)) storage.mode(x) <- "integer"
-  if (is.atomic(x) && !is.null(x) && is.null(dim(x))) array(x, length(x)) else x
-}
-
-as_matrix <- function(frame, call) {
-  numbers <- vapply(frame, function(column) is.numeric(column) || is.logical(column), logical(1))
-  if (!all(numbers)) {
-    abort_data(
-      "A data frame for a model must have columns of numbers only.",
-      paste0(
-        "`", names(frame)[!numbers], "` is of class ",
-        vapply(frame[!numbers], function(column) class(column)[1], character(1)),
-        collapse = ", "
-      ),
-      "Convert them to numbers: model.matrix() turns a factor into columns of 0 and 1.", "not-numbers", call
-    )
-  }
-  unname(as.matrix(frame)) + 0
 }

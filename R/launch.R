@@ -49,8 +49,18 @@
 #' @param max_restarts Maximum number of restarts of the whole job after a failure, in the same run directory,
 #'   from its last checkpoint (see [checkpoint_callback()]). Usage and input errors are not retried.
 #' @param start_timeout Seconds to wait for all tasks to start. Default: `TFMUSTER_START_TIMEOUT`, else 60.
+#' @param stall_timeout Seconds that workers may wait for one that does not move before the job ends with an
+#'   error that names it; 0 for no limit. Default: `TFMUSTER_STALL_TIMEOUT`, else 300.
+#' @param seed Seed of the random number generators of every worker: R's, Python's, NumPy's, TensorFlow's,
+#'   and Keras's. A program that sets its own seeds is not affected. Default: `TFMUSTER_SEED`, else drawn from
+#'   the generator of this session, so that [set.seed()] before `launch()` makes the job repeatable.
 #' @param gpus_per_worker Number of its machine's GPUs that each worker has for itself; 0 for none. Default:
 #'   one if a machine has as many GPUs as workers; otherwise all workers see all GPUs.
+#' @param distribute `TRUE` trains a program that makes no strategy on all workers. Its batches are those of
+#'   all workers, so it makes the same updates as in one process.
+#' @param scale_batch With `distribute`: `TRUE` multiplies the batch size of `fit()` by the number of workers.
+#' @param independent `TRUE` lets each worker train a model of its own. Otherwise a worker that does so fails
+#'   with an error of class `tfmuster_error_strategy` and the reason `not-distributed`.
 #' @param wait `FALSE` returns as soon as the workers run, or a batch system has the job. They keep running
 #'   after this session ends.
 #' @param args More arguments, as a list: of the script after `...`, or of the function, by name or position.
@@ -79,7 +89,8 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
                    backend_options = character(), master = NULL, spark = NULL, hosts = NULL, copy = FALSE,
                    files = character(), remote_python = NULL, env = character(), quiet = FALSE,
                    only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
-                   start_timeout = NULL, gpus_per_worker = NULL, wait = TRUE, args = list(),
+                   start_timeout = NULL, stall_timeout = NULL, seed = NULL, gpus_per_worker = NULL,
+                   distribute = FALSE, scale_batch = FALSE, independent = FALSE, wait = TRUE, args = list(),
                    strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL) {
   check_session(spark)
   given <- c(list(...), as.list(args))
@@ -119,11 +130,16 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     env = worker_variables(env), quiet = quiet,
     only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat,
     max_restarts = as_whole(max_restarts), start_timeout = start_timeout,
-    gpus_per_worker = as_whole(gpus_per_worker), wait = wait,
+    stall_timeout = stall_timeout, seed = as_whole(seed %||% drawn_seed()),
+    gpus_per_worker = as_whole(gpus_per_worker),
+    distribute = distribute, scale_batch = scale_batch, independent = independent, wait = wait,
     parent = function(error) condition_of(run_dir, error$task)
   ))
   if (is_function && wait) values_of(run) else invisible(run)
 }
+
+# With TFMUSTER_SEED, Python takes the seed from there.
+drawn_seed <- function() if (!nzchar(Sys.getenv("TFMUSTER_SEED"))) sample.int(.Machine$integer.max, 1)
 
 # A worker's R must find this session's packages. R_TESTS, set by R CMD check, is for this session only.
 worker_variables <- function(env) {

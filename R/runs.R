@@ -23,7 +23,9 @@
 #'   known, `epoch`, `epochs`, `step`, `steps`, `metrics`, `steps_per_second`, `images_per_second`, and
 #'   `waiting`. `run_logs()`, invisibly with `follow`: lines of class `tfmuster_lines`, which print unchanged.
 #'   `run_history()`: a data frame like the `history` of [train_mnist()], for any program, with one row per
-#'   epoch and metric. `run_model()`: the Keras model saved as `model.keras` in the run directory.
+#'   epoch and metric. `run_model()`: the Keras model saved as `model.keras` in the run directory
+#'   by [save_model()], or else the first model among the values that a function has returned.
+#'   `run_stacks()`: for each worker that responds, the lines of its Python stacks and, if known, R's calls.
 #'   `run_wait()` and `run_stop()`, invisibly: the run, when it has ended or the time is up. `run_values()`
 #'   waits, and returns the values of a function as [launch()] does. `run_list()`: a list of runs, which
 #'   prints as a table; `as.data.frame()` returns the table. `run_remove()`, invisibly: for each removed run,
@@ -86,6 +88,9 @@ run_model <- function(run = NULL) {
   run <- as_run(run)
   file <- format(run$model_path)
   if (!file.exists(file)) {
+    if (is_function_run(run) && !is.null(model <- returned_model(run))) {
+      return(model)
+    }
     save <- "save_model(model, file.path(Sys.getenv(\"TFMUSTER_RUN_DIR\"), \"model.keras\"))"
     abort_tfmuster(list(
       kind = "error", message = paste("The run", run$name, "has no model."),
@@ -102,6 +107,13 @@ run_model <- function(run = NULL) {
     ))
   }
   run_python("Run.model", run)
+}
+
+#' @rdname run_open
+#' @export
+run_stacks <- function(run = NULL) {
+  texts <- run_python("Run.stacks", as_run(run))
+  lapply(texts, function(text) structure(strsplit(text, "\n", fixed = TRUE)[[1]], class = "tfmuster_lines"))
 }
 
 #' @rdname run_open

@@ -81,3 +81,23 @@ own_model <- c(
   "})",
   "digits <- synthetic(1, 256, 64)"
 )
+
+# The numbers that a program prints after the word `numbers`, for each process.
+numbers_of <- function(lines) {
+  found <- regmatches(lines, regexpr("numbers .*", lines))
+  lapply(strsplit(trimws(sub("numbers ", "", found)), " +"), as.numeric)
+}
+
+# Points of two classes, and a model of them.
+two_classes <- function(n = 120) {
+  x <- matrix(stats::rnorm(2 * n), n)
+  list(x = x, y = as.integer(x[, 1] > x[, 2]))
+}
+
+a_model <- function(units = 2L, columns = 2L) {
+  keras <- reticulate::import("keras")
+  keras$utils$set_random_seed(1L)
+  model <- keras$Sequential(list(keras$Input(shape = reticulate::tuple(columns)), keras$layers$Dense(units)))
+  loss <- keras$losses$SparseCategoricalCrossentropy(from_logits = TRUE)
+  compile(model, optimizer = "adam", loss = loss, metrics = "accuracy")
+}

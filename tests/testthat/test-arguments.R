@@ -29,6 +29,34 @@ test_that("launch() refuses wrong arguments in R's words, before anything starts
   expect_length(list.files("runs"), 0)
 })
 
+test_that("launch() refuses wrong arguments about training before anything starts", {
+  skip_without_python()
+  withr::local_dir(withr::local_tempdir())
+  for (wrong in list("a", 1.5, -1, NA, c(1, 2), 2^31)) {
+    told <- "`seed` must be a whole number from 0 to 2147483647."
+    refused(launch("a.R", seed = wrong), told, deparse1(wrong))
+  }
+  for (wrong in list("5", -1, NA, c(1, 2), Inf)) {
+    told <- "`stall_timeout` must be a number of seconds, or 0 for no limit."
+    refused(launch("a.R", stall_timeout = wrong), told, deparse1(wrong))
+  }
+  for (flag in c("distribute", "scale_batch", "independent")) {
+    for (wrong in list("yes", NA, 1, NULL)) {
+      given <- stats::setNames(list(wrong), flag)
+      refused(rlang::inject(launch("a.R", !!!given)), sprintf("`%s` must be TRUE or FALSE.", flag))
+    }
+  }
+  refused(launch("a.R", worker = 2, distribut = TRUE), "must not have names")
+  script <- withr::local_tempfile(fileext = ".R", lines = "stop('started')")
+  refused(launch(script, scale_batch = TRUE), "scale_batch changes the batch size", "Add distribute,")
+  both <- "Workers train one model (distribute) or one each (independent)."
+  refused(launch(script, distribute = TRUE, independent = TRUE), both)
+  refused(launch(function() 1, distribute = TRUE, independent = TRUE), both)
+  refused(launch(script, distribute = TRUE, ps = 1), "jobs that have only workers", "parameter servers")
+  refused(launch(script, distribute = TRUE, evaluator = TRUE), "jobs that have only workers", "an evaluator")
+  expect_length(list.files(), 0)
+})
+
 test_that("arguments that nothing takes are refused with the one that was meant", {
   skip_without_python()
   withr::local_dir(withr::local_tempdir())

@@ -1,16 +1,3 @@
-two_classes <- function(n = 120) {
-  x <- matrix(stats::rnorm(2 * n), n)
-  list(x = x, y = as.integer(x[, 1] > x[, 2]))
-}
-
-a_model <- function(units = 2L, columns = 2L) {
-  keras <- reticulate::import("keras")
-  keras$utils$set_random_seed(1L)
-  model <- keras$Sequential(list(keras$Input(shape = reticulate::tuple(columns)), keras$layers$Dense(units)))
-  loss <- keras$losses$SparseCategoricalCrossentropy(from_logits = TRUE)
-  compile(model, optimizer = "adam", loss = loss, metrics = "accuracy")
-}
-
 test_that("a model is compiled, fitted, evaluated and used as R users do", {
   skip_without_python(tensorflow = TRUE)
   data <- withr::with_seed(1, two_classes())
@@ -61,8 +48,79 @@ test_that("what no model can take is refused by name", {
   error <- expect_kind(fit(model, data.frame(a = 1:4, b = factor(1:4)), 1:4), "data")
   expect_equal(error$found, "`b` is of class factor")
   expect_equal(reason(predict(model, letters)), "not-numbers")
-  expect_equal(reason(fit(model, function() list(x, 1:4))), "foreign-thread")
-  expect_equal(reason(fit(model, reticulate::py_iterator(function() list(x, 1:4)))), "foreign-thread")
+})
+
+test_that("objects that are no numbers are refused by their class, before Keras prints anything", {
+  skip_without_python(tensorflow = TRUE)
+  model <- a_model()
+  x <- matrix(1, 4, 2)
+  refused <- function(expr, reason, found) {
+    printed <- utils::capture.output(error <- expect_kind(expr, "data"))
+    expect_equal(printed, character())
+    expect_equal(error[c("reason", "found")], list(reason = reason, found = found))
+    # What an argument must be is the message itself.
+    if (reason != "argument") expect_true(nzchar(error$fix))
+  }
+  not_numbers <- function(expr, class) refused(expr, "not-numbers", paste("an object of class", class))
+  sparse <- Matrix::Matrix(x * diag(4)[, 1:2], sparse = TRUE)
+  not_numbers(fit(model, sparse, 1:4 %% 2), class(sparse)[1])
+  not_numbers(predict(model, sparse), class(sparse)[1])
+  not_numbers(fit(model, y ~ x, 1:4 %% 2), "formula")
+  not_numbers(fit(model, x, y ~ x), "formula")
+  not_numbers(fit(model, x, as.Date("2026-01-01") + 0:3), "Date")
+  not_numbers(fit(model, x, as.POSIXct("2026-01-01", tz = "UTC") + 0:3), "POSIXct")
+  not_numbers(fit(model, x, complex(4, 1:4, 1)), "complex")
+  not_numbers(fit(model, x, as.raw(0:3)), "raw")
+  not_numbers(evaluate(model, x, as.environment(list())), "environment")
+  not_numbers(fit(model, x, c(0, 1, 0, 1), validation_data = list(sparse, 1:4 %% 2)), class(sparse)[1])
+  argument <- function(..., found) refused(fit(model, x, c(0, 1, 0, 1), ...), "argument", found)
+  argument(epochs = 2.5, found = "2.5")
+  argument(epochs = 0, found = "0")
+  argument(batch_size = -1, found = "-1")
+  argument(validation_split = 2, found = "2")
+  argument(steps_per_epoch = 1.5, found = "1.5")
+  refused(fit(model, cbind(x, 1), c(0, 1, 0, 1)), "columns", "4 x 3 values")
+  refused(predict(model, cbind(x, 1)), "columns", "4 x 3 values")
+  refused(predict(model, 1:4), "columns", "a vector of 4")
+})
+
+test_that("labels that are no class of the model are refused", {
+  skip_without_python(tensorflow = TRUE)
+  x <- matrix(1, 4, 2)
+  outside <- function(model, y, found) {
+    error <- expect_kind(fit(model, x, y, verbose = FALSE), "data")
+    expect_equal(error[c("reason", "found")], list(reason = "labels", found = found))
+  }
+  outside(a_model(), c(1, 2, 1, 2), "labels from 1 to 2")
+  outside(a_model(), c(-1, 0, 1, 0), "labels from -1 to 1")
+  outside(a_model(), c(0, 0.5, 1, 0), "labels with decimals")
+  outside(a_model(), factor(letters[1:4]), "labels from 0 to 3")
+  outside(a_model(), reticulate::np_array(c(1L, 2L, 1L, 2L)), "labels from 1 to 2")
+  binary <- compile(a_model(units = 1L), loss = "binary_crossentropy")
+  outside(binary, c(1, 2, 1, 2), "labels from 1 to 2")
+  expect_s3_class(fit(binary, x, c(0, 0.5, 1, 0), verbose = FALSE), "tfmuster_history")
+  named <- compile(a_model(), loss = "sparse_categorical_crossentropy")
+  outside(named, c(0, 1, 2, 0), "labels from 0 to 2")
+  losses <- reticulate::import("keras")$losses
+  ignores <- compile(a_model(), loss = losses$SparseCategoricalCrossentropy(TRUE, ignore_class = -1L))
+  expect_s3_class(fit(ignores, x, c(-1, 0, 1, 0), verbose = FALSE), "tfmuster_history")
+})
+
+test_that("the columns of a data frame are found by their names", {
+  skip_without_python(tensorflow = TRUE)
+  data <- withr::with_seed(7, two_classes())
+  frame <- data.frame(a = data$x[, 1], b = data$x[, 2])
+  model <- a_model()
+  fit(model, frame, data$y, verbose = FALSE)
+  expect_equal(predict(model, frame[2:1]), predict(model, frame))
+  expect_equal(evaluate(model, frame[2:1], data$y), evaluate(model, frame, data$y))
+  differ <- function(frame, found) {
+    error <- expect_kind(predict(model, frame), "data")
+    expect_equal(error[c("reason", "found")], list(reason = "columns", found = found))
+  }
+  differ(data.frame(a = 1, c = 2), "no `b`; also `c`")
+  differ(data.frame(a = 1), "no `b`")
+  differ(cbind(frame, y = data$y), "also `y`")
 })
 
 test_that("missing values are refused, with their number and the first row", {
@@ -215,4 +273,20 @@ test_that("Sys.setenv(TF_CONFIG = ) after Python has started is repaired by stra
     "cat(made$num_replicas_in_sync, reticulate::import('os')$environ[['TF_CONFIG']])"
   ))
   expect_match(run$output, "^1 .*cluster", all = FALSE)
+})
+
+test_that("own_rows() takes R's data, and trains in one process as the data themselves", {
+  skip_without_python(tensorflow = TRUE)
+  data <- withr::with_seed(3, two_classes(50))
+  weights <- function(...) {
+    model <- a_model()
+    fit(model, ..., epochs = 2, shuffle = FALSE, verbose = FALSE)
+    model$get_weights()
+  }
+  frame <- data.frame(a = data$x[, 1], b = data$x[, 2])
+  own <- own_rows(frame, factor(data$y), batch_size = 16)
+  expect_equal(weights(own), weights(data$x, data$y, batch_size = 16))
+  expect_error(own_rows(frame, data$y[-1]), class = "tfmuster_error_data")
+  expect_error(own_rows(own, batch_size = 4), "only with arrays", class = "tfmuster_error_data")
+  expect_error(own_rows(frame, batch_size = 1.5), "must be a whole number", class = "tfmuster_error_data")
 })

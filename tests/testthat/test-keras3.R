@@ -84,3 +84,66 @@ test_that("tfruns lists a run directory", {
   expect_true(runs$completed)
   expect_true(is.numeric(runs$metric_loss))
 })
+
+test_that("training_run() of tfruns on each worker has a directory of its own", {
+  skip_if_not_installed("tfruns")
+  folder <- withr::local_tempdir()
+  train <- file.path(folder, "train.R")
+  writeLines("tfruns::write_run_metadata('evaluation', list(loss = 1))", train)
+  # unique_run_dir() looks for a name and then makes it, which two workers can do at the same time.
+  script <- withr::local_tempfile(fileext = ".R", lines = c(
+    sprintf("setwd('%s')", folder),
+    "options(tfruns.runs_dir = paste0('runs-', tfmuster::current_task()$index))",
+    "tfruns::training_run('train.R', echo = FALSE, view = FALSE)"
+  ))
+  launch(script, workers = 2, quiet = TRUE, run_dir = file.path(folder, "job"))
+  for (index in 0:1) {
+    runs <- tfruns::ls_runs(runs_dir = file.path(folder, paste0("runs-", index)))
+    expect_equal(nrow(runs), 1)
+    expect_true(runs$completed)
+    expect_equal(runs$eval_loss, 1)
+  }
+})
+
+test_that("launch(function) trains from a session that has keras3 attached", {
+  run <- run_r(c(
+    "library(keras3)",
+    "train <- function(strategy) {",
+    "  with(strategy$scope(), {",
+    "    model <- keras_model_sequential(input_shape = 4) |> layer_dense(1)",
+    "    model |> compile(optimizer = 'sgd', loss = 'mse')",
+    "  })",
+    "  x <- matrix(runif(256), 64)",
+    "  history <- model |> fit(x, rowSums(x), batch_size = 16, epochs = 2, verbose = 0)",
+    "  unlist(history$metrics)",
+    "}",
+    "values <- tfmuster::launch(train, workers = 2, quiet = TRUE, run_dir = tempfile('run'))",
+    "cat('same', identical(values[[1]], values[[2]]), length(values[[1]]), '\\n')"
+  ))
+  expect_match(run$output, "same TRUE 2", all = FALSE)
+})
+
+test_that("keras3 scripts and functions without a strategy train on two workers", {
+  train <- function() {
+    keras3::set_random_seed(1L)
+    x <- matrix(1:192 %% 7 / 7, 64)
+    model <- keras_model_sequential(input_shape = 3) |> layer_dense(4, activation = "tanh") |> layer_dense(1)
+    model |> compile(optimizer = "sgd", loss = "mse")
+    history <- model |> fit(x, matrix(rowSums(x)), batch_size = 16, epochs = 2, verbose = 0)
+    c(as.numeric(model$optimizer$iterations$numpy()), history$metrics$loss)
+  }
+  defined <- c("library(keras3)", paste("train <-", paste(deparse(train), collapse = "\n")))
+  show <- "cat('numbers', format(train(), digits = 7), '\\n')"
+  expected <- numbers_of(run_r(c(defined, show))$output)[[1]]
+  expect_equal(expected[1], 8)
+  script <- withr::local_tempfile(fileext = ".R", lines = c(defined, show))
+  folder <- file.path(withr::local_tempdir(), "run")
+  shown <- capture.output(launch(script, workers = 2, distribute = TRUE, run_dir = folder))
+  expect_equal(numbers_of(shown), list(expected, expected), tolerance = 1e-5)
+  run <- run_r(c(
+    defined,
+    "values <- launch(train, workers = 2, distribute = TRUE, quiet = TRUE, run_dir = tempfile('run'))",
+    "for (value in values) cat('numbers', format(value, digits = 7), '\\n')"
+  ))
+  expect_equal(numbers_of(run$output), list(expected, expected), tolerance = 1e-5)
+})

@@ -16,6 +16,19 @@ test_that("a script that never heard of tfmuster runs on two workers, with R's a
   }
 })
 
+test_that("the seed of a job comes from the session's generator", {
+  skip_if_fast()
+  skip_without_python()
+  drawn <- function(...) {
+    unlist(launch(function() runif(1), workers = 2, quiet = TRUE, run_dir = tempfile("run"), ...))
+  }
+  first <- withr::with_seed(1, drawn())
+  expect_equal(first[[1]], first[[2]])
+  expect_equal(withr::with_seed(1, drawn()), first)
+  expect_equal(drawn(seed = 5), c("worker 0" = 1, "worker 1" = 1) * withr::with_seed(5, runif(1)))
+  expect_error(launch(identity, 1, seed = 1.5), "`seed` must be a whole number from 0 to 2147483647")
+})
+
 test_that("train.R trains on two workers, with a model built in R", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)

@@ -20,8 +20,8 @@ import tfmuster
 
 from .. import __version__
 from ..errors import DependencyError, TfmusterError, TfmusterWarning
+from ..runs.error_file import leave_r_note
 from ..system.interpreter import python_executable
-from ..worker.error_file import leave_r_note
 from .session import guard_r_functions, postponed_load_hooks
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ _FOR_R = {
     "selftest": "diagnostics.selftest",
     "verdict": "diagnostics.selftest",
     "place_of": "launch.remote.files",
+    "Calls": "keras_compat.feeding",
+    "call_method": "r.keras_methods",
+    "columns_of": "r.keras_methods",
+    "ready_for_generators": "r.keras_methods",
     "launch_shown": "r.bridge",
     "report_end": "rendezvous.join",
     "sha256_of": "runs.layout",
@@ -64,7 +68,7 @@ _FOR_R = {
     "tensorboard_callback": "runs.tensorboard",
     "check_name": "strategies.by_name",
     "job": "diagnostics.selftest",
-    "leave_r_note": "worker.error_file",
+    "leave_r_note": "runs.error_file",
 }
 #: Calls during which R's load hooks must wait, because they would start TensorFlow too early.
 _MAKE_STRATEGIES = ("strategy", "train_mnist")
@@ -176,6 +180,7 @@ def resolve(target: str) -> Any:
     module = {**tfmuster.MODULE_OF, **_FOR_R}.get(name)
     if module is None:
         raise AttributeError(f"R calls {name}, which tfmuster does not have")
+    tfmuster._watch_worker(name)
     value = getattr(importlib.import_module(f"tfmuster.{module}"), name)
     for attribute in filter(None, attributes.split(".")):
         value = getattr(value, attribute)

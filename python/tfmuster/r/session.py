@@ -35,11 +35,23 @@ _ANSWER_SECONDS = 5.0
 
 def foreign_thread_error(what: str) -> DataError:
     """Make the error for an R function or generator that is called in another thread than R's."""
+    thread = threading.current_thread()
+    if type(thread).__name__ == "_MirroredReplicaThread":
+        found = f"replica {thread.replica_id} of this process"  # type: ignore[attr-defined]
+        fix = (
+            "Use one device per process, for example strategy('mirrored', devices = 'GPU:0') or "
+            "launch(gpus_per_worker = 1), and record gradients inside of strategy$run(), not around it."
+        )
+    else:
+        found = f"thread {thread.name}"
+        fix = (
+            "R functions can be callbacks, layers, losses, metrics, and generators for fit(), which are "
+            "called in R's own thread; the functions of a tf.data pipeline must not be written in R."
+        )
     return DataError(
         f"{what} was called by a thread that is not R's, and R has only one thread.",
-        found=f"thread {threading.current_thread().name}",
-        fix="Pass arrays or a tf.data dataset made of arrays or files to fit(); R functions can be "
-        "callbacks, which Keras calls in R's own thread.",
+        found=found,
+        fix=fix,
         reason="foreign-thread",
         path=None,
     )
@@ -78,6 +90,8 @@ def _in_r_thread(call_r_function: Any) -> Any:
         return call_r_function(*args, **kwargs)
 
     call.guarded = True  # type: ignore[attr-defined]
+    # AutoGraph can't convert R code, and warns about every function that it fails to convert.
+    call.autograph_info__ = {}  # type: ignore[attr-defined]
     return call
 
 

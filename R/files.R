@@ -1,0 +1,99 @@
+#' Train on rows of files
+#'
+#' `file_batches()` makes an input pipeline for `fit()` from files, with the same global batches for every
+#' number of workers. Each worker opens only the files, or the parts of them, that its own rows are in, and
+#' every row counts once in an epoch. The other functions make readers: `tfrecord_rows()` for TFRecord
+#' files, `csv_rows()` for CSV files with a line of names and with numbers, `parquet_rows()` for Parquet
+#' files (Python package `pyarrow`), and `image_rows()` for a folder with one folder of images for each
+#' class.
+#'
+#' @param files The files, or a pattern such as `"data/*.csv"`; for images, the folder. The same on every
+#'   worker.
+#' @param read What `tfrecord_rows()`, `csv_rows()`, `parquet_rows()` or `image_rows()` returns.
+#' @param batch_size Rows of one step on all workers together.
+#' @param seed Seed of the orders, the same on every worker.
+#' @param shuffle Use a new order in each epoch, of chunks of the files and of the rows in them.
+#' @param strategy Strategy whose number of replicas must divide the batch.
+#' @param steps End after this many batches.
+#' @param repeat Repeat without end, with a new order in each epoch. Use it for `fit(steps_per_epoch =
+#'   data$steps)`. The name is a word of R's language, so write it with backticks. By default, each pass has
+#'   the same order.
+#' @param drop_remainder Drop the last, partial batch of each epoch.
+#' @param first_epoch Number of the first epoch.
+#' @param features A named list of features, as `tf$io$parse_example()` takes them.
+#' @param label Name of the feature or column that is the label.
+#' @param columns Names of the columns to learn from. Default: all others.
+#' @param delimiter Character between values.
+#' @param size Height and width of images, to which they are resized.
+#' @param channels 3 for colors, 1 for gray.
+#' @return `file_batches()`: a Python object, a `tf.data.Dataset`, with the number of all `rows` and of
+#'   `steps` in an epoch. The others: a reader.
+#' @section Errors: `tfmuster_error_data` with the fields `path`, `row` and `reason`: a file is missing,
+#'   empty, or unlike the others, or a row can't be read.
+#' @export
+#' @examplesIf tfmuster_available()
+#' file <- tempfile(fileext = ".csv")
+#' write.csv(data.frame(x = runif(100), y = runif(100)), file, row.names = FALSE)
+#' data <- file_batches(file, csv_rows("y"), batch_size = 20, seed = 1)
+#' data$steps
+file_batches <- function(files, read, batch_size, seed, shuffle = TRUE, strategy = NULL, steps = NULL,
+                         `repeat` = FALSE, drop_remainder = FALSE, first_epoch = 0) {
+  check_arguments(
+    list(files = files, batch_size = batch_size, seed = seed, shuffle = shuffle, steps = steps,
+         `repeat` = `repeat`, drop_remainder = drop_remainder, first_epoch = first_epoch),
+    c(files = "strings", batch_size = "count", seed = "number", shuffle = "flag", steps = "count",
+      `repeat` = "flag", drop_remainder = "flag", first_epoch = "number"),
+    kind = "data"
+  )
+  if (!inherits(read, "python.builtin.object")) {
+    refuse_argument("read", "a reader, such as csv_rows(\"y\")", read, "data")
+  }
+  paths <- path.expand(files)
+  run_python(
+    "file_batches", if (length(paths) == 1) paths else as.list(paths), read, as_whole(batch_size),
+    seed = as_whole(seed), shuffle = shuffle, strategy = strategy, steps = as_whole(steps),
+    `repeat` = `repeat`, drop_remainder = drop_remainder, first_epoch = as_whole(first_epoch)
+  )
+}
+
+#' @rdname file_batches
+#' @export
+tfrecord_rows <- function(features, label = NULL) {
+  check_arguments(list(label = label), c(label = "name"), kind = "data")
+  if (!is.list(features) || !rlang::is_named(features)) {
+    refuse_argument("features", "a named list of features", features, "data")
+  }
+  run_python("tfrecord_rows", features, label = label)
+}
+
+#' @rdname file_batches
+#' @export
+csv_rows <- function(label = NULL, columns = NULL, delimiter = ",") {
+  check_arguments(
+    list(label = label, columns = columns, delimiter = delimiter),
+    c(label = "name", columns = "strings", delimiter = "name"),
+    kind = "data"
+  )
+  run_python("csv_rows", label, columns = as_names(columns), delimiter = delimiter)
+}
+
+#' @rdname file_batches
+#' @export
+parquet_rows <- function(label = NULL, columns = NULL) {
+  check_arguments(
+    list(label = label, columns = columns), c(label = "name", columns = "strings"), kind = "data"
+  )
+  run_python("parquet_rows", label, columns = as_names(columns))
+}
+
+#' @rdname file_batches
+#' @export
+image_rows <- function(size, channels = 3) {
+  check_arguments(list(channels = channels), c(channels = "count"), kind = "data")
+  if (length(size) != 2 || !is_whole(size[[1]], 1) || !is_whole(size[[2]], 1)) {
+    refuse_argument("size", "two whole numbers, height and width", size, "data")
+  }
+  run_python("image_rows", as.list(as.integer(size)), channels = as_whole(channels))
+}
+
+as_names <- function(x) if (!is.null(x)) as.list(x)

@@ -1,0 +1,37 @@
+"""What R's methods for Keras models need from Python."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+#: The columns of the data frame that a model was first fitted to.
+_columns: weakref.WeakKeyDictionary[Any, list[str]] = weakref.WeakKeyDictionary()
+
+
+def call_method(model: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a method of a Keras model, so that tfmuster's own errors become R conditions."""
+    return getattr(model, name)(*args, **kwargs)
+
+
+def columns_of(model: Any, columns: Sequence[str] | None = None) -> list[str] | None:
+    """Return the names of the columns that a model was fitted to; None if they are not known.
+
+    Parameters
+    ----------
+    model : keras.Model
+        The model.
+    columns : sequence of str, optional
+        Names to record if the model has none.
+    """
+    if columns is not None:
+        _columns.setdefault(model, list(columns))
+    return _columns.get(model)
+
+
+def ready_for_generators() -> None:
+    """Patch Keras, so that it calls generators in R's thread."""
+    from ..keras_compat import apply
+
+    apply()
