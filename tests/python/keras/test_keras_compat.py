@@ -30,6 +30,7 @@ SAME_AS_ONE_PROCESS = [
     "momentum_clipping_and_decay",
     "run_eagerly",
     "synchronized_batch_norm",
+    "dropout",
     "two_inputs_two_outputs",
     "subclass_with_its_own_step",
     "evaluate_and_predict",
@@ -39,7 +40,8 @@ SAME_AS_ONE_PROCESS = [
     "backup_and_restore",
 ]
 #: Scenarios that depend on the number of workers, or are about files.
-WORKERS_AGREE = ["batch_norm", "batch_norm_with_empty_part", "dropout", "callbacks_that_write"]
+WORKERS_AGREE = ["batch_norm", "batch_norm_with_empty_part", "callbacks_that_write"]
+WORKERS_AGREE += ["step_in_its_own_thread", "calls_in_a_replica"]
 #: Adam divides by the root of its second moment, which magnifies rounding where gradients are small.
 WEIGHT_TOLERANCE = {"adam": 1e-4, "backup_and_restore": 1e-4}
 
@@ -50,7 +52,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     done = {}
     for workers in (0, 2, 4):
         done[workers] = tmp_path_factory.mktemp(f"workers-{workers}")
-        succeeded(run_job("keras_scenarios.py", workers, done[workers], limit=280))
+        succeeded(run_job("keras_scenarios.py", workers, done[workers], limit=500))
     return done
 
 
@@ -59,7 +61,7 @@ def result(folder: Path, scenario: str, worker: int = 0) -> dict[str, np.ndarray
         return dict(file)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1600)
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("scenario", [*SAME_AS_ONE_PROCESS, *WORKERS_AGREE])
 def test_workers_are_bitwise_equal(folders: dict[int, Path], scenario: str, workers: int) -> None:
@@ -73,7 +75,7 @@ def test_workers_are_bitwise_equal(folders: dict[int, Path], scenario: str, work
             np.testing.assert_array_equal(other[name], value, err_msg=name)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1600)
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("scenario", SAME_AS_ONE_PROCESS)
 def test_same_as_one_process(folders: dict[int, Path], scenario: str, workers: int) -> None:
@@ -84,7 +86,31 @@ def test_same_as_one_process(folders: dict[int, Path], scenario: str, workers: i
         np.testing.assert_allclose(several[name], value, rtol=0, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1600)
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_step_runs_in_the_callers_thread_with_the_same_numbers(
+    folders: dict[int, Path], workers: int
+) -> None:
+    done = result(folders[workers], "step_in_its_own_thread")
+    assert done["in_main_thread"].tolist() == [True, False]
+    weights = [name for name in done if name.startswith("weight_")]
+    assert len(weights) == 8
+    for name in weights:
+        np.testing.assert_array_equal(done[name.replace("weight", "stock")], done[name])
+
+
+@pytest.mark.timeout(1600)
+@pytest.mark.parametrize("workers", [2, 4])
+def test_calls_inside_of_strategy_run_reach_all_workers(folders: dict[int, Path], workers: int) -> None:
+    done = result(folders[workers], "calls_in_a_replica")
+    total = workers * (workers + 1) / 2
+    assert done["sums"].tolist() == [[total, total, total, 1.0]] * 2
+    assert done["function"].tolist() == [total, total, total, 1.0]
+    assert done["loop"] == total * workers**2
+    assert not done["recorded"]
+
+
+@pytest.mark.timeout(1600)
 @pytest.mark.parametrize("workers", [2, 4])
 def test_only_the_chief_writes(folders: dict[int, Path], workers: int) -> None:
     shared = folders[workers] / "shared"
@@ -98,7 +124,7 @@ def test_only_the_chief_writes(folders: dict[int, Path], workers: int) -> None:
     assert len(list((shared / "tensorboard" / "train").iterdir())) == 1
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1600)
 def test_a_saved_model_is_plain_keras(folders: dict[int, Path]) -> None:
     import keras
 

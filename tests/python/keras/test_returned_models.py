@@ -35,3 +35,7 @@ class TestHere:
         assert chief["sum"] == other["sum"]
         assert float(np.asarray(chief["models"][0](np.ones((1, 3)))).sum()) == pytest.approx(chief["sum"])
         assert list(chief["history"]) == ["loss"] and len(chief["history"]["loss"]) == 1
+        # The run has no model.keras, but this one.
+        assert not values.run.model_path.exists()
+        found = values.run.model()
+        assert float(np.asarray(found(np.ones((1, 3)))).sum()) == pytest.approx(chief["sum"])

@@ -128,6 +128,7 @@ def test_a_missing_worker_is_named_in_time() -> None:
 def test_workers_agree_on_a_seed_that_nobody_has_set() -> None:
     done = succeeded(run_job("unseeded.py", 2, limit=90))
     assert done[0].stdout == done[1].stdout != ""
+    assert "own True" in done[0].stdout
     again = succeeded(run_job("unseeded.py", 2, limit=90))
     assert again[0].stdout != done[0].stdout
 

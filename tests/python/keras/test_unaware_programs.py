@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import keras
+import numpy as np
 import pytest
 
 from support.launching import tfmuster
@@ -23,6 +25,19 @@ class TestProgramsThatNeverHeardOfTfmuster:
         assert done.returncode == 0, done.stdout + done.stderr
         first, second = self.weights(done.stdout)
         assert first == second
+
+    def test_a_folder_of_images_is_read_once_an_epoch(self, tmp_path: Path) -> None:
+        for image in range(80):
+            (tmp_path / "images" / str(image % 4)).mkdir(parents=True, exist_ok=True)
+            keras.utils.save_img(
+                tmp_path / "images" / str(image % 4) / f"{image}.png",
+                np.full((4, 4, 3), 3 * image),
+                scale=False,
+            )
+        done = tfmuster("launch", "-n", 2, PROGRAMS / "image_folder.py", "images", cwd=tmp_path, limit=200)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count("read (array([1.]") == 2, done.stdout
+        assert done.stdout.count("array([80]))") == 2, done.stdout
 
     def test_a_progress_bar_is_one_line_per_epoch(self, tmp_path: Path) -> None:
         done = tfmuster(

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -304,6 +305,73 @@ def callbacks_that_write():
     ]
     result = fit(network(), X, Y, batch_size=38, epochs=3, callbacks=writers)
     result["model"].save(shared / "last.keras")
+    return result
+
+
+@scenario
+def step_in_its_own_thread():
+    """Train in the caller's thread, and then in TensorFlow's threads."""
+    from tensorflow.python.distribute import mirrored_run
+
+    threads = set()
+
+    class Noting(keras.layers.Layer):
+        def call(self, x):
+            threads.add(type(threading.current_thread()).__name__)
+            return x
+
+    def train():
+        keras.utils.set_random_seed(7)
+        layers = [keras.layers.BatchNormalization, Noting, lambda: keras.layers.Dropout(0.2)]
+        model = network(middle=layers, optimizer=keras.optimizers.Adam)
+        return fit(model, X, Y, batch_size=28, epochs=3, validation_split=0.2)
+
+    result, own = train(), set(threads)
+    threads.clear()
+    replaced = mirrored_run._call_for_each_replica
+    mirrored_run._call_for_each_replica = replaced.__wrapped__
+    try:
+        stock, of_stock = train(), set(threads)
+    finally:
+        mirrored_run._call_for_each_replica = replaced
+    for index, weight in enumerate(stock["model"].get_weights()):
+        result[f"stock_{index}"] = weight
+    result["in_main_thread"] = np.array([own == {"_MainThread"}, of_stock == {"_MainThread"}])
+    return result
+
+
+@scenario
+def calls_in_a_replica():
+    """Collectives and merge_call in strategy.run: eagerly, in a graph, in a function, and in a loop."""
+
+    def merged(value):
+        context = tf.distribute.get_replica_context()
+        return context.merge_call(lambda s, v: s.reduce("SUM", v, axis=None), args=(value,))
+
+    def step(value):
+        context = tf.distribute.get_replica_context()
+        return tf.stack(
+            [
+                context.all_reduce("SUM", value),
+                tf.reduce_sum(context.all_gather(tf.reshape(value, [1]), 0)),
+                merged(value),
+                tf.cast(context.replica_id_in_sync_group >= 0, tf.float32),
+            ]
+        )
+
+    def loop(value):
+        return tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, merged(v)), (tf.constant(0), value))[1]
+
+    value = tf.constant(worker + 1.0)
+    graph = tf.function(lambda v: strategy.run(step, args=(v,)))
+    result = fit(network(), X, Y, batch_size=38)
+    result["sums"] = np.stack([strategy.run(step, args=(value,)), graph(value)])
+    result["function"] = strategy.run(tf.function(step), args=(value,)).numpy()
+    result["loop"] = tf.function(lambda v: strategy.run(loop, args=(v,)))(value).numpy()
+    with tf.GradientTape() as tape:
+        tape.watch(value)
+        outside = strategy.run(lambda: value * 2.0)
+    result["recorded"] = np.array(tape.gradient(outside, value) is not None)
     return result
 
 

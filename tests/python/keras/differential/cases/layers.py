@@ -1,0 +1,167 @@
+"""Every family of layers, in a model that ends with Flatten and Dense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+from keras import layers
+
+from .registry import Result, add
+from .training import integers, numbers, trained
+
+STATISTICS = "each worker normalizes with the statistics of its own rows (synchronized=False)"
+
+
+def model_with(layer: Callable[[], Any], *shape: int) -> keras.Model:
+    return keras.Sequential(
+        [keras.Input(shape), layer(), layers.Flatten(), layers.Dense(1, kernel_initializer="he_normal")]
+    )
+
+
+def one_layer(name: str, shape: tuple[int, ...], layer: Callable[[], Any], **expected: Any) -> None:
+    def run(folder: Path) -> Result:
+        return trained(model_with(layer, *shape), numbers(*shape), numbers(1, seed=2))
+
+    add(f"layer_{name}", run, **expected)
+
+
+LINE, IMAGE, VOLUME, FLAT = (8, 3), (8, 8, 2), (4, 4, 4, 2), (6,)
+for name, shape, layer in [
+    ("dense", FLAT, lambda: layers.Dense(4, activation="gelu")),
+    ("dense_regularized", FLAT, lambda: layers.Dense(4, kernel_regularizer="l2", bias_regularizer="l1")),
+    ("dense_constrained", FLAT, lambda: layers.Dense(4, kernel_constraint=keras.constraints.MaxNorm(0.5))),
+    ("activity_regularization", FLAT, lambda: layers.ActivityRegularization(0.01, 0.01)),
+    ("einsum_dense", LINE, lambda: layers.EinsumDense("abc,cd->abd", (8, 4), bias_axes="d")),
+    ("time_distributed", LINE, lambda: layers.TimeDistributed(layers.Dense(3))),
+    ("conv_1d", LINE, lambda: layers.Conv1D(3, 3, activation="tanh")),
+    ("conv_1d_causal", LINE, lambda: layers.Conv1D(3, 2, padding="causal", dilation_rate=2)),
+    ("conv_2d", IMAGE, lambda: layers.Conv2D(3, 3, activation="tanh")),
+    ("conv_2d_grouped", IMAGE, lambda: layers.Conv2D(4, 3, groups=2)),
+    ("conv_2d_strided", IMAGE, lambda: layers.Conv2D(3, 3, strides=2, padding="same")),
+    ("conv_3d", VOLUME, lambda: layers.Conv3D(2, 2)),
+    ("conv_1d_transpose", LINE, lambda: layers.Conv1DTranspose(2, 3)),
+    ("conv_2d_transpose", IMAGE, lambda: layers.Conv2DTranspose(2, 3)),
+    ("conv_3d_transpose", VOLUME, lambda: layers.Conv3DTranspose(2, 2)),
+    ("depthwise_conv_1d", LINE, lambda: layers.DepthwiseConv1D(3)),
+    ("depthwise_conv_2d", IMAGE, lambda: layers.DepthwiseConv2D(3)),
+    ("separable_conv_1d", LINE, lambda: layers.SeparableConv1D(3, 3)),
+    ("separable_conv_2d", IMAGE, lambda: layers.SeparableConv2D(3, 3)),
+    ("conv_lstm_1d", (3, 6, 2), lambda: layers.ConvLSTM1D(2, 3)),
+    ("conv_lstm_2d", (3, 5, 5, 1), lambda: layers.ConvLSTM2D(2, 3)),
+    ("max_pooling_1d", LINE, lambda: layers.MaxPooling1D(2)),
+    ("max_pooling_2d", IMAGE, lambda: layers.MaxPooling2D(2)),
+    ("max_pooling_3d", VOLUME, lambda: layers.MaxPooling3D(2)),
+    ("average_pooling_1d", LINE, lambda: layers.AveragePooling1D(2)),
+    ("average_pooling_2d", IMAGE, lambda: layers.AveragePooling2D(2)),
+    ("global_max_pooling_1d", LINE, lambda: layers.GlobalMaxPooling1D()),
+    ("global_average_pooling_2d", IMAGE, lambda: layers.GlobalAveragePooling2D()),
+    ("adaptive_average_pooling_2d", IMAGE, lambda: layers.AdaptiveAveragePooling2D(2)),
+    ("lstm", LINE, lambda: layers.LSTM(4)),
+    ("lstm_sequences", LINE, lambda: layers.LSTM(3, return_sequences=True, go_backwards=True)),
+    ("lstm_unrolled", LINE, lambda: layers.LSTM(3, unroll=True)),
+    ("gru", LINE, lambda: layers.GRU(4)),
+    ("simple_rnn", LINE, lambda: layers.SimpleRNN(4)),
+    ("bidirectional", LINE, lambda: layers.Bidirectional(layers.GRU(3))),
+    ("stacked_rnn_cells", LINE, lambda: layers.RNN([layers.LSTMCell(3), layers.GRUCell(2)])),
+    ("layer_normalization", LINE, lambda: layers.LayerNormalization()),
+    ("group_normalization", IMAGE, lambda: layers.GroupNormalization(groups=1)),
+    ("rms_normalization", LINE, lambda: layers.RMSNormalization()),
+    ("unit_normalization", LINE, lambda: layers.UnitNormalization()),
+    ("spectral_normalization", FLAT, lambda: layers.SpectralNormalization(layers.Dense(4))),
+    ("batch_normalization_synchronized", FLAT, lambda: layers.BatchNormalization(synchronized=True)),
+    ("prelu", FLAT, lambda: layers.PReLU()),
+    ("leaky_relu", FLAT, lambda: layers.LeakyReLU()),
+    ("elu", FLAT, lambda: layers.ELU()),
+    ("softmax", FLAT, lambda: layers.Softmax()),
+    ("lambda", FLAT, lambda: layers.Lambda(lambda x: keras.ops.sin(x) * 2)),
+    ("masking", LINE, lambda: layers.Masking(0.0)),
+    ("reshape", FLAT, lambda: layers.Reshape((2, 3))),
+    ("permute", LINE, lambda: layers.Permute((2, 1))),
+    ("repeat_vector", FLAT, lambda: layers.RepeatVector(2)),
+    ("cropping_2d", IMAGE, lambda: layers.Cropping2D(1)),
+    ("zero_padding_2d", IMAGE, lambda: layers.ZeroPadding2D(1)),
+    ("up_sampling_2d", IMAGE, lambda: layers.UpSampling2D(2)),
+    ("rescaling", IMAGE, lambda: layers.Rescaling(2.0, offset=-1)),
+    ("resizing", IMAGE, lambda: layers.Resizing(4, 4)),
+    ("center_crop", IMAGE, lambda: layers.CenterCrop(4, 4)),
+    ("discretization", FLAT, lambda: layers.Discretization(bin_boundaries=[0.3, 0.6])),
+]:
+    one_layer(name, shape, layer)
+
+one_layer("batch_normalization", FLAT, lambda: layers.BatchNormalization(), differs=STATISTICS)
+# Random numbers: the workers draw those of the rows of the global batch.
+for name, shape, layer in [
+    ("dropout", FLAT, lambda: layers.Dropout(0.5)),
+    ("spatial_dropout_1d", LINE, lambda: layers.SpatialDropout1D(0.5)),
+    ("alpha_dropout", FLAT, lambda: layers.AlphaDropout(0.5)),
+    ("gaussian_dropout", FLAT, lambda: layers.GaussianDropout(0.5)),
+    ("gaussian_noise", FLAT, lambda: layers.GaussianNoise(0.5)),
+    ("lstm_dropout", LINE, lambda: layers.LSTM(3, dropout=0.3, recurrent_dropout=0.3)),
+    ("random_flip", IMAGE, lambda: layers.RandomFlip()),
+    ("random_rotation", IMAGE, lambda: layers.RandomRotation(0.2)),
+    ("random_zoom", IMAGE, lambda: layers.RandomZoom(0.2)),
+    ("random_translation", IMAGE, lambda: layers.RandomTranslation(0.2, 0.2)),
+    ("random_crop", IMAGE, lambda: layers.RandomCrop(8, 8)),
+]:
+    one_layer(name, shape, layer)
+
+
+def several_inputs(name: str, join: Callable[[Any, Any], Any], *shape: int, **expected: Any) -> None:
+    def run(folder: Path) -> Result:
+        a, b = keras.Input(shape), keras.Input(shape)
+        hidden = layers.Dense(shape[-1])
+        outputs = layers.Dense(1)(layers.Flatten()(join(hidden(a), b)))
+        model = keras.Model([a, b], outputs)
+        return trained(model, [numbers(*shape), numbers(*shape, seed=3)], numbers(1, seed=2))
+
+    add(f"layer_{name}", run, **expected)
+
+
+for name, shape, join in [
+    ("add", FLAT, lambda a, b: layers.Add()([a, b])),
+    ("subtract", FLAT, lambda a, b: layers.Subtract()([a, b])),
+    ("multiply", FLAT, lambda a, b: layers.Multiply()([a, b])),
+    ("average", FLAT, lambda a, b: layers.Average()([a, b])),
+    ("maximum", FLAT, lambda a, b: layers.Maximum()([a, b])),
+    ("minimum", FLAT, lambda a, b: layers.Minimum()([a, b])),
+    ("concatenate", FLAT, lambda a, b: layers.Concatenate()([a, b])),
+    ("dot", FLAT, lambda a, b: layers.Dot(1)([a, b])),
+    ("attention", LINE, lambda a, b: layers.Attention()([a, b])),
+    ("additive_attention", LINE, lambda a, b: layers.AdditiveAttention()([a, b])),
+    ("multi_head_attention", LINE, lambda a, b: layers.MultiHeadAttention(2, 3)(a, b)),
+    ("group_query_attention", LINE, lambda a, b: layers.GroupQueryAttention(3, 2, 1)(a, b)),
+]:
+    several_inputs(name, join, *shape)
+
+
+def on_tokens(name: str, hidden: Callable[[], list[Any]], **expected: Any) -> None:
+    def run(folder: Path) -> Result:
+        model = keras.Sequential([keras.Input((7,)), *hidden(), layers.Dense(1)])
+        return trained(model, integers(30, 7), numbers(1, seed=2))
+
+    add(f"layer_{name}", run, **expected)
+
+
+for name, hidden in [
+    ("embedding", lambda: [layers.Embedding(30, 4), layers.GlobalAveragePooling1D()]),
+    ("embedding_masked", lambda: [layers.Embedding(30, 4, mask_zero=True), layers.LSTM(3)]),
+    (
+        "embedding_masked_mean",
+        lambda: [layers.Embedding(30, 4, mask_zero=True), layers.GlobalAveragePooling1D()],
+    ),
+    ("embedding_lora", lambda: [layers.Embedding(30, 4, lora_rank=2), layers.Flatten()]),
+    ("category_encoding", lambda: [layers.CategoryEncoding(30, output_mode="multi_hot")]),
+    ("hashing", lambda: [layers.Hashing(8), layers.Embedding(8, 3), layers.Flatten()]),
+    (
+        "integer_lookup",
+        lambda: [
+            layers.IntegerLookup(vocabulary=list(range(20))),
+            layers.Embedding(30, 3),
+            layers.Flatten(),
+        ],
+    ),
+]:
+    on_tokens(name, hidden)

@@ -1,0 +1,66 @@
+"""The list of all cases, and what a case returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a case leaves: compared between one process and several workers."""
+
+    model: Any = None
+    history: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program with what several workers may change about its result.
+
+    Attributes
+    ----------
+    name : str
+    module : str
+        Module of ``cases`` that has it.
+    run : callable
+        Gets a folder of its own, which does not exist, and returns a `Result`.
+    tolerance : float
+        Largest difference of weights from those of one process.
+    differs : str or None
+        Why one process has another result. The workers must still agree, bit for bit.
+    """
+
+    name: str
+    module: str
+    run: Callable[[Path], Result]
+    tolerance: float = 1e-5
+    differs: str | None = None
+
+
+_CASES: dict[str, Case] = {}
+
+
+def add(name: str, run: Callable[[Path], Result], **expected: Any) -> None:
+    """Register a case of the module that defines ``run``."""
+    if name in _CASES:
+        raise ValueError(f"there are two cases {name}")
+    _CASES[name] = Case(name, run.__module__.rpartition(".")[2], run, **expected)
+
+
+def case(**expected: Any) -> Callable[[Callable[[Path], Result]], Callable[[Path], Result]]:
+    """Register the decorated function as a case with its own name."""
+
+    def decorate(run: Callable[[Path], Result]) -> Callable[[Path], Result]:
+        add(run.__name__, run, **expected)
+        return run
+
+    return decorate
+
+
+def registered(modules: Iterable[str]) -> list[Case]:
+    """Return the cases of these modules, which are imported, in the order of their definition."""
+    return [case for case in _CASES.values() if case.module in set(modules)]

@@ -1,0 +1,53 @@
+"""Run cases in one process, or as one of several workers, and write what came of each to a file.
+
+Usage: session.py FOLDER MODULE...; writes FOLDER/<case>-<worker>.npz, or .txt with the error that the case
+raised. Without TF_CONFIG this is stock Keras in one process, and tfmuster is not imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+config = json.loads(os.environ.get("TF_CONFIG", "{}"))
+worker = config["task"]["index"] if config else 0
+folder = Path(sys.argv[1])
+
+if config:
+    import tfmuster
+
+    scope = tfmuster.strategy("multi_worker_mirrored").scope
+else:
+    scope = contextlib.nullcontext
+
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+from cases.registry import Case, registered  # noqa: E402
+
+for module in sys.argv[2:]:
+    importlib.import_module(f"cases.{module}")
+
+
+def arrays_of(case: Case) -> dict[str, np.ndarray]:
+    """Run a case; return its weights, its history and its other results by name."""
+    keras.utils.set_random_seed(7)
+    with scope():
+        result = case.run(folder / case.name)
+    found = {f"weight_{i}": w for i, w in enumerate(result.model.get_weights())} if result.model else {}
+    found |= {f"history_{k}": np.asarray(v, "float64") for k, v in result.history.items()}
+    return found | {name: np.asarray(value) for name, value in result.others.items()}
+
+
+for case in registered(sys.argv[2:]):
+    try:
+        np.savez(folder / f"{case.name}-{worker}.npz", **arrays_of(case))
+    except Exception:
+        (folder / f"{case.name}-{worker}.txt").write_text(traceback.format_exc())
+    print("done:", case.name, flush=True)
+    keras.backend.clear_session()

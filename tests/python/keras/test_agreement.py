@@ -1,0 +1,75 @@
+"""Two workers whose calls differ learn of it before the first step."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.launching import tfmuster
+from support.paths import PROGRAMS
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+EQUAL = {
+    "fit",
+    "a callback of one worker",
+    "names of layers",
+    "unknown length",
+    "numbers that differ in the last digits",
+    "predict",
+}
+#: What the first line of each error says.
+DIFFERENT = {
+    "rows of arrays": "when fit begins: worker 0 has 6 steps, worker 1 has 7 steps",
+    "steps of a data set": "when fit begins: worker 0 has 9 steps, worker 1 has 7 steps",
+    "own part": "when fit begins: worker 0 has rows with the sample ",
+    "order": "when fit begins: worker 0 has rows with the sample ",
+    "shard": "when fit begins: worker 0 has 5 steps, worker 1 has 4 steps",
+    "batch size": "when fit begins: worker 0 has batch size 26, worker 1 has batch size 25",
+    "weights": "when fit begins: worker 0 has weight 0 sequential/own_a/kernel (8, 4) float32, ",
+    "epochs": "when fit begins: worker 0 has 1 epochs, worker 1 has 2 epochs",
+    "optimizer": "when fit begins: worker 0 has optimizer SGD ",
+    "validation": "when fit begins: worker 0 has validation True, worker 1 has validation False",
+    "evaluate": "when evaluate begins: worker 0 has 6 steps, worker 1 has 7 steps",
+    "predict": "when predict begins: worker 0 has 6 steps, worker 1 has 7 steps",
+    "call": "must make the same call. They differ: worker 0: fit; worker 1: evaluate",
+}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("differing")
+    done = tfmuster("launch", "-n", 2, PROGRAMS / "differing.py", cwd=folder, limit=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(line) for line in re.findall(r"^worker \d \| (\{.*\})$", done.stdout, re.MULTILINE)]
+
+
+def test_equal_calls_train(told: list[dict[str, Any]]) -> None:
+    said = [event["equal"] for event in told if "equal" in event]
+    assert sorted(said) == sorted([*EQUAL, *EQUAL])
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_different_calls_are_named_on_every_worker(told: list[dict[str, Any]], name: str) -> None:
+    said = [event for event in told if event.get("different") == name]
+    assert len(said) == 2
+    for event in said:
+        assert (event["error"], event.get("reason")) == ("DataError", "workers-differ"), event
+        assert DIFFERENT[name] in event["text"].splitlines()[0]
+        assert "to do: " in event["text"]
+
+
+def test_it_takes_milliseconds(told: list[dict[str, Any]]) -> None:
+    medians = [event["median"] for event in told if "median" in event]
+    assert len(medians) == 2 and max(medians) < 0.05, medians
+
+
+def test_a_chief_that_alone_calls_evaluate_is_told(tmp_path: Path) -> None:
+    done = tfmuster("launch", "-n", 2, PROGRAMS / "differing.py", "alone", cwd=tmp_path, limit=120)
+    assert done.returncode == 1
+    assert "All workers must call evaluate, but worker 1 is in fit, epoch 1 of 3, step" in done.stderr
+    assert "call evaluate on every worker" in done.stderr

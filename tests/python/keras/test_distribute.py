@@ -1,0 +1,96 @@
+"""``launch --distribute``: programs without a strategy, trained by all workers as they stand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.launching import environment, names, only_run, read_json, tfmuster
+from support.paths import PROGRAMS
+
+KINDS = ("sequential", "functional", "subclassed", "loaded", "tf.data")
+#: What is found when a program makes another strategy than the one that it has.
+OTHER_STRATEGIES = {
+    "mirrored": "tf.distribute.MirroredStrategy",
+    "v1-mirrored": "tf.compat.v1.distribute.MirroredStrategy",
+    "central": "tf.distribute.experimental.CentralStorageStrategy",
+    "servers": "tf.distribute.experimental.ParameterServerStrategy",
+    "v1-servers": "tf.compat.v1.distribute.experimental.ParameterServerStrategy",
+    "v1-workers": "tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy",
+    "one": "tf.distribute.OneDeviceStrategy",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_program_as_it_stands_has_the_weights_of_one_process(tmp_path: Path) -> None:
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    for folder in (alone, together):
+        folder.mkdir()
+    # Both runs load the model that the first one saves.
+    loads = (alone / "model.keras", "applications")
+    program = PROGRAMS / "plain.py"
+    subprocess.run([sys.executable, program, alone, *loads], env=environment(), check=True, timeout=280)
+    done = tfmuster("launch", "-n", 2, "--distribute", program, together, *loads, cwd=tmp_path, limit=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    expected, chief, other = (
+        np.load(folder / f"found-{who}.npz")
+        for folder, who in ((alone, "alone"), (together, "1"), (together, "0"))
+    )
+    assert set(expected.files) == set(chief.files) == set(other.files)
+    for name in expected.files:
+        np.testing.assert_array_equal(chief[name], other[name], err_msg=name)
+        # Batch normalization uses the statistics of each worker's rows.
+        if not name.startswith("applications") or "steps" in name:
+            np.testing.assert_allclose(chief[name], expected[name], atol=1e-5, err_msg=name)
+    assert {name.partition(" ")[0] for name in expected.files} >= {*KINDS, "applications"}
+    assert names(together) == ["chief.txt", "found-0.npz", "found-1.npz", "model.keras"]
+    assert (together / "chief.txt").read_text() == "written\n"
+    for worker in (0, 1):
+        assert f"worker {worker} | same strategy: True" in done.stdout
+        assert f"worker {worker} | loop: not-distributed | " in done.stdout
+    about = [line for line in done.stdout.splitlines() if "train one model (--distribute)" in line]
+    assert len(about) == 1
+    assert "batch_size is the batch of all 2 workers" in about[0]
+    assert 'os.environ["TFMUSTER_IS_CHIEF"] == "1"' in about[0]
+    assert read_json(only_run(tmp_path) / "run.json")["distribute"] is True
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_batch_is_multiplied_and_other_strategies_are_refused(tmp_path: Path) -> None:
+    program = PROGRAMS / "scaled.py"
+    alone = subprocess.run(
+        [sys.executable, program], env=environment(), capture_output=True, text=True, check=True, timeout=140
+    )
+    done = tfmuster("launch", "-n", 2, "--distribute", "--scale-batch", program, cwd=tmp_path, limit=140)
+    assert done.returncode == 0, done.stdout + done.stderr
+    logs = [(only_run(tmp_path) / "logs" / f"worker-{index}.log").read_text() for index in (0, 1)]
+    expected = [line for line in alone.stdout.splitlines() if " updates: " in line or " weights: " in line]
+    assert len(expected) == 8
+    assert expected[::2] == [
+        "default updates: 2",
+        "positional updates: 14",
+        "tf.data updates: 7",
+        "dropped updates: 6",
+    ]
+    for log in logs:
+        assert set(expected) <= set(log.splitlines()), (expected, log)
+        assert "generator refused: scale-batch | generator" in log
+        assert "unbatched refused: scale-batch | " in log
+        for name, found in OTHER_STRATEGIES.items():
+            assert f"{name} refused: distribute | {found}" in log, log
+        assert "same: True" in log
+    assert done.stdout.count("batch_size is multiplied by 2") == 1
+    assert read_json(only_run(tmp_path) / "run.json")["scale_batch"] is True
+
+
+def test_scale_batch_is_for_distribute(tmp_path: Path) -> None:
+    done = tfmuster("launch", "-n", 2, "--scale-batch", "plain.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "scale_batch changes the batch size of a program with distribute only." in done.stderr
+    assert names(tmp_path) == []

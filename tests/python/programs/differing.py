@@ -1,0 +1,123 @@
+"""Calls that differ between two workers: each is caught and told. tfmuster is only imported to measure."""
+
+import json
+import os
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+import keras
+
+index = strategy.cluster_resolver.task_id
+rng = np.random.default_rng(1)
+x, y = rng.normal(size=(260, 8)).astype("float32"), rng.integers(0, 3, 260)
+own = np.random.default_rng(index).random(260) < 0.8
+
+
+def model(name=None, optimizer="sgd"):
+    with strategy.scope():
+        made = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4, name=name), keras.layers.Dense(3)])
+        made.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return made
+
+
+def slices(rows_x, rows_y, batch=32):
+    return tf.data.Dataset.from_tensor_slices((rows_x, rows_y)).batch(batch)
+
+
+class SeesBatches(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        pass
+
+
+def fit(made=None, data=None, **options):
+    data = (x, y) if data is None else data
+    data = data if isinstance(data, tuple) else (data,)
+    (made or model()).fit(*data, **{"verbose": 0, "shuffle": False, **options})
+
+
+shared = model()
+permuted = np.random.default_rng(index).permutation(260)
+DIFFERENT = {
+    "rows of arrays": lambda: fit(data=(x[own], y[own])),
+    "steps of a data set": lambda: fit(data=slices(x[: 260 - 40 * index], y[: 260 - 40 * index])),
+    "own part": lambda: fit(data=(x[index::2], y[index::2])),
+    "order": lambda: fit(data=slices(x[permuted], y[permuted])),
+    "shard": lambda: fit(data=slices(x, y).shard(2, index)),
+    "batch size": lambda: fit(batch_size=26 - index, steps_per_epoch=10),
+    "weights": lambda: fit(model(f"own_{'ab'[index]}")),
+    "epochs": lambda: fit(epochs=1 + index),
+    "optimizer": lambda: fit(model(optimizer=keras.optimizers.SGD(clipnorm=1.0 + index))),
+    "validation": lambda: fit(validation_data=(x, y) if index == 0 else None),
+    "evaluate": lambda: shared.evaluate(x[own], y[own], verbose=0),
+    "predict": lambda: shared.predict(x[own], verbose=0),
+    "call": lambda: fit(shared) if index == 0 else shared.evaluate(x, y, verbose=0),
+}
+EQUAL = {
+    "fit": lambda: fit(validation_split=0.2, epochs=2),
+    "a callback of one worker": lambda: fit(callbacks=[SeesBatches()] if index == 0 else None),
+    "names of layers": lambda: (index or keras.Sequential([keras.layers.Dense(2)]), fit()),
+    "unknown length": lambda: fit(data=slices(x, y).filter(lambda a, _: tf.size(a) > 0), epochs=2),
+    "numbers that differ in the last digits": lambda: fit(data=(x * (1 + 1e-6 * index), y)),
+    "predict": lambda: shared.predict(x, verbose=0),
+}
+
+
+def tell(**what):
+    # Both workers write to one pipe, so write a line in one piece.
+    os.write(1, (json.dumps(what) + "\n").encode())
+
+
+class Alone(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        if index == 0:
+            tell(alone=True)
+            self.model.evaluate(x, y, verbose=0)
+
+
+if "alone" in sys.argv:
+    fit(epochs=3, callbacks=[Alone()])
+    sys.exit()
+for name, call in EQUAL.items():
+    call()
+    tell(equal=name)
+for name, call in DIFFERENT.items():
+    begun = time.perf_counter()
+    try:
+        call()
+    except Exception as error:
+        tell(
+            different=name,
+            error=type(error).__name__,
+            text=str(error),
+            reason=error.fields["reason"],
+            seconds=time.perf_counter() - begun,
+        )
+    else:
+        tell(different=name, error=None)
+
+# The time of the comparison, without waiting for the other worker.
+from tfmuster.keras_compat import agreement
+
+seconds = []
+stock = agreement.agree_on_call
+
+
+def timed(*args, **kwargs):
+    agreement._compare[0]("both are here", {})
+    begun = time.perf_counter()
+    try:
+        return stock(*args, **kwargs)
+    finally:
+        seconds.append(time.perf_counter() - begun)
+
+
+from tfmuster.keras_compat import predicting
+
+predicting.agree_on_call = timed
+for _ in range(5):
+    shared.predict(x, verbose=0)
+tell(median=sorted(seconds)[2], seconds=seconds)

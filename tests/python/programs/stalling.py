@@ -1,0 +1,69 @@
+"""Two workers of which one does not come: it sleeps, it ends, or its data do. Without tfmuster."""
+
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+import keras
+
+how = sys.argv[1]
+index = strategy.cluster_resolver.task_id
+x, y = np.ones((256, 8), "float32"), np.zeros(256, "int64")
+with strategy.scope():
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+
+
+class Sleep(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == 1 and index == 1:
+            print("asleep", flush=True)
+            time.sleep(600)
+
+
+class Slow(keras.callbacks.Callback):
+    """Computes for longer than the limit, and later saves for long."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        until = time.monotonic() + 6
+        while index == epoch and time.monotonic() < until:
+            np.ones((400, 400)) @ np.ones((400, 400))
+
+
+class Stop(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == 0 and index == 1:
+            self.model.stop_training = True
+
+
+def unequal():
+    for _ in range(7 - 2 * index):
+        yield x[:32], y[:32]
+
+
+def own_loop():
+    @tf.function
+    def step():
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce("SUM", tf.ones([4]))
+
+    for number in range(20):
+        if number == 5 and index == 1:
+            print("asleep", flush=True)
+            time.sleep(600)
+        strategy.run(step)
+
+
+callbacks = {"sleep": Sleep, "slow": Slow, "stop": Stop}
+print("begins", flush=True)
+if how in callbacks:
+    model.fit(x, y, epochs=4, verbose=0, callbacks=[callbacks[how]()])
+elif how == "data":
+    spec = (tf.TensorSpec((None, 8)), tf.TensorSpec((None,), tf.int64))
+    model.fit(tf.data.Dataset.from_generator(unequal, output_signature=spec), epochs=2, verbose=0)
+else:
+    own_loop()
+print("ends", flush=True)
