@@ -23,7 +23,7 @@ if (is.null(current_task())) {
     "What to try next:",
     "  make train DATA=mnist.npz                   real digits: an .npz file, or a folder of IDX files",
     "  .venv/bin/tfmuster runs show                this run again",
-    "  .venv/bin/tfmuster launch -n 2 script.R     your own program, unchanged",
+    "  .venv/bin/tfmuster launch -n 2 --distribute script.R   your own program, as it is",
     "  R_LIBS=.rlib R                              then library(tfmuster), ?launch",
     sep = "\n"
   )
