@@ -12,6 +12,8 @@ the repetitions:
 
 loop        a step of a hand-written tf.function loop under MultiWorkerMirroredStrategy, milliseconds
 fit / loop  a step of `fit` (difference of two lengths) over a step of the loop of the same repetition
+tutorial / fit   a step of `fit` on from_tensor_slices().cache().repeat().shuffle(10000).batch().prefetch(4)
+            over one on `batches()`
 start + end what a call of `fit` costs beyond its steps, seconds, beside the first batch of the loop
 evaluate    `evaluate` of the test digits, a whole call, seconds
 predict     `predict` of the test digits, a whole call, seconds; beside it one process alone
@@ -36,7 +38,8 @@ from typing import Any
 
 LEGACY = "TF_USE_LEGACY_KERAS"
 COLUMNS = (
-    *("images per worker", "loop, ms", "fit, ms", "fit / loop", "start + end, s (first batch)"),
+    *("images per worker", "loop, ms", "fit, ms", "fit / loop", "tutorial / fit"),
+    "start + end, s (first batch)",
     *(
         "evaluate, s",
         "predict, s (alone)",
@@ -55,6 +58,8 @@ class Measurements:
     """What one process measures at one batch size."""
 
     def __init__(self, strategy: Any, digits: Any, per_worker: int) -> None:
+        import tensorflow as tf
+
         import tfmuster
         from tfmuster.digits import datasets
 
@@ -66,6 +71,8 @@ class Measurements:
         self.test = datasets.batches(
             digits.x_test, digits.y_test, batch, seed=0, shuffle=False, strategy=strategy
         )
+        rows = tf.data.Dataset.from_tensor_slices((digits.x_train, digits.y_train))
+        self.tutorial = rows.cache().repeat().shuffle(10000).batch(batch).prefetch(4)
         # The loops have an optimizer of Keras 3.
         self.loop = None if LEGACY in os.environ else Loop(strategy, own_rows(self.data, strategy), batch)
         alone = "TF_CONFIG" not in os.environ
@@ -82,6 +89,8 @@ class Measurements:
         begin = time.perf_counter()
         if what == "fit":
             self.model.fit(self.data, steps_per_epoch=steps, epochs=1, verbose=0, shuffle=False)
+        elif what == "tutorial":
+            self.model.fit(self.tutorial, steps_per_epoch=steps, epochs=1, verbose=0, shuffle=False)
         elif what == "evaluate":
             self.model.evaluate(self.test, verbose=0)
         elif what == "predict":
@@ -209,9 +218,9 @@ class Group:
         raise SystemExit("a process ended without measuring")
 
 
-def fitted(group: Group, batch: int, steps: int) -> tuple[float, float]:
+def fitted(group: Group, batch: int, steps: int, data: str = "fit") -> tuple[float, float]:
     """Seconds of a step of ``fit``, and those of a call beyond its steps."""
-    short, long = (max(group.ask(batch, "fit", n * steps)) for n in (1, 3))
+    short, long = (max(group.ask(batch, data, n * steps)) for n in (1, 3))
     step = (long - short) / (2 * steps)
     return step, short - steps * step
 
@@ -228,6 +237,7 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
     first = max(together.ask(batch, "first"))
     for group in (together, legacy):
         group.ask(batch, "fit", 2 * steps)
+    together.ask(batch, "tutorial", 2 * steps)
     together.ask(batch, "evaluate")
     for group in (together, apart):
         group.ask(batch, "predict")
@@ -237,6 +247,7 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
         "loop",
         "fit",
         "ratio",
+        "tutorial",
         "around",
         "evaluate",
         "predict",
@@ -252,6 +263,7 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
     for _ in range(repeats):
         loop = max(together.ask(batch, "loop", steps)) / steps
         step, around = fitted(together, batch, steps)
+        tutorial = fitted(together, batch, steps, "tutorial")[0] / step
         evaluate = max(together.ask(batch, "evaluate"))
         predict, alone = (max(group.ask(batch, "predict")) for group in (together, apart))
         their_step, their_around = fitted(legacy, batch, steps)
@@ -260,7 +272,7 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
             for what in ("loop", "plain", "fixed")
         ]
         rate = batch * workers / step
-        ours = (loop, step, step / loop, around, evaluate, predict, alone)
+        ours = (loop, step, step / loop, tutorial, around, evaluate, predict, alone)
         bound = in_step(apart.ask(batch, "each", steps))
         values = (*ours, their_step / step, their_around, *(rate / each for each in apart_rates), bound)
         for name, value in zip(names, values, strict=True):
@@ -268,6 +280,7 @@ def row(together: Group, apart: Group, legacy: Group, batch: int, steps: int, *,
     m = {name: statistics.median(values) for name, values in found.items()}
     return [
         *(str(batch), f"{1000 * m['loop']:.1f}", f"{1000 * m['fit']:.1f}", f"{m['ratio']:.2f}"),
+        f"{m['tutorial']:.2f}",
         *(
             f"{m['around']:.2f} ({first:.2f})",
             f"{m['evaluate']:.2f}",

@@ -30,6 +30,8 @@ PROGRAMS = {
     "fit": [],
     "fit, gradients as bfloat16": ["--gradient-dtype", "bfloat16", "--batches", "64"],
     "fit, four workers": ["--workers", "4", "--batches", "64,256"],
+    "input": [],
+    "input, larger than memory": ["--large", "8"],
     "r": [],
     "spark": [],
     "chaos, two workers": ["--faults", "15"],

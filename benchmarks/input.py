@@ -1,0 +1,323 @@
+"""Training that is bound by its input: images per second of several workers against one process.
+
+Usage: input.py [--workers 2] [--images 768] [--repeats 3] [--kinds NAME,...] [--large GB]
+
+Run it with PYTHONPATH=tests/python, where the package support is. Every process has a core of its own, if
+there are enough. The model is tiny; images are JPEG files of 400 x 400, decoded and resized to 96 x 96.
+
+images      image_dataset_from_directory, as Keras has it
+records     TFRecordDataset(files).map(decode).shuffle().batch(), ordinary tf.data
+file_batches images | records | parquet     tfmuster's own reader; Parquet has rows of 1,024 numbers
+
+For each, a Markdown row, medians over the repetitions: rows per second of one process on one core and of the
+workers, their ratio in the same repetition, the same for tf-keras under TensorFlow's own auto-shard, and the
+most bytes that a worker read (/proc/self/io) over those of the one process. The ratio of processor time says
+the same on a machine that is in use: that of the one process, over the most of a worker. With --large,
+instead: an epoch over so many GB of TFRecord and Parquet files, and the most memory that a process of two
+workers needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+LEGACY = "TF_USE_LEGACY_KERAS"
+KINDS = ("images", "records", "file_batches images", "file_batches records", "file_batches parquet")
+SIDE, CLASSES, VALUES, BATCH = 96, 4, 1024, 64
+
+
+def write_data(folder: Path, images: int) -> None:
+    """JPEG files in folders, the same in TFRecord files, and rows of numbers in Parquet files."""
+    import numpy as np
+    import tensorflow as tf
+
+    rng = np.random.default_rng(0)
+    records = [tf.io.TFRecordWriter(str(folder / f"{n}.tfrecord")) for n in range(8)]
+    for number in range(images):
+        small = rng.integers(0, 255, (50, 50, 3), dtype=np.uint8)
+        picture = tf.cast(tf.image.resize(small, (400, 400), "bicubic"), tf.uint8)
+        data = tf.io.encode_jpeg(picture, quality=90).numpy()
+        label = number % CLASSES
+        path = folder / "images" / str(label) / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        feature = {
+            "x": tf.train.Feature(bytes_list=tf.train.BytesList(value=[data])),
+            "y": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+        }
+        features = tf.train.Features(feature=feature)
+        records[number % 8].write(tf.train.Example(features=features).SerializeToString())
+    for file in records:
+        file.close()
+    write_parquet(folder, 60 * images, rng)
+
+
+def write_parquet(folder: Path, rows: int, rng: Any, files: int = 8) -> None:
+    """Files with a list of numbers and a label in each row."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    for number in range(files):
+        with parquet.ParquetWriter(
+            folder / f"{number}.parquet",
+            pa.schema([("x", pa.list_(pa.float32(), VALUES)), ("y", pa.int32())]),
+        ) as file:
+            for _ in range(max(1, rows // files // 512)):
+                x = pa.FixedSizeListArray.from_arrays(rng.random(512 * VALUES, np.float32), VALUES)
+                y = pa.array(rng.integers(0, CLASSES, 512, np.int32))
+                file.write_table(pa.table({"x": x, "y": y}, file.schema))
+
+
+def decode(data: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.image.resize(tf.io.decode_jpeg(data, channels=3), (SIDE, SIDE))
+
+
+def data_of(kind: str, folder: Path) -> tuple[Any, tuple[int, ...]]:
+    """The input pipeline of this kind, and the shape of a row."""
+    import tensorflow as tf
+
+    features = {"x": tf.io.FixedLenFeature([], tf.string), "y": tf.io.FixedLenFeature([], tf.int64)}
+    image = (SIDE, SIDE, 3)
+    if kind == "images":
+        import keras
+
+        made = keras.utils.image_dataset_from_directory(
+            folder / "images", image_size=(SIDE, SIDE), batch_size=BATCH, seed=0, verbose=False
+        )
+        return made, image
+    if kind == "records":
+
+        def parse(record: Any) -> Any:
+            row = tf.io.parse_single_example(record, features)
+            return decode(row["x"]), row["y"]
+
+        files = sorted(map(str, folder.glob("*.tfrecord")))
+        rows = tf.data.TFRecordDataset(files).map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+        return rows.shuffle(256, seed=0).batch(BATCH).prefetch(tf.data.AUTOTUNE), image
+    import tfmuster
+
+    if kind.endswith("images"):
+        return tfmuster.file_batches(
+            folder / "images", tfmuster.image_rows((SIDE, SIDE)), BATCH, seed=0
+        ), image
+    if kind == "file_batches records":
+
+        def parsed(records: Any) -> Any:
+            rows = tf.io.parse_example(tf.constant(records), features)
+            return tf.map_fn(decode, rows["x"], fn_output_signature=tf.float32), rows["y"]
+
+        return tfmuster.file_batches(
+            str(folder / "*.tfrecord"), tfmuster.tfrecord_rows(parsed), BATCH, seed=0
+        ), image
+    if kind == "large records":
+
+        def small(records: Any) -> Any:
+            rows = tf.io.parse_example(tf.constant(records), features)
+            values = tf.io.decode_raw(tf.strings.substr(rows["x"], 0, VALUES), tf.uint8)
+            values = tf.reshape(values, [-1, VALUES])
+            return tf.cast(values, tf.float32), rows["y"]
+
+        return tfmuster.file_batches(
+            str(folder / "*.tfrecord"), tfmuster.tfrecord_rows(small), BATCH, seed=0
+        ), (VALUES,)
+    reader = tfmuster.parquet_rows("y")
+    return tfmuster.file_batches(str(folder / "*.parquet"), reader, BATCH, seed=0), (VALUES,)
+
+
+def bytes_read() -> int:
+    """Bytes that this process has read so far."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("rchar")).split()[1])
+
+
+def process(folder: Path) -> None:
+    """Answer the questions that come in: the seconds of an epoch of a kind, and the bytes read in it."""
+    legacy = LEGACY in os.environ
+    if legacy:
+        import tensorflow as tf
+        import tf_keras as keras
+
+        strategy = (
+            tf.distribute.MultiWorkerMirroredStrategy()
+            if "TF_CONFIG" in os.environ
+            else tf.distribute.get_strategy()
+        )
+    else:
+        import tfmuster
+
+        strategy = tfmuster.strategy("multi_worker_mirrored" if "TF_CONFIG" in os.environ else "default")
+        import keras
+    made: dict[str, Any] = {}
+    for line in sys.stdin:
+        kind = json.loads(line)
+        if kind not in made:
+            made.clear()
+            data, shape = data_of(kind, folder)
+            with strategy.scope():
+                pooled = keras.layers.AveragePooling2D(8) if len(shape) == 3 else keras.layers.Flatten()
+                model = keras.Sequential(
+                    [keras.Input(shape), pooled, keras.layers.Flatten(), keras.layers.Dense(CLASSES)]
+                )
+                model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+            made[kind] = model, data
+        model, data = made[kind]
+        begin, read, used = time.perf_counter(), bytes_read(), time.process_time()
+        model.fit(data, epochs=1, verbose=0)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        spent = time.process_time() - used
+        found = [time.perf_counter() - begin, bytes_read() - read, peak, spent]
+        print("MEASURED", json.dumps(found), flush=True)
+
+
+class Group:
+    """Processes that are asked the same at the same time."""
+
+    def __init__(self, folder: Path, addresses: list[str], count: int, **more: str) -> None:
+        self.processes = []
+        for index in range(count):
+            environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **more}
+            environment.pop("TF_CONFIG", None)
+            if addresses:
+                place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+                environment["TF_CONFIG"] = json.dumps(place)
+            core = str(index % (os.cpu_count() or 1))
+            command = ["taskset", "-c", core, sys.executable, __file__, "--process", str(folder)]
+            self.processes.append(
+                subprocess.Popen(
+                    command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                )
+            )
+
+    def ask(self, kind: str) -> list[list[float]]:
+        """Seconds, bytes, and peak memory in KB of each process."""
+        for each in self.processes:
+            each.stdin.write(json.dumps(kind) + "\n")
+            each.stdin.flush()
+        return [self._answer(each) for each in self.processes]
+
+    def end(self) -> None:
+        """Let the processes end."""
+        for each in self.processes:
+            each.stdin.close()
+        for each in self.processes:
+            each.wait(timeout=60)
+
+    @staticmethod
+    def _answer(process: Any) -> Any:
+        for line in process.stdout:
+            if line.startswith("MEASURED "):
+                return json.loads(line.removeprefix("MEASURED "))
+        raise SystemExit("a process ended without measuring")
+
+
+def compare(folder: Path, kinds: list[str], workers: int, repeats: int) -> None:
+    """Print the table."""
+    from support.jobs import free_addresses
+
+    alone = Group(folder, [], 1)
+    together = Group(folder, free_addresses(workers), workers)
+    others = []
+    if not all(kind.startswith("file") for kind in kinds):
+        others = [Group(folder, [], 1, **{LEGACY: "1"})]
+        others += [Group(folder, free_addresses(workers), workers, **{LEGACY: "1"})]
+    print(
+        "| input | alone, rows/s | workers, rows/s | ratio | of processor time | bytes read "
+        "| tf-keras, rows/s | its ratio |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    count = len(list(folder.glob("images/*/*.jpg")))
+    for kind in kinds:
+        rows = count // 8 * 60 // 512 * 512 * 8 if kind.endswith("parquet") else count
+        groups = [alone, together, *([] if kind.startswith("file") else others)]
+        found: list[list[float]] = []
+        for repeat in range(repeats + 1):
+            answers = [group.ask(kind) for group in groups]
+            if repeat:  # the first epoch traces
+                seconds = [max(each[0] for each in answer) for answer in answers]
+                read = max(each[1] for each in answers[1]) / answers[0][0][1]
+                spent = answers[0][0][3] / max(each[3] for each in answers[1])
+                ratios = [a / b for a, b in zip(seconds[::2], seconds[1::2], strict=True)]
+                found.append([rows / seconds[0], rows / seconds[1], ratios[0], spent, read])
+                found[-1] += [rows / seconds[3], ratios[1]] if len(groups) > 2 else []
+        middle = [statistics.median(values) for values in zip(*found, strict=True)]
+        cells = [
+            f"{value:,.0f}" if place in (0, 1, 5) else f"{value:.2f}" for place, value in enumerate(middle)
+        ]
+        cells += [""] * (7 - len(cells))
+        print("|", " | ".join([kind, *cells]), "|", flush=True)
+    for group in (alone, together, *others):
+        group.end()
+
+
+def large(folder: Path, gigabytes: float) -> None:
+    """An epoch over files that are larger than memory may hold."""
+    import numpy as np
+    import tensorflow as tf
+
+    from support.jobs import free_addresses
+
+    rng = np.random.default_rng(0)
+    block = rng.bytes(1 << 20)
+    for number in range(8):
+        with tf.io.TFRecordWriter(str(folder / f"{number}.tfrecord")) as file:
+            for _ in range(int(gigabytes / 2 * 1024 / 8)):
+                feature = {
+                    "x": tf.train.Feature(bytes_list=tf.train.BytesList(value=[block])),
+                    "y": tf.train.Feature(int64_list=tf.train.Int64List(value=[number % CLASSES])),
+                }
+                file.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    write_parquet(folder, int(gigabytes / 2 * 2**30 / (4 * VALUES)), rng)
+    print("| files | GB | seconds of an epoch | GB read by a worker | peak memory of a process, GB |")
+    print("|---|---|---|---|---|")
+    for kind, pattern in (("large records", "*.tfrecord"), ("file_batches parquet", "*.parquet")):
+        size = sum(path.stat().st_size for path in folder.glob(pattern)) / 1e9
+        group = Group(folder, free_addresses(2), 2)
+        answers = group.ask(kind)
+        group.end()
+        seconds, read, peak, _ = (max(values) for values in zip(*answers, strict=True))
+        cells = [pattern, f"{size:.1f}", f"{seconds:.0f}", f"{read / 1e9:.2f}", f"{peak / 1e6:.2f}"]
+        print("|", " | ".join(cells), "|", flush=True)
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--images", type=int, default=768)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
+    parser.add_argument("--large", type=float)
+    parser.add_argument("--process", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.process:
+        process(arguments.process)
+        return
+    folder = Path(tempfile.mkdtemp(prefix="tfmuster-input-"))
+    try:
+        if arguments.large:
+            large(folder, arguments.large)
+        else:
+            write_data(folder, arguments.images)
+            compare(folder, arguments.kinds, arguments.workers, arguments.repeats)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
