@@ -1,4 +1,4 @@
-"""What ``tfmuster launch`` costs: a whole 2-worker job by it, against the same two processes started by hand.
+"""What ``tfmuster launch`` costs: a whole 2-worker job by it, against the same two bare processes.
 
     python benchmarks/launch.py [--repeat 5]
 
@@ -52,7 +52,7 @@ def by_hand(folder: Path) -> float:
         for index, process in enumerate(processes):
             process.kill()
             print((folder / f"by-hand-{index}.log").read_text(errors="replace"), file=sys.stderr)
-        sys.exit("a worker that was started by hand failed or did not end")
+        sys.exit("a worker without the launcher failed or did not end")
     return took
 
 
@@ -86,7 +86,7 @@ def main() -> int:
             pairs.append((seconds[by_launch], seconds[by_hand]))
     ratio = statistics.median(launched / bare for launched, bare in pairs)
     launched, bare = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print(f"by hand {bare:.2f} s, by launch {launched:.2f} s, ratio {ratio:.3f} (limit {LIMIT})")
+    print(f"bare {bare:.2f} s, by launch {launched:.2f} s, ratio {ratio:.3f} (limit {LIMIT})")
     return int(ratio > LIMIT)
 
 

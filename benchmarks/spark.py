@@ -1,11 +1,11 @@
-"""Whole-job time by tfmuster, against the same by spark-tensorflow-distributor and by hand.
+"""Whole-job time by tfmuster, against the same by spark-tensorflow-distributor and two bare processes.
 
     python benchmarks/spark.py [--repeat 5]
 
 The program is a plain tf.function loop under MultiWorkerMirroredStrategy, which needs no repair of Keras: 15
 steps of the small CNN on two workers of this machine. spark-tensorflow-distributor runs in an environment of
 its own, .venvs/spark, with the same TensorFlow and Keras, by Spark in local mode. All ways run in turn; each
-figure is the median of the ratios to the run by hand of the same turn.
+figure is the median of the ratios to the bare processes of the same turn.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def by_hand(folder: Path) -> dict[str, float]:
         )
     for process in processes:
         if process.wait(LIMIT):
-            sys.exit("a worker that was started by hand failed")
-    return {"by hand": time.perf_counter() - begun}
+            sys.exit("a worker without the launcher failed")
+    return {"two bare processes": time.perf_counter() - begun}
 
 
 def by_launch(folder: Path) -> dict[str, float]:
@@ -173,11 +173,11 @@ def main() -> None:
             # Who goes first changes, so that none always meets a warmer machine.
             order = ways[turn % len(ways) :] + ways[: turn % len(ways)]
             turns.append({what: seconds for way in order for what, seconds in way(folder).items()})
-    print("| whole job | seconds | / by hand |")
+    print("| whole job | seconds | / two bare processes |")
     print("|---|---|---|")
     for what in sorted(turns[0], key=lambda what: statistics.median(t[what] for t in turns)):
         seconds = statistics.median(t[what] for t in turns)
-        ratio = statistics.median(t[what] / t["by hand"] for t in turns)
+        ratio = statistics.median(t[what] / t["two bare processes"] for t in turns)
         print(f"| {what} | {seconds:.2f} | {ratio:.2f} |")
 
 

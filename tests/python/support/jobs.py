@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from typing import TextIO
 
 from support.paths import PROGRAMS
 from tfmuster.net.ports import free_ports
@@ -22,38 +25,41 @@ def run_job(
 ) -> list[subprocess.CompletedProcess[str]]:
     """Run ``programs/<program>`` on ``workers`` workers, or with 0 in one process without TF_CONFIG.
 
-    A worker that fails ends the others after a moment, as they would wait for it for ever.
+    A worker that fails ends the others after a moment, as they would wait for it for ever. What they say goes
+    into files: nobody reads a pipe while they run, and a program that has filled one waits for ever.
     """
     addresses = free_addresses(workers)
     processes = []
-    for index in range(max(workers, 1)):
-        environ = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(env or {})}
-        environ.pop("TF_CONFIG", None)
-        if workers:
-            environ["TF_CONFIG"] = json.dumps(
-                {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-            )
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, PROGRAMS / program, *map(str, arguments)],
-                env=environ,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-    end = time.monotonic() + limit
-    while time.monotonic() < end and any(p.poll() is None for p in processes):
-        if any(p.poll() not in (None, 0) for p in processes):
-            end = min(end, time.monotonic() + 10)
-        time.sleep(0.1)
-    done = []
-    for process in processes:
-        if process.poll() is None:
+    with contextlib.ExitStack() as files:
+        said = [
+            [files.enter_context(tempfile.TemporaryFile("w+")) for _ in "oe"] for _ in range(max(workers, 1))
+        ]
+        for index, (out, err) in enumerate(said):
+            environ = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(env or {})}
+            environ.pop("TF_CONFIG", None)
+            if workers:
+                environ["TF_CONFIG"] = json.dumps(
+                    {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+                )
+            command = [sys.executable, PROGRAMS / program, *map(str, arguments)]
+            processes.append(subprocess.Popen(command, env=environ, stdout=out, stderr=err))
+        end = time.monotonic() + limit
+        while time.monotonic() < end and any(p.poll() is None for p in processes):
+            if any(p.poll() not in (None, 0) for p in processes):
+                end = min(end, time.monotonic() + 10)
+            time.sleep(0.1)
+        done = []
+        for process, (out, err) in zip(processes, said, strict=True):
             process.kill()
-        out, err = process.communicate()
-        done.append(subprocess.CompletedProcess(process.args, process.returncode, out, err))
+            code = process.wait()
+            done.append(subprocess.CompletedProcess(process.args, code, text_of(out), text_of(err)))
     return done
+
+
+def text_of(file: TextIO) -> str:
+    """What another process has written to a file."""
+    file.seek(0)
+    return file.read()
 
 
 def succeeded(done: list[subprocess.CompletedProcess[str]]) -> list[subprocess.CompletedProcess[str]]:
