@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +21,7 @@ def watch_this_worker() -> None:
     if ACTIVITY.watched:
         return
     ACTIVITY.watched = True
+    os.register_at_fork(after_in_child=_end_at_sigterm)
     stock = Function.__call__
     main = threading.main_thread().ident
 
@@ -39,6 +42,17 @@ def watch_this_worker() -> None:
     # The value of a new variable comes from the chief.
     extended = CollectiveAllReduceExtended
     extended._create_variable = _as_execution(extended._create_variable)
+
+
+def _end_at_sigterm() -> None:
+    """Let a forked process end when it is told to.
+
+    TensorFlow catches SIGTERM as soon as it is in a cluster. A child inherits that without the thread that
+    handles it, so `multiprocessing` would wait for it forever (Keras's `use_multiprocessing`).
+    """
+    # Python knows only of handlers that were set from Python.
+    if signal.getsignal(signal.SIGTERM) in (None, signal.SIG_DFL):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _as_execution(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,9 +4,12 @@ Usage: python_data.py FOLDER; writes FOLDER/<scenario>-<worker>.npz. Without TF_
 """
 
 import json
+import multiprocessing
 import os
 import random
+import signal
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +87,17 @@ def items_in_threads():
 
 @scenario
 def items_in_processes():
-    return fit(Items(workers=2, use_multiprocessing=True), epochs=1)
+    result = fit(Items(workers=2, use_multiprocessing=True), epochs=1)
+    # TensorFlow's handler of SIGTERM would keep it alive.
+    forking = multiprocessing.get_context("fork")
+    started = forking.Event()
+    child = forking.Process(target=lambda: (started.set(), time.sleep(100)))
+    child.start()
+    started.wait(10)
+    child.terminate()
+    child.join(10)
+    assert child.exitcode == -signal.SIGTERM
+    return result
 
 
 @scenario
@@ -138,7 +151,8 @@ def refusals():
         except tfmuster.TfmusterError as error:
             print(f"{error.kind} {error.fields['reason']}: {error.found}", flush=True)
 
-    wrong = np.where(np.arange(ROWS) == 41, CLASSES, Y)
+    # One row of each worker.
+    wrong = np.where(np.isin(np.arange(ROWS), (41, 80)), CLASSES, Y)
     refused(X, wrong)
     refused(tf.data.Dataset.from_tensor_slices((X, wrong)).batch(ROWS))
     return {"model": network(), "history": {}}
