@@ -12,6 +12,8 @@ from ..system.activity import place_text
 GONE_SECONDS: Final = 10.0
 #: The same in an execution that the finished task has not entered.
 SURE_SECONDS: Final = 2.0
+#: How long a task may wait, without moving, for one whose data ended in the execution that both are in.
+ENDED_SECONDS: Final = 4.0
 #: With more tasks than this, the text of a stall leaves the others out.
 _MOST_NAMED: Final = 8
 
@@ -101,7 +103,7 @@ def find_stall(reports: Mapping[str, Report], limit: float, now: float) -> Stall
     all_reports = list(reports.values())
     if not all(report.doing or report.done for report in all_reports):
         return None
-    if (gone := _waits_for_finished(all_reports, now)) is not None:
+    if (gone := _waits_for_finished(all_reports, now) or _waits_for_data(all_reports, now)) is not None:
         return gone
     waiting = [report for report in all_reports if report.waits(now) >= limit]
     if not waiting:
@@ -132,6 +134,21 @@ def _waits_for_finished(reports: Sequence[Report], now: float) -> Stall | None:
         if min(report.still(now), report.waits(now)) >= GONE_SECONDS:
             return _stall(finished, [report], reports, now)
     return None
+
+
+def _waits_for_data(reports: Sequence[Report], now: float) -> Stall | None:
+    """Return the stall of tasks in a step for which other tasks have no data.
+
+    The workers take each step together, so data that end everywhere end at nearly the same time.
+    """
+    ended = [r for r in reports if r.inside and "ended" in r.doing and r.waits(now) >= ENDED_SECONDS]
+    waiting = [
+        report
+        for report in reports
+        if ended and report.inside and "ended" not in report.doing
+        if report.executions == ended[0].executions and report.still(now) >= ENDED_SECONDS
+    ]
+    return _stall(ended, waiting, reports, now) if waiting else None
 
 
 def cannot_come(absent: Report, waiting: Sequence[Report]) -> bool:

@@ -39,7 +39,8 @@ class Activity:
     r_calls : str
         R's calls when it last made a call such as ``fit``, one per line.
     data_ended : int or None
-        Number of batches after which this worker's data of the current call have ended, if they have.
+        Number of batches of the epoch after which this worker's data ended within an execution; None if they
+        did not.
     """
 
     def __init__(self) -> None:

@@ -76,6 +76,18 @@ def test_if_all_wait_the_one_whose_data_ended_is_named_then_the_one_behind_then_
     assert "its data ended after 44 batches" in stall.message
 
 
+def test_data_that_ended_on_one_worker_only_are_a_stall_before_the_limit():
+    ended = report("worker 1", inside=True, ended=44, still=0.5, unchanged=4.5)
+    stall = stall_of(report("worker 0", inside=True, still=4.5), ended, limit=math.inf)
+    assert "worker 0 waited 4 s for worker 1, whose data ended earlier." in stall.message
+    # It still reads, is in an execution before, or is about to come to its end, too.
+    for other in ({"still": 0.5}, {"executions": 6}, {"ended": 44}):
+        waiting = report("worker 0", inside=True, **{"still": 4.5, **other})
+        assert stall_of(waiting, ended, limit=math.inf) is None
+    soon = report("worker 1", inside=True, ended=44, still=0.5, unchanged=1.0)
+    assert stall_of(report("worker 0", inside=True), soon, limit=math.inf) is None
+
+
 def test_a_worker_that_waits_in_an_exchange_for_one_that_rests_names_it():
     stall = stall_of(report("worker 0", asked=NOW - 61, about="evaluate"), report("worker 1"))
     assert "waited 61 s for worker 1" in stall.message
