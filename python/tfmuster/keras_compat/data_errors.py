@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..errors import DataError
+from ..errors import DataError, TfmusterError
 
 _LABEL = re.compile(r"label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)")
 #: A Python exception in the text of an operation's error: class, message, traceback.
@@ -29,8 +29,23 @@ def wrong_label(label: int, classes: int, row: int | None = None) -> DataError:
     )
 
 
-def raised(error: BaseException | str) -> DataError:
+def generator_ended(batches: int, steps: int | None) -> DataError:
+    """Return the error for a generator that ended before ``steps`` steps, or before another pass."""
+    return DataError(
+        "The generator ended before the training did.",
+        found=f"{batches} batches, but each epoch has {steps} steps"
+        if steps
+        else f"{batches} batches, which served one pass over the data",
+        fix="let it yield batches without end and pass steps_per_epoch, validation_steps or steps",
+        path=None,
+        reason="generator-ended",
+    )
+
+
+def raised(error: BaseException | str) -> TfmusterError:
     """Return the error for data that raised an exception."""
+    if isinstance(error, TfmusterError):
+        return error
     found = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     return DataError(
         "The program's code for reading data must return a batch.",
@@ -41,7 +56,7 @@ def raised(error: BaseException | str) -> DataError:
     )
 
 
-def named(error: Exception) -> DataError | None:
+def named(error: Exception) -> TfmusterError | None:
     """Return a named error for an error of TensorFlow, if the data are its cause."""
     text = str(error)
     if label := _LABEL.search(text):
@@ -51,11 +66,41 @@ def named(error: Exception) -> DataError | None:
     return None
 
 
-def record_exceptions(adapter: Any) -> list[Exception]:
-    """Return a list to which exceptions of a Keras data adapter's Python code are added."""
-    recorded: list[Exception] = []
+class Recorded:
+    """What the Python code of a Keras data adapter has done.
 
-    def recording(make: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
+    Attributes
+    ----------
+    exceptions : list of Exception
+        What it has raised.
+    ended : int or None
+        The number of batches of a generator that has ended.
+    """
+
+    def __init__(self, adapter: Any) -> None:
+        self.exceptions: list[Exception] = []
+        self.ended: int | None = None
+        # A PyDataset's adapter has the one, a generator's the other.
+        if callable(make := getattr(adapter, "_get_iterator", None)):
+            adapter._get_iterator = self._recording(make)
+        if callable(make := getattr(adapter, "generator", None)):
+            adapter.generator = self._recording(self._once(make))
+
+    def _once(self, make: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
+        """Refuse a second pass, for which Keras would repeat the first two batches of a generator."""
+
+        def batches() -> Iterator[Any]:
+            if self.ended is not None:
+                raise generator_ended(self.ended, None)
+            number = 0
+            for batch in make():
+                number += 1
+                yield batch
+            self.ended = number
+
+        return batches
+
+    def _recording(self, make: Callable[[], Iterator[Any]]) -> Callable[[], Iterator[Any]]:
         @functools.wraps(make)
         def batches() -> Iterator[Any]:
             try:
@@ -63,16 +108,10 @@ def record_exceptions(adapter: Any) -> list[Exception]:
             except GeneratorExit:
                 raise
             except Exception as error:
-                recorded.append(error)
+                self.exceptions.append(error)
                 raise
 
         return batches
-
-    # A PyDataset's adapter has the one, a generator's the other.
-    for name in ("_get_iterator", "generator"):
-        if callable(make := getattr(adapter, name, None)):
-            setattr(adapter, name, recording(make))
-    return recorded
 
 
 def check_labels(model: Any, adapter: Any) -> None:

@@ -63,6 +63,7 @@ def absent_to_none(data: Any) -> Any:
 def _note_end(done: Any) -> bool:
     """Note that the data have ended after so many steps of an execution."""
     ACTIVITY.data_ended = ACTIVITY.place().get("step", 1) - 1 + int(done)
+    ACTIVITY.changed()
     return True
 
 
@@ -193,12 +194,12 @@ def make_function(
             return trainer._get_metrics_result_or_logs(logs)
         begin = time.perf_counter()
         steps, report = (pace.granted, pace.report()) if pace else (trainer.steps_per_execution, 0.0)
+        ACTIVITY.data_ended = None
         with readers_errors():
             with ACTIVITY.execution():
                 outputs, totals = execution(
                     iterator, tf.constant(steps), tf.constant(report), totals_of(iterator)
                 )
-            ACTIVITY.data_ended = None
             keep_totals(iterator, totals)
             if not outputs.has_value():
                 # It had no step, and so no collective operation.

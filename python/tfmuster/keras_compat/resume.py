@@ -80,8 +80,18 @@ def patch_epochs(epochs: Any) -> None:
         for step in epoch if pace is None else in_executions(self, epoch, pace, steps):
             place["step"] = int(step[0]) + 1
             yield step
+            ended, ACTIVITY.data_ended = ACTIVITY.data_ended, None
+            if ended is not None and self.steps_per_epoch and self._num_batches is None:
+                _end_early(self)
+                return
 
     epochs._enumerate_iterator = enumerate_iterator
+
+
+def _end_early(self: Any) -> None:
+    """End an epoch whose data ended within an execution, which Keras takes for a complete one."""
+    with self.catch_stop_iteration():
+        raise StopIteration
 
 
 def _place_in_epoch(self: Any, earlier: int) -> dict[str, Any]:

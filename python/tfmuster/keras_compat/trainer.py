@@ -10,7 +10,7 @@ from typing import Any
 
 from .agreement import Call, agree_on_call
 from .building import build
-from .data_errors import check_labels, named, raised, record_exceptions
+from .data_errors import Recorded, check_labels, generator_ended, named, raised
 from .execution import local_batch, make_function, moving_statistics
 from .feeding import feed_of, set_feed, take_generator
 from .file_policy import shard_files
@@ -100,7 +100,7 @@ def patch_trainer(module: Any) -> None:
         self._distribute_strategy = distribute_strategy
         own_data = several and are_own_rows(given)
         if several:
-            self._tfmuster_recorded = record_exceptions(self.data_adapter)
+            self._tfmuster_recorded = Recorded(self.data_adapter)
             if not own_data:
                 share_order(self.data_adapter, distribute_strategy)
         dataset = self.data_adapter.get_tf_dataset()
@@ -137,18 +137,24 @@ def patch_trainer(module: Any) -> None:
     @functools.wraps(stock_catch)
     @contextlib.contextmanager
     def catch_stop_iteration(self: Any) -> Iterator[None]:
+        recorded: Recorded | None = getattr(self, "_tfmuster_recorded", None)
         with stock_catch(self):
             try:
                 yield
+            except StopIteration:
+                # Keras only warns, and trains on less.
+                if recorded is not None and recorded.ended is not None and self.steps_per_epoch:
+                    raise generator_ended(recorded.ended, self.steps_per_epoch) from None
+                raise
             except tf.errors.OpError as error:
-                recorded = getattr(self, "_tfmuster_recorded", None)
                 if recorded is None:
                     raise
                 # TensorFlow's error has the text of the exception, but not the exception.
-                cause = raised(recorded[0]) if recorded else named(error)
+                exceptions = recorded.exceptions
+                cause = raised(exceptions[0]) if exceptions else named(error)
                 if cause is None:
                     raise
-                raise cause from (recorded[0] if recorded else error)
+                raise cause from (exceptions[0] if exceptions else error)
 
     paces: weakref.WeakKeyDictionary[Any, StepsPerExecution | None] = weakref.WeakKeyDictionary()
 

@@ -1,0 +1,93 @@
+"""Train on bad input, for test_bad_input.py, as a program that has never heard of tfmuster's errors.
+
+Usage: bad_input.py CASE FOLDER. Only the last error of a case ends the program; the ones before are printed.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+import keras
+
+import tfmuster
+
+case, folder = sys.argv[1], Path(sys.argv[2])
+index = strategy.cluster_resolver.task_id
+rng = np.random.default_rng(1)
+x, y = rng.normal(size=(320, 4)).astype("float32"), rng.integers(0, 3, 320)
+
+
+def say(*words):
+    # Both workers write to one pipe, so write a line in one piece.
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+def fit(data, shape=(4,), **options):
+    with strategy.scope():
+        model = keras.Sequential([keras.Input(shape), keras.layers.Flatten(), keras.layers.Dense(3)])
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(data, verbose=0, **options)
+
+
+def refused(name, function):
+    begin = time.monotonic()
+    try:
+        function()
+    except tfmuster.TfmusterError as error:
+        say("refused", name, error.fields["reason"], error.fields["path"], error.fields.get("row"))
+        assert time.monotonic() - begin < 10
+    else:
+        say("accepted", name)
+
+
+def batches(number, seconds=0.0):
+    for step in range(number):
+        time.sleep(seconds)
+        yield x[step % 10 * 32 : step % 10 * 32 + 32], y[step % 10 * 32 : step % 10 * 32 + 32]
+
+
+def files(pattern, reader):
+    return tfmuster.file_batches(str(folder / pattern), reader, 8, seed=1)
+
+
+def bad_files():
+    features = {"x": tf.io.FixedLenFeature([4], tf.float32), "y": tf.io.FixedLenFeature([], tf.int64)}
+    refused("records", lambda: files("*.tfrecord", tfmuster.tfrecord_rows(features, label="y")))
+    if list(folder.glob("*.parquet")):
+        refused("parquet", lambda: files("*.parquet", tfmuster.parquet_rows("y")))
+    images = tfmuster.file_batches(folder / "images", tfmuster.image_rows((4, 4)), 8, seed=2)
+    say("cause at", time.time())
+    fit(images, (4, 4, 3))
+
+
+def short_line():
+    say("cause at", time.time())
+    fit(files("*.csv", tfmuster.csv_rows("y")))
+
+
+def bad_rows():
+    refused("rows", lambda: fit(tf.data.Dataset.from_tensor_slices((x[index::2], y[index::2])).batch(32)))
+    refused("generator", lambda: fit(batches(25), steps_per_epoch=10, epochs=4))
+    refused("second pass", lambda: fit(batches(5), epochs=2))
+    wrong = y.copy()
+    wrong[4 * 32 + 30] = 3  # a row of worker 1
+    data = tf.data.Dataset.from_tensor_slices((x, wrong)).batch(32)
+    say("cause at", time.time())
+    fit(data)
+
+
+def ends_early():
+    def generator():
+        yield from batches(40 if index == 0 else 25, 0.02)
+        say("cause at", time.time())
+
+    fit(generator(), steps_per_epoch=30)
+
+
+{"files": bad_files, "line": short_line, "rows": bad_rows, "ends": ends_early}[case]()
+say("trained")
