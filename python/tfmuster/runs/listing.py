@@ -89,7 +89,7 @@ def last_epoch(run: Run) -> str:
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """Summarize a run by label: its program, the state of each task, and the first failure."""
+    """Summarize a run by label: its program, the state of each task, its notes, and the first failure."""
     info, status, error = run.info(), run.status(), run.error()
     command = " ".join(info.get("command", []))
     known: dict[str, Any] = {
@@ -100,6 +100,7 @@ def summary(run: Run) -> dict[str, Any]:
         **({"function": info.get("name")} if (run.path / CALL).is_dir() else {"command": command}),
         "host": info.get("host"),
         **{task: _task_line(entry, info.get("host")) for task, entry in status["tasks"].items()},
+        **_notes_by_subject(run),
         "last epoch": last_epoch(run),
         "model": str(run.model_path) if run.model_path.exists() else None,
     }
@@ -107,6 +108,16 @@ def summary(run: Run) -> dict[str, Any]:
         how = error["error"] or error["signal"] or f"exit code {error['exit_code']}"
         known["first failure"] = f"{error['task']} at {error['time']}: {how}"
     return {label: value for label, value in known.items() if value}
+
+
+def _notes_by_subject(run: Run) -> dict[str, str]:
+    """Return what was decided for the program: texts by what they are about, such as ``input``."""
+    texts: dict[str, list[str]] = {}
+    for note in run.notes():
+        # After a restart the chief writes the same again.
+        if note["text"] not in texts.setdefault(note["about"], []):
+            texts[note["about"]].append(note["text"])
+    return {about: "; ".join(each) for about, each in texts.items()}
 
 
 def _task_line(entry: dict[str, Any], launcher: str | None) -> str:

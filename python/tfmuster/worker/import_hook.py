@@ -185,11 +185,18 @@ def _prepare_keras() -> None:
 
     if apply():
         listen(say_note)
+        listen(_print_slow_input)
         patch_callback_list(_more_callbacks)
         use_agreement(agree)
     _watch_training()
     if distributes():
         distribute("keras")
+
+
+def _print_slow_input(about: str, text: str, *, selected: bool = True, **_: Any) -> None:
+    """Print a note that each worker reads all data. Only the chief has notes."""
+    if about == "input" and not selected:
+        print(f"tfmuster: input does not get faster with more workers: {text}", file=sys.stderr, flush=True)
 
 
 def _prepare_keras_2() -> None:

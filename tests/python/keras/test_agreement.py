@@ -41,11 +41,20 @@ DIFFERENT = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("differing")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("differing")
+
+
+@pytest.fixture(scope="module")
+def output(folder: Path) -> str:
     done = tfmuster("launch", "-n", 2, PROGRAMS / "differing.py", cwd=folder, limit=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    return [json.loads(line) for line in re.findall(r"^worker \d \| (\{.*\})$", done.stdout, re.MULTILINE)]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def told(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in re.findall(r"^worker \d \| (\{.*\})$", output, re.MULTILINE)]
 
 
 def test_equal_calls_train(told: list[dict[str, Any]]) -> None:
@@ -61,6 +70,16 @@ def test_different_calls_are_named_on_every_worker(told: list[dict[str, Any]], n
         assert (event["error"], event.get("reason")) == ("DataError", "workers-differ"), event
         assert DIFFERENT[name] in event["text"].splitlines()[0]
         assert "to do: " in event["text"]
+
+
+def test_input_that_every_worker_reads_is_told_once(output: str, folder: Path) -> None:
+    notes = [line for line in output.splitlines() if "input does not get faster" in line]
+    assert len(notes) == 1 and notes[0].startswith("worker 0 | tfmuster: "), notes
+    reason = notes[0].partition("workers: ")[2]
+    assert "Filter" in reason or "filter" in reason
+    shown = tfmuster("runs", "show", cwd=folder).stdout
+    (line,) = [line for line in shown.splitlines() if line.startswith("input:")]
+    assert reason in line and "each worker reads and prepares its own rows only" in line
 
 
 def test_it_takes_milliseconds(told: list[dict[str, Any]]) -> None:
