@@ -15,18 +15,18 @@
 #' @examplesIf tfmuster_available()
 #' digits <- synthetic(train = 300, test = 100)
 #' batches(digits$x_train, digits$y_train, batch_size = 100, seed = 1)
-batches <- function(x, y, batch_size, seed, shuffle = TRUE, strategy = NULL, steps = NULL, `repeat` = FALSE,
+batches <- function(x, y, batch_size, seed, shuffle = TRUE, strategy = NULL, steps = NULL, repeated = FALSE,
                     drop_remainder = FALSE, one_hot = FALSE, first_epoch = 0) {
   check_arguments(
-    list(batch_size = batch_size, seed = seed, shuffle = shuffle, steps = steps, `repeat` = `repeat`,
+    list(batch_size = batch_size, seed = seed, shuffle = shuffle, steps = steps, repeated = repeated,
          drop_remainder = drop_remainder, one_hot = one_hot, first_epoch = first_epoch),
-    c(batch_size = "count", seed = "number", shuffle = "flag", steps = "count", `repeat` = "flag",
+    c(batch_size = "count", seed = "number", shuffle = "flag", steps = "count", repeated = "flag",
       drop_remainder = "flag", one_hot = "flag", first_epoch = "number"),
     kind = "data"
   )
   run_python(
     "batches", x, y, as_whole(batch_size), seed = as_whole(seed), shuffle = shuffle, strategy = strategy,
-    steps = as_whole(steps), `repeat` = `repeat`, drop_remainder = drop_remainder, one_hot = one_hot,
+    steps = as_whole(steps), repeated = repeated, drop_remainder = drop_remainder, one_hot = one_hot,
     first_epoch = as_whole(first_epoch)
   )
 }

@@ -15,9 +15,8 @@
 #' @param shuffle Use a new order in each epoch, of chunks of the files and of the rows in them.
 #' @param strategy Strategy whose number of replicas must divide the batch.
 #' @param steps End after this many batches.
-#' @param repeat Repeat without end, with a new order in each epoch. Use it for `fit(steps_per_epoch =
-#'   data$steps)`. The name is a word of R's language, so write it with backticks. By default, each pass has
-#'   the same order.
+#' @param repeated Repeat without end, with a new order in each epoch. Use it for `fit(steps_per_epoch =
+#'   data$steps)`. By default, each pass has the same order.
 #' @param drop_remainder Drop the last, partial batch of each epoch.
 #' @param first_epoch Number of the first epoch.
 #' @param features A named list of features, as `tf$io$parse_example()` takes them.
@@ -37,12 +36,12 @@
 #' data <- file_batches(file, csv_rows("y"), batch_size = 20, seed = 1)
 #' data$steps
 file_batches <- function(files, read, batch_size, seed, shuffle = TRUE, strategy = NULL, steps = NULL,
-                         `repeat` = FALSE, drop_remainder = FALSE, first_epoch = 0) {
+                         repeated = FALSE, drop_remainder = FALSE, first_epoch = 0) {
   check_arguments(
     list(files = files, batch_size = batch_size, seed = seed, shuffle = shuffle, steps = steps,
-         `repeat` = `repeat`, drop_remainder = drop_remainder, first_epoch = first_epoch),
+         repeated = repeated, drop_remainder = drop_remainder, first_epoch = first_epoch),
     c(files = "strings", batch_size = "count", seed = "number", shuffle = "flag", steps = "count",
-      `repeat` = "flag", drop_remainder = "flag", first_epoch = "number"),
+      repeated = "flag", drop_remainder = "flag", first_epoch = "number"),
     kind = "data"
   )
   if (!inherits(read, "python.builtin.object")) {
@@ -52,7 +51,7 @@ file_batches <- function(files, read, batch_size, seed, shuffle = TRUE, strategy
   run_python(
     "file_batches", if (length(paths) == 1) paths else as.list(paths), read, as_whole(batch_size),
     seed = as_whole(seed), shuffle = shuffle, strategy = strategy, steps = as_whole(steps),
-    `repeat` = `repeat`, drop_remainder = drop_remainder, first_epoch = as_whole(first_epoch)
+    repeated = repeated, drop_remainder = drop_remainder, first_epoch = as_whole(first_epoch)
   )
 }
 

@@ -66,7 +66,7 @@ class Measurements:
         self.batch = batch = per_worker * strategy.num_replicas_in_sync
         self.images = digits.x_test
         self.data = datasets.batches(
-            digits.x_train, digits.y_train, batch, seed=0, repeat=True, strategy=strategy
+            digits.x_train, digits.y_train, batch, seed=0, repeated=True, strategy=strategy
         )
         self.test = datasets.batches(
             digits.x_test, digits.y_test, batch, seed=0, shuffle=False, strategy=strategy

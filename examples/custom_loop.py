@@ -17,7 +17,7 @@ import tensorflow as tf  # noqa: E402
 GLOBAL_BATCH, STEPS = 128, 100
 digits = datasets.load(sys.argv[1] if len(sys.argv) > 1 else None)
 batches = datasets.batches(
-    digits.x_train, digits.y_train, GLOBAL_BATCH, seed=0, repeat=True, strategy=strategy
+    digits.x_train, digits.y_train, GLOBAL_BATCH, seed=0, repeated=True, strategy=strategy
 )
 
 with strategy.scope():

@@ -76,7 +76,7 @@ def pipelines(
         digits.y_train[:kept],
         plan.global_batch_size,
         shuffle=shuffle,
-        repeat=True,
+        repeated=True,
         **common,
     )
     validation = (

@@ -97,7 +97,7 @@ def batches(
     shuffle: bool = True,
     strategy: Any = None,
     steps: int | None = None,
-    repeat: bool = False,
+    repeated: bool = False,
     drop_remainder: bool = False,
     one_hot: bool = False,
     first_epoch: int = 0,
@@ -119,8 +119,8 @@ def batches(
     strategy : tf.distribute.Strategy, optional
         Strategy whose number of replicas must divide the global batch.
     steps : int, optional
-        End after this many global batches. To get more than one pass holds, set ``repeat=True``.
-    repeat : bool
+        End after this many global batches. To get more than one pass holds, set ``repeated=True``.
+    repeated : bool
         Repeat without end, with a new permutation in each epoch. Use it for training with
         ``fit(steps_per_epoch=...)``: the workers then need not agree in each step on whether the data has
         ended. Otherwise each iteration gives the permutation of ``first_epoch``.
@@ -161,7 +161,7 @@ def batches(
             parts,
             seed=seed if shuffle else None,
             steps=steps,
-            repeat=repeat,
+            repeated=repeated,
             drop_remainder=drop_remainder,
             one_hot=one_hot,
             first_epoch=first_epoch,
@@ -184,7 +184,7 @@ def _pipeline(
     *,
     seed: int | None,
     steps: int | None,
-    repeat: bool,
+    repeated: bool,
     drop_remainder: bool,
     one_hot: bool,
     first_epoch: int,
@@ -218,8 +218,8 @@ def _pipeline(
         data = tf.gather(x, index), tf.one_hot(labels, NUM_CLASSES) if one_hot else labels
         return data if part is None else LocalBatch(data, stop - start, size)
 
-    # For repeat use a counter, not a range, so that TensorFlow knows that the cardinality is infinite.
-    numbers = tf.data.Dataset.counter(dtype=tf.int64) if repeat else tf.data.Dataset.range(steps_per_epoch)
+    # If repeated, use a counter, not a range, so that TensorFlow knows that the cardinality is infinite.
+    numbers = tf.data.Dataset.counter(dtype=tf.int64) if repeated else tf.data.Dataset.range(steps_per_epoch)
     if steps is not None:
         numbers = numbers.take(steps)
     numbers = numbers.shard(every[1], every[0]).skip(skip)

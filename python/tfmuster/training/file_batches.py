@@ -30,7 +30,7 @@ def file_batches(
     shuffle: bool = True,
     strategy: Any = None,
     steps: int | None = None,
-    repeat: bool = False,
+    repeated: bool = False,
     drop_remainder: bool = False,
     first_epoch: int = 0,
 ) -> Any:
@@ -54,8 +54,8 @@ def file_batches(
     strategy : tf.distribute.Strategy, optional
         Strategy whose number of replicas must divide the batch.
     steps : int, optional
-        End after this many global batches. To get more than one pass holds, set ``repeat=True``.
-    repeat : bool
+        End after this many global batches. To get more than one pass holds, set ``repeated=True``.
+    repeated : bool
         Repeat without end, with a new order in each epoch. Use it for training with
         ``fit(steps_per_epoch=...)``. Otherwise each iteration gives the order of ``first_epoch``.
     drop_remainder : bool
@@ -89,7 +89,7 @@ def file_batches(
         part: int | None = None, parts: int = 1, *, every: tuple[int, int] = (0, 1), skip: int = 0
     ) -> Any:
         def generate() -> Iterator[Any]:
-            numbers = itertools.count() if repeat else range(plan.steps)
+            numbers = itertools.count() if repeated else range(plan.steps)
             chosen = itertools.islice(numbers, every[0], steps, every[1])
             planned = _planned(plan, (part or 0, parts), itertools.islice(chosen, skip, None), first_epoch)
             yield from _generate(read, plan, None if part is None else (part, parts), planned)
@@ -97,10 +97,10 @@ def file_batches(
         scalar = tf.TensorSpec([], tf.int64)
         signature = spec if part is None else LocalBatch(spec, scalar, scalar)
         data = tf.data.Dataset.from_generator(generate, output_signature=signature)
-        count = steps if repeat or steps is None else min(steps, plan.steps)
+        count = steps if repeated or steps is None else min(steps, plan.steps)
         total = plan.steps if count is None else count
         left = max(0, len(range(every[0], total, every[1])) - skip)
-        infinite = repeat and steps is None
+        infinite = repeated and steps is None
         data = data.apply(
             tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY if infinite else left)
         )

@@ -99,7 +99,7 @@ def test_parts_make_up_the_batches_of_one_process(tmp_path: Path, write: Any, fi
 
 def test_endless_batches_begin_anywhere(tmp_path: Path) -> None:
     paths, reader = write_tables(tmp_path, 7)
-    data = tfmuster.file_batches(paths, reader, 50, seed=3, repeat=True, steps=12)
+    data = tfmuster.file_batches(paths, reader, 50, seed=3, repeated=True, steps=12)
     everything = read(data)
     assert len(everything) == 12
     first, second = (np.concatenate([y for _, y in everything[5 * i : 5 * i + 5]]) for i in (0, 1))

@@ -161,7 +161,7 @@ def test_learns_real_digits(name):
     digits = mnist(REAL)
     x, y = digits.x_train[:10_000], digits.y_train[:10_000]
     model = mnist_model(name, seed=0, **options)
-    training = batches(x, y, global_batch, seed=0, repeat=True, one_hot=RECIPES[name].one_hot)
+    training = batches(x, y, global_batch, seed=0, repeated=True, one_hot=RECIPES[name].one_hot)
     model.fit(training, epochs=epochs, steps_per_epoch=-(-10_000 // global_batch), shuffle=False, verbose=0)
     right = model.predict(digits.x_test, verbose=0, batch_size=1000).argmax(1) == digits.y_test
     assert right.mean() > floor

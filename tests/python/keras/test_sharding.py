@@ -28,7 +28,7 @@ def elements(dataset):
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
 @pytest.mark.parametrize("options", [{}, {"one_hot": True}, {"drop_remainder": True}, {"shuffle": False}])
 def test_parts_make_up_the_batches_of_one_process(rows, workers, options):
-    whole = batches(*digits(rows), 12, seed=5, repeat=True, steps=17, **options)
+    whole = batches(*digits(rows), 12, seed=5, repeated=True, steps=17, **options)
     parts = [list(whole.tfmuster_parts(worker, workers)) for worker in range(workers)]
     alone = elements(whole)
     assert len(alone) == 17
@@ -48,7 +48,7 @@ def test_parts_make_up_the_batches_of_one_process(rows, workers, options):
 def test_each_epoch_is_a_permutation_of_its_own(rows, batch):
     x, y = digits(rows)
     steps = steps_in_epoch(rows, batch)
-    seen = elements(batches(x, y, batch, seed=3, repeat=True, steps=2 * steps))
+    seen = elements(batches(x, y, batch, seed=3, repeated=True, steps=2 * steps))
     first, second = (
         np.concatenate([row_numbers(image) for image, _ in seen[i * steps : (i + 1) * steps]]) for i in (0, 1)
     )
@@ -76,10 +76,10 @@ def test_order_comes_from_seed_and_epoch_alone():
 
     assert order(seed=1) == order(seed=1)
     assert order(seed=1) != order(seed=2)
-    two_epochs = order(seed=1, repeat=True, steps=6)
+    two_epochs = order(seed=1, repeated=True, steps=6)
     assert two_epochs[:3] == order(seed=1)
     assert two_epochs[3:] == order(seed=1, first_epoch=1)
-    dataset = batches(x, y, 20, seed=1, repeat=True)
+    dataset = batches(x, y, 20, seed=1, repeated=True)
     next(iter(dataset))
     assert row_numbers(next(iter(dataset))[0].numpy()).tolist() == two_epochs[0]
 
@@ -91,7 +91,7 @@ def test_types_and_cardinality():
     assert batches(x, y, 30, seed=0).cardinality().numpy() == 4
     assert batches(x, y, 30, seed=0, drop_remainder=True).cardinality().numpy() == 3
     assert batches(x, y, 30, seed=0, steps=2).cardinality().numpy() == 2
-    assert batches(x, y, 30, seed=0, repeat=True).cardinality().numpy() == tf.data.INFINITE_CARDINALITY
+    assert batches(x, y, 30, seed=0, repeated=True).cardinality().numpy() == tf.data.INFINITE_CARDINALITY
     images, labels = batches(x, y, 25, seed=0).element_spec
     assert (images.dtype, images.shape) == (tf.uint8, (25, 28, 28))
     assert (labels.dtype, labels.shape) == (tf.uint8, (25,))

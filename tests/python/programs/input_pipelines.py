@@ -107,7 +107,7 @@ for count in (8, 7, 1):
     records = tfmuster.tfrecord_rows(FEATURES, label="y")
     fit(f"records_{count}", tfmuster.file_batches(files, records, 20, seed=1))
 tables = tfmuster.file_batches(
-    str(folder / "tables" / "*.csv"), tfmuster.csv_rows("y"), 20, seed=1, repeat=True
+    str(folder / "tables" / "*.csv"), tfmuster.csv_rows("y"), 20, seed=1, repeated=True
 )
 fit("csv", tables, steps_per_epoch=tables.steps, epochs=3)
 shown = tfmuster.file_batches(folder / "images", tfmuster.image_rows((8, 8)), 8, seed=2)
@@ -124,7 +124,7 @@ class Steps(keras.callbacks.Callback):
 
 def resuming(*more):
     read = tfmuster.csv_rows("y")
-    data = tfmuster.file_batches(str(folder / "tables" / "*.csv"), read, 20, seed=1, repeat=True)
+    data = tfmuster.file_batches(str(folder / "tables" / "*.csv"), read, 20, seed=1, repeated=True)
     saved = tfmuster.checkpoint_callback(out / "checkpoints", every=2)
     fit("resumed", data, steps_per_epoch=data.steps, epochs=3, callbacks=[saved, *more])
 

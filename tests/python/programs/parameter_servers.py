@@ -79,7 +79,7 @@ if "kill" in options and first:
     callbacks.append(Kill(*options["kill"]))
 if "every" in options:
     callbacks.append(tfmuster.checkpoint_callback(every=options["every"]))
-data = slow if "slow" in options else batches(X, Y, 36, seed=5, repeat=True)
+data = slow if "slow" in options else batches(X, Y, 36, seed=5, repeated=True)
 arguments = {
     "epochs": options["epochs"],
     "steps_per_epoch": options["steps"],

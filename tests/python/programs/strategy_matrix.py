@@ -35,7 +35,7 @@ def loss_of(labels, logits):
 
 
 def data():
-    return batches(X, Y, GLOBAL_BATCH, seed=1, repeat=True)
+    return batches(X, Y, GLOBAL_BATCH, seed=1, repeated=True)
 
 
 def by_fit():
