@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from support.jobs import run_job, succeeded
+from tfmuster.errors import CheckpointError, TfmusterWarning
 
 
 def final(folder: Path, worker: int = 0) -> dict[str, np.ndarray]:
@@ -44,6 +45,60 @@ def test_bitwise_equal(tmp_path: Path, workers: int, kind: str, every: int | str
             np.testing.assert_array_equal(value, expected[name], err_msg=f"worker {worker}: {name}")
     assert len(list(disturbed.glob("*.checkpoint"))) == 2
     assert not list(disturbed.glob("*.part"))
+
+
+def epochs_trained(
+    folder: Path, *, epochs: int = 2, units: int = 4, name: str | None = None, optimizer: str = "adam"
+) -> list[int]:
+    """Train with checkpoints in a folder. Return the epochs that ran, from 0."""
+    import keras
+
+    import tfmuster
+
+    class Epochs(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
+            ran.append(epoch)
+
+    ran: list[int] = []
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(units, name=name), keras.layers.Dense(units)]
+    )
+    model.compile(optimizer, "mse")
+    model.fit(
+        np.ones((8, 3)),
+        np.ones((8, units)),
+        epochs=epochs,
+        verbose=0,
+        callbacks=[tfmuster.checkpoint_callback(folder), Epochs()],
+    )
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ({"units": 5}, r"sequential/dense/kernel of shape \(3, 4\), here .* of shape \(3, 5\)"),
+        ({"optimizer": "sgd"}, "the optimizer Adam, here SGD"),
+        # As many numbers of the same shapes, so nothing else would fail.
+        ({"name": "hidden"}, r"sequential/dense/kernel of shape \(3, 4\), here sequential/hidden/kernel"),
+    ],
+)
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path, other: dict, found: str) -> None:
+    assert epochs_trained(tmp_path) == [0, 1]
+    with pytest.raises(CheckpointError, match=found) as caught:
+        epochs_trained(tmp_path, epochs=3, **other)
+    assert caught.value.fields["reason"] == "other-model"
+    assert str(tmp_path) in str(caught.value.fix)
+    # The same model, whose layers Keras has numbered anew, resumes.
+    assert epochs_trained(tmp_path, epochs=3) == [2]
+
+
+def test_a_damaged_newest_checkpoint_is_skipped(tmp_path: Path) -> None:
+    epochs_trained(tmp_path)
+    newest = max(tmp_path.glob("*.checkpoint"))
+    newest.write_bytes(newest.read_bytes()[:-100])
+    with pytest.warns(TfmusterWarning, match=rf"{newest.name} is skipped: it is damaged or incomplete"):
+        assert epochs_trained(tmp_path, epochs=3) == [1, 2]
 
 
 def test_the_import_that_it_needs_is_quiet(tmp_path: Path) -> None:
