@@ -1,4 +1,4 @@
-# R's keras3 and tfruns are not in Debian; where they are installed, they work with tfmuster.
+# R's keras3 is not in Debian; where it is installed, it works with tfmuster.
 skip_if_not_installed("keras3")
 skip_if_fast()
 skip_without_python(tensorflow = TRUE)
@@ -72,37 +72,6 @@ test_that("a keras3 model trains with parameter servers, by ps_fit()", {
   expect_equal(sum(shown == "worker 0 | R callback"), 2)
   expect_true("worker 0 | metrics accuracy loss" %in% shown)
   expect_true("worker 0 | scores accuracy loss" %in% shown)
-})
-
-test_that("tfruns lists a run directory", {
-  skip_if_not_installed("tfruns")
-  folder <- withr::local_tempdir()
-  train <- function() train_mnist("softmax", "synthetic", epochs = 2, steps_per_epoch = 5)$seconds
-  launch(train, workers = 1, quiet = TRUE, run_dir = file.path(folder, "mine"))
-  runs <- tfruns::ls_runs(runs_dir = folder)
-  expect_equal(nrow(runs), 1)
-  expect_true(runs$completed)
-  expect_true(is.numeric(runs$metric_loss))
-})
-
-test_that("training_run() of tfruns on each worker has a directory of its own", {
-  skip_if_not_installed("tfruns")
-  folder <- withr::local_tempdir()
-  train <- file.path(folder, "train.R")
-  writeLines("tfruns::write_run_metadata('evaluation', list(loss = 1))", train)
-  # unique_run_dir() looks for a name and then makes it, which two workers can do at the same time.
-  script <- withr::local_tempfile(fileext = ".R", lines = c(
-    sprintf("setwd('%s')", folder),
-    "options(tfruns.runs_dir = paste0('runs-', tfmuster::current_task()$index))",
-    "tfruns::training_run('train.R', echo = FALSE, view = FALSE)"
-  ))
-  launch(script, workers = 2, quiet = TRUE, run_dir = file.path(folder, "job"))
-  for (index in 0:1) {
-    runs <- tfruns::ls_runs(runs_dir = file.path(folder, paste0("runs-", index)))
-    expect_equal(nrow(runs), 1)
-    expect_true(runs$completed)
-    expect_equal(runs$eval_loss, 1)
-  }
 })
 
 test_that("launch(function) trains from a session that has keras3 attached", {
