@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import StrategyError
+from .backend import keras_backend
+from .jax_processes import spans_all_processes
 from .scopes import adopt
 from .strategy_info import multi_worker
 
@@ -103,7 +105,7 @@ def refuse_loop(workers: int) -> StrategyError:
 
 
 def _refusal(call: str, found: str, workers: int) -> StrategyError:
-    jax = "jax" in sys.modules and "tensorflow" not in sys.modules
+    jax = keras_backend() == "jax"
     python, r = (_LOOP, _R_LOOP) if call.startswith("apply") else (_PYTHON, _R)
     lines = _JAX if jax else r if "rpytools" in sys.modules else python
     fix = ["add two lines:", *lines]
@@ -170,10 +172,14 @@ def _under_jax(trained: Any, call: str) -> str:
     import keras
 
     if jax.process_count() < 2:
-        return "JAX in this process knows no other process"
+        return f"{call}() before keras.distribution.initialize()"
     # A custom loop may distribute its arrays itself.
-    if not call.startswith("apply") and keras.distribution.distribution() is None:
+    if call.startswith("apply"):
+        return ""
+    if (distribution := keras.distribution.distribution()) is None:
         return f"{call}() without a keras.distribution"
+    if not spans_all_processes(distribution):
+        return f"{call}() under a {type(distribution).__name__} whose mesh leaves out devices of other workers"
     return ""
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .jax_processes import jax_process_index, send_bytes_in_jax
 from .strategy_info import is_chief, multi_worker
 
 _everywhere = contextvars.ContextVar("everywhere", default=False)
@@ -46,7 +47,7 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
 
         @functools.wraps(stock)
         def save(self: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
-            if not is_chief(self._distribute_strategy) and not _everywhere.get():
+            if not is_chief(_strategy_of(self)) and not _everywhere.get():
                 filepath = os.path.join(_scratch(), os.path.basename(os.fspath(filepath)))
                 kwargs["overwrite"] = True
             return stock(self, filepath, *args, **kwargs)
@@ -58,7 +59,7 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
 
         @functools.wraps(stock)
         def set_model(self: Any, model: Any) -> None:
-            if not is_chief(model._distribute_strategy):
+            if not is_chief(_strategy_of(model)):
                 for path in (path for path in paths if hasattr(self, path)):
                     setattr(self, path, os.path.join(_scratch(), os.path.basename(getattr(self, path))))
             stock(self, model)
@@ -75,8 +76,8 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
     @functools.wraps(stock_restore)
     def restore(self: Any, logs: Any = None) -> None:
         # Loading is collective, because some variables are broadcast: all workers must load the same file.
-        strategy = self.model._distribute_strategy
-        if multi_worker(strategy):
+        strategy = _strategy_of(self.model)
+        if jax_process_index() is not None or multi_worker(strategy):
             for path in _BACKUP[1:]:
                 if hasattr(self, path):
                     _send_file(getattr(self, path), strategy)
@@ -96,7 +97,7 @@ def patch_writers(model_class: Any) -> None:
 
         @functools.wraps(stock)
         def write(self: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
-            strategy = getattr(model_of(self), "_distribute_strategy", None)
+            strategy = _strategy_of(model_of(self))
             path_like = isinstance(filepath, (str, os.PathLike))
             if path_like and not is_chief(strategy) and not _everywhere.get():
                 filepath = os.path.join(_scratch(), os.path.basename(os.fspath(filepath).rstrip("/")))
@@ -123,6 +124,11 @@ def patch_writers(model_class: Any) -> None:
     redirect(archive, "write_out", lambda archive: getattr(archive, "_tfmuster_model", None))
 
 
+def _strategy_of(model: Any) -> Any:
+    """Return the strategy of TensorFlow under which a model was made; None on JAX."""
+    return getattr(model, "_distribute_strategy", None)
+
+
 _BACKUP = (
     "backup_dir",
     "_weights_path",
@@ -143,6 +149,8 @@ def _send_file(path: str, strategy: Any) -> None:
 
 def send_bytes(content: bytes | None, strategy: Any) -> bytes | None:
     """Return the chief's ``content`` on every worker. All workers must call it."""
+    if jax_process_index() is not None:
+        return send_bytes_in_jax(content)
     chief = is_chief(strategy)
     size = -1 if content is None else len(content)
     size = int(strategy.reduce("SUM", np.int64(size if chief else 0), axis=None))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .jax_processes import jax_process_index
+
 
 def tensorflow_started() -> bool:
     """Return whether TensorFlow's runtime has started; after that it can't join a cluster."""
@@ -52,7 +54,9 @@ def multi_worker(strategy: Any) -> bool:
 
 
 def is_chief(strategy: Any) -> bool:
-    """Return whether this process prints results and writes files under ``strategy``."""
+    """Return whether this process prints results and writes files under ``strategy``, or on JAX."""
+    if (index := jax_process_index()) is not None:
+        return index == 0
     # Don't import TensorFlow for None or another object: it may not be loaded.
     if type(strategy).__module__.partition(".")[0] != "tensorflow" or not multi_worker(strategy):
         return True

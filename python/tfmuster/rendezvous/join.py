@@ -10,6 +10,7 @@ import ctypes
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..environment import JOB_VARIABLE
@@ -39,7 +40,9 @@ _STALLED_SECONDS = 1.0
 _joined: list[ControlChannel] = []
 
 
-def join_cluster(task: Task, *, timeout: float | None = None) -> ControlChannel:
+def join_cluster(
+    task: Task, *, timeout: float | None = None, versions: Mapping[str, str] | None = None
+) -> ControlChannel:
     """Wait until all tasks are present. If another task fails later, print its failure and end this process.
 
     The process is killed after `GRACE_SECONDS`, because TensorFlow may leave it waiting forever. In an
@@ -50,6 +53,7 @@ def join_cluster(task: Task, *, timeout: float | None = None) -> ControlChannel:
     task : Task
         The task of this process.
     timeout : float, optional
+    versions : mapping of str, optional
         See :func:`tfmuster.rendezvous.meet.muster`.
 
     Raises
@@ -62,7 +66,7 @@ def join_cluster(task: Task, *, timeout: float | None = None) -> ControlChannel:
         return current
     say_phase("waiting")
     try:
-        control = muster(task, timeout=timeout, on_progress=_tell_progress)
+        control = muster(task, timeout=timeout, versions=versions, on_progress=_tell_progress)
     except RendezvousError as error:
         end_with_its_code(error)
         raise

@@ -108,4 +108,5 @@ def _checked(doing: Any) -> dict[str, Any]:
         raise ValueError("not a report")
     known: dict[str, Any] = {name: float(doing[name]) for name in _NUMBERS if name in doing}
     known |= {name: int(known[name]) for name in known if name not in ("unchanged", "still")}
-    return {**known, "call": printable(doing.get("call") or "", 40), "inside": bool(doing.get("inside"))}
+    texts = {name: printable(doing.get(name) or "", 40) for name in ("call", "library")}
+    return {**known, **texts, "inside": bool(doing.get("inside"))}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +50,8 @@ class Activity:
         self.r_calls = ""
         self._calls: list[dict[str, Any]] = []
         self._depth = 0
+        self._library = ""
+        self._looks: Callable[[], bool] = lambda: False
         self._changes = 0
         self._changed = time.monotonic()
         self._motion = _Motion()
@@ -89,8 +91,12 @@ class Activity:
 
     @property
     def waits(self) -> bool:
-        """Whether this process is inside TensorFlow."""
-        return self._depth > 0
+        """Whether this process is inside TensorFlow, or the library of :meth:`waits_in`."""
+        return self._depth > 0 or self._looks()
+
+    def waits_in(self, library: str, look: Callable[[], bool]) -> None:
+        """Ask ``look`` whether this process is inside of a library, which is not TensorFlow."""
+        self._library, self._looks = library, look
 
     def place(self) -> dict[str, Any]:
         """Return the position of the innermost call; empty outside of all calls."""
@@ -105,12 +111,15 @@ class Activity:
         """Return the state of this process as JSON values. Call it about once a second, from one thread."""
         now = time.monotonic()
         said = {name: value for name, value in self.place().items() if value is not None}
+        still = self._motion.seconds_still(self._changes, now)
         return {
             **said,
+            **({"library": self._library} if self._library else {}),
             "executions": self.executions,
-            "inside": self._depth > 0,
-            "unchanged": now - self._changed,
-            "still": self._motion.seconds_still(self._changes, now),
+            "inside": self.waits,
+            # Nothing is noted when a step of another library begins or ends.
+            "unchanged": still if self._library else now - self._changed,
+            "still": still,
             **({"ended": self.data_ended} if self.data_ended is not None else {}),
         }
 
@@ -175,9 +184,10 @@ def place_text(doing: Mapping[str, Any]) -> str:
             words.append(f"{name} {doing[name]}" + (f" of {total}" if total else ""))
     if doing.get("ended") is not None:
         words.append(f"its data ended after {doing['ended']} batches")
-    words.append("inside a step or another TensorFlow call" if doing.get("inside") else "between two steps")
+    library = doing.get("library") or "TensorFlow"
+    words.append(f"inside a step or another {library} call" if doing.get("inside") else "between two steps")
     if not doing.get("call") and not doing.get("inside"):
-        words[-1] = "not in TensorFlow"
+        words[-1] = f"not in {library}"
     return ", ".join(words)
 
 

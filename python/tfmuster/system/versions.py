@@ -27,11 +27,17 @@ def installed_versions() -> dict[str, str]:
     }
 
 
+def jax_versions() -> dict[str, str]:
+    """Return the versions that must be equal on all tasks of a job on JAX, in addition."""
+    return {package: version_of(package) or "none" for package in ("jax", "jaxlib")}
+
+
 def recorded_versions() -> dict[str, str]:
     """Return the versions that a run records of its launching machine, without missing packages."""
     found = {
         "tensorflow": tensorflow_version(),
         "keras": version_of("keras", "keras-nightly"),
+        "jax": version_of("jax"),
         "numpy": version_of("numpy"),
     }
     here = {"tfmuster": __version__, "python": platform.python_version(), "platform": sys.platform}

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 from ..errors import StrategyError
 from ..system.tensorflow_import import without_gc
 from . import load_hooks
+from .distribute import distribute, distributes, say_distributed
+from .joining_jax import watch_jax
 
 if TYPE_CHECKING:
     from ..cluster.spec import Task
-from .distribute import distribute, distributes, say_distributed
 
 
 def install_import_hook(*, keras: bool = True) -> None:
     """Patch TensorFlow and Keras when this process imports them; patch them now if they are imported.
 
     After ``import tensorflow``, its strategies and servers wait for all tasks at the rendezvous before they
-    bind a port, and the workers share a seed. After ``import keras``, Keras is patched, unless
+    bind a port, and the workers share a seed. After ``import jax``, so does its distributed runtime, also
+    when Keras initializes it. After ``import keras``, Keras is patched, unless
     ``keras`` is False. In any case, neither Keras 3 nor Keras 2 trains a model in one of several workers
     alone (see :mod:`tfmuster.keras_compat.alone`).
     """
@@ -31,6 +33,7 @@ def install_import_hook(*, keras: bool = True) -> None:
     _after_import(
         {
             "tensorflow": _watch_strategy,
+            "jax": watch_jax,
             "keras": _prepare_keras if keras else _watch_training,
             "tf_keras": _prepare_keras_2,
         }
@@ -178,12 +181,17 @@ def _watch_training_in_keras_2() -> None:
 def _prepare_keras() -> None:
     from ..keras_compat import apply
     from ..keras_compat.agreement import use_agreement
+    from ..keras_compat.backend import keras_backend
     from ..keras_compat.callbacks import patch_callback_list
+    from ..keras_compat.jax_processes import apply_on_jax
     from ..keras_compat.notes import listen
     from ..rendezvous.agreement import agree
     from ..runs.notes import say_note
 
-    if apply():
+    if keras_backend() == "jax":
+        apply_on_jax()
+        patch_callback_list(_more_callbacks)
+    elif apply():
         listen(say_note)
         listen(_print_slow_input)
         patch_callback_list(_more_callbacks)

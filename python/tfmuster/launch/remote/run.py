@@ -49,7 +49,7 @@ from .files import SCRIPTS, files_to_send, script_to_send
 from .host_checks import clock_warnings, hosts_error, peer_names
 
 #: Names of the launcher's variables that are sent to the hosts.
-PASSED = (PREFIX, "TF_", "KERAS_", "XLA_", "NCCL_", "GRPC_")
+PASSED = (PREFIX, "TF_", "KERAS_", "JAX_", "XLA_", "NCCL_", "GRPC_")
 #: Variables of one machine or process, which are not sent.
 _NOT_PASSED = (
     JOB_VARIABLE,

@@ -1,6 +1,6 @@
 """Prepare every Python of a worker, including the one inside R: launchers put this folder on PYTHONPATH.
 
-This module installs hooks for the import of TensorFlow or Keras and of random number generators, which get
+This module installs hooks for the import of TensorFlow, Keras, or JAX, and of random number generators, which get
 the job's seed, and for uncaught exceptions. Then
 it loads the `sitecustomize` that Python would have loaded without it. It prints nothing, because reticulate
 parses the output of the Pythons it starts, and imports only modules that Python has already loaded.
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class _BeforeTensorFlow:
-    """A finder that installs tfmuster's import hook on the first search for TensorFlow or Keras."""
+    """A finder that installs tfmuster's import hook on the first search for TensorFlow, Keras, or JAX."""
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-        if name not in ("tensorflow", "keras"):
+        if name not in ("tensorflow", "keras", "jax"):
             return None
         sys.meta_path.remove(self)
         import importlib.util

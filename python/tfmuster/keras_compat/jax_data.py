@@ -1,0 +1,87 @@
+"""Give each process of a job on JAX its rows of every global batch.
+
+Keras divides a ``tf.data`` set by making smaller batches, of which each process takes every n-th. If the last
+batch of an epoch is partial, the processes get unequal numbers of batches, and the others wait for one that
+has finished. Here each process takes its rows of each batch, so that all have the same number of steps, and
+the rows of a step are those of one process.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+
+
+def patch_data_sets() -> None:
+    """Let ``fit``, ``evaluate`` and ``predict`` of the imported Keras divide data sets by rows."""
+    from keras.src import tree
+    from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
+
+    stock_init, stock_iterator = TFDatasetAdapter.__init__, TFDatasetAdapter.get_jax_iterator
+
+    @functools.wraps(stock_init)
+    def init(self: Any, dataset: Any, class_weight: Any = None, distribution: Any = None) -> None:
+        divided = (
+            distribution is not None
+            and getattr(distribution, "_is_multi_process", False)
+            # Without it, the program has given each process rows of its own. Keras 3.10 has it in private.
+            and getattr(distribution, "auto_shard_dataset", getattr(distribution, "_auto_shard_dataset", True))
+        )
+        stock_init(self, dataset, class_weight=class_weight, distribution=None if divided else distribution)
+        self._tfmuster_part = part_of_this_process(distribution) if divided else None
+
+    @functools.wraps(stock_iterator)
+    def iterate(self: Any) -> Iterator[Any]:
+        part = self._tfmuster_part
+        if part is None:
+            return stock_iterator(self)
+        own = functools.partial(own_rows_of, part)
+        return (tree.map_structure(own, batch, none_is_leaf=False) for batch in stock_iterator(self))
+
+    TFDatasetAdapter.__init__, TFDatasetAdapter.get_jax_iterator = init, iterate
+
+
+def part_of_this_process(distribution: Any) -> tuple[tuple[int, ...], int]:
+    """Return the parts of each batch that this process needs, and how many parts there are.
+
+    A batch has a part for each model replica: for each place on the axis of the mesh along which a
+    ``keras.distribution`` divides batches. With a replica on several processes, all of them need its part.
+    """
+    import jax  # type: ignore[import-not-found,unused-ignore]
+
+    mesh = distribution.device_mesh
+    axis = list(mesh.axis_names).index(distribution.batch_dim_name)
+    places = np.moveaxis(mesh.backend_mesh.devices, axis, 0)
+    here = jax.process_index()
+    own = [at for at, devices in enumerate(places) if any(d.process_index == here for d in np.ravel(devices))]
+    return tuple(own), len(places)
+
+
+def own_rows_of(part: tuple[tuple[int, ...], int], batch: Any) -> Any:
+    """Return the rows of a global batch that belong to some of its parts.
+
+    Raises
+    ------
+    DataError
+        The parts don't divide the rows (reason ``batch-size``).
+    """
+    own, parts = part
+    rows = batch.shape[0]
+    if rows % parts:
+        raise DataError(
+            f"On JAX, the {parts} replicas of the model must divide the rows of every batch.",
+            found=f"a batch of {rows} rows",
+            fix=f"choose a batch size that {parts} divides, and leave a partial last batch out: "
+            "dataset.batch(rows, drop_remainder=True)",
+            path=None,
+            reason="batch-size",
+        )
+    size = rows // parts
+    if own == tuple(range(own[0], own[-1] + 1)):
+        return batch[own[0] * size : (own[-1] + 1) * size]
+    return np.concatenate([batch[at * size : (at + 1) * size] for at in own])

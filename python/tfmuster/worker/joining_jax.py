@@ -1,0 +1,93 @@
+"""Let programs on JAX meet the other workers before JAX connects them, and tell JAX its place.
+
+``keras.distribution.initialize()`` calls ``jax.distributed.initialize()``, which connects to its coordinator
+in process 0, and waits for the other processes for five minutes without a word about who is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import StrategyError
+
+if TYPE_CHECKING:
+    from ..cluster.spec import Task
+    from ..cluster.task_variables import JaxProcess
+
+
+def watch_jax() -> None:
+    """Let the imported JAX join the job when its distributed runtime is initialized."""
+    import jax  # type: ignore[import-not-found,unused-ignore]
+
+    stock = jax.distributed.initialize
+
+    @functools.wraps(stock)
+    def initialize(
+        coordinator_address: str | None = None,
+        num_processes: int | None = None,
+        process_id: int | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        from ..cluster.tf_config import current_task
+
+        if (task := current_task()) is None or len(task.cluster) < 2:
+            stock(coordinator_address, num_processes, process_id, *args, **kwargs)
+            return
+        own = _place_of(task)
+        _refuse_other_place(own, num_processes, process_id)
+        # JAX would look for Slurm and MPI, and take a GPU by its number on the machine, although the
+        # launcher shows each process its own GPUs only.
+        kwargs.setdefault("cluster_detection_method", "deactivate")
+        address = coordinator_address or own.coordinator
+        _join(task, lambda: stock(address, own.processes, own.index, *args, **kwargs))
+
+    jax.distributed.initialize = initialize
+
+
+def _join(task: Task, connect: Callable[[], None]) -> None:
+    """Meet the other workers, and then connect to them."""
+    import jax
+
+    from ..keras_compat.jax_processes import watch_this_process
+    from ..rendezvous.join import join_cluster
+    from ..runs.states import say_phase
+    from ..system.versions import installed_versions, jax_versions
+
+    if jax.config.jax_cpu_collectives_implementation is None:
+        # Without it, CPUs of several processes can't add their gradients.
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    join_cluster(task, versions={**installed_versions(), **jax_versions()})
+    connect()
+    watch_this_process()
+    say_phase("building")
+
+
+def _place_of(task: Task) -> JaxProcess:
+    from ..cluster.task_variables import jax_process
+
+    place = jax_process(task)
+    if place is None:
+        raise StrategyError(
+            "On JAX, a job has only workers and a chief.",
+            found=f"this process is {task.name}",
+            fix="launch it without parameter servers and evaluators, which are TensorFlow's",
+            strategy="default",
+            reason="backend",
+        )
+    return place
+
+
+def _refuse_other_place(own: JaxProcess, processes: int | None, index: int | None) -> None:
+    """Refuse a number of processes, or an index, that is not the one of the job."""
+    if processes in (None, own.processes) and index in (None, own.index):
+        return
+    raise StrategyError(
+        "A program on JAX must use the processes of its job.",
+        found=f"process {index} of {processes}, in place of process {own.index} of {own.processes}",
+        fix="call keras.distribution.initialize() without arguments",
+        strategy="default",
+        reason="other-cluster",
+    )
