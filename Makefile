@@ -47,7 +47,7 @@ test-r: .stamps/r .stamps/r-develop .stamps/dev .stamps/system-test ## R's tests
 test-parity: .stamps/parity ## R and Python, compared through rpy2
 	@if $(HAVE_R); then $(BIN)/python -m pytest tests/parity; else $(WITHOUT_R); fi
 
-test-python: .stamps/dev .stamps/system-test .stamps/torque ## Python's tests; one folder of them: .venv/bin/pytest tests/python/FOLDER
+test-python: .stamps/dev .stamps/jax .stamps/system-test .stamps/torque ## Python's tests; one folder of them: .venv/bin/pytest tests/python/FOLDER
 	$(BIN)/python -m pytest tests/python
 
 lint: lint-python lint-imports lint-r ## ruff, import-linter and lintr
@@ -72,7 +72,7 @@ man: .stamps/r .stamps/r-develop ## write man/ and NAMESPACE anew from the roxyg
 check: .stamps/r .stamps/r-develop .stamps/dev ## R CMD check
 	bash scripts/r-check.sh
 
-coverage: .stamps/r .stamps/r-develop .stamps/dev .stamps/parity .stamps/system-test ## how much of python/ and R/ the tests run, workers included; an hour or two
+coverage: .stamps/r .stamps/r-develop .stamps/dev .stamps/jax .stamps/parity .stamps/system-test ## how much of python/ and R/ the tests run, workers included; an hour or two
 	bash scripts/coverage.sh
 
 bench: .stamps/dev .stamps/system-test ## every benchmark, into results.json and results.md; each figure is a ratio of one run
@@ -104,6 +104,10 @@ clean: ## remove what the other targets made, but for runs/ and models
 
 .stamps/dev: pyproject.toml scripts/python.sh .stamps/python
 	@bash scripts/python.sh tensorflow,dev,legacy,spark && touch $@
+
+# An environment of its own, because TensorFlow imports JAX if it is there, for 0.6 s of each process.
+.stamps/jax: .stamps/dev
+	@bash scripts/python.sh jax && touch $@
 
 .stamps/parity: .stamps/dev .stamps/r | .stamps/system-test
 	@if $(HAVE_R); then bash scripts/python.sh parity && touch $@; fi

@@ -2,6 +2,7 @@
 # Make .venv and install the Python package into it, editable.
 #
 #   python.sh EXTRAS    extras of pyproject.toml: tensorflow to train; with dev,legacy,spark or parity for the tests
+#   python.sh jax       JAX for the tests, in .venvs/jax, which has all packages of .venv, too
 set -euo pipefail
 # shellcheck source=scripts/step.sh
 . scripts/step.sh
@@ -29,10 +30,17 @@ if [ ! -x "$VENV/bin/python" ]; then
     exit 1
   fi
 fi
+venv=$VENV where=.venv
+if [ "$extras" = jax ]; then
+  venv=.venvs/jax where=$venv
+  "$VENV/bin/python" -m venv "$venv"
+  of_venv=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  echo "import site; site.addsitedir('$of_venv')" >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages-of-venv.pth"
+fi
 case $extras in
   tensorflow) what="Python packages" about=" with TensorFlow (600 MB: the first time takes minutes)" ;;
   *) what="Python packages for the tests" about=" ($extras)" ;;
 esac
-step "python-${extras//,/-}.log" "Installing $what into .venv$about" \
-  "$VENV/bin/python" -m pip install --progress-bar off --disable-pip-version-check -e ".[$extras]" \
+step "python-${extras//,/-}.log" "Installing $what into $where$about" \
+  "$venv/bin/python" -m pip install --progress-bar off --disable-pip-version-check -e ".[$extras]" \
   ${packages[@]+"${packages[@]}"}

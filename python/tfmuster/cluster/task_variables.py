@@ -60,7 +60,7 @@ def jax_process(task: Task) -> JaxProcess | None:
 
 
 def jax_variables(task: Task) -> dict[str, str]:
-    """Return what ``keras.distribution.initialize()`` reads on JAX; nothing for a task that does not train."""
+    """Return what ``keras.distribution.initialize()`` reads on JAX; nothing if the task does not train."""
     place = jax_process(task)
     if place is None:
         return {}

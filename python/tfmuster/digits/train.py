@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..environment import MAX_RESTARTS_VARIABLE
 from ..errors import ModelError, StrategyError
+from ..keras_compat.backend import require_tensorflow_backend
 from ..runs.states import State, say_state
 from ..system.tensorflow_import import require_tensorflow
 from ..training.learning_rates import scaled_learning_rate
@@ -125,6 +126,7 @@ def train_mnist(
     defaults = recipe(model)
     _check_numbers(batch_size=batch_size, epochs=epochs, steps_per_epoch=steps_per_epoch)
     require_tensorflow()
+    require_tensorflow_backend("train_mnist()", "train a model of your own under a keras.distribution")
     from . import datasets
 
     evaluating = _is_evaluator()

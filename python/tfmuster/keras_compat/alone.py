@@ -168,7 +168,7 @@ def _made_here() -> bool:
 
 
 def _under_jax(trained: Any, call: str) -> str:
-    import jax  # type: ignore[import-not-found,unused-ignore]
+    import jax
     import keras
 
     if jax.process_count() < 2:
@@ -179,7 +179,7 @@ def _under_jax(trained: Any, call: str) -> str:
     if (distribution := keras.distribution.distribution()) is None:
         return f"{call}() without a keras.distribution"
     if not spans_all_processes(distribution):
-        return f"{call}() under a {type(distribution).__name__} whose mesh leaves out devices of other workers"
+        return f"{call}() under a {type(distribution).__name__} without devices of all workers"
     return ""
 
 

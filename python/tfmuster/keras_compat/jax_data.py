@@ -9,7 +9,7 @@ the rows of a step are those of one process.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -26,22 +26,19 @@ def patch_data_sets() -> None:
 
     @functools.wraps(stock_init)
     def init(self: Any, dataset: Any, class_weight: Any = None, distribution: Any = None) -> None:
-        divided = (
-            distribution is not None
-            and getattr(distribution, "_is_multi_process", False)
-            # Without it, the program has given each process rows of its own. Keras 3.10 has it in private.
-            and getattr(distribution, "auto_shard_dataset", getattr(distribution, "_auto_shard_dataset", True))
-        )
+        divided = distribution is not None and distribution._is_multi_process
+        # Without it, the program has given each process rows of its own.
+        divided = divided and distribution.auto_shard_dataset
         stock_init(self, dataset, class_weight=class_weight, distribution=None if divided else distribution)
         self._tfmuster_part = part_of_this_process(distribution) if divided else None
 
     @functools.wraps(stock_iterator)
-    def iterate(self: Any) -> Iterator[Any]:
-        part = self._tfmuster_part
-        if part is None:
-            return stock_iterator(self)
+    def iterate(self: Any) -> Iterable[Any]:
+        batches: Iterable[Any] = stock_iterator(self)
+        if (part := self._tfmuster_part) is None:
+            return batches
         own = functools.partial(own_rows_of, part)
-        return (tree.map_structure(own, batch, none_is_leaf=False) for batch in stock_iterator(self))
+        return (tree.map_structure(own, batch, none_is_leaf=False) for batch in batches)
 
     TFDatasetAdapter.__init__, TFDatasetAdapter.get_jax_iterator = init, iterate
 
@@ -52,7 +49,7 @@ def part_of_this_process(distribution: Any) -> tuple[tuple[int, ...], int]:
     A batch has a part for each model replica: for each place on the axis of the mesh along which a
     ``keras.distribution`` divides batches. With a replica on several processes, all of them need its part.
     """
-    import jax  # type: ignore[import-not-found,unused-ignore]
+    import jax
 
     mesh = distribution.device_mesh
     axis = list(mesh.axis_names).index(distribution.batch_dim_name)

@@ -17,7 +17,7 @@ def jax_process_index() -> int | None:
     # TensorFlow imports JAX, too, if it is installed.
     if jax is None or not hasattr(jax, "distributed"):
         return None
-    from jax._src import distributed  # type: ignore[import-not-found,unused-ignore]
+    from jax._src import distributed
 
     state = distributed.global_state
     return state.process_id if state.client is not None and state.num_processes > 1 else None
@@ -26,7 +26,7 @@ def jax_process_index() -> int | None:
 def send_bytes_in_jax(content: bytes | None) -> bytes | None:
     """Return the ``content`` of process 0 in every process. All processes must call it."""
     import numpy as np
-    from jax.experimental import multihost_utils  # type: ignore[import-not-found,unused-ignore]
+    from jax.experimental import multihost_utils
 
     size = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if content is None else len(content))))
     if size < 0:
@@ -40,7 +40,7 @@ def spans_all_processes(distribution: Any) -> bool:
     import jax
 
     devices = distribution.device_mesh.backend_mesh.devices.flat
-    return len({device.process_index for device in devices}) == jax.process_count()
+    return len({device.process_index for device in devices}) == int(jax.process_count())
 
 
 def watch_this_process() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import DataError
 from ..system.tensorflow_import import import_tensorflow
+from .backend import require_tensorflow_backend
 from .strategy_info import multi_worker
 
 #: Name among the frameworks in a data set's options. Options stay when the data set is transformed.
@@ -65,6 +66,8 @@ def own_rows(
     DataError
         An argument does not apply to ``x``, the lengths differ, or there is no batch (field ``reason``).
         Later, from ``fit``: a worker has several devices, or endless data although others end.
+    StrategyError
+        Keras has another backend than TensorFlow (reason ``backend``).
 
     Notes
     -----
@@ -82,6 +85,10 @@ def own_rows(
     >>> data = tf.data.TFRecordDataset(files).map(parse).batch(64)  # doctest: +SKIP
     >>> model.fit(tfmuster.own_rows(data), epochs=3)  # doctest: +SKIP
     """
+    require_tensorflow_backend(
+        "own_rows()",
+        "make the distribution with auto_shard_dataset=False: each worker's data set then has its own rows",
+    )
     tf = import_tensorflow()
     _distribute_unchanged(tf)
     if isinstance(x, tf.data.Dataset):

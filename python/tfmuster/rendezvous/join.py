@@ -52,8 +52,7 @@ def join_cluster(
     ----------
     task : Task
         The task of this process.
-    timeout : float, optional
-    versions : mapping of str, optional
+    timeout, versions
         See :func:`tfmuster.rendezvous.meet.muster`.
 
     Raises

@@ -118,7 +118,9 @@ def find_stall(reports: Mapping[str, Report], limit: float, now: float) -> Stall
     ended = [report for report in waiting if report.doing.get("ended") is not None]
     least = min(report.executions for report in waiting)
     few = [report for report in waiting if report.executions == least]
-    awaited = ended if 0 < len(ended) < len(waiting) else few if len(few) < len(waiting) else waiting
+    finished = [report for report in all_reports if report.done]
+    alike = finished or waiting
+    awaited = ended if 0 < len(ended) < len(waiting) else few if len(few) < len(waiting) else alike
     return _stall(awaited, waiting, all_reports, now)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import StrategyError
+from ..keras_compat.backend import require_tensorflow_backend
 from ..system.tensorflow_import import import_tensorflow
 from .devices import STRATEGY_FIRST, checked, local_devices
 
@@ -110,6 +111,9 @@ def strategy(
     ...     model = tfmuster.mnist_model("cnn")
     """
     check_name(name)
+    require_tensorflow_backend(
+        "strategy()", "call keras.distribution.initialize() and keras.distribution.set_distribution()"
+    )
     _refuse_unused(
         name,
         devices=devices,

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError
+from ..keras_compat.backend import require_tensorflow_backend
 from ..keras_compat.building import build
 from ..keras_compat.files import send_bytes
 from ..keras_compat.metric_state import read_metrics, restore_metrics
@@ -52,6 +53,8 @@ def checkpoint_callback(
     CheckpointError
         There is no folder and no job. Later, from ``fit``: the disk is full, or the checkpoint belongs to
         another model.
+    StrategyError
+        Keras has another backend than TensorFlow (reason ``backend``).
     """
     if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         raise CheckpointError(
@@ -60,6 +63,10 @@ def checkpoint_callback(
             path=None if folder is None else str(folder),
             reason="every",
         )
+    require_tensorflow_backend(
+        "checkpoint_callback()",
+        "use keras.callbacks.BackupAndRestore, whose files the chief writes and reads",
+    )
     where = folder_of_job(folder)
     import_tensorflow()
     return _make_callback(where, every, max(2, keep))

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import StrategyError
 from ..keras_compat import multi_worker, worker_of
+from ..keras_compat.backend import require_tensorflow_backend
 from ..system.tensorflow_import import import_tensorflow
 
 _REDUCTIONS = ("mean", "sum")
@@ -41,7 +42,7 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
     Raises
     ------
     StrategyError
-        ``reduce`` is neither of the two (reason ``reduce``).
+        ``reduce`` is neither of the two (reason ``reduce``), or Keras has another backend (``backend``).
 
     Examples
     --------
@@ -50,6 +51,9 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
     >>> int(step(iter(tf.data.Dataset.range(3))))  # doctest: +SKIP
     1
     """
+    require_tensorflow_backend(
+        "distributed_step()", "compile the step with jax.jit, on arrays of the mesh of a keras.distribution"
+    )
     tf = import_tensorflow()
     if reduce not in _REDUCTIONS:
         raise StrategyError(

@@ -11,6 +11,7 @@ from typing import Any
 from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import StrategyError
+from ..keras_compat.backend import require_tensorflow_backend
 from ..rendezvous.control_channel import ControlChannel
 from ..rendezvous.join import join_cluster
 from ..runs.layout import append_json
@@ -50,12 +51,13 @@ def evaluate_checkpoints(
     Raises
     ------
     StrategyError
-        This process is not an evaluator.
+        This process is not an evaluator, or Keras has another backend than TensorFlow.
     CheckpointError
         A checkpoint belongs to another model, or there is no folder.
     RendezvousError, WorkerError
         A task did not join in time; a task failed.
     """
+    require_tensorflow_backend("evaluate_checkpoints()", "give validation_data to fit")
     task = current_task()
     if task is None or task.type != "evaluator":
         raise StrategyError(

@@ -6,11 +6,13 @@ in process 0, and waits for the other processes for five minutes without a word 
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import StrategyError
+from ..errors import StrategyError, WorkerError
 
 if TYPE_CHECKING:
     from ..cluster.spec import Task
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 def watch_jax() -> None:
     """Let the imported JAX join the job when its distributed runtime is initialized."""
-    import jax  # type: ignore[import-not-found,unused-ignore]
+    import jax
 
     stock = jax.distributed.initialize
 
@@ -59,10 +61,26 @@ def _join(task: Task, connect: Callable[[], None]) -> None:
     if jax.config.jax_cpu_collectives_implementation is None:
         # Without it, CPUs of several processes can't add their gradients.
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    # At exit, in the opposite order: the control channel reports it, then this waits, then JAX disconnects.
+    atexit.register(_wait_for_others)
     join_cluster(task, versions={**installed_versions(), **jax_versions()})
     connect()
     watch_this_process()
     say_phase("building")
+
+
+def _wait_for_others() -> None:
+    """Stay connected until all workers have finished.
+
+    Workers that still need this one would fail first, and be blamed. And JAX itself ends a process with an
+    error if the others take more than five minutes longer.
+    """
+    from ..rendezvous.control_channel import ControlChannel
+
+    control = ControlChannel.current()
+    if control is not None:
+        with contextlib.suppress(WorkerError):
+            control.wait_done()
 
 
 def _place_of(task: Task) -> JaxProcess:

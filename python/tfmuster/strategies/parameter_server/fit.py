@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ModelError, StrategyError, WorkerError
+from ...keras_compat.backend import require_tensorflow_backend
 from ...keras_compat.parameter_server import Position, quiet_coordinator
 from .data import worker_datasets
 from .serving import NAME, current_strategy
@@ -72,7 +73,8 @@ def ps_fit(
     Raises
     ------
     StrategyError
-        This process has no parameter-server strategy, or ``updates`` or ``replicas_to_aggregate`` is invalid.
+        This process has no parameter-server strategy, ``updates`` or ``replicas_to_aggregate`` is invalid, or
+        Keras has another backend than TensorFlow.
     ModelError, DataError
         The model is not compiled; ``dataset_fn`` makes no data set.
     WorkerError
@@ -84,6 +86,7 @@ def ps_fit(
     >>> model = tfmuster.mnist_model("softmax")  # doctest: +SKIP
     >>> history = ps_fit(model, make_batches, epochs=2, steps_per_epoch=100)  # doctest: +SKIP
     """
+    require_tensorflow_backend("ps_fit()", "train with fit under a keras.distribution")
     strategy = strategy or current_strategy()
     _check_numbers(model, epochs=epochs, steps_per_epoch=steps_per_epoch)
     workers = _check_updates(strategy, updates, replicas_to_aggregate)

@@ -1,9 +1,9 @@
 """Prepare every Python of a worker, including the one inside R: launchers put this folder on PYTHONPATH.
 
-This module installs hooks for the import of TensorFlow, Keras, or JAX, and of random number generators, which get
-the job's seed, and for uncaught exceptions. Then
-it loads the `sitecustomize` that Python would have loaded without it. It prints nothing, because reticulate
-parses the output of the Pythons it starts, and imports only modules that Python has already loaded.
+This module installs hooks for the import of TensorFlow, Keras, or JAX, and of random number generators,
+which get the job's seed, and for uncaught exceptions. Then it loads the `sitecustomize`
+that Python would have loaded without it. It prints nothing, because reticulate parses the output of the
+Pythons it starts, and imports only modules that Python has already loaded.
 """
 
 import os

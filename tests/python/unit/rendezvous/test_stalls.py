@@ -110,6 +110,13 @@ def test_a_finished_program_can_not_come():
     assert stall_of(report("worker 0", still=11.0, **custom), ended, limit=math.inf) is not None
 
 
+def test_a_finished_program_is_named_also_within_a_short_limit():
+    waiting = report("worker 0", inside=True, still=6.0)
+    stall = stall_of(waiting, report("worker 1", done=True), limit=5.0)
+    assert [each.task for each in stall.awaited] == ["worker 1"]
+    assert stall.message.startswith("stalled: worker 0 still needs worker 1, which finished its program.")
+
+
 def test_who_waits_in_a_later_execution_can_not_come_to_an_exchange():
     waiting = [report("worker 0", executions=7)]
     assert cannot_come(report("worker 1", inside=True, executions=8), waiting)

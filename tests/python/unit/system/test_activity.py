@@ -22,6 +22,19 @@ def test_calls_are_nested():
     assert place_text(activity.report()) == "outside of fit, evaluate, and predict, not in TensorFlow"
 
 
+def test_another_library_tells_itself_whether_the_process_waits():
+    activity = Activity()
+    inside = [True]
+    activity.waits_in("JAX", lambda: inside[0])
+    with activity.call("fit"):
+        said = activity.report()
+        assert activity.waits and said["unchanged"] == said["still"]
+        assert place_text(said) == "in fit, inside a step or another JAX call"
+        inside[0] = False
+        assert place_text(activity.report()) == "in fit, between two steps"
+    assert place_text(activity.report()) == "outside of fit, evaluate, and predict, not in JAX"
+
+
 def test_an_error_leaves_the_execution():
     activity = Activity()
     with pytest.raises(ValueError), activity.call("fit"), activity.execution():

@@ -1,0 +1,31 @@
+"""Train on JAX until something happens to worker 1."""
+
+import sys
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+what = sys.argv[1]
+keras.distribution.initialize()
+keras.distribution.set_distribution(keras.distribution.DataParallel())
+import jax
+
+rows = np.ones((64, 8), "float32")
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+
+
+class Event(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 2 and jax.process_index() == 1:
+            if what == "raise":
+                raise ArithmeticError("two and two are five")
+            if what == "sleep":
+                time.sleep(600)
+            sys.exit(0)
+
+
+data = tf.data.Dataset.from_tensor_slices((rows, rows[:, :1])).batch(16)
+model.fit(data, epochs=50, verbose=0, callbacks=[Event()])

@@ -1,0 +1,101 @@
+"""Train on JAX under DataParallel and ModelParallel, in one process or several, and say what came out."""
+
+import json
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import tfmuster
+
+where = Path(sys.argv[1])
+several = "alone" not in sys.argv
+if several:
+    keras.distribution.initialize()
+import jax
+
+index = jax.process_index()
+said = {"processes": jax.process_count(), "refused": {}}
+rows = np.random.default_rng(1).normal(size=(72, 8)).astype("float32")
+labels = rows @ np.linspace(-1, 1, 8, dtype="float32")[:, None]
+
+
+def data(batch=16):
+    """Five batches of 16 rows, the last of which is partial."""
+    return tf.data.Dataset.from_tensor_slices((rows, labels)).batch(batch)
+
+
+def made():
+    keras.utils.set_random_seed(3)
+    layers = [
+        keras.Input((8,)),
+        keras.layers.Dense(16, "tanh", name="wide"),
+        keras.layers.Dense(1, name="last"),
+    ]
+    model = keras.Sequential(layers)
+    model.compile("sgd", "mse", metrics=["mae"])
+    return model
+
+
+def trained(name, *callbacks):
+    model = made()
+    history = model.fit(data(), epochs=2, verbose=0, callbacks=callbacks)
+    said[name] = {
+        "history": history.history,
+        "evaluate": model.evaluate(data(), verbose=0),
+    }
+    return model
+
+
+def refused(name, call):
+    try:
+        call()
+    except tfmuster.TfmusterError as error:
+        said["refused"][name] = [error.fields["reason"], error.message, error.found, error.fix]
+
+
+def fit_by_rows_of_seven():
+    made().fit(data(7), verbose=0)
+
+
+if several:
+    refused("no distribution", lambda: made().fit(data(), verbose=0))
+    own = [f"cpu:{device.id}" for device in jax.local_devices()]
+    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=own))
+    refused("own devices", lambda: made().fit(data(), verbose=0))
+
+keras.distribution.set_distribution(keras.distribution.DataParallel())
+backup = keras.callbacks.BackupAndRestore(where / "backup", delete_checkpoint=False)
+model = trained("data", keras.callbacks.CSVLogger(where / "log.csv"), backup)
+said["data"]["weights"] = [weight.tolist() for weight in model.get_weights()]
+model.save(where / "data.keras")
+resumed = made()
+said["resumed"] = len(resumed.fit(data(), epochs=3, verbose=0, callbacks=[backup]).epoch)
+said["batches"] = made().fit(tfmuster.batches(rows, labels, 24, seed=5), verbose=0).history
+if several:
+    refused("rows", fit_by_rows_of_seven)
+    refused("strategy", lambda: tfmuster.strategy("multi_worker_mirrored"))
+    refused("checkpoint_callback", lambda: tfmuster.checkpoint_callback(where))
+    refused("own_rows", lambda: tfmuster.own_rows(data()))
+    refused("distributed_step", lambda: tfmuster.distributed_step(None, abs))
+    refused("evaluate_checkpoints", lambda: tfmuster.evaluate_checkpoints(model, data()))
+    refused("ps_fit", lambda: tfmuster.ps_fit(model, data))
+    refused("train_mnist", lambda: tfmuster.train_mnist("softmax"))
+
+devices = keras.distribution.list_devices()
+mesh = keras.distribution.DeviceMesh((1, len(devices)), ("batch", "model"), devices)
+layout = keras.distribution.LayoutMap(mesh)
+layout[".*wide/kernel"] = (None, "model")
+layout[".*wide/bias"] = ("model",)
+layout[".*last/kernel"] = ("model", None)
+keras.distribution.set_distribution(
+    keras.distribution.ModelParallel(layout_map=layout, batch_dim_name="batch")
+)
+model = trained("model")
+kernel = model.get_layer("wide").kernel.value
+(shard,) = kernel.addressable_shards
+said["model"] |= {"whole": kernel.shape, "shard": shard.data.shape}
+said["model"]["kernel"] = np.asarray(shard.data).tolist()
+(where / f"said-{index}.json").write_text(json.dumps(said))
