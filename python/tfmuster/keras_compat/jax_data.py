@@ -26,9 +26,10 @@ def patch_data_sets() -> None:
 
     @functools.wraps(stock_init)
     def init(self: Any, dataset: Any, class_weight: Any = None, distribution: Any = None) -> None:
-        divided = distribution is not None and distribution._is_multi_process
-        # Without it, the program has given each process rows of its own.
-        divided = divided and distribution.auto_shard_dataset
+        # Without auto_shard_dataset, the program has given each process rows of its own. Keras 3.10 has both
+        # attributes only in some of its classes.
+        several = getattr(distribution, "_is_multi_process", False)
+        divided = several and getattr(distribution, "_auto_shard_dataset", True)
         stock_init(self, dataset, class_weight=class_weight, distribution=None if divided else distribution)
         self._tfmuster_part = part_of_this_process(distribution) if divided else None
 

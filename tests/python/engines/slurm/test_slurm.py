@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from support import jax
 from support.hosts import lines_of
 from support.launching import TFMUSTER, only_run, read_json, wait_until, write
 from support.paths import PROGRAMS
@@ -103,6 +104,16 @@ def test_strategy_alone_under_srun(slurm: Slurm) -> None:
     done = slurm.run("srun", "-n", 2, "-N", 2, sys.executable, "train.py", limit=100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("replicas 2") == 2
+
+
+def test_training_of_keras_on_jax(slurm: Slurm) -> None:
+    worker = (jax.PYTHON, "-W", "ignore", "-m", "tfmuster", "worker")
+    program = PROGRAMS / "jax_place.py"
+    done = slurm.run("srun", "-n", 2, "-N", 2, *worker, program, limit=150, KERAS_BACKEND="jax")
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second = told(done.stdout)
+    assert (first[1:3], second[1:3]) == (["2", "0"], ["2", "1"])
+    assert (first[0], first[3]) == (second[0], second[3])
 
 
 @NEEDS_R

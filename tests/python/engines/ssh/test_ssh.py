@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support import jax
 from support.hosts import ALL, ECHO, NETWORK, Network, lines_of, put, summary
 from support.launching import DISK_IS_FULL, TFMUSTER, only_run, read_json, wait_until
 from support.paths import PROGRAMS
@@ -354,3 +355,13 @@ class TestFourHosts:
         assert [
             line["epoch"] for line in map(json.loads, (only_run(network.work) / "metrics.jsonl").open())
         ] == [1, 2]
+
+    @pytest.mark.slow
+    def test_keras_on_jax_is_trained(self, network: Network) -> None:
+        options = ("-H", "node1,node2", "--remote-python", jax.PYTHON)
+        done = network.launch(*options, PROGRAMS / "jax_place.py", limit=110, KERAS_BACKEND="jax")
+        assert done.returncode == 0, done.stdout + done.stderr
+        first, second = (json.loads(lines_of(done, f"worker {index}")[-1]) for index in range(2))
+        assert [host.split(":")[0] for host in first[0].split(",")] == ["node1", "node2"]
+        assert (first[1:3], second[1:3]) == (["2", "0"], ["2", "1"])
+        assert (first[0], first[3]) == (second[0], second[3])
