@@ -68,18 +68,21 @@ def _folders() -> tuple[str, ...]:
 def apply_on_jax() -> None:
     """Patch the imported Keras, whose backend is JAX, for several processes. Call it once.
 
-    The chief writes the files of Keras, each process takes its rows of the batches of a data set, and
-    ``fit``, ``evaluate``, and ``predict`` are noted. Training in one process does not change.
+    The chief writes the files of Keras, each process takes its rows of the batches of a data set, weights and
+    predictions can be read, and ``fit``, ``evaluate``, and ``predict`` are noted. Training in one process
+    does not change.
     """
     from keras.src import callbacks, models
     from keras.src.backend.jax.trainer import JAXTrainer
 
     from .files import patch_files, patch_writers
     from .jax_data import patch_data_sets
+    from .jax_values import patch_values
 
     patch_files(models.Model, callbacks)
     patch_writers(models.Model)
     patch_data_sets()
+    patch_values(JAXTrainer)
     for name in ("fit", "evaluate", "predict"):
         setattr(JAXTrainer, name, _noted(getattr(JAXTrainer, name), name))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -67,6 +69,7 @@ def test_data_parallel_has_the_numbers_of_one_process(trained: Any) -> None:
         for name in ("loss", "mae"):
             close(said["data"]["history"][name], alone["data"]["history"][name])
         close(said["data"]["evaluate"], alone["data"]["evaluate"])
+        close(said["data"]["predict"], alone["data"]["predict"])
         close(said["batches"]["loss"], alone["batches"]["loss"])
 
 
@@ -76,13 +79,28 @@ def test_model_parallel_has_half_of_a_kernel_on_each_worker(trained: Any) -> Non
     assert [said["model"]["shard"] for said in (alone, *workers)] == [[8, 16], [8, 8], [8, 8]]
     halves = [said["model"]["kernel"] for said in workers]
     close(np.concatenate(halves, axis=1), alone["model"]["kernel"])
-    close(workers[1]["model"]["evaluate"], alone["model"]["evaluate"])
+    for said in workers:
+        close(said["model"]["evaluate"], alone["model"]["evaluate"])
+        close(said["model"]["predict"], alone["model"]["predict"])
+        for mine, theirs in zip(alone["model"]["weights"], said["model"]["weights"], strict=True):
+            close(mine, theirs)
 
 
 def test_the_chief_writes_the_files(trained: Any) -> None:
     folder, alone, workers = trained
-    assert names(folder / "two") == ["backup", "data.keras", "log.csv", "said-0.json", "said-1.json"]
+    assert names(folder / "two") == [
+        "backup",
+        "data.keras",
+        "log.csv",
+        "model.keras",
+        "said-0.json",
+        "said-1.json",
+    ]
     assert len((folder / "two" / "log.csv").read_text().splitlines()) == 3
+    # The kernel that the workers have in halves is whole in the file.
+    with zipfile.ZipFile(folder / "two" / "model.keras") as archive, archive.open("model.weights.h5") as file:
+        wide = h5py.File(file)["layers/dense/vars/0"][:]
+    close(wide, alone["model"]["kernel"])
     # The other worker resumes from the chief's backup: one epoch of three is left.
     assert [said["resumed"] for said in (alone, *workers)] == [1, 1, 1]
     run = only_run(folder)

@@ -45,7 +45,10 @@ def trained(name, *callbacks):
     said[name] = {
         "history": history.history,
         "evaluate": model.evaluate(data(), verbose=0),
+        "predict": model.predict(data(), verbose=0).tolist(),
+        "weights": [weight.tolist() for weight in model.get_weights()],
     }
+    model.save(where / f"{name}.keras")
     return model
 
 
@@ -69,8 +72,6 @@ if several:
 keras.distribution.set_distribution(keras.distribution.DataParallel())
 backup = keras.callbacks.BackupAndRestore(where / "backup", delete_checkpoint=False)
 model = trained("data", keras.callbacks.CSVLogger(where / "log.csv"), backup)
-said["data"]["weights"] = [weight.tolist() for weight in model.get_weights()]
-model.save(where / "data.keras")
 resumed = made()
 said["resumed"] = len(resumed.fit(data(), epochs=3, verbose=0, callbacks=[backup]).epoch)
 said["batches"] = made().fit(tfmuster.batches(rows, labels, 24, seed=5), verbose=0).history
