@@ -39,7 +39,7 @@ def patch_data_sets() -> None:
         if (part := self._tfmuster_part) is None:
             return batches
         own = functools.partial(own_rows_of, part)
-        return (tree.map_structure(own, batch, none_is_leaf=False) for batch in batches)
+        return (tree.map_structure(own, batch) for batch in batches)
 
     TFDatasetAdapter.__init__, TFDatasetAdapter.get_jax_iterator = init, iterate
 
@@ -61,13 +61,15 @@ def part_of_this_process(distribution: Any) -> tuple[tuple[int, ...], int]:
 
 
 def own_rows_of(part: tuple[tuple[int, ...], int], batch: Any) -> Any:
-    """Return the rows of a global batch that belong to some of its parts.
+    """Return the rows of a global batch that belong to some of its parts; None for None.
 
     Raises
     ------
     DataError
         The parts don't divide the rows (reason ``batch-size``).
     """
+    if batch is None:
+        return None
     own, parts = part
     rows = batch.shape[0]
     if rows % parts:

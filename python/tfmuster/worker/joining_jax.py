@@ -35,7 +35,7 @@ def watch_jax() -> None:
     ) -> None:
         from ..cluster.tf_config import current_task
 
-        if (task := current_task()) is None or len(task.cluster) < 2:
+        if (task := current_task()) is None:
             stock(coordinator_address, num_processes, process_id, *args, **kwargs)
             return
         own = _place_of(task)
@@ -44,7 +44,8 @@ def watch_jax() -> None:
         # launcher shows each process its own GPUs only.
         kwargs.setdefault("cluster_detection_method", "deactivate")
         address = coordinator_address or own.coordinator
-        _join(task, lambda: stock(address, own.processes, own.index, *args, **kwargs))
+        connect = functools.partial(stock, address, own.processes, own.index, *args, **kwargs)
+        connect() if len(task.cluster) < 2 else _join(task, connect)
 
     jax.distributed.initialize = initialize
 

@@ -193,5 +193,7 @@ def test_the_program_of_the_page(tmp_path: Path) -> None:
     # The program itself chooses the backend, which the launcher can't know.
     done = jax.launch("train.py", cwd=tmp_path, KERAS_BACKEND="")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert names(tmp_path) == ["model.keras", "runs", "train.py"]
+    alone = jax.launch("-n", 1, "--run-dir", tmp_path / "alone", "train.py", cwd=tmp_path, KERAS_BACKEND="")
+    assert alone.returncode == 0, alone.stdout + alone.stderr
+    assert names(tmp_path) == ["alone", "model.keras", "runs", "train.py"]
     assert len((only_run(tmp_path) / "metrics.jsonl").read_text().splitlines()) == 3
