@@ -18,6 +18,9 @@ SAME = [
     "mapped",
     "class_weight",
     "directory",
+    "texts",
+    "sounds",
+    "windows",
     "file_policy",
     "records_8",
     "records_7",
@@ -38,6 +41,14 @@ def write_files(folder: Path) -> None:
                 path = folder / name / label / f"{number}.png"
                 tf.io.write_file(str(path), tf.io.encode_png(picture))
     (folder / "bad" / "b" / "7.png").write_bytes(b"\x89PNG no picture")
+    for label in "abc":
+        for kind in ("texts", "sounds"):
+            (folder / kind / label).mkdir(parents=True)
+        for number in range(10):
+            letters = "".join(rng.choice(list("uvwxyz"), 6))
+            (folder / "texts" / label / f"{number}.txt").write_text(letters)
+            wave = tf.audio.encode_wav(rng.uniform(-1, 1, (6 + number % 3, 1)).astype(np.float32), 16_000)
+            tf.io.write_file(str(folder / "sounds" / label / f"{number}.wav"), wave)
     (folder / "records").mkdir()
     (folder / "tables").mkdir()
     x, y = rng.random((103, 6)).astype(np.float32), rng.integers(0, 3, 103)
@@ -88,7 +99,7 @@ def test_same_as_one_process(jobs: dict[int, tuple[Path, Any]], name: str) -> No
 def test_which_way_was_taken_is_told(jobs: dict[int, tuple[Path, Any]]) -> None:
     told = {name: each["told"] for name, each in found(jobs[2][0]).items() if each and "told" in each}
     own = ["each worker reads and prepares its own rows only"]
-    for name in ("tutorial", "mapped", "class_weight", "directory", "file_policy"):
+    for name in ("tutorial", "mapped", "class_weight", "directory", "sounds", "file_policy"):
         assert told[name] == own, name
     assert told["random"] == [
         "rows come in order from a map that uses RandomUniform, so every worker reads all of them"

@@ -1,7 +1,7 @@
 """Train on input of many kinds, and write the weights and what was read, for test_input_pipelines.py.
 
-Usage: input_pipelines.py FOLDER OUT; FOLDER has images/, records/, tables/ and bad/. Without TF_CONFIG it is
-one process without a strategy.
+Usage: input_pipelines.py FOLDER OUT; FOLDER has images/, texts/, sounds/, records/, tables/ and bad/. Without
+TF_CONFIG it is one process without a strategy.
 """
 
 import json
@@ -94,6 +94,17 @@ fit("random", noisy, epochs=2)
 directory = {"image_size": (8, 8), "batch_size": 8, "seed": 3, "verbose": False}
 pictures = keras.utils.image_dataset_from_directory(folder / "images", **directory)
 fit("directory", pictures, (8, 8, 3), epochs=2)
+folders = {"batch_size": 8, "seed": 3, "verbose": False}
+texts = keras.utils.text_dataset_from_directory(folder / "texts", **folders)
+codes = texts.map(lambda text, y: (tf.io.decode_raw(text, tf.uint8, fixed_length=6), y))
+letters = codes.map(lambda code, y: (tf.cast(code, tf.float32), y))
+fit("texts", letters, epochs=2)
+sounds = keras.utils.audio_dataset_from_directory(folder / "sounds", output_sequence_length=6, **folders)
+fit("sounds", sounds, (6, 1), epochs=2)
+windows = keras.utils.timeseries_dataset_from_array(
+    X[:, 0], Y[5:], sequence_length=6, batch_size=8, shuffle=True, seed=3
+)
+fit("windows", windows, epochs=2)
 labels = np.arange(len(IMAGES)) % 3
 paths = tf.data.Dataset.from_tensor_slices((IMAGES, labels)).map(lambda path, y: (read_image(path), y))
 fit("file_policy", by_file(paths.batch(8)), (8, 8, 3), epochs=2)
