@@ -64,6 +64,14 @@ def _local_dataset(dataset: Any, strategy: Any, *, told: bool) -> Any:
     return parts.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
+def _has_its_order(data: Any) -> bool:
+    """Return whether `data` is a data set that tfmuster has made, shuffled or not."""
+    import tensorflow as tf
+
+    own = isinstance(data, tf.data.Dataset) and are_own_rows(data)
+    return own or getattr(data, "tfmuster_parts", None) is not None
+
+
 def _one_local_replica(strategy: Any) -> bool:
     """Return whether a distributed iterator would only add a thread to the data set's own iterator.
 
@@ -88,6 +96,9 @@ def patch_trainer(module: Any) -> None:
     @functools.wraps(stock_init)
     def init(self: Any, distribute_strategy: Any = None, *args: Any, **kwargs: Any) -> None:
         several = multi_worker(distribute_strategy)
+        if _has_its_order(kwargs.get("x")):
+            # Keras would warn that it does not shuffle them.
+            kwargs["shuffle"] = False
         feed = take_generator(kwargs, distribute_strategy)
         set_feed(self, feed)
         if not several and not _one_local_replica(distribute_strategy):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,23 @@ def test_endless_batches_begin_anywhere(tmp_path: Path) -> None:
     assert [y.tolist() for _, y in every] == [y.tolist() for _, y in everything[1::3]]
     other = tfmuster.file_batches(paths, reader, 50, seed=3, first_epoch=1)
     assert [y.tolist() for _, y in read(other)] == [y.tolist() for _, y in everything[5:10]]
+
+
+def test_fit_does_not_warn_of_their_order(tmp_path: Path) -> None:
+    import keras
+    import tensorflow as tf
+
+    tfmuster.strategy("default")
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    files = tfmuster.file_batches(*write_tables(tmp_path, 2), 50, seed=1)
+    own = tfmuster.own_rows(X, Y, batch_size=50, shuffle=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "`shuffle=True` was passed")
+        for data in (files, own, tfmuster.batches(X, Y, 50, seed=1)):
+            model.fit(data, verbose=0)
+        with pytest.raises(UserWarning, match="The Dataset is expected to already be shuffled"):
+            model.fit(tf.data.Dataset.from_tensor_slices((X, Y)).batch(50), verbose=0)
 
 
 def short_line(folder: Path) -> Any:
