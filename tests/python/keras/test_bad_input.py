@@ -15,9 +15,10 @@ from support.paths import PROGRAMS
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
 
-def launched(tmp_path: Path, case: str) -> tuple[str, str]:
-    """What two workers write to stdout and stderr. The job must fail soon after its cause."""
-    done = tfmuster("launch", "-n", 2, PROGRAMS / "bad_input.py", case, tmp_path, cwd=tmp_path, limit=120)
+def launched(tmp_path: Path, case: str, workers: int = 2) -> tuple[str, str]:
+    """What the workers write to stdout and stderr. The job must fail soon after its cause."""
+    program = PROGRAMS / "bad_input.py"
+    done = tfmuster("launch", "-n", workers, program, case, tmp_path, cwd=tmp_path, limit=120)
     ended = time.time()
     nothing_left(tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -65,12 +66,13 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
     assert "Every image must be readable." in errors and "b/7.png" in errors
 
 
-def test_a_short_line_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_short_line_is_named(tmp_path: Path, workers: int) -> None:
     for number in range(8):
         lines = ["a,b,c,d,y", *("1,2,3,4,0" for _ in range(10))]
         lines[9] = "1,2,3,4" if number == 5 else lines[9]
         write(tmp_path, f"{number}.csv", *lines)
-    _, errors = launched(tmp_path, "line")
+    _, errors = launched(tmp_path, "line", workers)
     assert "Every line of a CSV file must have" in errors and "5.csv, row 9)" in errors, errors
 
 
