@@ -11,6 +11,18 @@ import pytest
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two processes of pytest share the tests by file, so that a file's fixtures are made once.
+
+    The folder engines/ is one unit: its files share machines and clusters.
+    """
+    here = Path(__file__).parent
+    for item in items:
+        parts = item.path.relative_to(here).parts
+        item.add_marker(pytest.mark.xdist_group("engines" if parts[0] == "engines" else "/".join(parts)))
+
+
 @pytest.fixture(autouse=True)
 def _outside_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TF_CONFIG", raising=False)
