@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..cluster.rules import JOBS
+from ..errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,3 +82,23 @@ def read_cluster(
         click.echo(str(finding), err=True)
     assert report.cluster is not None  # there was no error
     return report.cluster, report.task
+
+
+def join_cluster(**cluster_arguments: Any) -> None:
+    """Set TF_CONFIG to the task that these options name.
+
+    Raises
+    ------
+    ClusterError
+        The options name no task, or the cluster is wrong.
+    """
+    from ..cluster.tf_config import use_tf_config
+
+    _, task = read_cluster(**cluster_arguments)
+    if task is None:
+        raise ClusterError(
+            "This process has to know which task of the cluster it is.",
+            fix="add --type and --index, such as --type worker --index 0",
+            findings=[],
+        )
+    use_tf_config(task)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import signal
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
+from ..errors import EXIT_DONE, EXIT_INTERRUPTED
+from .run_and_report import run_and_report
 from .training_options import take_training, training_options
 from .where_options import read_where, where_options
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from ..launch.engines.base import Engine
-    from ..launch.job import Job
 
 
 # Options end at the script's name. Arguments after it belong to the script.
@@ -138,30 +134,3 @@ def command(
     except KeyboardInterrupt:
         click.echo("tfmuster: interrupted; every worker has been ended.", err=True)
         return EXIT_INTERRUPTED
-
-
-def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool = False) -> int:
-    """Run a job to its end, print to stderr how it ended, and return the exit code.
-
-    With ``timings``, also print where the time to the first step went.
-
-    Raises
-    ------
-    LaunchError
-        The job can't be started.
-    """
-    from ..launch.supervise.display import shown_path
-
-    begun = time.monotonic()
-    run, failure = engine.run(job, show=show, tell=show != "nothing")
-    if timings:
-        from ..launch.supervise.timings import timings_table
-
-        print(f"\n{timings_table(run)}", file=sys.stderr)
-    if failure is not None:
-        print(f"\n{failure}", file=sys.stderr)
-        return EXIT_NOT_EVERYONE if failure.not_everyone else EXIT_WORKER_FAILED
-    if show != "nothing":
-        seconds = time.monotonic() - begun
-        print(f"tfmuster: done in {seconds:.1f} s; {shown_path(run)}", file=sys.stderr)
-    return 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from ..errors import EXIT_DONE, EXIT_WORKER_FAILED
@@ -79,21 +77,11 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
 def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: int | None) -> None:
     """Show the output of the workers, each line with the worker's name."""
     from ..runs.listing import find_run
-    from ..runs.tail import Tail, log_lines
+    from ..runs.tail import follow_lines, log_lines
 
     run = find_run(name, folder)
-    if not follow:
-        for line in log_lines(run, task, lines=lines):
-            click.echo(line)
-        return
-    tail = Tail(run, task)
-    unfinished = True
-    while unfinished:
-        unfinished = tail.unfinished()
-        for line in tail.new_lines(last=not unfinished):
-            click.echo(line)
-        if unfinished:
-            time.sleep(0.2)
+    for line in follow_lines(run, task) if follow else log_lines(run, task, lines=lines):
+        click.echo(line)
 
 
 @command.command()

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from ..environment import START_TIMEOUT_VARIABLE
-from ..errors import ClusterError
-from .cluster_options import cluster_options, read_cluster
+from .cluster_options import cluster_options, join_cluster
 
 _MODELS = ("cnn", "deep_cnn", "mlp", "softmax")
 _COUNT = click.IntRange(min=1)
@@ -130,23 +129,9 @@ def mnist(
     """
     jobs = {job: options.pop(job) for job in ("worker", "ps", "chief", "evaluator")}
     if cluster_file is not None or any(jobs.values()) or task_type is not None or task_index is not None:
-        _join(cluster_file=cluster_file, task_type=task_type, task_index=task_index, **jobs)
+        join_cluster(cluster_file=cluster_file, task_type=task_type, task_index=task_index, **jobs)
     if start_timeout is not None:
         os.environ[START_TIMEOUT_VARIABLE] = str(start_timeout)
     from ..digits.train import train_mnist
 
     train_mnist(verbose=0 if quiet else 1 + verbose, **options)
-
-
-def _join(**cluster_arguments: Any) -> None:
-    """Set TF_CONFIG to the task that the options name."""
-    from ..cluster.tf_config import use_tf_config
-
-    _, task = read_cluster(**cluster_arguments)
-    if task is None:
-        raise ClusterError(
-            "This process has to know which task of the cluster it is.",
-            fix="add --type and --index, such as --type worker --index 0",
-            findings=[],
-        )
-    use_tf_config(task)

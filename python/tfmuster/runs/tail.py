@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
 from .layout import UNFINISHED
 from .run import Run
 from .terminal_text import Lines
@@ -15,6 +18,17 @@ def log_lines(run: Run, task: str | None = None, *, lines: int | None = None) ->
         cut = Lines()
         shown += [tail.named(name, line) for line in [*cut.feed(text.encode()), *cut.end()]]
     return shown
+
+
+def follow_lines(run: Run, task: str | None = None, *, every: float = 0.2) -> Iterator[str]:
+    """Yield the lines of a run as they are written, until the run has ended; look each ``every`` seconds."""
+    tail = Tail(run, task)
+    unfinished = True
+    while unfinished:
+        unfinished = tail.unfinished()
+        yield from tail.new_lines(last=not unfinished)
+        if unfinished:
+            time.sleep(every)
 
 
 class Tail:
