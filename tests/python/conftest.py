@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and all that they start would, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two processes of pytest share the tests by file, so that a file's fixtures are made once.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Let several processes of pytest share the tests by file, so that a file's fixtures are made once."""
+    return ByFile(config, log)
 
-    The folder engines/ is one unit: its files share machines and clusters.
-    """
-    here = Path(__file__).parent
-    for item in items:
-        parts = item.path.relative_to(here).parts
-        item.add_marker(pytest.mark.xdist_group("engines" if parts[0] == "engines" else "/".join(parts)))
+
+class ByFile(LoadScopeScheduling):
+    """The folder engines/ is one unit as well: its files share machines and clusters."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        engines = "tests/python/engines"
+        return engines if nodeid.startswith(f"{engines}/") else nodeid.partition("::")[0]
 
 
 @pytest.fixture(autouse=True)
