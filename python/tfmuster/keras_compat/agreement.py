@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from ..errors import DataError
 from ..system.activity import ACTIVITY
 from .data_samples import close, pipeline_of, sample_of
-from .own_batches import has_own_rows
+from .own_batches import OfLength
 from .strategy_info import multi_worker
 
 _CHOOSES = "tfmuster chooses the steps per execution"
@@ -196,7 +196,7 @@ def _data(epochs: Any) -> dict[str, Any]:
     adapter = epochs.data_adapter
     dataset = getattr(adapter, "_dataset", None)
     local = getattr(epochs, "_distributed_dataset", None)
-    if not isinstance(local, tf.data.Dataset) or has_own_rows(local):
+    if not isinstance(local, tf.data.Dataset) or isinstance(adapter, OfLength):
         return {"whose rows": "each worker's own"}
     document = {
         "whose rows": "all workers'",
