@@ -139,10 +139,14 @@ _BACKUP = (
 
 
 def _send_file(path: str, strategy: Any) -> None:
-    """Copy the chief's file, if it exists, to ``path`` on every other worker."""
+    """Copy the chief's file to ``path`` on every other worker; remove it there if the chief has none."""
     chief = is_chief(strategy)
     content = send_bytes(Path(path).read_bytes() if chief and os.path.exists(path) else None, strategy)
-    if content is not None and not chief:
+    if chief:
+        return
+    if content is None:
+        Path(path).unlink(missing_ok=True)  # of an earlier fit, whose backup had the same name
+    else:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_bytes(content)
 
