@@ -113,23 +113,28 @@ def apply() -> bool:
             stacklevel=2,
         )
     patch_run()
+    import tensorflow as tf
     from keras.src import callbacks, models
     from keras.src.backend.tensorflow import optimizer, random, trainer
     from keras.src.losses import loss
+    from keras.src.metrics import reduction_metrics
     from keras.src.optimizers.loss_scale_optimizer import LossScaleOptimizer
     from keras.src.trainers import compile_utils
     from keras.src.trainers.trainer import Trainer
     from tensorflow.python.distribute import cross_device_utils
 
     from .agreement import patch_calls
+    from .callbacks import patch_stops
     from .files import patch_files, patch_writers
     from .gradients import patch_gradients
     from .instance_keys import patch_gathers
+    from .loss_parts import patch_tapes
     from .loss_reduction import patch_loss
     from .parameter_server import patch_fit
     from .predicting import patch_predict
     from .random_rows import patch_random
     from .scopes import patch_scopes
+    from .step_metrics import patch_metrics
     from .steps_per_execution import patch_choices
     from .trainer import patch_trainer
 
@@ -142,8 +147,11 @@ def apply() -> bool:
     patch_gradients(optimizer.TFOptimizer, LossScaleOptimizer)
     patch_gathers(cross_device_utils.CollectiveReplicaLauncher)
     patch_loss(loss, compile_utils)
+    patch_tapes(tf.GradientTape, tf.nn)
+    patch_metrics(reduction_metrics)
     patch_random(random)
     patch_files(models.Model, callbacks)
+    patch_stops(callbacks.CallbackList)
     patch_writers(models.Model)
     _applied.append(keras.__version__)
     return True

@@ -170,6 +170,27 @@ def agree_on_end(model: Any) -> None:
             )
 
 
+def agree_on_stop(model: Any) -> bool:
+    """Return whether ``model.stop_training`` is set on any worker, after the same epoch on all of them.
+
+    Raises
+    ------
+    DataError
+        Another worker is not at the end of this epoch.
+    """
+    call = Call.of(model)
+    stops = bool(model.stop_training)
+    if call is None or not call.compared or not _compare:
+        return stops
+    answer = _compare[0]("the end of an epoch", {"stop_training": stops})
+    if answer.absent:
+        raise _absent(call.name, answer.absent)
+    differences = [each for each in answer.differences if each.name != "stop_training"]
+    if differences:
+        raise _differ("the end of an epoch", differences)
+    return stops or bool(answer.differences)
+
+
 def _document(call: Call, epochs: Any) -> dict[str, Any]:
     model, arguments = call.model, call.arguments
     document: dict[str, Any] = {}

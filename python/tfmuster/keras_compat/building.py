@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
+from .loss_parts import only_building
 from .own_batches import OwnBatch
 from .sharding import LocalBatch
 
@@ -13,12 +16,62 @@ def build(model: Any, epochs: Any) -> None:
 
     Keras itself would create a second iterator and read a first batch from it.
     """
+    import keras
     import tensorflow as tf
+    from keras.src.models import Functional
 
     spec = epochs._distributed_dataset.element_spec
     spec = tf.nest.map_structure(_as_spec, spec.data if isinstance(spec, (LocalBatch, OwnBatch)) else spec)
     with model.distribute_strategy.scope():
-        model._symbolic_build(data_batch=spec)
+        without_call = type(model).call in (keras.Model.call, keras.layers.Layer.call)
+        # Keras's own way knows dense tensors only.
+        dense = all(isinstance(t, tf.TensorSpec) for t in tf.nest.flatten(spec) if t is not None)
+        if without_call or not (dense or isinstance(model, (keras.Sequential, Functional))):
+            _build_by_step(model, spec)
+        else:
+            model._symbolic_build(data_batch=spec)
+
+
+def _build_by_step(model: Any, spec: Any) -> None:
+    """Build a model without ``call()``, such as a GAN, or of sparse data, by tracing its ``train_step``."""
+    import tensorflow as tf
+    from keras.src.backend import StatelessScope, SymbolicScope
+
+    present = [t for t in tf.nest.flatten(spec) if t is not None]
+
+    def step(*tensors: Any) -> None:
+        given = iter(tensors)
+        batch = tf.nest.pack_sequence_as(spec, [t and next(given) for t in tf.nest.flatten(spec)])
+        model.distribute_strategy.run(model.train_step, args=(batch,))
+
+    with only_building(), _without_updates() as updates, StatelessScope(), SymbolicScope():
+        tf.function(step, autograph=False).get_concrete_function(*present)
+    # Now the weights have values, and those of an optimizer can be made like them.
+    for optimizer, variables in updates:
+        if not optimizer.built:
+            optimizer.build(variables)
+
+
+@contextlib.contextmanager
+def _without_updates() -> Iterator[list[tuple[Any, list[Any]]]]:
+    """Inside the block, optimizers update nothing; gives a list of each one and its variables."""
+    import keras
+
+    updates: list[tuple[Any, list[Any]]] = []
+
+    def apply(self: Any, gradients: Any, trainable_variables: Any = None) -> None:
+        if trainable_variables is not None:
+            updates.append((self, list(trainable_variables)))
+
+    owners = [keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer]
+    stocks = [owner.apply for owner in owners]
+    for owner in owners:
+        owner.apply = apply
+    try:
+        yield updates
+    finally:
+        for owner, stock in zip(owners, stocks, strict=True):
+            owner.apply = stock
 
 
 def _as_spec(spec: Any) -> Any:

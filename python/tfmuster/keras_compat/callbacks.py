@@ -6,6 +6,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .agreement import agree_on_stop
+from .strategy_info import multi_worker
+
 #: Takes the callbacks of a ``fit`` and returns the ones to add.
 CallbackMaker = Callable[[Sequence[Any]], list[Any]]
 _makers: list[CallbackMaker] = []
@@ -29,3 +32,16 @@ def patch_callback_list(make: CallbackMaker) -> None:
             self.callbacks.append(callback)
 
     CallbackList.__init__ = init
+
+
+def patch_stops(callback_list: Any) -> None:
+    """Let all workers stop a ``fit`` after the same epoch, also if a callback of one worker stops it."""
+    stock = callback_list.on_epoch_end
+
+    @functools.wraps(stock)
+    def on_epoch_end(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        if multi_worker(getattr(self.model, "_distribute_strategy", None)):
+            self.model.stop_training = agree_on_stop(self.model)
+
+    callback_list.on_epoch_end = on_epoch_end

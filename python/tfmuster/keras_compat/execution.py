@@ -14,6 +14,7 @@ from .instance_keys import mark_loop
 from .loss_reduction import PlaceOfRows, rows_of_step
 from .own_batches import Taken, has_own_rows, keep_totals, local_part_of, take, totals_of
 from .sharding import LocalBatch, part_of, rows_to_read
+from .step_metrics import Log, metrics_of_step
 from .steps_per_execution import MOST_STEPS, StepsPerExecution
 from .strategy_info import worker_of
 from .tensor_fusion import pack, unpack
@@ -23,11 +24,49 @@ def local_batch(batch: Any, worker: int, workers: int) -> LocalBatch:
     """Return one worker's rows of a global batch."""
     import tensorflow as tf
 
-    rows = tf.shape(next(t for t in tf.nest.flatten(batch) if t is not None), out_type=tf.int64)[0]
+    rows = rows_of(batch)
     start, stop = part_of(rows, worker, workers)
     first, end = rows_to_read(start, stop)
-    data = tf.nest.map_structure(lambda t: t if t is None else t[first:end], batch)
-    return LocalBatch(data, stop - start, rows)
+    of_rows = _with_rows(batch)
+
+    def part(tensor: Any) -> Any:
+        if tensor is None or id(tensor) not in of_rows:
+            return tensor
+        if isinstance(tensor, tf.SparseTensor):
+            others = tf.cast(tensor.dense_shape[1:], tf.int64)
+            return tf.sparse.slice(
+                tensor,
+                tf.concat([[first], tf.zeros_like(others)], axis=0),
+                tf.concat([[end - first], others], axis=0),
+            )
+        return tensor[first:end]
+
+    return LocalBatch(tf.nest.map_structure(part, batch), stop - start, rows)
+
+
+def rows_of(batch: Any) -> Any:
+    """Return the number of rows of a batch, a scalar int64 tensor."""
+    import tensorflow as tf
+
+    first = next(iter(_with_rows(batch).values()))
+    if isinstance(first, tf.SparseTensor):
+        return tf.cast(first.dense_shape[0], tf.int64)
+    if isinstance(first, tf.RaggedTensor):
+        return tf.cast(first.nrows(), tf.int64)
+    return tf.shape(first, out_type=tf.int64)[0]
+
+
+def _with_rows(batch: Any) -> dict[int, Any]:
+    """Return the tensors of a batch that have rows, by their ids.
+
+    A batch may also have something that belongs to all of its rows, such as the matrix of a graph. Its size
+    is known when the pipeline is built, and the number of rows is not.
+    """
+    import tensorflow as tf
+
+    tensors = [t for t in tf.nest.flatten(batch) if t is not None and t.shape.rank != 0]
+    unknown = [t for t in tensors if t.shape.rank is None or t.shape[0] is None]
+    return {id(t): t for t in unknown or tensors}
 
 
 def moving_statistics(model: Any) -> list[Any]:
@@ -40,8 +79,8 @@ def moving_statistics(model: Any) -> list[Any]:
     ]
 
 
-def _all_reduce_mean(tensors: list[Any]) -> list[Any]:
-    """Return the mean of each tensor over the workers, with one collective.
+def _all_reduce_sum(tensors: list[Any]) -> list[Any]:
+    """Return the sum of each tensor over the workers, with one collective.
 
     Call it in a replica context.
     """
@@ -50,7 +89,7 @@ def _all_reduce_mean(tensors: list[Any]) -> list[Any]:
     if not tensors:
         return []
     context = tf.distribute.get_replica_context()
-    return unpack(context.all_reduce(tf.distribute.ReduceOp.MEAN, pack(tensors)), tensors)
+    return unpack(context.all_reduce(tf.distribute.ReduceOp.SUM, pack(tensors)), tensors)
 
 
 def absent_to_none(data: Any) -> Any:
@@ -65,6 +104,26 @@ def _note_end(done: Any) -> bool:
     ACTIVITY.data_ended = ACTIVITY.place().get("step", 1) - 1 + int(done)
     ACTIVITY.changed()
     return True
+
+
+def _count_execution() -> bool:
+    """Note that an execution with a collective operation begins."""
+    ACTIVITY.executions += 1
+    return True
+
+
+def _traced_here(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what a ``tf.function`` calls: its graph would keep values of the loop that called it first."""
+    import tensorflow as tf
+
+    if not isinstance(step, tf.types.experimental.PolymorphicFunction):
+        return step
+    autograph = tf.__internal__.autograph
+    context = autograph.control_status_ctx()
+    traced: Callable[[Any], Any] = autograph.tf_convert(
+        step.python_function, context, convert_by_default=True
+    )
+    return traced
 
 
 def make_function(
@@ -85,23 +144,31 @@ def make_function(
             strategy="multi_worker_mirrored",
             reason="jit-compile",
         )
+    step = _traced_here(step)
     # Without this, TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
     strategy.extended._use_merge_call = lambda: False
 
+    sources: list[Log] = []  # of what a step returns, in the order of tf.nest; known when the step was traced
+
     def replica_step(part: Any, own_rows: bool = False) -> Any:
         if not isinstance(part, LocalBatch):
-            return step(absent_to_none(part))
+            outputs = step(absent_to_none(part))
+            sources[:] = [Log(None, 0, False) for _ in tf.nest.flatten(outputs)]
+            return outputs
         statistics = moving_statistics(trainer)
-        counted = [v for metric in trainer.metrics for v in metric.variables]
-        before = [tf.identity(v.value) for v in [*statistics, *counted]]
+        before = [tf.identity(v.value) for v in statistics]
         # Own rows have no order among the workers, so each worker begins after all that there can be before.
         first = part.global_rows * worker if own_rows else part_of(part.global_rows, worker, workers)[0]
-        with rows_of_step(PlaceOfRows(part.rows, part.global_rows, first)):
+        place = PlaceOfRows(part.rows, part.global_rows, first)
+        with rows_of_step(place), metrics_of_step(trainer) as metrics:
+            counts = {id(v): tf.identity(v.value) for v in metrics.counted()}
             outputs = step(absent_to_none(part.data))
+            values, sources[:] = metrics.logs(outputs)
+            outputs = tf.nest.pack_sequence_as(outputs, values)
         # A worker without rows has read a placeholder row, which must not change any state.
-        for variable, old in zip(counted, before[len(statistics) :], strict=True):
-            variable.assign(tf.where(part.rows > 0, variable.value, old))
-        for variable, old in zip(statistics, before, strict=False):
+        for variable in metrics.counted():
+            variable.assign(tf.where(part.rows > 0, variable.value, counts[id(variable)]))
+        for variable, old in zip(statistics, before, strict=True):
             new = variable.value
             if own_rows:
                 # The mean over the workers of these changes weighs each worker by its rows.
@@ -113,14 +180,29 @@ def make_function(
         return outputs
 
     def agree(outputs: Any, before: list[Any]) -> Any:
-        """Return the means of the workers' logs; change statistics by the mean of the workers' changes."""
+        """Return the logs of all rows; change statistics by the mean of the workers' changes."""
         statistics = moving_statistics(trainer)
         moves = [v.value - old for v, old in zip(statistics, before, strict=True)]
-        logs = [tf.convert_to_tensor(t) for t in tf.nest.flatten(outputs)]
-        means = _all_reduce_mean(logs + moves)
-        for variable, old, move in zip(statistics, before, means[len(logs) :], strict=True):
-            variable.assign(old + move)
-        return tf.nest.pack_sequence_as(outputs, means[: len(logs)])
+        values = [tf.convert_to_tensor(t) for t in tf.nest.flatten(outputs)]
+        metrics = list({id(log.metric): log.metric for log in sources if log.metric is not None}.values())
+        states = [[v.value for v in metric.variables] for metric in metrics]
+        sums = iter(_all_reduce_sum([*values, *moves, *tf.nest.flatten(states)]))
+        of_values = [next(sums) for _ in values]
+        for variable, old, _ in zip(statistics, before, moves, strict=True):
+            variable.assign(old + next(sums) / workers)
+        results = {
+            id(metric): tf.nest.flatten(metric.stateless_result([next(sums) for _ in state]))
+            for metric, state in zip(metrics, states, strict=True)
+        }
+        logs = [
+            total
+            if log.adds_up
+            else total / tf.cast(workers, total.dtype)
+            if log.metric is None
+            else results[id(log.metric)][log.place]
+            for total, log in zip(of_values, [*sources, Log(None, 0, False)], strict=True)
+        ]
+        return tf.nest.pack_sequence_as(outputs, logs)
 
     def several(iterator: Any, first: Taken, steps: Any) -> Any:
         """Run up to ``steps`` steps, or until the data ends, as one loop in the graph."""
@@ -167,6 +249,8 @@ def make_function(
             return several(iterator, first, steps)
 
         def train() -> Any:
+            # Whether an execution has a step, and so a collective operation, is known only here.
+            tf.numpy_function(_count_execution, [], tf.bool)
             values, totals = finish(run, report)
             outputs = tf.experimental.Optional.from_value(values)
             spec.append(outputs.element_spec)
@@ -196,14 +280,15 @@ def make_function(
         steps, report = (pace.granted, pace.report()) if pace else (trainer.steps_per_execution, 0.0)
         ACTIVITY.data_ended = None
         with readers_errors():
-            with ACTIVITY.execution():
+            ACTIVITY.enter()
+            try:
                 outputs, totals = execution(
                     iterator, tf.constant(steps), tf.constant(report), totals_of(iterator)
                 )
+            finally:
+                ACTIVITY.leave()
             keep_totals(iterator, totals)
             if not outputs.has_value():
-                # It had no step, and so no collective operation.
-                ACTIVITY.executions -= 1
                 agree_on_end(trainer)
                 raise StopIteration
             logs, reports = outputs.get_value()

@@ -19,6 +19,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from . import loss_parts
+
 _step = threading.local()
 
 
@@ -45,10 +47,12 @@ def rows_of_step(place: PlaceOfRows) -> Iterator[None]:
 
     _step.place = place
     _step.share = tf.cast(place.rows, tf.float32) / tf.cast(place.global_rows, tf.float32)
+    loss_parts.begin(_step.share)
     try:
         yield
     finally:
         _step.place = _step.share = None
+        loss_parts.begin(None)
 
 
 def place_of_rows() -> PlaceOfRows | None:
@@ -56,9 +60,24 @@ def place_of_rows() -> PlaceOfRows | None:
     return getattr(_step, "place", None)
 
 
-def _share() -> Any:
+def share_of_rows() -> Any:
     """Return this worker's share of the rows of the global batch; None outside of a step."""
     return getattr(_step, "share", None)
+
+
+@contextlib.contextmanager
+def whole_batch() -> Iterator[None]:
+    """Inside the block, a loss or a metric works on the rows of all workers."""
+    _step.whole = True
+    try:
+        yield
+    finally:
+        _step.whole = False
+
+
+def works_on_whole_batch() -> bool:
+    """Return whether the rows of all workers are worked on."""
+    return getattr(_step, "whole", False)
 
 
 class _OneNumber(Exception):
@@ -76,18 +95,19 @@ def patch_loss(module: Any, compile_utils: Any) -> None:
 
     @functools.wraps(stock_call)
     def call(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        if _share() is None:
+        if share_of_rows() is None:
             return stock_call(self, y_true, y_pred, sample_weight)
         if not (getattr(self, "tfmuster_whole_batch", False) or _compares_rows(self)):
             try:
-                return stock_call(self, y_true, y_pred, sample_weight)
+                return loss_parts.mark_part(stock_call(self, y_true, y_pred, sample_weight))
             except _OneNumber:
                 self.tfmuster_whole_batch = True
-        return _of_whole_batch(functools.partial(stock_call, self), y_true, y_pred, sample_weight)
+        of_whole = functools.partial(stock_call, self)
+        return loss_parts.mark_part(_of_whole_batch(of_whole, y_true, y_pred, sample_weight))
 
     @functools.wraps(stock_reduce)
     def reduce_values(values: Any, sample_weight: Any = None, reduction: Any = "sum_over_batch_size") -> Any:
-        if (share := _share()) is None:
+        if (share := share_of_rows()) is None:
             return stock_reduce(values, sample_weight, reduction)
         if reduction == "mean_with_sample_weight" and sample_weight is not None and values.shape.rank:
             present = tf.cast(share > 0, values.dtype)
@@ -97,17 +117,17 @@ def patch_loss(module: Any, compile_utils: Any) -> None:
 
     @functools.wraps(stock_weighted)
     def reduce_weighted_values(values: Any, *args: Any, **kwargs: Any) -> Any:
-        of_part = _share() is not None and not getattr(_step, "whole", False)
+        of_part = share_of_rows() is not None and not works_on_whole_batch()
         if of_part and tf.convert_to_tensor(values).shape.rank == 0:
             raise _OneNumber
         return stock_weighted(values, *args, **kwargs)
 
     @functools.wraps(stock_mask)
     def apply_mask(sample_weight: Any, mask: Any, dtype: Any, reduction: Any) -> Any:
-        if mask is None or _share() is None or reduction not in ("mean", "sum_over_batch_size"):
+        if mask is None or share_of_rows() is None or reduction not in ("mean", "sum_over_batch_size"):
             return stock_mask(sample_weight, mask, dtype, reduction)
         # Keras multiplies by all entries over valid ones, and divides by all entries later.
-        present = tf.cast(_share() > 0, dtype)
+        present = tf.cast(share_of_rows() > 0, dtype)
         own = tf.stack([tf.cast(tf.size(mask), dtype), tf.reduce_sum(tf.cast(mask, dtype))])
         entries, valid = tf.unstack(_sums(own * present))
         weights = tf.where(tf.cast(mask, tf.bool), tf.math.divide_no_nan(entries, valid), 0)
@@ -116,18 +136,20 @@ def patch_loss(module: Any, compile_utils: Any) -> None:
 
     @functools.wraps(stock_scale)
     def scale(value: Any) -> Any:
-        if (share := _share()) is None:
+        if (share := share_of_rows()) is None:
             return stock_scale(value)
-        if getattr(_step, "whole", False):
+        if works_on_whole_batch():
             return value
         # The mean over no rows is NaN, so it must not enter the sum.
         share = tf.cast(share, value.dtype)
-        return tf.where(share > 0, value * share, tf.zeros_like(value))
+        return loss_parts.mark_part(tf.where(share > 0, value * share, tf.zeros_like(value)))
 
     @functools.wraps(stock_unscale)
     def unscale(value: Any) -> Any:
-        if (share := _share()) is None:
+        if (share := share_of_rows()) is None:
             return stock_unscale(value)
+        if value.shape.rank == 0:
+            value = loss_parts.as_part(value)  # a model's own compute_loss may return a mean
         return tf.math.divide_no_nan(value, tf.cast(share, value.dtype))
 
     @functools.wraps(stock_build)
@@ -171,19 +193,16 @@ def _of_whole_batch(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> 
     from keras.src import backend
 
     masks = tf.nest.map_structure(backend.get_keras_mask, y_pred)
-    gathered = tf.nest.map_structure(_gather, (y_true, y_pred, sample_weight))
+    gathered = tf.nest.map_structure(gather_rows, (y_true, y_pred, sample_weight))
     tf.nest.map_structure(
-        lambda rows, mask: mask is None or backend.set_keras_mask(rows, _gather(mask)), gathered[1], masks
+        lambda rows, mask: mask is None or backend.set_keras_mask(rows, gather_rows(mask)), gathered[1], masks
     )
-    _step.whole = True
-    try:
+    with whole_batch():
         whole = loss(*gathered)
-    finally:
-        _step.whole = False
-    return whole + tf.stop_gradient(whole * tf.cast(_share(), whole.dtype) - whole)
+    return whole + tf.stop_gradient(whole * tf.cast(share_of_rows(), whole.dtype) - whole)
 
 
-def _gather(rows: Any) -> Any:
+def gather_rows(rows: Any) -> Any:
     """Return the rows of all workers, in their order; the gradient goes to the worker's own rows."""
     import tensorflow as tf
 
@@ -191,7 +210,7 @@ def _gather(rows: Any) -> Any:
         return None
     rows = tf.convert_to_tensor(rows)
     # A worker without rows has read a placeholder row, which does not count.
-    own = rows[: tf.where(_share() > 0, tf.shape(rows)[0], 0)]
+    own = rows[: tf.where(share_of_rows() > 0, tf.shape(rows)[0], 0)]
 
     @tf.custom_gradient
     def gathered(own: Any) -> tuple[Any, Any]:
@@ -219,8 +238,8 @@ def _weigh_by_share(tracker: Any) -> None:
 
     @functools.wraps(stock_update)
     def update_state(values: Any, sample_weight: Any = None) -> Any:
-        if sample_weight is None and _share() is not None:
-            sample_weight = _share()
+        if sample_weight is None and share_of_rows() is not None:
+            sample_weight = share_of_rows()
         return stock_update(values, sample_weight=sample_weight)
 
     tracker.update_state = update_state

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DataError
+from .pipeline_steps import is_tuple
 from .sharding import LocalBatch
 from .strategy_info import worker_of
 
@@ -142,7 +143,7 @@ def own_batches(dataset: Any, ahead: int) -> Any:
     placeholder = tf.nest.map_structure(_placeholder, spec)
 
     def count(*batch: Any) -> Any:
-        data = batch if len(batch) > 1 else batch[0]
+        data = batch if is_tuple(dataset) else batch[0]
         return data, rows_of(data)
 
     # A list would become one tensor.
@@ -195,7 +196,7 @@ def _alone(dataset: Any) -> Any:
     import tensorflow as tf
 
     def local(*batch: Any) -> LocalBatch:
-        data = batch if len(batch) > 1 else batch[0]
+        data = batch if is_tuple(dataset) else batch[0]
         # No global batch has a negative number of rows.
         return LocalBatch(data, rows_of(data), tf.constant(-1, tf.int64))
 

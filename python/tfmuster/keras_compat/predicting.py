@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DataError
 from ..system.activity import ACTIVITY
 from .agreement import Call, agree_on_call, agree_on_predictions
-from .execution import absent_to_none, as_tensors, local_batch
+from .execution import absent_to_none, as_tensors, local_batch, rows_of
 from .own_batches import predicting
 from .sharding import LocalBatch, part_of
 from .steps_per_execution import given_callbacks, overrides
@@ -102,7 +103,14 @@ def _predict_function(trainer: Any, *, all: bool = False) -> Callable[[list[Any]
 
     def replica_step(part: LocalBatch) -> Any:
         outputs = trainer.predict_step(absent_to_none(part.data))
-        return tf.nest.map_structure(lambda t: t[: part.rows], outputs)
+        read = rows_of(part.data)
+
+        def of_own_rows(tensor: Any) -> Any:
+            # A worker without rows has read a placeholder row. A model may give several rows for one.
+            rows = tensor.nrows() if isinstance(tensor, tf.RaggedTensor) else tf.shape(tensor, tf.int64)[0]
+            return tensor[: rows * part.rows // read]
+
+        return tf.nest.map_structure(of_own_rows, outputs)
 
     @tf.autograph.experimental.do_not_convert
     def predict(parts: list[LocalBatch]) -> Any:
@@ -131,7 +139,7 @@ def _gathered(strategy: Any, predicted: Any, sizes: list[int]) -> Any:
     import tensorflow as tf
 
     _, workers = worker_of(strategy)
-    bounds = np.array([[part_of(rows, worker, workers) for rows in sizes] for worker in range(workers)])
+    bounds = np.array([[part_of(rows, each, workers) for rows in sizes] for each in range(workers)])
     of_worker = bounds[..., 1] - bounds[..., 0]
     first = np.concatenate([[0], np.cumsum(of_worker)[:-1]]).reshape(of_worker.shape)
     order = np.concatenate(
@@ -141,15 +149,72 @@ def _gathered(strategy: Any, predicted: Any, sizes: list[int]) -> Any:
             for worker in range(workers)
         ]
     )
-    return tf.nest.map_structure(lambda array: _gather(strategy, array)[order], predicted)
+    rows = of_worker.sum(axis=1)
+    leaves = tf.nest.flatten(predicted)
+    known = [[int(leaf.shape[0]), isinstance(leaf, tf.RaggedTensor)] for leaf in leaves]
+    everyone = strategy.gather(tf.constant([known], tf.int64), axis=0).numpy()
+    gathered = []
+    for number, leaf in enumerate(leaves):
+        factor = _rows_for_one(everyone[:, number, 0], rows)
+        of_leaf = (order[:, None] * factor + np.arange(factor)).ravel()
+        if everyone[:, number, 1].any():
+            gathered.append(tf.gather(_gather_ragged(strategy, leaf), of_leaf))
+        else:
+            gathered.append(_gather(strategy, leaf)[of_leaf])
+    return tf.nest.pack_sequence_as(predicted, gathered)
+
+
+def _rows_for_one(predicted: Any, rows: Any) -> int:
+    """Return how many rows each row has given; ``predicted`` and ``rows`` are the numbers of all workers.
+
+    Raises
+    ------
+    DataError
+        It is no whole number, or not the same for all workers, so that nobody knows which row gave what.
+    """
+    factor = int(predicted.sum()) // max(int(rows.sum()), 1)
+    if (predicted != factor * rows).any():
+        raise DataError(
+            "predict on several workers needs a model that gives the same number of rows for each row.",
+            found=f"{predicted.tolist()} rows for {rows.tolist()} rows of the workers",
+            fix="return one row of predictions for each row of data",
+            path=None,
+            reason="prediction-rows",
+        )
+    return factor
 
 
 def _gather(strategy: Any, array: Any) -> Any:
     """Concatenate the rows of all workers' arrays in worker order."""
     import tensorflow as tf
 
+    if isinstance(array, np.ndarray) and array.dtype.hasobject:
+        return _gather_texts(strategy, array)
     tensor = tf.convert_to_tensor(array)
     # TensorFlow can't gather these types; the wider ones hold the same values.
     wider = {tf.bfloat16: tf.float32} | dict.fromkeys((tf.bool, tf.int8, tf.uint8, tf.int16), tf.int32)
     gathered = strategy.gather(tf.cast(tensor, wider.get(tensor.dtype, tensor.dtype)), axis=0)
     return tf.cast(gathered, tensor.dtype).numpy()
+
+
+def _gather_texts(strategy: Any, array: Any) -> Any:
+    """Concatenate arrays of bytes, which TensorFlow can't gather, as their lengths and their letters."""
+    texts = array.ravel().tolist()
+    lengths = _gather(strategy, np.array([len(text) for text in texts], np.int32))
+    letters = _gather(strategy, np.frombuffer(b"".join(texts), np.uint8)).tobytes()
+    ends = np.cumsum(lengths)
+    found = np.empty(len(ends), object)
+    found[:] = [letters[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+    return found.reshape(-1, *array.shape[1:])
+
+
+def _gather_ragged(strategy: Any, rows: Any) -> Any:
+    """Concatenate rows of different lengths."""
+    import tensorflow as tf
+
+    if not isinstance(rows, tf.RaggedTensor):
+        rows = tf.RaggedTensor.from_tensor(rows)
+    return tf.RaggedTensor.from_nested_row_lengths(
+        _gather(strategy, rows.flat_values),
+        [_gather(strategy, lengths) for lengths in rows.nested_row_lengths()],
+    )

@@ -18,6 +18,7 @@ from .item_order import share_order
 from .notes import tell
 from .own_batches import OfLength, read_own_rows
 from .own_rows import are_own_rows, local_part, refuse_several_devices
+from .pipeline_steps import is_tuple
 from .resume import can_begin_at, patch_epochs, remember_epochs, set_pace, training_epochs
 from .row_selection import select_rows
 from .seeds import agree_on_seed
@@ -55,7 +56,7 @@ def _local_dataset(dataset: Any, strategy: Any, *, told: bool) -> Any:
     parts = selection.dataset
     if parts is None:
         parts = dataset.map(
-            lambda *batch: local_batch(batch if len(batch) > 1 else batch[0], worker, workers),
+            lambda *batch: local_batch(batch if is_tuple(dataset) else batch[0], worker, workers),
             num_parallel_calls=tf.data.AUTOTUNE,
         )
     options = tf.data.Options()

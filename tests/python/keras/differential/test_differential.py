@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE))
 from cases.registry import Case, registered  # noqa: E402
 
 #: Modules of cases, with the numbers of workers that run them.
-MODULES = {"layers": (2,), "losses": (2,), "optimizers": (2,)}
+MODULES = dict.fromkeys(("callbacks", "data", "layers", "losses", "methods", "metrics", "optimizers"), (2,))
 
 
 def cases() -> list[Case]:
