@@ -143,12 +143,17 @@ def _product(tensor: Any, inputs: list[Any], factor: Any, *, divides: bool) -> l
     left, right = inputs
     if _counts_rows(right) and divides:  # a sum over rows by their number
         return [Term(tensor, factor, adds_up=False)]
-    if _without_rows(right):
-        return _terms(left, _times(factor, 1 / right if divides else right))
+    if _without_rows(left) and _without_rows(right):
+        return [Term(tensor, factor, adds_up=False)]
     if _without_rows(left) and not divides:
-        return _terms(right, _times(factor, left))
-    tell("loss", "a term of the loss is a product of two numbers of the batch; it counts as a mean")
-    return [Term(tensor, factor, adds_up=False)]
+        left, right = right, left
+    if not _without_rows(right):
+        tell("loss", "a term of the loss is a product of two numbers of the batch; it counts as a mean")
+        return [Term(tensor, factor, adds_up=False)]
+    terms = _terms(left, _times(factor, 1 / right if divides else right))
+    kinds = {term.adds_up for term in terms}
+    # The product itself has a gradient with respect to weights in its other factor, too.
+    return [Term(tensor, factor, kinds.pop())] if len(kinds) == 1 else terms
 
 
 def _times(factor: Any, other: Any) -> Any:
