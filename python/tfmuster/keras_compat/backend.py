@@ -12,9 +12,7 @@ from ..errors import StrategyError
 
 def keras_backend() -> str:
     """Return the backend that Keras has, or will have when this process imports it."""
-    if "keras" in sys.modules:
-        import keras
-
+    if (keras := sys.modules.get("keras")) is not None:
         # Keras 2 has no other backend, and a Keras that is being imported doesn't tell.
         backend = getattr(getattr(keras, "config", None), "backend", None)
         if backend is not None:
