@@ -150,7 +150,17 @@ def test_without_a_terminal_no_escape_code_is_written(tmp_path: Path) -> None:
 
 
 def test_of_many_workers_the_table_counts_those_without_room(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", SAY, "say_state(State('training')); time.sleep(4)")
+    write(
+        tmp_path,
+        "train.py",
+        SAY,
+        "import os, pathlib",
+        "say_state(State('training'))",
+        "pathlib.Path(f'{os.getpid()}.begun').touch()",
+        "while len(list(pathlib.Path().glob('*.begun'))) < 8:",
+        "    time.sleep(0.1)",
+        "time.sleep(2)",
+    )
     seen, _ = in_terminal(tmp_path, "-n", 8, "train.py", rows=14)
     shown = visible(seen.replace("\r", "").replace("\n", " "))
     assert re.search(r"5 more +(\d starting, )?5 training", shown)
