@@ -24,7 +24,7 @@ for pair in "${pairs[@]}"; do
       "tensorflow==$tensorflow" "keras==$keras" "numpy>=1.26,<2"
     touch "$venv/complete"
   fi
-  "$venv/bin/python" -m pytest "${tests[@]}" "$@" || failed+=("$pair")
+  TFMUSTER_EVERY_CASE=1 "$venv/bin/python" -m pytest "${tests[@]}" "$@" || failed+=("$pair")
 done
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -283,7 +283,7 @@ def _differ(call: str, differences: list[Any]) -> DataError:
         )
         message = f"The workers must agree when {call} begins: {said}."
     values_of = {each.name: {_tasks(tasks): value for value, tasks in each.values} for each in differences}
-    more = differences[1:]
+    more = differences[1:] if first.name != "call" else []
     advice = _ROWS_ADVICE if first.name in _ABOUT_ROWS else _ADVICE.get(first.name.split(" ")[0])
     return DataError(
         message,

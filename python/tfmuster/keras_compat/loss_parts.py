@@ -121,8 +121,10 @@ def _terms(tensor: Any, factor: Any = None) -> list[Term]:
     if not hasattr(tensor, "graph"):  # computed eagerly, so nothing is known of it
         return [Term(tensor, factor, adds_up=False)]
     kind, inputs = tensor.op.type, list(tensor.op.inputs)
-    if kind in _SAME and inputs[0].shape.rank == 0:
+    if kind in (*_SAME, "Sum", "Mean") and inputs[0].shape.rank == 0:
         return _terms(inputs[0], factor)
+    if kind == "Sum" and inputs[0].op.type == "Pack" and inputs[0].shape.rank == 1:  # of a list of numbers
+        return [term for each in inputs[0].op.inputs for term in _terms(each, factor)]
     if kind in ("AddV2", "Add", "AddN", "Sub") and all(each.shape.rank == 0 for each in inputs):
         last = _times(factor, -1.0) if kind == "Sub" else factor
         return [*_terms(inputs[0], factor), *(term for each in inputs[1:] for term in _terms(each, last))]

@@ -87,8 +87,15 @@ def test_it_takes_milliseconds(told: list[dict[str, Any]]) -> None:
     assert len(medians) == 2 and max(medians) < 0.05, medians
 
 
-def test_a_chief_that_alone_calls_evaluate_is_told(tmp_path: Path) -> None:
-    done = tfmuster("launch", "-n", 2, PROGRAMS / "differing.py", "alone", cwd=tmp_path, limit=120)
+@pytest.mark.parametrize("moment", ["epoch", "batch"])
+def test_a_chief_that_alone_calls_evaluate_is_told(tmp_path: Path, moment: str) -> None:
+    """At the end of an epoch the others wait with it; after a batch they are in the next step."""
+    done = tfmuster("launch", "-n", 2, PROGRAMS / "differing.py", "alone", moment, cwd=tmp_path, limit=120)
     assert done.returncode == 1
-    assert "All workers must call evaluate, but worker 1 is in fit, epoch 1 of 3, step" in done.stderr
-    assert "call evaluate on every worker" in done.stderr
+    if moment == "epoch":
+        assert "All workers must make the same call. They differ: worker 0: evaluate;" in done.stderr
+        assert "; worker 1: the end of an epoch." in done.stderr
+        assert "make the same calls on every worker" in done.stderr
+    else:
+        assert "All workers must call evaluate, but worker 1 is in fit, epoch 1 of 3, step" in done.stderr
+        assert "call evaluate on every worker" in done.stderr
