@@ -71,7 +71,7 @@ def tell(**what):
     os.write(1, (json.dumps(what) + "\n").encode())
 
 
-def evaluate_alone(*_):
+def evaluate_alone(*_, **__):
     if index == 0:
         tell(alone=True)
         shared.evaluate(x, y, verbose=0)
