@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,11 @@ class ByFile(LoadScopeScheduling):
 
 
 @pytest.fixture(autouse=True)
-def _outside_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def _outside_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("TF_CONFIG", raising=False)
+    yield
+    # Of a test that has called use_tf_config(): the fixtures of the next file would belong to its cluster.
+    os.environ.pop("TF_CONFIG", None)
 
 
 @pytest.fixture

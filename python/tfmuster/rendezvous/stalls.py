@@ -72,7 +72,8 @@ class Report:
         if self.done:
             return "has finished its program"
         if self.asked is not None:
-            return f"at the beginning of {self.about}, waiting for the others"
+            where = "at" if self.about.startswith("the end") else "at the beginning of"
+            return f"{where} {self.about}, waiting for the others"
         return place_text(self.doing) if self.doing else "has not reported what it does"
 
 

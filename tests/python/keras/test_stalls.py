@@ -32,7 +32,7 @@ def test_a_worker_that_sleeps_is_named_with_its_stack(tmp_path: Path) -> None:
     assert "in fit, epoch 2 of 4, step" in error and "s for worker 1.\n" in error
     assert "between two steps" in error and "inside a step or another TensorFlow call" in error
     assert set(stacks) == {"worker 0", "worker 1"}
-    assert "time.sleep(600)" in stacks["worker 1"] and "on_epoch_end" in stacks["worker 1"]
+    assert "time.sleep(600)" in stacks["worker 1"] and "on_epoch_begin" in stacks["worker 1"]
     assert "model.fit(x, y, epochs=4" in stacks["worker 0"]
 
 

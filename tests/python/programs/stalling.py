@@ -1,7 +1,14 @@
 """Two workers of which one does not come: it sleeps, it ends, or its data do. Without tfmuster."""
 
+import atexit
+import contextlib
 import sys
 import time
+
+if sys.argv[1] == "stop":
+    # Registered first, it runs last: the process stays for a while after it has told that it is done. When a
+    # process is gone, its connections are closed, and TensorFlow fails in the worker that waits.
+    atexit.register(time.sleep, 8)
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +25,7 @@ with strategy.scope():
 
 
 class Sleep(keras.callbacks.Callback):
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch, logs=None):
         if epoch == 1 and index == 1:
             print("asleep", flush=True)
             time.sleep(600)
@@ -33,10 +40,14 @@ class Slow(keras.callbacks.Callback):
             np.ones((400, 400)) @ np.ones((400, 400))
 
 
+class Enough(Exception):
+    pass
+
+
 class Stop(keras.callbacks.Callback):
-    def on_epoch_end(self, epoch, logs=None):
-        if epoch == 0 and index == 1:
-            self.model.stop_training = True
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 1 and index == 1:
+            raise Enough
 
 
 def unequal():
@@ -60,7 +71,8 @@ def own_loop():
 callbacks = {"sleep": Sleep, "slow": Slow, "stop": Stop}
 print("begins", flush=True)
 if how in callbacks:
-    model.fit(x, y, epochs=4, verbose=0, callbacks=[callbacks[how]()])
+    with contextlib.suppress(Enough):
+        model.fit(x, y, epochs=4, verbose=0, callbacks=[callbacks[how]()])
 elif how == "data":
     spec = (tf.TensorSpec((None, 8)), tf.TensorSpec((None,), tf.int64))
     model.fit(tf.data.Dataset.from_generator(unequal, output_signature=spec), epochs=2, verbose=0)
