@@ -26,11 +26,14 @@ DISK_IS_FULL = pytest.mark.skipif(
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a user who is not inside a job."""
+    """The environment of a user who is not inside a job.
+
+    Without the size of a terminal: readline, which pytest imports, writes 24 and 80 there if there is no terminal.
+    """
     inherited = {
         key: value
         for key, value in os.environ.items()
-        if not key.startswith(("TFMUSTER_", "TF_CONFIG", "TF_CPP_"))
+        if not key.startswith(("TFMUSTER_", "TF_CONFIG", "TF_CPP_", "LINES", "COLUMNS"))
     }
     return {**inherited, "PYTHONUNBUFFERED": "1", **more}
 
