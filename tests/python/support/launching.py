@@ -28,7 +28,8 @@ DISK_IS_FULL = pytest.mark.skipif(
 def environment(**more: str) -> dict[str, str]:
     """The environment of a user who is not inside a job.
 
-    Without the size of a terminal: readline, which pytest imports, writes 24 and 80 there if there is no terminal.
+    Without the size of a terminal: readline, which pytest imports, sets LINES and COLUMNS to 24 and 80 where
+    there is no terminal.
     """
     inherited = {
         key: value
