@@ -49,18 +49,11 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
     """Show the command of a run, its progress, how workers read their input, and its first failure."""
     import orjson
 
-    from ..runs.listing import find_run, summary
+    from ..runs.listing import document, find_run, summary
 
     run = find_run(name, folder)
     if as_json:
-        known = {
-            "path": str(run.path),
-            **run.info(),
-            "status": run.status(),
-            "history": run.history(),
-            "notes": run.notes(),
-        }
-        click.echo(orjson.dumps({**known, "error": run.error()}, option=orjson.OPT_INDENT_2).decode())
+        click.echo(orjson.dumps(document(run), option=orjson.OPT_INDENT_2).decode())
         return
     for label, value in summary(run).items():
         click.echo(f"{label + ':':<15}{value}")

@@ -110,6 +110,18 @@ def summary(run: Run) -> dict[str, Any]:
     return {label: value for label, value in known.items() if value}
 
 
+def document(run: Run) -> dict[str, Any]:
+    """Return everything that a run directory says as one JSON document, for other programs."""
+    return {
+        "path": str(run.path),
+        **run.info(),
+        "status": run.status(),
+        "history": run.history(),
+        "notes": run.notes(),
+        "error": run.error(),
+    }
+
+
 def _notes_by_subject(run: Run) -> dict[str, str]:
     """Return what was decided for the program: texts by what they are about, such as ``input``."""
     texts: dict[str, list[str]] = {}
