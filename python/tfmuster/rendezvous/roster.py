@@ -131,6 +131,18 @@ class Roster:
         if not others:
             self.left[participant.name] = participant
 
+    def note_unreachable(self, participant: Participant, problems: list[Entry]) -> None:
+        """Add the tasks that a participant could not reach: for each its name, ``to``, and the ``reason``."""
+        self.unreachable += [
+            {
+                "from": participant.name,
+                "to": printable(problem["to"], 40),
+                "address": self.addresses[problem["to"]],
+                "reason": printable(problem["reason"]),
+            }
+            for problem in problems
+        ]
+
     def missing(self) -> list[str]:
         """Return the names of the tasks that have no process here, in the cluster's order."""
         return [name for name in self.addresses if not self._names.get(name)]

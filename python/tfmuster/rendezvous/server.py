@@ -249,15 +249,7 @@ class RendezvousServer(threading.Thread):
                 self.task.cluster, message["cluster"]
             )
         elif kind == "reached" and self._stage == "check" and message["round"] == self._round:
-            self._roster.unreachable += [
-                {
-                    "from": participant.name,
-                    "to": printable(p["to"], 40),
-                    "address": self._roster.addresses[p["to"]],
-                    "reason": printable(p["reason"]),
-                }
-                for p in message["problems"]
-            ]
+            self._roster.note_unreachable(participant, message["problems"])
             if self._everyone_answered(participant.id):
                 self._after_check()
         elif kind == "closed" and self._stage == "close":
