@@ -9,7 +9,9 @@ graph: a loss is a sum of terms, and each term is
 - a mean over rows, or something without rows, such as the norm of a weight: the shares add up to 1;
 - a sum over rows: the workers' sums add up as they are.
 
-A term that is none of these, such as the root of a mean, is taken as a mean, and the run's notes say so.
+Any other term, such as the root of a mean, is taken as a mean, and the run's notes say so. With
+``run_eagerly=True`` there is no graph. What is computed there from a part of Keras's own is taken to add up, as
+``train_step`` and ``compute_loss`` of Keras have it; in a step without such a part, a loss is taken as a mean.
 """
 
 from __future__ import annotations
@@ -29,17 +31,31 @@ _SAME = frozenset({"Identity", "Cast", "Reshape", "Squeeze", "EnsureShape", "Che
 
 
 class Term(NamedTuple):
-    """A term of a loss: ``factor * tensor``; ``adds_up`` if the workers' values add up as they are."""
+    """A term of a loss: ``factor * tensor``.
+
+    Attributes
+    ----------
+    tensor : tf.Tensor
+        A scalar.
+    factor : tf.Tensor or float or None
+        A scalar that gets no gradient; None is 1.
+    adds_up : bool
+        Whether the workers' values add up as they are.
+    has_value : bool
+        False if the term is not a part of the loss's value, but of its gradient.
+    """
 
     tensor: Any
     factor: Any
     adds_up: bool
+    has_value: bool = True
 
 
 def begin(share: Any) -> None:
     """Note the worker's share of the rows of this step, a scalar float32 tensor; None ends the step."""
     _step.share = share
     _step.parts = {}
+    _step.of_keras = False
 
 
 @contextlib.contextmanager
@@ -52,10 +68,19 @@ def only_building() -> Iterator[None]:
         _step.only_building = False
 
 
+def has_own_loss(model: Any) -> bool:
+    """Return whether a model's own code may compute a loss."""
+    import keras
+
+    names = ("train_step", "test_step", "compute_loss")
+    return any(getattr(type(model), name) is not getattr(keras.Model, name) for name in names)
+
+
 def mark_part(tensor: Any) -> Any:
-    """Note that the workers' values of a scalar add up to that of one process; return it."""
+    """Note that the workers' values of a scalar of Keras add up to that of one process; return it."""
     if getattr(_step, "share", None) is not None and hasattr(tensor, "shape") and tensor.shape.rank == 0:
         _step.parts[id(tensor)] = tensor  # kept, so that no other tensor gets its id
+        _step.of_keras = True
     return tensor
 
 
@@ -65,11 +90,20 @@ def as_part(tensor: Any) -> Any:
 
     total = None
     for term in _terms(tensor):
-        value = term.tensor if term.factor is None else term.tensor * term.factor
-        if not term.adds_up:
-            value = value * tf.cast(_step.share, value.dtype)
-        total = value if total is None else total + tf.cast(value, total.dtype)
-    return mark_part(total)
+        if term.has_value:
+            value = term.tensor * _weight(term)
+            total = value if total is None else total + tf.cast(value, total.dtype)
+    _step.parts[id(total)] = total
+    return total
+
+
+def _weight(term: Term) -> Any:
+    """Return by what a term is multiplied in this worker's part of the loss, of the term's type."""
+    import tensorflow as tf
+
+    kind = term.tensor.dtype
+    weight = tf.ones_like(term.tensor) if term.factor is None else tf.cast(term.factor, kind)
+    return weight if term.adds_up else weight * tf.cast(_step.share, kind)
 
 
 def patch_tapes(tape: Any, nn: Any) -> None:
@@ -84,20 +118,17 @@ def patch_tapes(tape: Any, nn: Any) -> None:
     ) -> Any:
         if getattr(_step, "only_building", False):
             return tf.nest.map_structure(lambda v: tf.zeros(v.shape, v.dtype), sources)
-        scalar = isinstance(target, tf.Tensor) and target.shape.rank == 0 and output_gradients is None
-        if getattr(_step, "share", None) is None or not scalar or not _all_variables(sources):
+        if (
+            getattr(_step, "share", None) is None
+            or output_gradients is not None
+            or not _all_variables(sources)
+        ):
             return stock(self, target, sources, output_gradients, *args, **kw)
-        terms = _terms(target)
-        if all(term.adds_up for term in terms):
-            return stock(self, target, sources, None, *args, **kw)
         # The tape knows the terms, but not a new sum of them that is made after it was closed.
-        weights = []
-        for term in terms:
-            weight = (
-                tf.ones_like(term.tensor) if term.factor is None else tf.cast(term.factor, term.tensor.dtype)
-            )
-            weights.append(weight if term.adds_up else weight * tf.cast(_step.share, weight.dtype))
-        return stock(self, [term.tensor for term in terms], sources, weights, *args, **kw)
+        terms = [term for each in tf.nest.flatten(target) for term in _terms_of_target(each)]
+        if all(term.adds_up and term.has_value for term in terms):
+            return stock(self, target, sources, None, *args, **kw)
+        return stock(self, [term.tensor for term in terms], sources, [*map(_weight, terms)], *args, **kw)
 
     tape.gradient = gradient
     for name in ("compute_average_loss", "scale_regularization_loss"):
@@ -114,12 +145,20 @@ def _all_variables(sources: Any) -> bool:
     return all(isinstance(each, (tf.Variable, keras.Variable)) for each in tf.nest.flatten(sources))
 
 
+def _terms_of_target(target: Any) -> list[Term]:
+    """Return the terms of what is differentiated. Of several numbers, the gradient is that of their sum."""
+    import tensorflow as tf
+
+    scalar = isinstance(target, tf.Tensor) and target.shape.rank == 0
+    return _terms(target) if scalar else [Term(target, None, adds_up=True)]
+
+
 def _terms(tensor: Any, factor: Any = None) -> list[Term]:
     """Return the terms of a scalar of the current step."""
     if id(tensor) in _step.parts:
         return [Term(tensor, factor, adds_up=True)]
     if not hasattr(tensor, "graph"):  # computed eagerly, so nothing is known of it
-        return [Term(tensor, factor, adds_up=False)]
+        return [Term(tensor, factor, adds_up=_step.of_keras)]
     kind, inputs = tensor.op.type, list(tensor.op.inputs)
     if kind in (*_SAME, "Sum", "Mean") and inputs[0].shape.rank == 0:
         return _terms(inputs[0], factor)
@@ -142,6 +181,8 @@ def _terms(tensor: Any, factor: Any = None) -> list[Term]:
 
 
 def _product(tensor: Any, inputs: list[Any], factor: Any, *, divides: bool) -> list[Term]:
+    import tensorflow as tf
+
     left, right = inputs
     if _counts_rows(right) and divides:  # a sum over rows by their number
         return [Term(tensor, factor, adds_up=False)]
@@ -154,8 +195,11 @@ def _product(tensor: Any, inputs: list[Any], factor: Any, *, divides: bool) -> l
         return [Term(tensor, factor, adds_up=False)]
     terms = _terms(left, _times(factor, 1 / right if divides else right))
     kinds = {term.adds_up for term in terms}
-    # The product itself has a gradient with respect to weights in its other factor, too.
-    return [Term(tensor, factor, kinds.pop())] if len(kinds) == 1 else terms
+    if len(kinds) == 1:
+        return [Term(tensor, factor, kinds.pop())]
+    # The other factor may be computed from weights, and then has a gradient itself.
+    slope = -as_part(left) / tf.square(right) if divides else as_part(left)
+    return [*terms, Term(right, _times(factor, slope), adds_up=True, has_value=False)]
 
 
 def _times(factor: Any, other: Any) -> Any:
@@ -174,6 +218,10 @@ def _over_rows(tensor: Any) -> str | None:
     return None
 
 
+#: Operations whose results are sizes.
+_SIZES = frozenset({"Shape", "Size"})
+
+
 def _ancestors(tensor: Any, *, until: Container[str] = ()) -> Iterator[Any]:
     """Yield a tensor of a graph and all from which it is computed there, not beyond some operations."""
     seen, waiting = set(), [tensor]
@@ -182,7 +230,7 @@ def _ancestors(tensor: Any, *, until: Container[str] = ()) -> Iterator[Any]:
         if id(each) not in seen:
             seen.add(id(each))
             yield each
-            if each.op.type not in until:
+            if each.op.type not in until and not _is_size_of_a_row(each):
                 waiting += each.op.inputs
 
 
@@ -201,6 +249,26 @@ def _counts_rows(tensor: Any) -> bool:
     """Return whether a scalar is the size of something with rows."""
     if not hasattr(tensor, "graph"):
         return False
-    sizes = ("Shape", "Size")
-    types = {each.op.type for each in _ancestors(tensor, until=sizes)}
-    return not types.isdisjoint(sizes) and types.isdisjoint(("Sum", "Mean"))
+    computed_from = list(_ancestors(tensor, until=_SIZES))
+    types = {each.op.type for each in computed_from}
+    return types.isdisjoint(("Sum", "Mean")) and any(
+        each.op.type in _SIZES and not _knows_rows(each.op.inputs[0]) for each in computed_from
+    )
+
+
+def _knows_rows(tensor: Any) -> bool:
+    return tensor.shape.rank is not None and tensor.shape[:1] != [None]
+
+
+def _is_size_of_a_row(tensor: Any) -> bool:
+    """Return whether a tensor is taken from the sizes of another, without its number of rows."""
+    import tensorflow as tf
+
+    if tensor.op.type != "StridedSlice" or tensor.op.inputs[0].op.type != "Shape":
+        return False
+    begin = tf.get_static_value(tensor.op.inputs[1])
+    axes = tensor.op.inputs[0].shape[0]
+    # A mask means that the slice begins with the first axis.
+    if begin is None or tensor.op.get_attr("begin_mask") or (begin[0] < 0 and axes is None):
+        return False
+    return bool(begin[0] % axes if begin[0] < 0 else begin[0])

@@ -15,6 +15,7 @@ from tfmuster.keras_compat import loss_parts, notes
 SHARE = 0.25
 ROWS = np.arange(12, dtype="float32").reshape(6, 2)
 WEIGHT = tf.Variable(2.0)
+WEIGHTS = tf.Variable([[0.3], [-0.2]])
 
 
 def part(loss: Callable[[Any], Any], rows: np.ndarray = ROWS) -> float:
@@ -41,6 +42,10 @@ def part(loss: Callable[[Any], Any], rows: np.ndarray = ROWS) -> float:
         (lambda x: tf.reduce_sum(tf.reduce_mean(x, axis=-1)), 1),
         (lambda x: tf.reduce_sum(x) / tf.cast(tf.shape(x)[0], tf.float32), SHARE),
         (lambda x: tf.reduce_sum(x) / 64.0, 1),
+        (lambda x: tf.reduce_sum(x) / tf.cast(tf.size(x), tf.float32), SHARE),
+        (lambda x: tf.reduce_sum(x) / tf.cast(tf.shape(x)[1], tf.float32), 1),
+        (lambda x: tf.reduce_sum(x) / tf.cast(tf.shape(x)[-1], tf.float32), 1),
+        (lambda x: tf.reduce_sum(x) / tf.cast(tf.shape(WEIGHTS)[0], tf.float32), 1),
         (lambda x: 0.5 * tf.reduce_mean(x) * WEIGHT, SHARE),
         (lambda x: -tf.reduce_mean(x), SHARE),
         (lambda x: tf.square(WEIGHT), SHARE),
@@ -83,31 +88,51 @@ def test_what_is_no_sum_of_terms_counts_as_a_mean_and_is_told(
     assert told[0].endswith("counts as a mean")
 
 
-def test_the_parts_of_gradients_add_up_to_those_of_one_process() -> None:
+Y = tf.constant([[1.0], [0.0], [3.0], [2.0], [5.0]])
+X = tf.constant(np.arange(10, dtype="float32").reshape(5, 2))
+
+
+def wrong(x: Any, y: Any) -> Any:
+    return tf.square(x @ WEIGHTS - y)
+
+
+def norm() -> Any:
+    return tf.reduce_sum(tf.square(WEIGHTS))
+
+
+def mixed(x: Any, y: Any) -> Any:
+    return tf.reduce_mean(wrong(x, y)) + 0.1 * tf.reduce_sum(wrong(x, y))
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        lambda x, y: tf.reduce_mean(wrong(x, y)) * norm() + 0.1 * tf.reduce_sum(wrong(x, y)) + 0.5 * norm(),
+        lambda x, y: mixed(x, y) * norm(),
+        lambda x, y: -3.0 * mixed(x, y) / norm(),
+        lambda x, y: [tf.reduce_mean(wrong(x, y)), {"all": tf.reduce_sum(wrong(x, y))}, norm()],
+        lambda x, y: [0.1 * wrong(x, y), tf.reduce_mean(wrong(x, y))],
+        lambda x, y: tf.reduce_sum(wrong(x, y)),
+    ],
+    ids=["sum", "product", "quotient", "several", "of rows", "as it is"],
+)
+def test_the_parts_of_gradients_add_up_to_those_of_one_process(losses: Callable[[Any, Any], Any]) -> None:
     from tfmuster.keras_compat import apply
 
     apply()
-    labels = tf.constant([[1.0], [0.0], [3.0], [2.0], [5.0]])
-    rows = tf.constant(np.arange(10, dtype="float32").reshape(5, 2))
-    weights = tf.Variable([[0.3], [-0.2]])
-
-    def loss(x: Any, y: Any) -> Any:
-        wrong = tf.square(x @ weights - y)
-        norm = tf.reduce_sum(tf.square(weights))
-        return tf.reduce_mean(wrong) * norm + 0.1 * tf.reduce_sum(wrong) + 0.5 * norm
 
     @tf.function(reduce_retracing=True, input_signature=[tf.TensorSpec([None, 2]), tf.TensorSpec([None, 1])])
     def gradient(x: Any, y: Any) -> Any:
         loss_parts.begin(tf.cast(tf.shape(x)[0], tf.float32) / 5.0)
         try:
             with tf.GradientTape() as tape:
-                value = loss(x, y)
-            return tape.gradient(value, weights)
+                value = losses(x, y)
+            return tape.gradient(value, WEIGHTS)
         finally:
             loss_parts.begin(None)
 
     with tf.GradientTape() as tape:
-        value = loss(rows, labels)
-    expected = tape.gradient(value, weights)
-    parts = gradient(rows[:3], labels[:3]) + gradient(rows[3:], labels[3:])
+        value = losses(X, Y)
+    expected = tape.gradient(value, WEIGHTS)
+    parts = gradient(X[:3], Y[:3]) + gradient(X[3:], Y[3:])
     np.testing.assert_allclose(parts, expected, rtol=1e-5)

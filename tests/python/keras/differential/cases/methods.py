@@ -204,6 +204,35 @@ def method_run_eagerly(folder: Path) -> Result:
 
 
 @case()
+def method_run_eagerly_with_several_losses(folder: Path) -> Result:
+    """Keras adds up the losses of the outputs and of the regularizer, and multiplies the sum."""
+    inputs = keras.Input((6,))
+    hidden = layers.Dense(5, activation="tanh", kernel_regularizer="l2")(inputs)
+    model = keras.Model(inputs, [layers.Dense(1)(hidden), layers.Dense(1)(hidden)])
+    optimizer = keras.optimizers.SGD(0.05, loss_scale_factor=8.0)
+    compiling = {"run_eagerly": True, "loss_weights": [1.0, 0.3]}
+    return trained(model, X, [Y, -Y], optimizer=optimizer, loss=["mse", "mae"], compiling=compiling)
+
+
+@case()
+def method_run_eagerly_with_a_raw_mean(folder: Path) -> Result:
+    model = RawMean()
+    model.compile(keras.optimizers.SGD(0.05), run_eagerly=True)
+    return Result(model, model.fit(X, Y, batch_size=BATCH, epochs=2, verbose=0).history)
+
+
+@case()
+def method_logs_of_other_types(folder: Path) -> Result:
+    class Counting(RawMean):
+        def train_step(self, data: Any) -> dict[str, Any]:
+            return {**super().train_step(data), "epochs": tf.constant(3), "fine": tf.constant(True)}
+
+    model = Counting()
+    model.compile(keras.optimizers.SGD(0.05))
+    return Result(model, model.fit(X, Y, batch_size=BATCH, epochs=2, verbose=0).history)
+
+
+@case()
 def method_steps_per_execution(folder: Path) -> Result:
     return trained(small_network(), X, Y, compiling={"steps_per_execution": 2, "metrics": ["mae"]})
 
@@ -283,6 +312,23 @@ def method_train_step_with_a_loss_object(folder: Path) -> Result:
             return {"loss": loss, "mae": self.mae_metric.result()}
 
     model = WithObject()
+    model.compile(keras.optimizers.SGD(0.05))
+    return Result(model, model.fit(X, Y, batch_size=BATCH, epochs=2, verbose=0).history)
+
+
+@case()
+def method_train_step_with_a_list_of_losses(folder: Path) -> Result:
+    class Several(RawMean):
+        def train_step(self, data: Any) -> dict[str, Any]:
+            x, y = data
+            with tf.GradientTape() as tape:
+                y_pred = self(x, training=True)
+                losses = [ops.mean(ops.square(y - y_pred)), ops.mean(ops.abs(y_pred))]
+            gradients = tape.gradient(losses, self.trainable_variables)
+            self.optimizer.apply(gradients, self.trainable_variables)
+            return {"loss": losses[0] + losses[1]}
+
+    model = Several()
     model.compile(keras.optimizers.SGD(0.05))
     return Result(model, model.fit(X, Y, batch_size=BATCH, epochs=2, verbose=0).history)
 
