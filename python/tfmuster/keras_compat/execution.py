@@ -11,7 +11,9 @@ from ..system.activity import ACTIVITY
 from .agreement import agree_on_end
 from .input_errors import readers_errors
 from .instance_keys import mark_loop
+from .loss_parts import has_own_loss
 from .loss_reduction import PlaceOfRows, rows_of_step
+from .notes import tell
 from .own_batches import Taken, has_own_rows, keep_totals, local_part_of, take, totals_of
 from .sharding import LocalBatch, part_of, rows_to_read
 from .step_metrics import Log, metrics_of_step
@@ -27,7 +29,7 @@ def local_batch(batch: Any, worker: int, workers: int) -> LocalBatch:
     rows = rows_of(batch)
     start, stop = part_of(rows, worker, workers)
     first, end = rows_to_read(start, stop)
-    of_rows = _with_rows(batch)
+    of_rows = {id(tensor) for tensor in _with_rows(batch)}
 
     def part(tensor: Any) -> Any:
         if tensor is None or id(tensor) not in of_rows:
@@ -48,7 +50,7 @@ def rows_of(batch: Any) -> Any:
     """Return the number of rows of a batch, a scalar int64 tensor."""
     import tensorflow as tf
 
-    first = next(iter(_with_rows(batch).values()))
+    first = _with_rows(batch)[0]
     if isinstance(first, tf.SparseTensor):
         return tf.cast(first.dense_shape[0], tf.int64)
     if isinstance(first, tf.RaggedTensor):
@@ -56,17 +58,25 @@ def rows_of(batch: Any) -> Any:
     return tf.shape(first, out_type=tf.int64)[0]
 
 
-def _with_rows(batch: Any) -> dict[int, Any]:
-    """Return the tensors of a batch that have rows, by their ids.
+def _with_rows(batch: Any) -> list[Any]:
+    """Return the tensors of a batch that have rows; the first one has the number of rows that counts.
 
-    A batch may also have something that belongs to all of its rows, such as the matrix of a graph. Its size
-    is known when the pipeline is built, and the number of rows is not.
+    An input may also have something that belongs to all of its rows, such as the matrix of a graph. If the
+    number of rows is unknown when the pipeline is built, such a matrix is the input whose size is known; if
+    it is known, the inputs with rows are as long as the labels.
     """
     import tensorflow as tf
 
     tensors = [t for t in tf.nest.flatten(batch) if t is not None and t.shape.rank != 0]
-    unknown = [t for t in tensors if t.shape.rank is None or t.shape[0] is None]
-    return {id(t): t for t in unknown or tensors}
+    after_inputs = {id(t) for t in tf.nest.flatten(batch[1:])} if isinstance(batch, tuple) else set()
+    # What a Python function has returned has no shape at all.
+    shapeless = [t for t in tensors if t.shape.rank is None]
+    shaped = [t for t in tensors if t.shape.rank is not None]
+    if unknown := [t for t in shaped if t.shape[0] is None]:
+        known = [t for t in shaped if t.shape[0] is not None and id(t) in after_inputs]
+    else:
+        known = [t for t in reversed(shaped) if t.shape[0] == shaped[-1].shape[0]]
+    return [*unknown, *known, *shapeless]
 
 
 def moving_statistics(model: Any) -> list[Any]:
@@ -144,6 +154,12 @@ def make_function(
             strategy="multi_worker_mirrored",
             reason="jit-compile",
         )
+    if trainer.run_eagerly and has_own_loss(trainer):
+        tell(
+            "loss",
+            "with run_eagerly=True, a loss that the model computes itself counts as a sum of parts if one of "
+            "Keras's losses is computed in the same step, else as a mean of rows",
+        )
     step = _traced_here(step)
     # Without this, TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
     strategy.extended._use_merge_call = lambda: False
@@ -197,7 +213,7 @@ def make_function(
         logs = [
             total
             if log.adds_up
-            else total / tf.cast(workers, total.dtype)
+            else tf.cast(tf.cast(total, tf.float32) / workers, total.dtype)  # may be a number of any type
             if log.metric is None
             else results[id(log.metric)][log.place]
             for total, log in zip(of_values, [*sources, Log(None, 0, False)], strict=True)

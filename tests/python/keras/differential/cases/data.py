@@ -133,6 +133,18 @@ on_pipeline(
 )
 
 
+def with_rows_of_any_number(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    return tf.ensure_shape(tf.numpy_function(lambda rows: 2 * rows, [x], tf.float32), (None, 6)), y
+
+
+def full_batches() -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices((X, Y)).batch(BATCH, drop_remainder=True)
+
+
+on_pipeline("tf_data_full_batches", full_batches)
+on_pipeline("tf_data_of_unknown_rows", lambda: full_batches().map(with_rows_of_any_number))
+
+
 @case()
 def data_tensors(folder: Path) -> Result:
     return trained(small_network(), tf.constant(X), tf.constant(Y), batch_size=BATCH)
@@ -245,18 +257,29 @@ def data_without_labels(folder: Path) -> Result:
     return trained(model, tf.data.Dataset.from_tensor_slices((X, X)).batch(BATCH))
 
 
+class OnGraph(keras.Model):
+    """A linear model of rows that are multiplied by the matrix that belongs to all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = layers.Dense(1)
+
+    def call(self, inputs: Any) -> Any:
+        return self.out(ops.matmul(inputs["rows"], inputs["shared"]))
+
+
+def on_graph(data: tf.data.Dataset) -> Result:
+    matrix = np.random.default_rng(8).random((6, 6)).astype("float32")
+    return trained(OnGraph(), data.map(lambda x, y: ({"rows": x, "shared": tf.constant(matrix)}, y)))
+
+
 @case()
 def data_graph_without_rows(folder: Path) -> Result:
     """Each element has a matrix that belongs to all of its rows."""
-    matrix = np.random.default_rng(8).random((6, 6)).astype("float32")
+    return on_graph(pipeline())
 
-    class Mixed(keras.Model):
-        def __init__(self) -> None:
-            super().__init__()
-            self.out = layers.Dense(1)
 
-        def call(self, inputs: Any) -> Any:
-            return self.out(ops.matmul(inputs["rows"], inputs["shared"]))
-
-    data = pipeline().map(lambda x, y: ({"rows": x, "shared": tf.constant(matrix)}, y))
-    return trained(Mixed(), data)
+@case()
+def data_graph_without_rows_in_full_batches(folder: Path) -> Result:
+    """The number of rows is known when the pipeline is built, as that of the matrix is."""
+    return on_graph(full_batches())
