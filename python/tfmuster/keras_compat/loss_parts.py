@@ -9,9 +9,10 @@ graph: a loss is a sum of terms, and each term is
 - a mean over rows, or something without rows, such as the norm of a weight: the shares add up to 1;
 - a sum over rows: the workers' sums add up as they are.
 
-Any other term, such as the root of a mean, is taken as a mean, and the run's notes say so. With
-``run_eagerly=True`` there is no graph. What is computed there from a part of Keras's own is taken to add up, as
-``train_step`` and ``compute_loss`` of Keras have it; in a step without such a part, a loss is taken as a mean.
+Any other term, such as the root of a mean, is taken as a mean, and the run's notes say so.
+
+With ``run_eagerly=True`` there is no graph. Other numbers are then taken to be sums of parts if the step has
+computed one of Keras's losses, as in ``compute_loss`` of Keras, and else means.
 """
 
 from __future__ import annotations
