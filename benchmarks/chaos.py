@@ -182,14 +182,14 @@ class Job:
         time.sleep(fault.delay)
         if self.ended or (path.parent / f"final-{fault.worker}.npz").exists():
             return False
-        with contextlib.ExitStack() as mending:
-            if not self._inject(fault, attempt, mending):
+        with contextlib.ExitStack() as repairs:
+            if not self._inject(fault, attempt, repairs):
                 return False
             if self.wait(lambda: len(self.lines) > attempt, LIMITS.get(fault.kind, LIMIT) + PATIENCE):
                 fault.named, fault.text = self.lines[attempt]
         return True
 
-    def _inject(self, fault: Fault, attempt: int, mending: contextlib.ExitStack) -> bool:
+    def _inject(self, fault: Fault, attempt: int, repairs: contextlib.ExitStack) -> bool:
         """Do it, and note the time; False if there was nothing to do it to."""
         if fault.kind in SIGNALS:
             fault.at = time.time()
@@ -202,10 +202,10 @@ class Job:
         elif fault.kind == LINK_DOWN:
             fault.at = time.time()
             self.network.cut(f"node{fault.worker + 1}")
-            mending.callback(self.network.connect, f"node{fault.worker + 1}")
+            repairs.callback(self.network.connect, f"node{fault.worker + 1}")
         else:
             filler = self.disk / "filler"
-            mending.callback(filler.unlink)
+            repairs.callback(filler.unlink)
             fault.at = time.time()
             with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
                 while True:

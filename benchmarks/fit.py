@@ -21,7 +21,7 @@ tf-keras    a step of tf-keras's `fit` over one of `fit`; and its start + end, s
 efficiency  images/s of `fit`, over the sum of the one-worker loops side by side, with the same input pipeline
 per element the same, over the sum of loops whose tf.data batches shuffled elements, as in tutorials
 limit       the same, over the sum of their steps on one batch that stays in memory
-in step     the efficiency that workers could have at most who send nothing and only wait in each step for the
+in step     the highest efficiency of workers that send nothing and only wait in each step for the
             slowest: from the times of the one-worker loops' single steps
 """
 
@@ -119,7 +119,7 @@ def batched_elements(digits: Any, batch: int) -> Any:
 
 
 class Loop:
-    """A training loop as one would write it by hand: one tf.function call per step."""
+    """A training loop as a user would write it: one tf.function call per step."""
 
     def __init__(self, strategy: Any, data: Any, batch: int) -> None:
         import keras
@@ -226,7 +226,7 @@ def fitted(group: Group, batch: int, steps: int, data: str = "fit") -> tuple[flo
 
 
 def in_step(times: list[list[float]]) -> float:
-    """What part of their speed workers keep of whom each waits for the slowest in every step."""
+    """What part of their speed workers keep if each waits for the slowest in every step."""
     mean = statistics.fmean
     return len(times) / mean(map(max, zip(*times, strict=True))) / sum(1 / mean(each) for each in times)
 

@@ -5,7 +5,7 @@ Usage: input.py [--workers 2] [--images 768] [--repeats 3] [--kinds NAME,...] [-
 Run it with PYTHONPATH=tests/python, where the package support is. Every process has a core of its own, if
 there are enough. The model is tiny; images are JPEG files of 400 x 400, decoded and resized to 96 x 96.
 
-images      image_dataset_from_directory, as Keras has it
+images      image_dataset_from_directory, as Keras reads it
 records     TFRecordDataset(files).map(decode).shuffle().batch(), ordinary tf.data
 file_batches images | records | parquet     tfmuster's own reader; Parquet has rows of 1,024 numbers
 

@@ -2,8 +2,8 @@
 
     python benchmarks/launch.py [--repeat 5]
 
-The job is document 000's: the small CNN, 3 epochs of 5 steps. Both ways run in turn, so that whatever else
-the machine does meets both; the figure is the median of the ratios of neighbours. Exits with 1 above 1.05.
+The job is `cnn` with its defaults: 3 epochs of 5 steps. Both ways run in turn, so that whatever else the
+machine does affects both; the figure is the median of the ratios of neighbours. Exits with 1 above 1.05.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def main() -> int:
         by_hand(folder)
         pairs = []
         for turn in range(repeat):
-            # Who goes first changes, so that neither always meets a warmer machine.
+            # The order alternates, so that neither always runs on a warmer machine.
             ways = (by_hand, by_launch) if turn % 2 else (by_launch, by_hand)
             seconds = {way: way(folder) for way in ways}
             pairs.append((seconds[by_launch], seconds[by_hand]))

@@ -3,8 +3,8 @@
 Usage: r.py [--repeats 3] [--epochs 4] [--data MNIST.npz]    needs Rscript and the R package
 
 The digits are repeated to 60,000, as many as MNIST has. Rows: `train_mnist()` in both languages; `fit()` of a
-model that R has built with reticulate, on the data set of `datasets.batches`; and, for its memory, R as
-document 000 has it: an array of doubles, divided by 255, handed to `fit`. Speed is that of all epochs but the
+model that R has built with reticulate, on the data set of `datasets.batches`; and, for its memory, R as in
+tutorials for R: an array of doubles, divided by 255, is passed to `fit`. Speed is that of all epochs but the
 first, as a ratio to Python in the same repetition. Exits with 1 if R has less than 0.97 of Python's speed, or
 `train_mnist` in R takes more than 1.1 times Python's memory and 100 MB.
 """

@@ -170,7 +170,7 @@ def main() -> None:
         for way in ways:
             way(folder)  # what a first run puts into caches
         for turn in range(arguments.repeat):
-            # Who goes first changes, so that none always meets a warmer machine.
+            # The order alternates, so that none always runs on a warmer machine.
             order = ways[turn % len(ways) :] + ways[: turn % len(ways)]
             turns.append({what: seconds for way in order for what, seconds in way(folder).items()})
     print("| whole job | seconds | / two bare processes |")

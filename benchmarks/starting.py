@@ -125,7 +125,7 @@ def mpi(stack: ExitStack, folder: Path) -> Start | None:
 
 
 def spark(stack: ExitStack, folder: Path) -> Start | None:
-    """Tasks of a barrier stage; the start of a Spark of one's own is in it."""
+    """Tasks of a barrier stage; it includes the start of a local Spark."""
     if availability()["spark"].startswith("no"):
         return None
     return lambda workers: launched(folder, "--backend", "spark", "--master", "local[8]", "-n", workers)

@@ -1,4 +1,4 @@
-# A training loop written by hand: what `fit()` does, step by step.
+# A training loop of your own: what `fit()` does, step by step.
 #
 # Rscript examples/custom_loop.R [DATASET]                      one process
 # tfmuster launch -n 2 examples/custom_loop.R [DATASET]         two workers

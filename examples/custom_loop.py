@@ -1,4 +1,4 @@
-"""A training loop written by hand, under any strategy: what `fit` does, step by step.
+"""A training loop of your own, under any strategy: what `fit` does, step by step.
 
 python examples/custom_loop.py [DATASET]                              # one process
 tfmuster launch -n 2 examples/custom_loop.py [DATASET]                # two workers

@@ -1,4 +1,4 @@
-# One of four workers, started by hand on each machine with the number of that machine:
+# One of four workers, started manually on each machine with the number of that machine:
 #
 #   Rscript examples/four_workers.R 0      # on 172.31.11.122, and 1, 2, 3 on the others
 #

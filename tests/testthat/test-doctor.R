@@ -36,7 +36,7 @@ test_that("two R workers train together here", {
   expect_match(output, "You are ready: 2 workers have trained together", all = FALSE)
 })
 
-test_that("what is to be mended is said", {
+test_that("the doctor says what to fix", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   output <- capture.output(ready <- tfmuster_test(timeout = 0.2))

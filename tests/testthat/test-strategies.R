@@ -88,7 +88,7 @@ test_that("a worker that does not come is named in time", {
   expect_match(paste(run$output, collapse = "\n"), "ended with:.*worker 1")
 })
 
-test_that("a script started by hand ends with 3 if not everyone arrives, and with 1 by another error", {
+test_that("a script started manually ends with 3 if not everyone arrives, and with 1 by another error", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   ports <- free_ports(2)

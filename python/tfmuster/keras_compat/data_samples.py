@@ -45,7 +45,7 @@ def sample_of(epochs: Any) -> str:
         try:
             numbers += _numbers(array)
         except Exception:
-            # What kind of data users have is open, and a sample that fails must not end a training.
+            # Data may be of any kind, and a sample that fails must not end a training.
             numbers.append(0.0)
     return " ".join(f"{number:.6g}" for number in numbers)
 

@@ -241,7 +241,7 @@ def make_function(
             return tf.logical_and(done < steps, taken.more)
 
         done, outputs, last = tf.while_loop(more, body, (tf.constant(0), outputs, first))
-        # If the data of other workers go on, the next collective operation waits for them without end.
+        # If other workers have more data, the next collective operation waits for them without end.
         tf.cond(
             done < steps, lambda: tf.numpy_function(_note_end, [done], tf.bool), lambda: tf.constant(False)
         )

@@ -29,7 +29,7 @@ class Log(NamedTuple):
     Attributes
     ----------
     metric, place
-        The metric whose ``result()`` has it, at this place of the flattened result; None if it is no result.
+        The metric whose ``result()`` has it, at this place of the flattened result; None if no metric has it.
     adds_up
         Whether the workers' numbers add up. Else their mean is taken.
     """

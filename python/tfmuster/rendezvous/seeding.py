@@ -34,7 +34,7 @@ def agreed_seed(chief: int | None, states: Iterable[Mapping[str, str]]) -> Messa
 
 
 def read_seed(value: object) -> int | None:
-    """Return a seed from another process. Raises ValueError if it is none."""
+    """Return a seed from another process. Raises ValueError if it is not a seed."""
     if value is None or (type(value) is int and 0 <= value <= LARGEST_SEED):
         return value
     raise ValueError("not a seed")

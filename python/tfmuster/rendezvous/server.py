@@ -129,7 +129,7 @@ class RendezvousServer(threading.Thread):
                     try:
                         self._handle_message(connection, message)
                     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-                        self.connections.end(connection, "sent what makes no sense")
+                        self.connections.end(connection, "sent an invalid message")
         finally:
             self.connections.close()
 

@@ -1,4 +1,4 @@
-"""Decide from the tasks' reports whether the job stalls, and whom it waits for. No sockets and no clock."""
+"""Decide from the tasks' reports whether the job stalls, and for which tasks. No sockets and no clock."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Let programs on JAX meet the other workers before JAX connects them, and tell JAX its place.
 
 ``keras.distribution.initialize()`` calls ``jax.distributed.initialize()``, which connects to its coordinator
-in process 0, and waits for the other processes for five minutes without a word about who is missing.
+in process 0, and waits for the other processes for five minutes without naming the missing ones.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
 @pytest.fixture
 def network(machines: Network) -> Iterator[Network]:
     """The machines as they are without anybody's work, and with nothing left on them afterwards."""
-    machines.mend()
+    machines.repair()
     yield machines
     machines.end_launchers()
     machines.nothing_left(seconds=5)

@@ -145,7 +145,7 @@ class TestJobs:
         _, failure = run(tmp_path, Deadly(), script)
         assert failure is not None
         assert failure.headline().startswith(f"worker 1 on {socket.gethostname()} was lost: ")
-        # The guard of the agent sees to it that its worker does not go on alone.
+        # The guard of the agent ends a worker that would continue alone.
         wait_until(lambda: not _workers_of(script))
 
     def test_an_engines_gpus_are_the_agents_own(

@@ -1,4 +1,4 @@
-"""What happens around the rendezvous in programs: who goes on when, and how workers inside R end."""
+"""What happens around the rendezvous in programs: which tasks continue, and how workers inside R end."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_too_many_failures_end_with_the_last(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["sys.exit(2)", "from tfmuster.errors import DataError; raise DataError('No digits.')"]
 )
-def test_what_a_restart_can_not_mend(tmp_path: Path, line: str) -> None:
+def test_what_a_restart_can_not_repair(tmp_path: Path, line: str) -> None:
     write(tmp_path, "train.py", TASK, line)
     done = tfmuster("launch", "-n", 1, "--max-restarts", 3, "train.py", cwd=tmp_path)
     assert done.returncode == 1

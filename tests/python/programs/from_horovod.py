@@ -1,4 +1,4 @@
-"""Horovod's own example for Keras, as docs/horovod.md has it: with other data, and small."""
+"""Horovod's own example for Keras, as docs/horovod.md changes it, with other data and a small model."""
 
 import sys
 

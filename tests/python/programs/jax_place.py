@@ -1,4 +1,4 @@
-"""Train on JAX with the other workers, and say with whom and what came out."""
+"""Train on JAX with the other workers, and print their places and the result."""
 
 import json
 import os

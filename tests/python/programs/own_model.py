@@ -1,4 +1,4 @@
-"""A model class of one's own with parameter servers, made in the strategy's scope.
+"""A user's model class with parameter servers, made in the strategy's scope.
 
 Usage: own_model.py OUT async|sync; OUT gets what came of it, as JSON.
 """

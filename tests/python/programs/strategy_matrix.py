@@ -1,4 +1,4 @@
-"""Train a network by Keras's fit and by a loop of one's own under a strategy; prints the losses as JSON.
+"""Train a network by Keras's fit and by a custom loop under a strategy; prints the losses as JSON.
 
 Usage: strategy_matrix.py STRATEGY REPLICAS
 """

@@ -1,4 +1,4 @@
-"""A program that never heard of tfmuster, as TensorFlow's own guide has it."""
+"""A program that never heard of tfmuster, as in TensorFlow's own guide."""
 
 import sys
 

@@ -112,7 +112,7 @@ def test_a_step_that_fails_shows_its_last_lines_and_where_the_others_are(tmp_pat
     fails = 'for i in {1..40}; do echo "line $i"; done; echo "E: no space left" >&2; exit 100'
     env = tools(tmp_path / "bin", dpkg_query=HAVE_NO_RETICULATE, apt_get=fails, id="echo 0")
     done = set_up("system.sh", "run", tmp_path / "stamp", env=env)
-    assert done.returncode == 0  # the other parts of the set-up go on
+    assert done.returncode == 0  # the other parts of the set-up continue
     log = tmp_path / "logs" / "system-run.log"
     assert re.search(r"^Installing with apt-get: r-cran-reticulate \.\.\. failed", done.stdout)
     shown = done.stderr.splitlines()

@@ -29,7 +29,7 @@ SSHD = "/usr/sbin/sshd"
 NETWORK = "10.78.0"
 #: All machines, as -H takes them.
 ALL = "node1,node2,node3,node4"
-#: A script that tells where it runs, and as what.
+#: A script that tells where it runs, and its task.
 ECHO = """
 import json, os, sys
 print(json.dumps([os.uname().nodename, os.getcwd(), sys.argv, json.loads(os.environ["TF_CONFIG"])]))
@@ -217,8 +217,8 @@ class Network:
         """Put the machine back on the network."""
         run("ip", "-n", self.here, "link", "set", self.machines[machine].port, "master", "br0", "up")
 
-    def mend(self) -> None:
-        """All machines on the network, no firewall, nobody's work."""
+    def repair(self) -> None:
+        """Put all machines back on the network, without a firewall and without files of earlier work."""
         for machine in self.machines.values():
             self.connect(machine.name)
             run("ip", "netns", "exec", machine.space, "nft", "flush", "ruleset")

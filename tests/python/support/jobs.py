@@ -25,8 +25,8 @@ def run_job(
 ) -> list[subprocess.CompletedProcess[str]]:
     """Run ``programs/<program>`` on ``workers`` workers, or with 0 in one process without TF_CONFIG.
 
-    A worker that fails ends the others after a moment, as they would wait for it for ever. What they say goes
-    into files: nobody reads a pipe while they run, and a program that has filled one waits for ever.
+    A worker that fails ends the others after a moment, which would wait for it forever. Their output goes
+    into files: nobody reads a pipe while they run, and a program that has filled one waits forever.
     """
     addresses = free_addresses(workers)
     processes = []

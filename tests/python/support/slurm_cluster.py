@@ -25,7 +25,7 @@ from tfmuster.net.ports import free_ports
 #: The nodes' names, and the machines that they are.
 NODES = {"vn1": "node1", "vn2": "node2", "vn9": "node3", "vn10": "node4"}
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "squeue")
-#: Each node has a device for each of its two GPUs that are none.
+#: Each node has a device file for each of its two pretended GPUs.
 GPUS = 2
 
 _CONFIGURATION = """

@@ -24,7 +24,7 @@ _MOST_SLOTS = 100_000
 
 
 def is_here(environ: Mapping[str, str]) -> bool:
-    """Whether LSF has started this process as a task; a batch script itself is none."""
+    """Whether LSF has started this process as a task. A batch script itself is not a task."""
     return "LSB_JOBID" in environ and _TASK in environ
 
 

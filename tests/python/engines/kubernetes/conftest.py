@@ -16,4 +16,4 @@ def pods(machines: Network) -> Iterator[Pods]:
     yield these
     these.remove()
     machines.nothing_left(10)
-    machines.mend()
+    machines.repair()

@@ -60,7 +60,7 @@ def last_line(text: str) -> str:
 def test_a_program_that_knows_of_nothing_trains_on_two_pods(pods: Pods, tmp_path: Path) -> None:
     put(pods.network, "unaware.py", (PROGRAMS / "unaware.py").read_text())
     apply(pods, manifest(tmp_path, "-n", 2, "--name", "digits", "unaware.py"))
-    # Names appear with the pods, one by one: who asks too early must ask again.
+    # Names appear with the pods, one by one: a pod that asks too early must ask again.
     time.sleep(3)
     pods.tell_names()
     ended = good(pods.ends(120))

@@ -76,7 +76,7 @@ def test_with_mpi4py_and_without(tmp_path: Path, installed: bool) -> None:
     "end", ["sys.exit(4)", "raise ValueError('no such column')", "os.kill(os.getpid(), 9)"]
 )
 def test_one_rank_that_fails_ends_all(tmp_path: Path, flavour: str, end: str) -> None:
-    # It fails before it meets the others, who may do anything.
+    # It fails before it meets the others, whatever they do.
     lines = ("import time", f"if rank == 1: {end}", "time.sleep(99)")
     write(tmp_path, "train.py", *TELL, "import os", *lines)
     begun = time.monotonic()

@@ -32,7 +32,7 @@ WAITS = ("import time", "print('begun', flush=True)", "time.sleep(99)")
 
 @pytest.fixture(scope="module")
 def cluster(machines: Network) -> Iterator[Pbs]:
-    machines.mend()
+    machines.repair()
     with started(machines) as pbs:
         yield pbs
 

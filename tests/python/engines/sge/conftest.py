@@ -14,7 +14,7 @@ from support.sge_cluster import Sge, started, why_not
 def cluster(machines: Network) -> Iterator[Sge]:
     if reason := why_not():
         pytest.skip(reason)
-    machines.mend()
+    machines.repair()
     with started(machines) as sge:
         yield sge
 

@@ -14,7 +14,7 @@ from support.slurm_cluster import Slurm, started, why_not
 def cluster(machines: Network) -> Iterator[Slurm]:
     if reason := why_not():
         pytest.skip(reason)
-    machines.mend()
+    machines.repair()
     with started(machines) as slurm:
         yield slurm
 

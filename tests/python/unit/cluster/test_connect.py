@@ -1,4 +1,4 @@
-"""Addresses that are tried: who answers, and why nobody does."""
+"""Addresses that are tried: which answer, and why none does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is waited for, from reports alone."""
+"""Which task the others wait for, from reports alone."""
 
 from __future__ import annotations
 
