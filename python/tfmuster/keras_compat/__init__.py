@@ -118,22 +118,25 @@ def apply() -> bool:
     from keras.src.backend.tensorflow import optimizer, random, trainer
     from keras.src.losses import loss
     from keras.src.metrics import reduction_metrics
+    from keras.src.optimizers import base_optimizer
     from keras.src.optimizers.loss_scale_optimizer import LossScaleOptimizer
     from keras.src.trainers import compile_utils
     from keras.src.trainers.trainer import Trainer
     from tensorflow.python.distribute import cross_device_utils
+    from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
     from .agreement import patch_calls
     from .callbacks import patch_stops
     from .files import patch_files, patch_writers
     from .gradients import patch_gradients
+    from .inlining import patch_functions
     from .instance_keys import patch_gathers
     from .loss_parts import patch_tapes
     from .loss_reduction import patch_loss
     from .parameter_server import patch_fit
     from .predicting import patch_predict
     from .random_rows import patch_random
-    from .scopes import patch_scopes
+    from .scopes import patch_builds, patch_scopes
     from .step_metrics import patch_metrics
     from .steps_per_execution import patch_choices
     from .trainer import patch_trainer
@@ -143,11 +146,13 @@ def apply() -> bool:
     patch_choices(trainer.TensorFlowTrainer, Trainer)
     patch_fit(trainer.TensorFlowTrainer)
     patch_scopes(Trainer, trainer.TensorFlowTrainer)
+    patch_builds(base_optimizer.BaseOptimizer)
     patch_calls(trainer.TensorFlowTrainer)
     patch_gradients(optimizer.TFOptimizer, LossScaleOptimizer)
     patch_gathers(cross_device_utils.CollectiveReplicaLauncher)
     patch_loss(loss, compile_utils)
     patch_tapes(tf.GradientTape, tf.nn)
+    patch_functions(polymorphic_function.Function)
     patch_metrics(reduction_metrics)
     patch_random(random)
     patch_files(models.Model, callbacks)

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import StrategyError
 from ..system.activity import ACTIVITY
 from .agreement import agree_on_end
+from .inlining import inlined
 from .input_errors import readers_errors
 from .instance_keys import mark_loop
 from .loss_parts import has_own_loss
@@ -122,20 +123,6 @@ def _count_execution() -> bool:
     return True
 
 
-def _traced_here(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return what a ``tf.function`` calls: its graph would keep values of the loop that called it first."""
-    import tensorflow as tf
-
-    if not isinstance(step, tf.types.experimental.PolymorphicFunction):
-        return step
-    autograph = tf.__internal__.autograph
-    context = autograph.control_status_ctx()
-    traced: Callable[[Any], Any] = autograph.tf_convert(
-        step.python_function, context, convert_by_default=True
-    )
-    return traced
-
-
 def make_function(
     trainer: Any, step: Callable[[Any], Any], pace: StepsPerExecution | None
 ) -> Callable[[Any], Any]:
@@ -160,7 +147,8 @@ def make_function(
             "with run_eagerly=True, a loss that the model computes itself counts as a sum of parts if one of "
             "Keras's losses is computed in the same step, else as a mean of rows",
         )
-    step = _traced_here(step)
+    if isinstance(step, tf.types.experimental.PolymorphicFunction):
+        step = inlined(step)
     # Without this, TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
     strategy.extended._use_merge_call = lambda: False
 

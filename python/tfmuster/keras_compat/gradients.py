@@ -14,6 +14,7 @@ from typing import Any
 
 from ..environment import GRADIENT_DTYPE_VARIABLE
 from ..errors import StrategyError
+from .scopes import adopt_optimizer
 from .strategy_info import multi_worker, worker_of
 from .tensor_fusion import pack, unpack
 
@@ -101,6 +102,7 @@ def patch_gradients(optimizer: Any, loss_scale_optimizer: Any) -> None:
 
     @functools.wraps(stock_apply)
     def apply(self: Any, gradients: Any, trainable_variables: Any = None) -> None:
+        adopt_optimizer(self, trainable_variables or ())
         if not _sums_here(self):
             stock_apply(self, gradients, trainable_variables)
             return

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..errors import StrategyError
@@ -70,6 +71,34 @@ def adopt(model: Any) -> None:
             strategy=type(here or next(iter(found.values()))).__name__,
             reason="made-outside",
         )
+
+
+def patch_builds(optimizer: Any) -> None:
+    """Let an optimizer that was made outside of the scope be built for weights of a strategy."""
+    stock_build = optimizer.build
+
+    @functools.wraps(stock_build)
+    def build(self: Any, variables: Any) -> None:
+        adopt_optimizer(self, variables)
+        stock_build(self, variables)
+
+    optimizer.build = build
+
+
+def adopt_optimizer(optimizer: Any, variables: Any) -> None:
+    """Give an optimizer the strategy of the weights that it will train, unless it has trained others."""
+    owners = (_strategy_of(getattr(variable, "value", variable)) for variable in variables)
+    owner = next((owner for owner in owners if owner is not None), None)
+    if optimizer.built or optimizer._distribution_strategy is owner or not _copies_variables(owner):
+        return
+
+    def move() -> None:
+        with owner.scope():
+            _move_optimizer(optimizer, owner)
+
+    # A step may be under way in this thread, where no scope can be entered.
+    with ThreadPoolExecutor(1) as other_thread:
+        other_thread.submit(move).result()
 
 
 def _move_optimizer(optimizer: Any, strategy: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
-from .registry import Result, case
+from .registry import Result, add, case
 from .training import BATCH, ROWS, integers, numbers, small_network, trained
 
 X, Y = numbers(6), numbers(1, seed=2)
@@ -331,6 +333,99 @@ def method_train_step_with_a_list_of_losses(folder: Path) -> Result:
     model = Several()
     model.compile(keras.optimizers.SGD(0.05))
     return Result(model, model.fit(X, Y, batch_size=BATCH, epochs=2, verbose=0).history)
+
+
+class LossInFunction(RawMean):
+    """Its loss is computed in a traced function, and its gradients in another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mse = keras.losses.MeanSquaredError()
+
+    @tf.function
+    def loss_of(self, y: Any, y_pred: Any) -> Any:
+        return self.mse(y, y_pred) + 0.1 * tf.reduce_mean(y_pred) + 0.01 * tf.reduce_sum(tf.abs(y_pred))
+
+    @tf.function
+    def gradients_of(self, x: Any, y: Any) -> tuple[Any, Any]:
+        with tf.GradientTape() as tape:
+            loss = self.loss_of(y, self(x, training=True))
+        return loss, tape.gradient(loss, self.trainable_variables)
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        loss, gradients = self.gradients_of(*data)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        return self._logs(loss)
+
+    def test_step(self, data: Any) -> dict[str, Any]:
+        x, y = data
+        return self._logs(self.loss_of(y, self(x, training=False)))
+
+    def _logs(self, loss: Any) -> dict[str, Any]:
+        self.loss_tracker.update_state(loss)
+        return {"loss": self.loss_tracker.result(), "last": loss}
+
+
+@case()
+def method_loss_in_a_function(folder: Path) -> Result:
+    """The function is called in the graphs of a training, of an evaluation, and of a second training."""
+    model = LossInFunction()
+    model.compile(keras.optimizers.SGD(0.05))
+    first = model.fit(X, Y, batch_size=BATCH, validation_data=(X[:23], Y[:23]), verbose=0).history
+    second = model.fit(X, Y, batch_size=7, verbose=0).history
+    return Result(model, {f"first_{name}": values for name, values in first.items()} | second)
+
+
+@case()
+def method_loss_in_a_function_run_eagerly(folder: Path) -> Result:
+    class Eager(LossInFunction):
+        @tf.function
+        def loss_of(self, y: Any, y_pred: Any) -> Any:
+            return self.mse(y, y_pred)
+
+    model = Eager()
+    model.compile(keras.optimizers.SGD(0.05), run_eagerly=True)
+    return Result(model, model.fit(X, Y, batch_size=BATCH, verbose=0).history)
+
+
+def outside_of_scopes(make: Callable[[], Any]) -> Any:
+    """Call a function in a thread of its own, where no scope was entered."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(make).result()
+
+
+def loop_after_fit(name: str, make: Callable[[], Any]) -> None:
+    """A loop of one's own, in a traced function, with an optimizer that the strategy does not know."""
+
+    def run(folder: Path) -> Result:
+        model, optimizer, strategy = compiled(), outside_of_scopes(make), tf.distribute.get_strategy()
+        history = dict(model.fit(X, Y, batch_size=BATCH, verbose=0).history)
+        data = tf.data.Dataset.from_tensor_slices((X[:32], Y[:32])).batch(16)
+        mse = keras.losses.MeanSquaredError(reduction="none")
+
+        def step(x: Any, y: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.nn.compute_average_loss(mse(y, model(x, training=True)), global_batch_size=16)
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+            return loss
+
+        @tf.function
+        def epoch(iterator: Any) -> Any:
+            total = 0.0
+            for _ in tf.range(2):
+                losses = strategy.run(step, args=next(iterator))
+                total += strategy.reduce("SUM", losses, axis=None)
+            return total
+
+        history["loop"] = [float(epoch(iter(strategy.experimental_distribute_dataset(data))))]
+        return Result(model, history)
+
+    add(f"method_loop_after_fit_{name}", run)
+
+
+loop_after_fit("adam", lambda: keras.optimizers.Adam(0.01))
+loop_after_fit("scaled", lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.05)))
 
 
 @case()

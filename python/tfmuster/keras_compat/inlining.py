@@ -1,0 +1,41 @@
+"""Make the ``tf.function`` s that a step of ``fit`` calls a part of the step's own graph.
+
+A traced function keeps what it has found in the graph that called it first, such as the worker's share of
+the rows, and can't be called from another graph then. From outside, it is one operation, which hides the
+terms of a loss (:mod:`.loss_parts`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .loss_reduction import share_of_rows
+
+
+def inlined(function: Any) -> Callable[..., Any]:
+    """Return a function that traces the body of a ``tf.function`` where it is called."""
+    import tensorflow as tf
+    from tensorflow.python.autograph.core import ag_ctx
+    from tensorflow.python.autograph.impl import api
+
+    if tf.executing_eagerly() or not function._autograph:
+        return function.python_function  # type: ignore[no-any-return]
+    # Keras's own steps are not converted, and so the context may say that nothing is.
+    context = ag_ctx.ControlStatusCtx(ag_ctx.Status.ENABLED)
+    return api.tf_convert(function.python_function, context)  # type: ignore[no-any-return]
+
+
+def patch_functions(function: Any) -> None:
+    """Patch the class of the objects that ``tf.function`` returns; outside of a step nothing changes."""
+    stock_call = function.__call__
+
+    @functools.wraps(stock_call)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # What XLA compiles has no collective operation in it, and stays one operation.
+        if share_of_rows() is None or self._jit_compile:
+            return stock_call(self, *args, **kwargs)
+        return inlined(self)(*args, **kwargs)
+
+    function.__call__ = call
