@@ -28,15 +28,14 @@ in step     the highest efficiency of workers that send nothing and only wait in
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from typing import Any
 
-LEGACY = "TF_USE_LEGACY_KERAS"
+from process_group import LEGACY, Group, answer_questions
+
 COLUMNS = (
     *("images per worker", "loop, ms", "fit, ms", "fit / loop", "tutorial / fit"),
     "start + end, s (first batch)",
@@ -162,7 +161,7 @@ class Loop:
 
 
 def process(arguments: argparse.Namespace) -> None:
-    """Answer the questions that come in, one line of JSON each."""
+    """Measure what this process is asked."""
     import tfmuster
     from tfmuster.digits import datasets
 
@@ -172,50 +171,14 @@ def process(arguments: argparse.Namespace) -> None:
         strategy = tfmuster.strategy("default")
     digits = datasets.load(arguments.data)
     made: dict[int, Measurements] = {}
-    for line in sys.stdin:
-        batch, what, steps = json.loads(line)
+
+    def measure(batch: int, what: str, steps: int = 0) -> Any:
         if batch not in made:
             made.clear()
             made[batch] = Measurements(strategy, digits, batch)
-        print("MEASURED", json.dumps(made[batch].measure(what, steps)), flush=True)
+        return made[batch].measure(what, steps)
 
-
-class Group:
-    """Processes that are asked the same at the same time."""
-
-    def __init__(self, arguments: list[str], count: int, addresses: list[str], **more: str) -> None:
-        self.processes = []
-        for index in range(count):
-            environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **more}
-            environment.pop("TF_CONFIG", None)
-            if addresses:
-                place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-                environment["TF_CONFIG"] = json.dumps(place)
-            core = str(index % (os.cpu_count() or 1))
-            command = ["taskset", "-c", core, sys.executable, __file__, "--process", *arguments]
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-            self.processes.append(subprocess.Popen(command, env=environment, **pipes))
-
-    def ask(self, batch: int, what: str, steps: int = 0) -> list[Any]:
-        """The seconds of each process."""
-        for each in self.processes:
-            each.stdin.write(json.dumps([batch, what, steps]) + "\n")
-            each.stdin.flush()
-        return [self._answer(each) for each in self.processes]
-
-    def end(self) -> None:
-        """Let the processes end."""
-        for each in self.processes:
-            each.stdin.close()
-        for each in self.processes:
-            each.wait(timeout=60)
-
-    @staticmethod
-    def _answer(process: subprocess.Popen[str]) -> Any:
-        for line in process.stdout:
-            if line.startswith("MEASURED "):
-                return json.loads(line.removeprefix("MEASURED "))
-        raise SystemExit("a process ended without measuring")
+    answer_questions(measure)
 
 
 def fitted(group: Group, batch: int, steps: int, data: str = "fit") -> tuple[float, float]:
@@ -311,9 +274,10 @@ def main() -> None:
         return
     from support.jobs import free_addresses
 
-    together = Group(sys.argv[1:], arguments.workers, free_addresses(arguments.workers))
-    apart = Group(sys.argv[1:], arguments.workers, [])
-    legacy = Group(sys.argv[1:], arguments.workers, free_addresses(arguments.workers), **{LEGACY: "1"})
+    in_process = ["--process", *sys.argv[1:]]
+    together = Group(in_process, arguments.workers, free_addresses(arguments.workers))
+    apart = Group(in_process, arguments.workers, [])
+    legacy = Group(in_process, arguments.workers, free_addresses(arguments.workers), **{LEGACY: "1"})
     print("|", " | ".join(COLUMNS), "|")
     print("|" + "---|" * len(COLUMNS))
     for batch in arguments.batches:

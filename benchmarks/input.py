@@ -20,19 +20,17 @@ workers needed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-LEGACY = "TF_USE_LEGACY_KERAS"
+from process_group import LEGACY, Group, answer_questions
+
 KINDS = ("images", "records", "file_batches images", "file_batches records", "file_batches parquet")
 SIDE, CLASSES, VALUES, BATCH = 96, 4, 1024, 64
 
@@ -145,7 +143,7 @@ def bytes_read() -> int:
 
 
 def process(folder: Path) -> None:
-    """Answer the questions that come in: the seconds of an epoch of a kind, and the bytes read in it."""
+    """Train epochs of the kinds that are asked for. Answers: seconds, bytes read, peak KB, processor time."""
     legacy = LEGACY in os.environ
     if legacy:
         import tensorflow as tf
@@ -162,8 +160,8 @@ def process(folder: Path) -> None:
         strategy = tfmuster.strategy("multi_worker_mirrored" if "TF_CONFIG" in os.environ else "default")
         import keras
     made: dict[str, Any] = {}
-    for line in sys.stdin:
-        kind = json.loads(line)
+
+    def epoch(kind: str) -> list[float]:
         if kind not in made:
             made.clear()
             data, shape = data_of(kind, folder)
@@ -179,61 +177,22 @@ def process(folder: Path) -> None:
         model.fit(data, epochs=1, verbose=0)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         spent = time.process_time() - used
-        found = [time.perf_counter() - begin, bytes_read() - read, peak, spent]
-        print("MEASURED", json.dumps(found), flush=True)
+        return [time.perf_counter() - begin, bytes_read() - read, peak, spent]
 
-
-class Group:
-    """Processes that are asked the same at the same time."""
-
-    def __init__(self, folder: Path, addresses: list[str], count: int, **more: str) -> None:
-        self.processes = []
-        for index in range(count):
-            environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **more}
-            environment.pop("TF_CONFIG", None)
-            if addresses:
-                place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-                environment["TF_CONFIG"] = json.dumps(place)
-            core = str(index % (os.cpu_count() or 1))
-            command = ["taskset", "-c", core, sys.executable, __file__, "--process", str(folder)]
-            self.processes.append(
-                subprocess.Popen(
-                    command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-                )
-            )
-
-    def ask(self, kind: str) -> list[list[float]]:
-        """Seconds, bytes, and peak memory in KB of each process."""
-        for each in self.processes:
-            each.stdin.write(json.dumps(kind) + "\n")
-            each.stdin.flush()
-        return [self._answer(each) for each in self.processes]
-
-    def end(self) -> None:
-        """Let the processes end."""
-        for each in self.processes:
-            each.stdin.close()
-        for each in self.processes:
-            each.wait(timeout=60)
-
-    @staticmethod
-    def _answer(process: Any) -> Any:
-        for line in process.stdout:
-            if line.startswith("MEASURED "):
-                return json.loads(line.removeprefix("MEASURED "))
-        raise SystemExit("a process ended without measuring")
+    answer_questions(epoch)
 
 
 def compare(folder: Path, kinds: list[str], workers: int, repeats: int) -> None:
     """Print the table."""
     from support.jobs import free_addresses
 
-    alone = Group(folder, [], 1)
-    together = Group(folder, free_addresses(workers), workers)
+    in_process = ["--process", str(folder)]
+    alone = Group(in_process, 1, [])
+    together = Group(in_process, workers, free_addresses(workers))
     others = []
     if not all(kind.startswith("file") for kind in kinds):
-        others = [Group(folder, [], 1, **{LEGACY: "1"})]
-        others += [Group(folder, free_addresses(workers), workers, **{LEGACY: "1"})]
+        others = [Group(in_process, 1, [], **{LEGACY: "1"})]
+        others += [Group(in_process, workers, free_addresses(workers), **{LEGACY: "1"})]
     print(
         "| input | alone, rows/s | workers, rows/s | ratio | of processor time | bytes read "
         "| tf-keras, rows/s | its ratio |"
@@ -285,7 +244,7 @@ def large(folder: Path, gigabytes: float) -> None:
     print("|---|---|---|---|---|")
     for kind, pattern in (("large records", "*.tfrecord"), ("file_batches parquet", "*.parquet")):
         size = sum(path.stat().st_size for path in folder.glob(pattern)) / 1e9
-        group = Group(folder, free_addresses(2), 2)
+        group = Group(["--process", str(folder)], 2, free_addresses(2))
         answers = group.ask(kind)
         group.end()
         seconds, read, peak, _ = (max(values) for values in zip(*answers, strict=True))
