@@ -24,6 +24,7 @@ import tfmuster
 strategy = tfmuster.strategy("multi_worker_mirrored" if config else "default")
 
 import keras
+from scenarios import run_scenarios, scenario, scenarios
 
 ROWS, SIDE, CLASSES = 190, 8, 3
 rng = np.random.default_rng(0)
@@ -31,13 +32,6 @@ X = rng.random((ROWS, SIDE, SIDE, 1)).astype("float32")
 Y = rng.integers(0, CLASSES, ROWS)
 ONE_HOT = np.eye(CLASSES, dtype="float32")[Y]
 STEPS_50 = {"batch_size": 19, "epochs": 5, "shuffle": True}  # 10 steps each
-
-scenarios = {}
-
-
-def scenario(function):
-    scenarios[function.__name__] = function
-    return function
 
 
 def network(*, middle=(), optimizer=None, metrics=("accuracy",), l2=0.0, **compile_arguments):
@@ -394,17 +388,4 @@ def backup_and_restore():
     return fit(network(optimizer=lambda: keras.optimizers.Adam(0.01)), data, epochs=5, callbacks=[backup()])
 
 
-for name, run in scenarios.items():
-    keras.utils.set_random_seed(7)
-    with strategy.scope():
-        result = run()
-    model = result.pop("model")
-    history = {k: np.asarray(v, dtype="float64") for k, v in result.pop("history").items()}
-    weights = {f"weight_{i}": w for i, w in enumerate(model.get_weights())}
-    np.savez(
-        folder / f"{name}-{worker}.npz",
-        **weights,
-        **{f"history_{k}": v for k, v in history.items()},
-        **result,
-    )
-    print("done:", name, flush=True)
+run_scenarios(scenarios, strategy, folder, worker)

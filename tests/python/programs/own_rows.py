@@ -23,6 +23,7 @@ import tfmuster
 strategy = tfmuster.strategy("multi_worker_mirrored" if config else "default")
 
 import keras
+from scenarios import run_scenarios, scenario, scenarios
 
 SIDE, CLASSES = 6, 3
 #: Rows and batch size of each worker: unequal, with partial last batches.
@@ -32,13 +33,6 @@ PARTS = [
     (rng.random((rows, SIDE, SIDE, 1)).astype("float32"), rng.integers(0, CLASSES, rows)) for rows in ROWS
 ][:WORKERS]
 mine = PARTS[worker or 0]
-
-scenarios = {}
-
-
-def scenario(function):
-    scenarios[function.__name__] = function
-    return function
 
 
 def batches(part, size):
@@ -320,14 +314,4 @@ def refusals():
     return {"history": {}, "model": network()}
 
 
-for name, run in scenarios.items():
-    if wanted and name not in wanted:
-        continue
-    keras.utils.set_random_seed(7)
-    with strategy.scope():
-        result = run()
-    model = result.pop("model")
-    history = {f"history_{k}": np.asarray(v, dtype="float64") for k, v in result.pop("history").items()}
-    weights = {f"weight_{i}": w for i, w in enumerate(model.get_weights())}
-    np.savez(folder / f"{name}-{worker or 0}.npz", **weights, **history, **result)
-    print("done:", name, flush=True)
+run_scenarios(wanted or scenarios, strategy, folder, worker or 0)

@@ -3,6 +3,7 @@
 Usage: python_data.py FOLDER; writes FOLDER/<scenario>-<worker>.npz. Without TF_CONFIG it is one process.
 """
 
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -25,6 +26,7 @@ import tfmuster
 strategy = tfmuster.strategy("multi_worker_mirrored" if config else "default")
 
 import keras
+from scenarios import run_scenarios, scenario, scenarios
 
 SIDE, CLASSES, ROWS, BATCH = 6, 3, 90, 16
 rng = np.random.default_rng(0)
@@ -32,14 +34,6 @@ X = rng.random((ROWS, SIDE, SIDE, 3)).astype("float32")
 Y = rng.integers(0, CLASSES, ROWS)
 #: 6 batches, the last of 10 rows.
 BATCHES = [(X[i : i + BATCH], Y[i : i + BATCH]) for i in range(0, ROWS, BATCH)]
-
-scenarios = {}
-
-
-def scenario(function):
-    scenarios[function.__name__] = function
-    return function
-
 
 made = []
 
@@ -158,16 +152,6 @@ def refusals():
     return {"model": network(), "history": {}}
 
 
-for name, run in scenarios.items():
-    if name == "data_frames" and not __import__("importlib").util.find_spec("pandas"):
-        continue
-    if name in ("refusals",) and not config:
-        continue
-    keras.utils.set_random_seed(7)
-    with strategy.scope():
-        result = run()
-    model = result.pop("model")
-    history = {f"history_{k}": np.asarray(v, dtype="float64") for k, v in result.pop("history").items()}
-    weights = {f"weight_{i}": w for i, w in enumerate(model.get_weights())}
-    np.savez(folder / f"{name}-{worker}.npz", **weights, **history, **result)
-    print("done:", name, flush=True)
+left_out = [] if importlib.util.find_spec("pandas") else ["data_frames"]
+left_out += [] if config else ["refusals"]
+run_scenarios([name for name in scenarios if name not in left_out], strategy, folder, worker)
