@@ -7,22 +7,18 @@ something that nobody wants. `use_agreement` sets the function that compares; wi
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from ..errors import DataError
 from ..system.activity import ACTIVITY
-from .data_samples import close, pipeline_of, sample_of
-from .own_batches import OfLength
+from .backend import keras_backend
+from .call_documents import SAMPLE, document_of, plain_name, weights_of
+from .data_samples import close
 from .strategy_info import multi_worker
 
 _CHOOSES = "tfmuster chooses the steps per execution"
-_SAMPLE = "rows"
-#: How many weights are compared one by one if their digests differ.
-_MOST_WEIGHTS = 300
 _ADVICE = {
     "call": "make the same calls on every worker: fit, evaluate, and predict need all of them",
     "weight": "build the same model on every worker",
@@ -33,7 +29,7 @@ _ADVICE = {
 }
 _ROWS_ADVICE = (
     "read the same rows in the same order on every worker, with the same seed; tfmuster gives each worker "
-    "its part. If the rows are meant to be each worker's own, say so: tfmuster.own_rows(dataset)"
+    "its part. If the rows are meant to be each worker's own, say so: "
 )
 _ABOUT_ROWS = ("steps", "rows", "number of rows", "batch size", "data set", "elements")
 
@@ -76,15 +72,19 @@ class Call:
             cls.current[-1].epochs = epochs
 
 
-def patch_calls(trainer: Any) -> None:
-    """Note which calls run, and their arguments."""
+def _in_multi_worker_strategy(model: Any) -> bool:
+    return multi_worker(model._distribute_strategy)
+
+
+def patch_calls(trainer: Any, together: Callable[[Any], bool] = _in_multi_worker_strategy) -> None:
+    """Note which calls run, and their arguments. ``together`` tells whether a model has several workers."""
 
     def notes(stock: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(stock)
 
         @functools.wraps(stock)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not multi_worker(self._distribute_strategy):
+            if not together(self):
                 return stock(self, *args, **kwargs)
             try:
                 arguments = signature.bind(self, *args, **kwargs).arguments
@@ -133,24 +133,24 @@ def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:
         place = ACTIVITY.place()
         place["epoch"] = int(model._initial_epoch or call.arguments.get("initial_epoch", 0))
         place["epochs"] = int(call.arguments.get("epochs", 1))
-    answer = _compare[0](call.name, {**_document(call, epochs), _CHOOSES: chooses})
+    answer = _compare[0](call.name, {**document_of(call, epochs), _CHOOSES: chooses})
     if answer.absent:
-        raise _absent(call.name, answer.absent)
+        raise _absent(f"call {call.name}", answer.absent)
     differences = {each.name: each for each in answer.differences}
-    if _SAMPLE in differences:
-        samples = [str(value) for value, _ in differences[_SAMPLE].values]
+    if SAMPLE in differences:
+        samples = [str(value) for value, _ in differences[SAMPLE].values]
         if all(close(samples[0], sample) for sample in samples[1:]):
-            del differences[_SAMPLE]
+            del differences[SAMPLE]
     # A callback of one worker that needs every batch is no mistake.
     chooses = differences.pop(_CHOOSES, None) is None and chooses
     if "weights" in differences:
-        details = _compare[0](f"weights for {call.name}", _weights(model))
+        details = _compare[0](f"weights for {call.name}", weights_of(model))
         if details.differences:
             # The digest says less than the weights themselves.
             del differences["weights"]
         differences |= {each.name: each for each in details.differences}
     if differences:
-        raise _differ(call.name, list(differences.values()))
+        raise differ(f"{call.name} begins", list(differences.values()))
     return chooses
 
 
@@ -164,7 +164,7 @@ def agree_on_end(model: Any) -> None:
             raise DataError(
                 f"The data of {call.name} ended on this worker before those of {' and '.join(others)}.",
                 found="; ".join(f"{task} is {text}" for task, text in answer.absent.items()) or None,
-                fix=_ROWS_ADVICE,
+                fix=_rows_advice(),
                 path=None,
                 reason="data-ended",
             )
@@ -184,95 +184,15 @@ def agree_on_stop(model: Any) -> bool:
         return stops
     answer = _compare[0]("the end of an epoch", {"stop_training": stops})
     if answer.absent:
-        raise _absent(call.name, answer.absent)
+        raise _absent(f"call {call.name}", answer.absent)
     differences = [each for each in answer.differences if each.name != "stop_training"]
     if differences:
-        raise _differ("the end of an epoch", differences)
+        raise differ("an epoch ends", differences)
     return stops or bool(answer.differences)
 
 
-def _document(call: Call, epochs: Any) -> dict[str, Any]:
-    model, arguments = call.model, call.arguments
-    document: dict[str, Any] = {}
-    if epochs is not None:
-        document |= _data(epochs)
-    if call.name == "fit":
-        document["epochs"] = arguments.get("epochs", 1)
-        document["initial epoch"] = int(model._initial_epoch or arguments.get("initial_epoch", 0))
-        document["validation"] = bool(
-            arguments.get("validation_data") is not None or arguments.get("validation_split")
-        )
-        document["validation frequency"] = str(arguments.get("validation_freq", 1))
-        document["optimizer"] = _optimizer(model.optimizer)
-    if call.name != "predict":
-        document["metrics"] = [_plain(metric.name) for metric in model.metrics]
-    document["steps per execution"] = model.steps_per_execution
-    document["weights"] = hashlib.sha256(str(_weights(model)).encode()).hexdigest()
-    return {name: _json(value) for name, value in document.items()}
-
-
-def _data(epochs: Any) -> dict[str, Any]:
-    import tensorflow as tf
-
-    adapter = epochs.data_adapter
-    dataset = getattr(adapter, "_dataset", None)
-    local = getattr(epochs, "_distributed_dataset", None)
-    if not isinstance(local, tf.data.Dataset) or isinstance(adapter, OfLength):
-        return {"whose rows": "each worker's own"}
-    document = {
-        "whose rows": "all workers'",
-        "steps": epochs.steps_per_epoch or adapter.num_batches,
-        "number of rows": getattr(adapter, "_num_samples", None),
-        "batch size": adapter.batch_size,
-        "data set": pipeline_of(dataset),
-        _SAMPLE: sample_of(epochs),
-    }
-    spec = dataset.element_spec if isinstance(dataset, tf.data.Dataset) else None
-    arrays = tf.nest.flatten(spec if spec is not None else getattr(adapter, "_inputs", None))
-    document["elements"] = [
-        f"{list(each.shape)[1:]} {getattr(each.dtype, 'name', each.dtype)}"
-        for each in arrays
-        if hasattr(each, "shape") and hasattr(each, "dtype") and each.shape.__len__() > 0
-    ]
-    return document
-
-
-def _weights(model: Any) -> dict[str, str]:
-    """Return the shape and type of each weight, with the name that it would have in a fresh process."""
-    weights = model.weights if model.built else []
-    return {
-        f"weight {number}": f"{_plain(weight.path)} {tuple(weight.shape)} {weight.dtype}"
-        for number, weight in enumerate(weights[:_MOST_WEIGHTS])
-    } | {"number of weights": str(len(weights))}
-
-
-def _optimizer(optimizer: Any) -> str:
-    """Return an optimizer's class and its settings that are plain values."""
-    if optimizer is None or not hasattr(optimizer, "get_config"):
-        return type(optimizer).__name__
-    settings = {
-        key: round(value, 9) if isinstance(value, float) else value
-        for key, value in optimizer.get_config().items()
-        if isinstance(value, (int, float, str)) and key != "name"
-    }
-    return f"{type(optimizer).__name__} {settings}"
-
-
-def _plain(name: str) -> str:
-    """Remove the numbers that Keras adds to names: they count the layers that a process has made."""
-    return re.sub(r"_\d+(?=/|$)", "", str(name))
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, (str, bool)) or value is None:
-        return value
-    if isinstance(value, list):
-        return [str(each) for each in value]
-    return float(value) if isinstance(value, float) else int(value)
-
-
-def _differ(call: str, differences: list[Any]) -> DataError:
-    """Make the error for calls that differ, from the differences by their names."""
+def differ(moment: str, differences: list[Any]) -> DataError:
+    """Return the error for workers that differ when, for example, ``fit begins``."""
     first = differences[0]
     if first.name == "call":
         said = "; ".join(f"{_tasks(tasks)}: {value}" for value, tasks in first.values)
@@ -281,10 +201,10 @@ def _differ(call: str, differences: list[Any]) -> DataError:
         said = ", ".join(
             f"{_tasks(tasks)} {_has(tasks)} {_value(first.name, v)}" for v, tasks in first.values
         )
-        message = f"The workers must agree when {call} begins: {said}."
+        message = f"The workers must agree when {moment}: {said}."
     values_of = {each.name: {_tasks(tasks): value for value, tasks in each.values} for each in differences}
     more = differences[1:] if first.name != "call" else []
-    advice = _ROWS_ADVICE if first.name in _ABOUT_ROWS else _ADVICE.get(first.name.split(" ")[0])
+    advice = _rows_advice() if first.name in _ABOUT_ROWS else _ADVICE.get(first.name.split(" ")[0])
     return DataError(
         message,
         found="; ".join(f"{each.name}: {each}" for each in more) or None,
@@ -295,11 +215,18 @@ def _differ(call: str, differences: list[Any]) -> DataError:
     )
 
 
+def _rows_advice() -> str:
+    own = (
+        "DataParallel(auto_shard_dataset=False)" if keras_backend() == "jax" else "tfmuster.own_rows(dataset)"
+    )
+    return _ROWS_ADVICE + own
+
+
 def _value(name: str, value: Any) -> str:
     counted = {"steps": "steps", "number of rows": "rows", "epochs": "epochs"}
     if name in counted:
         return f"an unknown number of {counted[name]}" if value is None else f"{value} {counted[name]}"
-    if name == _SAMPLE:
+    if name == SAMPLE:
         return f"rows with the sample {str(value)[:60]}"
     return f"{name} {value}"
 
@@ -312,24 +239,45 @@ def _has(tasks: Any) -> str:
     return "has" if len(tasks) == 1 else "have"
 
 
+def agree_on_weight(name: str, value: Any) -> None:
+    """Raise a DataError if the other workers make another weight, or none.
+
+    Parameters
+    ----------
+    name : str
+        The weight's path.
+    value : array
+        Its first value, of which shape and type are compared.
+    """
+    if not _compare:
+        return
+    answer = _compare[0](
+        "making a weight", {"weight": f"{plain_name(name)} {tuple(value.shape)} {value.dtype}"}
+    )
+    if answer.absent:
+        raise _absent("make the same weights", answer.absent)
+    if differences := list(answer.differences):
+        raise differ("they make a weight", differences)
+
+
 def agree_on_predictions(model: Any, sizes: list[int]) -> None:
     """Raise a DataError if the workers have predicted other numbers of rows."""
     call = Call.of(model)
     if call is not None and call.compared and _compare:
         answer = _compare[0]("gathering predictions", {"number of rows": sum(sizes), "batches": len(sizes)})
         if answer.absent:
-            raise _absent(call.name, answer.absent)
+            raise _absent(f"call {call.name}", answer.absent)
         if differences := list(answer.differences):
-            raise _differ("gathering predictions", differences)
+            raise differ("predictions are gathered", differences)
 
 
-def _absent(call: str, absent: Mapping[str, str]) -> DataError:
+def _absent(what: str, absent: Mapping[str, str]) -> DataError:
     said = "; ".join(
         f"{task} {'' if text.startswith('has') else 'is '}{text}" for task, text in absent.items()
     )
     return DataError(
-        f"All workers must call {call}, but {said}.",
-        fix=f"call {call} on every worker, also if only the chief uses the result",
+        f"All workers must {what}, but {said}.",
+        fix=f"{what} on every worker, also if only the chief uses the result",
         path=None,
         reason="workers-differ",
         differences={"call": {**absent}},

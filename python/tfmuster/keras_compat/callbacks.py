@@ -34,14 +34,21 @@ def patch_callback_list(make: CallbackMaker) -> None:
     CallbackList.__init__ = init
 
 
-def patch_stops(callback_list: Any) -> None:
-    """Let all workers stop a ``fit`` after the same epoch, also if a callback of one worker stops it."""
+def _in_multi_worker_strategy(model: Any) -> bool:
+    return multi_worker(getattr(model, "_distribute_strategy", None))
+
+
+def patch_stops(callback_list: Any, together: Callable[[Any], bool] = _in_multi_worker_strategy) -> None:
+    """Let all workers stop a ``fit`` after the same epoch, also if a callback of one worker stops it.
+
+    ``together`` tells whether a model has several workers.
+    """
     stock = callback_list.on_epoch_end
 
     @functools.wraps(stock)
     def on_epoch_end(self: Any, *args: Any, **kwargs: Any) -> None:
         stock(self, *args, **kwargs)
-        if multi_worker(getattr(self.model, "_distribute_strategy", None)):
+        if together(self.model):
             self.model.stop_training = agree_on_stop(self.model)
 
     callback_list.on_epoch_end = on_epoch_end

@@ -17,6 +17,8 @@ import numpy as np
 _MOST_ARRAYS = 4
 #: Bytes of a row that are looked at.
 _MOST_VALUES = 4096
+#: Settings of the steps of a pipeline that decide which rows are in which batch.
+_SETTINGS = ("batch_size", "count", "buffer_size", "seed", "seed2", "num_shards", "index")
 #: Relative difference up to which two samples are equal. Machines may compute the same rows differently.
 _CLOSE = 1e-3
 
@@ -63,7 +65,7 @@ def pipeline_of(dataset: Any) -> str:
     names = []
     for each in _chain(dataset):
         name = type(each).__name__.strip("_").removesuffix("Dataset").removesuffix("V2")
-        given = [getattr(each, f"_{key}", None) for key in ("seed", "seed2", "num_shards", "index")]
+        given = [getattr(each, f"_{key}", None) for key in _SETTINGS]
         shown = [str(int(value)) for value in given if value is not None and _is_number(value)]
         if name not in ("Options", "Prefetch", "Model", "", "DatasetV1Adapter"):
             names.append(name + (f"({', '.join(shown)})" if shown else ""))

@@ -44,6 +44,11 @@ def patch_data_sets() -> None:
     TFDatasetAdapter.__init__, TFDatasetAdapter.get_jax_iterator = init, iterate
 
 
+def is_divided_by_rows(adapter: Any) -> bool:
+    """Return whether each process takes its rows of the batches of a Keras data adapter."""
+    return getattr(adapter, "_tfmuster_part", None) is not None
+
+
 def part_of_this_process(distribution: Any) -> tuple[tuple[int, ...], int]:
     """Return the parts of each batch that this process needs, and how many parts there are.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 from pathlib import Path
@@ -69,13 +68,14 @@ def apply_on_jax() -> None:
     """Patch the imported Keras, whose backend is JAX, for several processes. Call it once.
 
     The chief writes the files of Keras, each process takes its rows of the batches of a data set, weights and
-    predictions can be read, and ``fit``, ``evaluate``, and ``predict`` are noted. Training in one process
-    does not change.
+    predictions can be read, and calls of ``fit``, ``evaluate``, and ``predict`` are noted and compared.
+    Training in one process does not change.
     """
     from keras.src import callbacks, models
-    from keras.src.backend.jax.trainer import JAXTrainer
+    from keras.src.backend.jax.trainer import JAXEpochIterator, JAXTrainer
 
     from .files import patch_files, patch_writers
+    from .jax_agreement import patch_agreement
     from .jax_data import patch_data_sets
     from .jax_values import patch_values
 
@@ -83,14 +83,4 @@ def apply_on_jax() -> None:
     patch_writers(models.Model)
     patch_data_sets()
     patch_values(JAXTrainer)
-    for name in ("fit", "evaluate", "predict"):
-        setattr(JAXTrainer, name, _noted(getattr(JAXTrainer, name), name))
-
-
-def _noted(stock: Any, name: str) -> Any:
-    @functools.wraps(stock)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with ACTIVITY.call(name):
-            return stock(self, *args, **kwargs)
-
-    return call
+    patch_agreement(JAXTrainer, JAXEpochIterator)

@@ -76,7 +76,7 @@ def patch_epochs(epochs: Any) -> None:
             if not left_out:
                 _read(iterator, self.steps_per_execution)
         pace = self.__dict__.get(_PACE)
-        place = _place_in_epoch(self, earlier)
+        place = place_in_epoch(self, earlier)
         for step in epoch if pace is None else in_executions(self, epoch, pace, steps):
             place["step"] = int(step[0]) + 1
             yield step
@@ -94,8 +94,8 @@ def _end_early(self: Any) -> None:
         raise StopIteration
 
 
-def _place_in_epoch(self: Any, earlier: int) -> dict[str, Any]:
-    """Note that an epoch begins, and return the position to update."""
+def place_in_epoch(self: Any, earlier: int = 0) -> dict[str, Any]:
+    """Note that an epoch begins, after so many that were left out. Return the position to update."""
     place = ACTIVITY.place()
     if place.get("call") == "fit":
         place["epoch"] = place.get("epoch", 0) + earlier + 1

@@ -191,6 +191,7 @@ def _prepare_keras() -> None:
     if keras_backend() == "jax":
         apply_on_jax()
         patch_callback_list(_more_callbacks)
+        use_agreement(agree)
     elif apply():
         listen(say_note)
         listen(_print_slow_input)

@@ -135,11 +135,43 @@ def test_what_is_refused_in_a_job(trained: Any) -> None:
             assert fix.startswith("on JAX, ") and advice in fix
 
 
+#: What the errors of workers that differ say.
+DIFFERENT = {
+    "steps": "when fit begins: worker 0 has 5 steps, worker 1 has 4 steps",
+    "order": "when fit begins: worker 0 has rows with the sample ",
+    "shard": "when fit begins: worker 0 has data set TensorSlice > Batch(4) > Shard(2, 0), worker 1 has ",
+    "batch size": "when fit begins: worker 0 has data set TensorSlice > Batch(16) > Take(3), worker 1 has "
+    "data set TensorSlice > Batch(24) > Take(3)",
+    "epochs": "when fit begins: worker 0 has 1 epochs, worker 1 has 2 epochs",
+    "optimizer": "when fit begins: worker 0 has optimizer SGD ",
+    "validation": "when fit begins: worker 0 has validation False, worker 1 has validation True",
+    "evaluate": "when evaluate begins: worker 0 has 5 steps, worker 1 has 4 steps",
+    "predict": "when predict begins: worker 0 has 5 steps, worker 1 has 4 steps",
+    "call": "must make the same call. They differ: worker 0: fit; worker 1: evaluate",
+    "weight": "when they make a weight: worker 0 has weight sequential/wide/kernel (8, 4) float32, "
+    "worker 1 has weight sequential/wide/kernel (8, 5) float32",
+    "own steps": "when fit begins: worker 0 has 5 steps, worker 1 has 4 steps",
+}
+
+
+def test_workers_that_differ_are_told_before_the_first_step(trained: Any) -> None:
+    for said in trained[2]:
+        for name, words in DIFFERENT.items():
+            reason, message, _, fix = said["refused"][name]
+            assert reason == "workers-differ" and words in message, (name, message)
+            assert "tfmuster.own_rows" not in fix
+        assert "DataParallel(auto_shard_dataset=False)" in said["refused"]["order"][3]
+        assert said["unknown length"] == 2
+        # A callback of one worker stops both after the same epoch.
+        assert said["stopped"] == 1
+
+
 @pytest.mark.parametrize(
     ("what", "message"),
     [
         ("raise", "ArithmeticError: two and two are five"),
         ("sleep", "stalled: worker 0 waited"),
+        ("end", "The data of fit ended on this worker before those of worker 0."),
         ("leave", "stalled: worker 0 still needs worker 1, which finished its program."),
     ],
 )
@@ -149,7 +181,7 @@ def test_the_first_failure_is_named(what: str, message: str, tmp_path: Path) -> 
     failure = read_json(only_run(tmp_path) / "error.json")
     said = failure["error"]
     assert failure["task"] == "worker 1" and message in said, failure
-    if what != "raise":
+    if what in ("sleep", "leave"):
         assert "worker 0 (" in said and "inside a step or another JAX call" in said
         assert names(only_run(tmp_path) / "stacks") == ["worker-0.txt", "worker-1.txt"]
     nothing_left(tmp_path, 5)

@@ -30,6 +30,7 @@ DIFFERENT = {
     "order": "when fit begins: worker 0 has rows with the sample ",
     "shard": "when fit begins: worker 0 has 5 steps, worker 1 has 4 steps",
     "batch size": "when fit begins: worker 0 has batch size 26, worker 1 has batch size 25",
+    "batch size of a data set": "when fit begins: worker 0 has data set TensorSlice > Batch(26) > Take(9), ",
     "weights": "when fit begins: worker 0 has weight 0 sequential/own_a/kernel (8, 4) float32, ",
     "epochs": "when fit begins: worker 0 has 1 epochs, worker 1 has 2 epochs",
     "optimizer": "when fit begins: worker 0 has optimizer SGD ",

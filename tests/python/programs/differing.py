@@ -48,6 +48,7 @@ DIFFERENT = {
     "order": lambda: fit(data=slices(x[permuted], y[permuted])),
     "shard": lambda: fit(data=slices(x, y).shard(2, index)),
     "batch size": lambda: fit(batch_size=26 - index, steps_per_epoch=10),
+    "batch size of a data set": lambda: fit(data=slices(x, y, 26 - index).take(9)),
     "weights": lambda: fit(model(f"own_{'ab'[index]}")),
     "epochs": lambda: fit(epochs=1 + index),
     "optimizer": lambda: fit(model(optimizer=keras.optimizers.SGD(clipnorm=1.0 + index))),

@@ -24,8 +24,13 @@ class Event(keras.callbacks.Callback):
                 raise ArithmeticError("two and two are five")
             if what == "sleep":
                 time.sleep(600)
-            sys.exit(0)
+            if what == "leave":
+                sys.exit(0)
 
 
 data = tf.data.Dataset.from_tensor_slices((rows, rows[:, :1])).batch(16)
+if what == "end":
+    # Nobody knows its length before it has ended, and worker 1 has one batch less.
+    length = 4 - jax.process_index()
+    data = data.enumerate().filter(lambda number, _: number < length).map(lambda _, batch: batch)
 model.fit(data, epochs=50, verbose=0, callbacks=[Event()])

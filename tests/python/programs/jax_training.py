@@ -63,6 +63,48 @@ def fit_by_rows_of_seven():
     made().fit(data(7), verbose=0)
 
 
+def fit(data_set=None, model=None, **options):
+    return (model or made()).fit(data() if data_set is None else data_set, verbose=0, **options)
+
+
+def of_unknown_length(batches):
+    return data().take(batches).filter(lambda x, y: True)
+
+
+def wide(columns):
+    return keras.Sequential([keras.Input((8,)), keras.layers.Dense(columns, name="wide")])
+
+
+class Stops(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.stop_training = index == 1
+
+
+def tell_differences():
+    """Differ from the other process, which both must learn before they wait for each other."""
+    shared, permuted = made(), np.random.default_rng(index).permutation(72)
+    sgd = keras.optimizers.SGD(clipnorm=1.0 + index)
+    with_sgd = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+    with_sgd.compile(sgd, "mse")
+    apart = keras.distribution.DataParallel(auto_shard_dataset=False)
+    refused("steps", lambda: fit(data().take(5 - index)))
+    refused("order", lambda: fit(tf.data.Dataset.from_tensor_slices((rows[permuted], labels)).batch(16)))
+    refused("shard", lambda: fit(data(4).shard(2, index)))
+    refused("batch size", lambda: fit(data(16 + 8 * index).take(3)))
+    refused("epochs", lambda: fit(epochs=1 + index))
+    refused("optimizer", lambda: fit(model=with_sgd))
+    refused("validation", lambda: fit(validation_data=data() if index else None))
+    refused("evaluate", lambda: shared.evaluate(data().take(5 - index), verbose=0))
+    refused("predict", lambda: shared.predict(data().take(5 - index), verbose=0))
+    refused("call", lambda: shared.evaluate(data(), verbose=0) if index else fit(model=shared))
+    refused("weight", lambda: wide(4 + index))
+    keras.distribution.set_distribution(apart)
+    refused("own steps", lambda: fit(data(8).take(5 - index)))
+    keras.distribution.set_distribution(keras.distribution.DataParallel())
+    said["unknown length"] = len(fit(of_unknown_length(4), epochs=2).epoch)
+    said["stopped"] = len(fit(epochs=3, callbacks=[Stops()]).epoch)
+
+
 if several:
     refused("no distribution", lambda: made().fit(data(), verbose=0))
     own = [f"cpu:{device.id}" for device in jax.local_devices()]
@@ -77,6 +119,7 @@ said["resumed"] = len(resumed.fit(data(), epochs=3, verbose=0, callbacks=[backup
 said["batches"] = made().fit(tfmuster.batches(rows, labels, 24, seed=5), verbose=0).history
 if several:
     refused("rows", fit_by_rows_of_seven)
+    tell_differences()
     refused("strategy", lambda: tfmuster.strategy("multi_worker_mirrored"))
     refused("checkpoint_callback", lambda: tfmuster.checkpoint_callback(where))
     refused("own_rows", lambda: tfmuster.own_rows(data()))

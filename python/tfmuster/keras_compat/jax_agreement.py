@@ -1,0 +1,101 @@
+"""Compare what the processes of a job on JAX are about to do together, before they do it.
+
+Keras compares nothing. Processes whose steps differ wait for each other forever, and those whose weights
+differ in shape are aborted by JAX's collective operations, without a word about the weight.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..system.activity import ACTIVITY
+from .agreement import Call, agree_on_call, agree_on_end, agree_on_weight, patch_calls
+from .callbacks import patch_stops
+from .jax_processes import jax_process_index, spans_all_processes
+from .resume import place_in_epoch
+
+
+def trains_together(model: Any = None) -> bool:
+    """Return whether this process computes with the others: whether its distribution has devices of all."""
+    from keras.src.backend.common.global_state import get_global_attribute
+
+    distribution = get_global_attribute("distribution")
+    return jax_process_index() is not None and distribution is not None and spans_all_processes(distribution)
+
+
+def patch_agreement(trainer: Any, epochs: Any) -> None:
+    """Let the imported Keras compare its calls and weights with those of the other processes.
+
+    Parameters
+    ----------
+    trainer : type
+        Keras's ``JAXTrainer``.
+    epochs : type
+        Its ``JAXEpochIterator``.
+    """
+    from keras.src.backend import Variable
+    from keras.src.callbacks import CallbackList
+
+    stock_init, stock_steps, stock_batches = epochs.__init__, epochs._enumerate_iterator, epochs._get_iterator
+    stock_catch, stock_variable = epochs.catch_stop_iteration, Variable._initialize
+
+    @functools.wraps(stock_init)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock_init(self, *args, **kwargs)
+        Call.reads(self)
+
+    @functools.wraps(stock_steps)
+    def steps(self: Any) -> Iterator[Any]:
+        place = place_in_epoch(self)
+        for step in stock_steps(self):
+            place["step"] = int(step[0]) + 1
+            yield step
+
+    @functools.wraps(stock_batches)
+    def batches(self: Any) -> Iterator[Any]:
+        for batch in stock_batches(self):
+            if trains_together():
+                # A process that has a batch enters a step, for which it needs the others.
+                ACTIVITY.executions += 1
+                ACTIVITY.changed()
+            yield batch
+
+    @functools.wraps(stock_catch)
+    @contextlib.contextmanager
+    def catch_stop_iteration(self: Any) -> Iterator[None]:
+        with stock_catch(self):
+            try:
+                yield
+            except StopIteration:
+                if Call.current:
+                    agree_on_end(Call.current[-1].model)
+                raise
+
+    @functools.wraps(stock_variable)
+    def initialize(self: Any, value: Any) -> None:
+        # JAX compares the values of a new weight on all processes, which must have the same shape.
+        if trains_together():
+            agree_on_weight(self.path, value)
+        stock_variable(self, value)
+
+    def compared(stock: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(stock)
+        def make(self: Any, force: bool = False) -> Any:
+            if (call := Call.of(self)) is not None:
+                # A validation within ``fit`` has the epoch iterator of its own.
+                agree_on_call(self, call.epochs or getattr(self, "_eval_epoch_iterator", None))
+            return stock(self, force)
+
+        return make
+
+    epochs.__init__, epochs._enumerate_iterator, epochs._get_iterator = init, steps, batches
+    epochs.catch_stop_iteration = catch_stop_iteration
+    Variable._initialize = initialize
+    for name in ("train", "test", "predict"):
+        method = f"make_{name}_function"
+        setattr(trainer, method, compared(getattr(trainer, method)))
+    patch_calls(trainer, trains_together)
+    patch_stops(CallbackList, trains_together)
