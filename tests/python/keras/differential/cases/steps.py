@@ -1,0 +1,294 @@
+"""What users override in ``Model``: train_step, test_step and compute_loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import layers, ops
+
+from .registry import Result, case
+from .training import BATCH, numbers, small_network, trained
+
+X, Y = numbers(6), numbers(1, seed=2)
+
+
+class RowsMean(keras.Model):
+    """keras.io's own train_step, with the loss by compute_loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden, self.out = layers.Dense(5, activation="tanh"), layers.Dense(1)
+
+    def call(self, x: Any) -> Any:
+        return self.out(self.hidden(x))
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        x, y = data
+        with tf.GradientTape() as tape:
+            y_pred = self(x, training=True)
+            loss = self.compute_loss(y=y, y_pred=y_pred)
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(loss)
+            else:
+                metric.update_state(y, y_pred)
+        return {m.name: m.result() for m in self.metrics}
+
+
+class RawMean(RowsMean):
+    """keras.io's example of a train_step that computes its own loss and keeps its own metrics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loss_tracker = keras.metrics.Mean(name="loss")
+        self.mae_metric = keras.metrics.MeanAbsoluteError(name="mae")
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        x, y = data
+        with tf.GradientTape() as tape:
+            y_pred = self(x, training=True)
+            loss = ops.mean(keras.losses.mean_squared_error(y, y_pred))
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        self.loss_tracker.update_state(loss)
+        self.mae_metric.update_state(y, y_pred)
+        return {"loss": self.loss_tracker.result(), "mae": self.mae_metric.result()}
+
+    @property
+    def metrics(self) -> list[Any]:
+        return [self.loss_tracker, self.mae_metric]
+
+
+@case()
+def method_run_eagerly_with_a_raw_mean(folder: Path) -> Result:
+    return trained(RawMean(), X, Y, loss=None, compiling={"run_eagerly": True})
+
+
+@case()
+def method_logs_of_other_types(folder: Path) -> Result:
+    class Counting(RawMean):
+        def train_step(self, data: Any) -> dict[str, Any]:
+            return {**super().train_step(data), "epochs": tf.constant(3), "fine": tf.constant(True)}
+
+    return trained(Counting(), X, Y, loss=None)
+
+
+@case()
+def method_train_step_with_compute_loss(folder: Path) -> Result:
+    return trained(RowsMean(), X, Y, compiling={"metrics": ["mae"]})
+
+
+@case()
+def method_train_step_with_a_raw_mean(folder: Path) -> Result:
+    return trained(RawMean(), X, Y, loss=None)
+
+
+@case()
+def method_train_step_with_a_loss_object(folder: Path) -> Result:
+    class WithObject(RawMean):
+        def train_step(self, data: Any) -> dict[str, Any]:
+            x, y = data
+            with tf.GradientTape() as tape:
+                y_pred = self(x, training=True)
+                loss = keras.losses.MeanSquaredError()(y, y_pred)
+            gradients = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+            self.mae_metric.update_state(y, y_pred)
+            return {"loss": loss, "mae": self.mae_metric.result()}
+
+    return trained(WithObject(), X, Y, loss=None)
+
+
+@case()
+def method_train_step_with_a_list_of_losses(folder: Path) -> Result:
+    class Several(RawMean):
+        def train_step(self, data: Any) -> dict[str, Any]:
+            x, y = data
+            with tf.GradientTape() as tape:
+                y_pred = self(x, training=True)
+                losses = [ops.mean(ops.square(y - y_pred)), ops.mean(ops.abs(y_pred))]
+            gradients = tape.gradient(losses, self.trainable_variables)
+            self.optimizer.apply(gradients, self.trainable_variables)
+            return {"loss": losses[0] + losses[1]}
+
+    return trained(Several(), X, Y, loss=None)
+
+
+class LossInFunction(RawMean):
+    """Its loss is computed in a traced function, and its gradients in another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mse = keras.losses.MeanSquaredError()
+
+    @tf.function
+    def loss_of(self, y: Any, y_pred: Any) -> Any:
+        return self.mse(y, y_pred) + 0.1 * tf.reduce_mean(y_pred) + 0.01 * tf.reduce_sum(tf.abs(y_pred))
+
+    @tf.function
+    def gradients_of(self, x: Any, y: Any) -> tuple[Any, Any]:
+        with tf.GradientTape() as tape:
+            loss = self.loss_of(y, self(x, training=True))
+        return loss, tape.gradient(loss, self.trainable_variables)
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        loss, gradients = self.gradients_of(*data)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        return self._logs(loss)
+
+    def test_step(self, data: Any) -> dict[str, Any]:
+        x, y = data
+        return self._logs(self.loss_of(y, self(x, training=False)))
+
+    def _logs(self, loss: Any) -> dict[str, Any]:
+        self.loss_tracker.update_state(loss)
+        return {"loss": self.loss_tracker.result(), "last": loss}
+
+
+@case()
+def method_loss_in_a_function(folder: Path) -> Result:
+    """The function is called in the graphs of a training, of an evaluation, and of a second training."""
+    model = LossInFunction()
+    model.compile(keras.optimizers.SGD(0.05))
+    first = model.fit(X, Y, batch_size=BATCH, validation_data=(X[:23], Y[:23]), verbose=0).history
+    second = model.fit(X, Y, batch_size=7, verbose=0).history
+    return Result(model, {f"first_{name}": values for name, values in first.items()} | second)
+
+
+@case()
+def method_loss_in_a_function_run_eagerly(folder: Path) -> Result:
+    class Eager(LossInFunction):
+        @tf.function
+        def loss_of(self, y: Any, y_pred: Any) -> Any:
+            return self.mse(y, y_pred)
+
+    model = Eager()
+    model.compile(keras.optimizers.SGD(0.05), run_eagerly=True)
+    return Result(model, model.fit(X, Y, batch_size=BATCH, verbose=0).history)
+
+
+@case()
+def method_compute_loss_overridden(folder: Path) -> Result:
+    class Own(RowsMean):
+        def compute_loss(
+            self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, **more: Any
+        ) -> Any:
+            return ops.mean(ops.square(y - y_pred)) + 0.1 * ops.mean(ops.abs(y_pred))
+
+        train_step = keras.Model.train_step
+
+    return trained(Own(), X, Y, compiling={"metrics": ["mae"]})
+
+
+@case()
+def method_train_step_as_a_function(folder: Path) -> Result:
+    class Traced(RowsMean):
+        @tf.function
+        def train_step(self, data: Any) -> dict[str, Any]:
+            return super().train_step(data)
+
+    return trained(Traced(), X, Y)
+
+
+@case()
+def method_test_step_overridden(folder: Path) -> Result:
+    class Tested(RowsMean):
+        def test_step(self, data: Any) -> dict[str, Any]:
+            x, y = data
+            y_pred = self(x, training=False)
+            for metric in self.metrics:
+                if metric.name == "loss":
+                    metric.update_state(self.compute_loss(y=y, y_pred=y_pred))
+                else:
+                    metric.update_state(y, y_pred)
+            return {m.name: m.result() for m in self.metrics}
+
+    return trained(Tested(), X, Y, validation_data=(X[:23], Y[:23]))
+
+
+@case()
+def method_vae(folder: Path) -> Result:
+    """keras.io's variational autoencoder: three trackers, sampling, no call()."""
+
+    class VAE(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder, self.decoder = layers.Dense(4), layers.Dense(6, activation="sigmoid")
+            self.seeds = keras.random.SeedGenerator(1337)
+            self.total = keras.metrics.Mean(name="loss")
+            self.kl = keras.metrics.Mean(name="kl_loss")
+
+        @property
+        def metrics(self) -> list[Any]:
+            return [self.total, self.kl]
+
+        def train_step(self, data: Any) -> dict[str, Any]:
+            with tf.GradientTape() as tape:
+                mean, spread = ops.split(self.encoder(data), 2, axis=-1)
+                z = mean + ops.exp(0.5 * spread) * keras.random.normal(ops.shape(mean), seed=self.seeds)
+                rebuilt = ops.mean(ops.sum(ops.square(data - self.decoder(z)), axis=-1))
+                kl = ops.mean(ops.sum(-0.5 * (1 + spread - ops.square(mean) - ops.exp(spread)), axis=1))
+                total = rebuilt + kl
+            variables = self.trainable_weights
+            self.optimizer.apply_gradients(zip(tape.gradient(total, variables), variables, strict=True))
+            self.total.update_state(total)
+            self.kl.update_state(kl)
+            return {m.name: m.result() for m in self.metrics}
+
+    return trained(VAE(), X, loss=None)
+
+
+@case()
+def method_gan(folder: Path) -> Result:
+    """keras.io's GAN: two networks, two optimizers, compile() of its own, no call()."""
+
+    class GAN(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.judge = small_network()
+            self.maker = keras.Sequential([keras.Input((3,)), layers.Dense(6)])
+            self.seeds = keras.random.SeedGenerator(1337)
+
+        def compile(self, judge_optimizer: Any, maker_optimizer: Any, loss_fn: Any) -> None:
+            super().compile()
+            self.judge_optimizer, self.maker_optimizer = judge_optimizer, maker_optimizer
+            self.loss_fn = loss_fn
+            self.judge_loss = keras.metrics.Mean(name="judge_loss")
+            self.maker_loss = keras.metrics.Mean(name="maker_loss")
+
+        @property
+        def metrics(self) -> list[Any]:
+            return [self.judge_loss, self.maker_loss]
+
+        def train_step(self, real: Any) -> dict[str, Any]:
+            rows = ops.shape(real)[0]
+            made = self.maker(keras.random.normal((rows, 3), seed=self.seeds))
+            both = ops.concatenate([made, real], axis=0)
+            labels = ops.concatenate([ops.ones((rows, 1)), ops.zeros((rows, 1))], axis=0)
+            with tf.GradientTape() as tape:
+                judge_loss = self.loss_fn(labels, self.judge(both))
+            weights = self.judge.trainable_weights
+            self.judge_optimizer.apply(tape.gradient(judge_loss, weights), weights)
+            noise = keras.random.normal((rows, 3), seed=self.seeds)
+            with tf.GradientTape() as tape:
+                maker_loss = self.loss_fn(ops.zeros((rows, 1)), self.judge(self.maker(noise)))
+            weights = self.maker.trainable_weights
+            self.maker_optimizer.apply(tape.gradient(maker_loss, weights), weights)
+            self.judge_loss.update_state(judge_loss)
+            self.maker_loss.update_state(maker_loss)
+            return {m.name: m.result() for m in self.metrics}
+
+    model = GAN()
+    model.compile(
+        keras.optimizers.SGD(0.05),
+        keras.optimizers.SGD(0.05),
+        keras.losses.BinaryCrossentropy(from_logits=True),
+    )
+    history = model.fit(X, batch_size=BATCH, epochs=2, verbose=0).history
+    weights = {f"w{i}": w for i, w in enumerate(model.judge.get_weights() + model.maker.get_weights())}
+    return Result(None, history, weights)
