@@ -22,8 +22,10 @@ from typing import Any
 
 from ..errors import StrategyError
 from .alone import refuse_loop
+from .own_rows import are_own_rows
 from .strategy_info import multi_worker, worker_of
 
+_SCALED = "_tfmuster_scaled"
 _given: list[Any] = []
 _making: list[bool] = []
 
@@ -204,9 +206,15 @@ def _scaled(arguments: dict[str, Any], workers: int) -> dict[str, Any]:
     import tensorflow as tf
 
     data = arguments.get("x")
+    if are_own_rows(data):
+        # Their batch size is that of a worker already.
+        return {}
     if isinstance(data, tf.data.Dataset):
-        rows, drop_remainder = _batches_of(data)
-        return {"x": data.rebatch(workers * rows, drop_remainder)}
+        # A later `fit` continues with the orders and the cached rows of this one.
+        if (scaled := data.__dict__.get(_SCALED)) is None:
+            rows, drop_remainder = _batches_of(data)
+            data.__dict__[_SCALED] = scaled = data.rebatch(workers * rows, drop_remainder)
+        return {"x": scaled}
     if hasattr(data, "__len__") or hasattr(data, "shape"):
         from keras.utils import PyDataset
 

@@ -95,16 +95,30 @@ def select_rows(dataset: Any, worker: int, workers: int) -> Selection:
     return kept[worker, workers]
 
 
-def _parts(dataset: Any, worker: int, workers: int) -> _Parts:
+def _parts(dataset: Any, worker: int, workers: int, above: tuple[Any, ...] = ()) -> _Parts:
+    """Translate a pipeline from its outermost `batch` on.
+
+    ``above`` are a `rebatch` and the steps below it that set the borders of batches, from the lowest one up.
+    They are moved down to the addresses, below the maps, which must not mix rows then.
+    """
     kind, below = kind_of(dataset), dataset._inputs()
     if kind in ("Prefetch", "Options"):
-        return _parts(below[0], worker, workers)
+        return _parts(below[0], worker, workers, above)
     if kind in ("Batch", "ParallelBatch"):
-        return _of_batch(dataset, worker, workers)
+        return _of_batch(dataset, worker, workers, above)
+    if kind in ("Map", "ParallelMap"):
+        return _of_batch_map(dataset, worker, workers, above)
+    if kind == "Rebatch" and dataset._batch_sizes.shape.rank == 0 and dense(dataset):
+        # TensorFlow puts a map between, which makes sparse tensors dense, and names the elements anew.
+        (mapped,) = below[0]._inputs()
+        (batches,) = mapped._inputs()
+        return _parts(batches, worker, workers, (dataset, *above))
+    if above and kind == "Repeat":
+        return _parts(below[0], worker, workers, (dataset, *above))
+    if above:
+        raise StaysError(f"a rebatch is above {name_of(dataset)}, so every worker computes all rows")
     if kind == "Zip":
         return _zipped_parts(dataset, [_parts(each, worker, workers) for each in below])
-    if kind in ("Map", "ParallelMap"):
-        return _of_batch_map(dataset, worker, workers)
     if kind not in (*PLAIN, "Shuffle", "Cache"):
         raise StaysError(f"batches come from {name_of(dataset)}, so every worker computes all rows")
     parts = _parts(below[0], worker, workers)
@@ -120,23 +134,33 @@ def _parts(dataset: Any, worker: int, workers: int) -> _Parts:
     return parts._replace(dataset=parts.dataset.cache())
 
 
-def _of_batch(dataset: Any, worker: int, workers: int) -> _Parts:
-    """Return the worker's parts of the batches made by the outermost `batch`."""
+def _of_batch(dataset: Any, worker: int, workers: int, above: tuple[Any, ...]) -> _Parts:
+    """Return the worker's parts of the batches made by the outermost `batch`, and steps ``above`` it."""
     rows = _rows(dataset._inputs()[0])
     if rows.why and rows.finish is None:
         raise StaysError(f"rows come in order from {rows.why}, so every worker reads all of them")
     check_batchable(rows.addresses, rows.why)
-    batched = rows.addresses.batch(dataset._batch_size, drop_remainder=bool(dataset._drop_remainder))
+    batched, size = rows.addresses, dataset._batch_size
+    for step in (dataset, *above):
+        if kind_of(step) == "Repeat":
+            batched = PLAIN["Repeat"](batched, step)
+        elif kind_of(step) == "Rebatch":
+            size = step._batch_sizes
+            batched = batched.rebatch(size, drop_remainder=bool(step._drop_remainder))
+        else:
+            batched = batched.batch(size, drop_remainder=bool(step._drop_remainder))
     if rows.finish is None:
         parts = _mapped(batched, lambda own: own._replace(data=rows.look_up(own.data)), worker, workers)
     else:
         parts = _mapped(batched, lambda own: own, worker, workers)
         parts = _finished(parts, rows.look_up, rows.finish)
     if rows.cached:
+        if any(kind_of(step) == "Repeat" for step in above):
+            raise StaysError("a cache is below repeat and rebatch, so every worker computes all rows")
         parts = parts.cache()
     what = "prepares its own rows" if rows.why else "reads and prepares its own rows"
     note = f"each worker {what} only" + (f"; {rows.why} is read by every worker" if rows.why else "")
-    return _Parts(parts, int(dataset._batch_size), rows.reshuffles, note, rows.finish is None, bool(rows.why))
+    return _Parts(parts, int(size), rows.reshuffles, note, rows.finish is None, bool(rows.why))
 
 
 def _mapped(batched: Any, then: Callable[[LocalBatch], LocalBatch], worker: int, workers: int) -> Any:
@@ -177,7 +201,7 @@ def _finished(parts: Any, look_up: Callable[[Any], Any], finish: Callable[[Any],
     )
 
 
-def _of_batch_map(dataset: Any, worker: int, workers: int) -> _Parts:
+def _of_batch_map(dataset: Any, worker: int, workers: int, above: tuple[Any, ...]) -> _Parts:
     """Return the worker's parts if a `map` is above the outermost `batch`."""
     import tensorflow as tf
 
@@ -185,12 +209,14 @@ def _of_batch_map(dataset: Any, worker: int, workers: int) -> _Parts:
     if operation := impure_operation(function):
         raise StaysError(f"a map after batch uses {operation}, so every worker computes all rows")
     if keeps_rows_apart(function):
-        parts = _parts(dataset._inputs()[0], worker, workers)
+        parts = _parts(dataset._inputs()[0], worker, workers, above)
         made = parts.dataset.map(
             tf.autograph.experimental.do_not_convert(lambda part: part._replace(data=apply(part.data))),
             num_parallel_calls=tf.data.AUTOTUNE,
         )
         return parts._replace(dataset=made)
+    if above:
+        raise StaysError("a map below rebatch may mix rows, so every worker computes all rows")
     parts = _parts(dataset._inputs()[0], 0, 1)
     if not parts.gathered:
         raise StaysError("a map after batch may mix rows, so every worker computes all rows")

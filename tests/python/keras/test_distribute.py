@@ -71,14 +71,17 @@ def test_the_batch_is_multiplied_and_other_strategies_are_refused(tmp_path: Path
     assert done.returncode == 0, done.stdout + done.stderr
     logs = [(only_run(tmp_path) / "logs" / f"worker-{index}.log").read_text() for index in (0, 1)]
     expected = [line for line in alone.stdout.splitlines() if " updates: " in line or " weights: " in line]
-    assert len(expected) == 8
+    assert len(expected) == 10
+    assert "share of the files: 1.0" in alone.stdout.splitlines()
     assert expected[::2] == [
         "default updates: 2",
         "positional updates: 14",
         "tf.data updates: 7",
         "dropped updates: 6",
+        "files updates: 7",
     ]
     for log in logs:
+        assert "share of the files: 0.5" in log.splitlines(), log
         assert set(expected) <= set(log.splitlines()), (expected, log)
         assert "generator refused: scale-batch | generator" in log
         assert "unbatched refused: scale-batch | " in log

@@ -124,13 +124,18 @@ class Builder:
         dataset = self.source()
         for _ in range(self.random.randint(0, 4)):
             dataset = self.step(dataset, batched=False)
-        for _ in range(self.random.choice([1, 1, 1, 1, 2])):
+        batches = self.random.choice([1, 1, 1, 1, 2])
+        for _ in range(batches):
             size, drop = self.random.choice([1, 4, 8, 15]), self.random.random() < 0.4
             self.said.append(f"batch {size} {drop}")
             calls = self.random.choice([None, 2])
             dataset = dataset.batch(size, drop_remainder=drop, num_parallel_calls=calls)
             for _ in range(self.random.randint(0, 3)):
                 dataset = self.step(dataset, batched=True)
+        if batches == 1 and self.random.random() < 0.4:
+            size, drop = self.random.choice([2, 6, 16]), self.random.random() < 0.3
+            self.said.append(f"rebatch {size} {drop}")
+            dataset = dataset.rebatch(size, drop_remainder=drop)
         return dataset
 
 
