@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..environment import LARGEST_SEED
 from .manifest_machines import ec2, gce
 
 
@@ -82,6 +83,12 @@ command.add_command(ec2)
     default=True,
     help="Accept connections only from pods of the job. Default: --network-policy.",
 )
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(0, LARGEST_SEED),
+    help="Seed of the random number generators of every pod. Default: TFMUSTER_SEED, else drawn.",
+)
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
 )
@@ -100,6 +107,7 @@ def kubernetes(
     token_secret: str | None,
     start_timeout: float,
     network_policy: bool,
+    seed: int | None,
     program: tuple[str, ...],
 ) -> None:
     """Print a manifest for `kubectl apply -f -` that runs a command of an image on several pods.
@@ -108,6 +116,7 @@ def kubernetes(
     tfmuster manifest kubernetes --image me/digits:1 -n 4 -- train.py --epochs 3
     tfmuster manifest kubernetes --image me/digits:1 -n 4 --ps 1 --gpus-per-worker 1 -- train.R
     """
+    from ..launch.job import seed_for
     from ..launch.manifests.kubernetes import PodJob, indexed_job, tf_job, to_yaml
 
     job = PodJob(
@@ -124,6 +133,7 @@ def kubernetes(
         token_secret=token_secret,
         start_timeout=start_timeout,
         network_policy=network_policy,
+        seed=seed_for(seed),
     )
     click.echo(to_yaml(indexed_job(job) if kind == "job" else tf_job(job)), nl=False)
 

@@ -22,6 +22,7 @@ FULL: dict[str, Any] = {
     "env": {"MODE": "fast"},
     "volumes": {"data": "/data", "runs.2": "/runs"},
     "token_secret": "digits-token",
+    "seed": 7,
 }
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
 

@@ -29,12 +29,15 @@ from ...environment import (
     KUBERNETES_PS_VARIABLE,
     KUBERNETES_ROLE_VARIABLE,
     KUBERNETES_WORKERS_VARIABLE,
+    LARGEST_SEED,
+    SEED_VARIABLE,
     START_TIMEOUT_VARIABLE,
     TOKEN_VARIABLE,
 )
 from ...errors import LaunchError
 from ...system.gpus import NO_GPU, VISIBLE
 from ..engines.base import find_program
+from ..job import seed_for
 from ..text_checks import check_label, check_text, name_for
 
 Object = dict[str, Any]
@@ -56,6 +59,7 @@ _OURS = {
     KUBERNETES_ROLE_VARIABLE,
     KUBERNETES_WORKERS_VARIABLE,
     BASE_PORT_VARIABLE,
+    SEED_VARIABLE,
     "TF_CONFIG",
     TOKEN_VARIABLE,
 }
@@ -91,6 +95,9 @@ class PodJob:
         Time limit for all pods to start, in seconds.
     network_policy : bool
         Whether only the job's own pods may connect to its pods.
+    seed : int
+        Seed of the random number generators of every pod. Default: ``TFMUSTER_SEED``, else drawn, so that
+        the manifest repeats a job.
     """
 
     command: Sequence[str]
@@ -106,11 +113,16 @@ class PodJob:
     token_secret: str | None = None
     start_timeout: float = START_TIMEOUT
     network_policy: bool = True
+    seed: int = field(default_factory=lambda: seed_for(None))
 
     def __post_init__(self) -> None:
         check_text(*self.command, *self.env.values(), *self.volumes.values())
         if not _IMAGE.fullmatch(self.image):
             raise _refused("image", "An image's name must be REPOSITORY/NAME:TAG.", self.image)
+        if type(self.seed) is not int or not 0 <= self.seed <= LARGEST_SEED:
+            raise _refused(
+                "seed", f"The seed must be a whole number from 0 to {LARGEST_SEED}.", repr(self.seed)
+            )
         if self.namespace is not None:
             check_label(self.namespace, "namespace")
         if self.token_secret is not None and not _SUBDOMAIN.fullmatch(self.token_secret):
@@ -240,7 +252,11 @@ def _pod(
     job: PodJob, role: str, container: str, place: Mapping[str, Any], *, port_name: str = "tensorflow"
 ) -> Object:
     """Make the pod template of one role. `place` has the variables that tell a pod its task."""
-    variables = {START_TIMEOUT_VARIABLE: f"{job.start_timeout:g}", **job.env}
+    variables = {
+        START_TIMEOUT_VARIABLE: f"{job.start_timeout:g}",
+        SEED_VARIABLE: str(job.seed),
+        **job.env,
+    }
     if role == "ps":
         # If all pods of a node can use its GPUs, TensorFlow would take them.
         variables.setdefault(VISIBLE, NO_GPU)

@@ -6,6 +6,7 @@ Machines that are namespaces stand for the pods, a file of names for the headles
 from __future__ import annotations
 
 import json
+import random
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -58,8 +59,9 @@ def last_line(text: str) -> str:
 
 
 def test_a_program_that_knows_of_nothing_trains_on_two_pods(pods: Pods, tmp_path: Path) -> None:
-    put(pods.network, "unaware.py", (PROGRAMS / "unaware.py").read_text())
-    apply(pods, manifest(tmp_path, "-n", 2, "--name", "digits", "unaware.py"))
+    draws = "import random\nprint('drawn', random.random())\n"
+    put(pods.network, "unaware.py", draws + (PROGRAMS / "unaware.py").read_text())
+    apply(pods, manifest(tmp_path, "-n", 2, "--name", "digits", "--seed", 5, "unaware.py"))
     # Names appear with the pods, one by one: a pod that asks too early must ask again.
     time.sleep(3)
     pods.tell_names()
@@ -68,6 +70,7 @@ def test_a_program_that_knows_of_nothing_trains_on_two_pods(pods: Pods, tmp_path
     first, second = (last_line(text) for text in ended.values())
     assert first == second
     assert first.startswith("replicas 2 ")
+    assert all(f"drawn {random.Random(5).random()}\n" in out for out in ended.values())
 
 
 def test_parameter_servers_end_with_the_job(pods: Pods, tmp_path: Path) -> None:

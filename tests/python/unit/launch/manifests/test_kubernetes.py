@@ -116,6 +116,22 @@ def test_the_operator_makes_no_cluster_of_one() -> None:
         tf_job(PodJob(**{**FULL, "workers": 1, "ps": 0}))
 
 
+def test_all_pods_have_the_seed_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seeds(**given: Any) -> set[str]:
+        templates = [each["spec"].get("template") for each in indexed_job(PodJob(**{**FULL, **given}))]
+        variables = [container_of(template)["env"] for template in templates if template]
+        return {each["value"] for pod in variables for each in pod if each["name"] == "TFMUSTER_SEED"}
+
+    assert seeds() == {"7"}
+    drawn = {name: value for name, value in FULL.items() if name != "seed"}
+    assert PodJob(**drawn).seed != PodJob(**drawn).seed
+    monkeypatch.setenv("TFMUSTER_SEED", "5")
+    assert PodJob(**drawn).seed == 5
+    for wrong in ({"seed": -1}, {"seed": True}, {"env": {"TFMUSTER_SEED": "5"}}):
+        with pytest.raises(LaunchError):
+            seeds(**wrong)
+
+
 def test_gpus_are_for_workers_only() -> None:
     _, workers, servers, _ = indexed_job(PodJob(**FULL))
     worker, server = (container_of(job["spec"]["template"]) for job in (workers, servers))
