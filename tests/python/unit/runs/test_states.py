@@ -71,6 +71,19 @@ def test_a_state_is_read_as_it_was_written(task: Path) -> None:
     assert state.to_dict()["metrics"]["loss"] != state.to_dict()["metrics"]["loss"]
 
 
+def test_every_field_is_written_and_read() -> None:
+    example = {
+        "str": "x",
+        "bool": True,
+        "int | None": 3,
+        "float | None": 2.5,
+        "tuple[str, ...]": ("worker 1",),
+        "Mapping[str, float]": {"loss": 1.0},
+    }
+    state = State(**{each.name: example[each.type] for each in dataclasses.fields(State)})
+    assert State.from_dict(state.to_dict()) == state
+
+
 def test_who_serves_is_read_from_the_fields(task: Path) -> None:
     say_state(State("serving"))
     assert read_serving(task) == set()
