@@ -89,7 +89,9 @@ def adopt_optimizer(optimizer: Any, variables: Any) -> None:
     """Give an optimizer the strategy of the weights that it will train, unless it has trained others."""
     owners = (_strategy_of(getattr(variable, "value", variable)) for variable in variables)
     owner = next((owner for owner in owners if owner is not None), None)
-    if optimizer.built or optimizer._distribution_strategy is owner or not _copies_variables(owner):
+    if owner is None or optimizer.built or optimizer._distribution_strategy is owner:
+        return
+    if not _copies_variables(owner):
         return
 
     def move() -> None:
