@@ -23,13 +23,4 @@
 
 .onLoad <- function(libname, pkgname) { # nolint: object_name_linter. R's own name.
   prefer_python()
-  keep_tfruns_of_chief()
-}
-
-# tfruns names a run by the second, so workers that look at the same time would share a directory. As with
-# models, only the chief's run stays.
-keep_tfruns_of_chief <- function() {
-  if (Sys.getenv("TFMUSTER_IS_CHIEF") == "0" && is.null(getOption("tfruns.runs_dir"))) {
-    options(tfruns.runs_dir = file.path(tempdir(), "runs"))
-  }
 }

@@ -10,6 +10,12 @@ local({
   seed <- suppressWarnings(as.integer(Sys.getenv("TFMUSTER_SEED")))
   if (!is.na(seed)) set.seed(seed)
 
+  # tfruns names a run by the second, so workers that look at the same time would share a directory. As with
+  # models, only the chief's run stays.
+  if (Sys.getenv("TFMUSTER_IS_CHIEF") == "0") {
+    options(tfruns.runs_dir = file.path(tempdir(), "runs"))
+  }
+
   # keras3 registers a function for the import of Keras, which starts TensorFlow. If Keras is already imported,
   # reticulate runs the function immediately, and TensorFlow can no longer join a cluster.
   note <- function(module) {
