@@ -41,7 +41,7 @@ from .gradients import (
 from .own_thread import patch_run
 from .seeds import agree_on_seed, seed_tensorflow, tensorflow_seed
 from .strategy_info import is_chief, multi_worker, note_strategy, tensorflow_started, worker_of
-from .watching import watch_this_worker
+from .watching import use_cause, watch_this_worker
 
 __all__ = [
     "GRADIENT_DTYPES",
@@ -58,6 +58,7 @@ __all__ = [
     "tensorflow_seed",
     "tensorflow_started",
     "use_agreement",
+    "use_cause",
     "wanted_dtype",
     "watch_this_worker",
     "worker_of",

@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..system.activity import ACTIVITY
+
+_raise_cause: list[Callable[[], None]] = []
+
+
+def use_cause(raise_cause: Callable[[], None]) -> None:
+    """Call this function when TensorFlow says that a collective operation was aborted by another worker.
+
+    It raises the failure of that worker if it learns of one.
+    """
+    _raise_cause[:] = [raise_cause]
+
+
+@contextlib.contextmanager
+def _inside_tensorflow() -> Iterator[None]:
+    """Note that this worker is inside TensorFlow; name the worker that ended an operation there."""
+    import tensorflow as tf
+
+    ACTIVITY.enter()
+    try:
+        yield
+    except tf.errors.OpError as error:
+        # The connection to another worker broke, or that worker aborted the operation.
+        if _raise_cause and "from remote target" in str(error):
+            _raise_cause[0]()
+        raise
+    finally:
+        ACTIVITY.leave()
 
 
 def watch_this_worker() -> None:
@@ -30,11 +58,8 @@ def watch_this_worker() -> None:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() != main:
             return stock(self, *args, **kwargs)
-        ACTIVITY.enter()
-        try:
+        with _inside_tensorflow():
             return stock(self, *args, **kwargs)
-        finally:
-            ACTIVITY.leave()
 
     Function.__call__ = call
     for method in ("reduce", "batch_reduce", "_gather"):
@@ -63,7 +88,7 @@ def _as_execution(stock: Callable[..., Any]) -> Callable[..., Any]:
     def operation(*args: Any, **kwargs: Any) -> Any:
         if not tf.executing_eagerly():
             return stock(*args, **kwargs)
-        with ACTIVITY.execution():
+        with ACTIVITY.execution(), _inside_tensorflow():
             return stock(*args, **kwargs)
 
     return operation

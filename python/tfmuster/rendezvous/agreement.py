@@ -19,6 +19,23 @@ from .control_channel import ControlChannel
 MAX_DOCUMENT: Final = 48 * 1024
 
 
+#: How long after its collective operation was aborted a task waits for the failure of another, in seconds.
+_CAUSE_SECONDS: Final = 3.0
+
+
+def raise_cause() -> None:
+    """Raise the failure of another task that aborted an operation of this one, as soon as it is known.
+
+    Raises
+    ------
+    WorkerError
+        The first failure of the job.
+    """
+    control = ControlChannel.current()
+    if control is not None:
+        control.wait_done(_CAUSE_SECONDS)
+
+
 @dataclass(frozen=True)
 class Difference:
     """One entry of the documents that is not equal on all tasks.

@@ -119,7 +119,7 @@ def _tell_and_end(failure: Failure) -> None:
         _leave_stall(failure)
     if is_worker_process():
         # A stalled program does not notice by itself.
-        timer = threading.Timer(_STALLED_SECONDS if stalled else GRACE_SECONDS, _end)
+        timer = threading.Timer(_STALLED_SECONDS if stalled else GRACE_SECONDS, _end, [failure])
         timer.daemon = True
         timer.start()
 
@@ -143,7 +143,10 @@ def is_worker_process() -> bool:
     return not session and "IPython" not in sys.modules
 
 
-def _end() -> None:
+def _end(failure: Failure) -> None:
+    if failure["kind"] != STALLED:
+        # The launcher knows no failure of a process that has ended with code 0 in mid-program.
+        leave_note(WorkerError(failure_text(failure)))
     sys.stdout.flush()
     sys.stderr.flush()
     # After a failed collective operation, TensorFlow's own shutdown can hang or abort.

@@ -135,10 +135,11 @@ def strategy(
     made = makers[name]()
     if keras_compat:
         from .. import keras_compat as compat
-        from ..rendezvous.agreement import agree
+        from ..rendezvous.agreement import agree, raise_cause
 
         if compat.apply():
             compat.use_agreement(agree)
+        compat.use_cause(raise_cause)
     return made
 
 

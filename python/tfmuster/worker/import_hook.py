@@ -185,9 +185,11 @@ def _prepare_keras() -> None:
     from ..keras_compat.callbacks import patch_callback_list
     from ..keras_compat.jax_processes import apply_on_jax
     from ..keras_compat.notes import listen
-    from ..rendezvous.agreement import agree
+    from ..keras_compat.watching import use_cause
+    from ..rendezvous.agreement import agree, raise_cause
     from ..runs.notes import say_note
 
+    use_cause(raise_cause)
     if keras_backend() == "jax":
         apply_on_jax()
         patch_callback_list(_more_callbacks)

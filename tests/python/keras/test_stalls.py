@@ -20,7 +20,8 @@ STALLING = PROGRAMS / "stalling.py"
 
 def stalls(tmp_path: Path, how: str, *options: object) -> tuple[str, dict[str, str]]:
     """What `launch` writes to stderr, and the stacks by task."""
-    done = tfmuster("launch", "-n", 2, "--stall-timeout", 4, *options, STALLING, how, cwd=tmp_path, limit=150)
+    arguments = ["-n", 2, "--stall-timeout", 4, *options, STALLING, *how.split()]
+    done = tfmuster("launch", *arguments, cwd=tmp_path, limit=150)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "worker 0 | ends" not in done.stdout
     return done.stderr, find_run(None, tmp_path / "runs").stacks()
@@ -36,11 +37,21 @@ def test_a_worker_that_sleeps_is_named_with_its_stack(tmp_path: Path) -> None:
     assert "model.fit(x, y, epochs=4" in stacks["worker 0"]
 
 
-def test_a_worker_that_ends_early_is_named_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("how", "leaver"), [("stop stays", 1), ("stop", 1), ("leave exit 0", 0)])
+def test_a_worker_that_ends_early_is_named_at_once(tmp_path: Path, how: str, leaver: int) -> None:
     begun = time.monotonic()
-    error, _ = stalls(tmp_path, "stop", "--stall-timeout", 0)
-    assert "stalled: worker 0 still needs worker 1, which finished its program." in error
+    error, _ = stalls(tmp_path, how, "--stall-timeout", 0)
+    assert f"stalled: worker {1 - leaver} still needs worker {leaver}, which finished its program." in error
+    assert "Socket closed" not in error
     assert time.monotonic() - begun < 100
+
+
+@pytest.mark.parametrize("leaver", [0, 1])
+def test_a_worker_that_vanishes_without_a_failure_is_named(tmp_path: Path, leaver: int) -> None:
+    error, _ = stalls(tmp_path, f"leave vanish {leaver}")
+    first = next(line for line in error.splitlines() if "failed with exit code" in line)
+    assert first.startswith(f"worker {1 - leaver} on ")
+    assert f"worker {leaver} (" in first and first.endswith("disappeared: its process ended or was killed")
 
 
 def test_data_that_end_early_are_named(tmp_path: Path) -> None:

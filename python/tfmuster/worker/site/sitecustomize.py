@@ -102,7 +102,9 @@ def _tfmuster() -> None:
 def _note_exception(kind: "type[BaseException]", value: BaseException, trace: "Any") -> None:
     """Write the exception and its time to a file now: TensorFlow can delay Python's exit by many seconds."""
     try:
-        if not issubclass(kind, KeyboardInterrupt):
+        path = os.environ["TFMUSTER_ERROR_FILE"]
+        # What this process has noted before, such as a stall of the job, is the cause.
+        if not issubclass(kind, KeyboardInterrupt) and not _has_noted(path):
             import json
             import time
             import traceback
@@ -117,7 +119,6 @@ def _note_exception(kind: "type[BaseException]", value: BaseException, trace: "A
                 "error": error,
                 "traceback": "".join(traceback.format_exception(kind, value, trace)),
             }
-            path = os.environ["TFMUSTER_ERROR_FILE"]
             with open(path + ".part", "w", encoding="utf-8", errors="replace") as file:
                 json.dump(note, file)
             os.replace(path + ".part", path)
@@ -125,6 +126,17 @@ def _note_exception(kind: "type[BaseException]", value: BaseException, trace: "A
         # A failure here must not hide the exception itself.
         pass
     sys.__excepthook__(kind, value, trace)
+
+
+def _has_noted(path: str) -> bool:
+    """Return whether this process has left a note of an error before."""
+    import json
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return bool(json.load(file)["pid"] == os.getpid())
+    except FileNotFoundError:
+        return False
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
