@@ -1,6 +1,6 @@
 """Training that is bound by its input: images per second of several workers against one process.
 
-Usage: input.py [--workers 2] [--images 768] [--repeats 3] [--kinds NAME,...] [--large GB]
+Usage: input.py [--workers 2] [--images 768] [--repeats 3] [--kinds NAME,...] [--large GB] [--rows]
 
 Run it with PYTHONPATH=tests/python, where the package support is. Every process has a core of its own, if
 there are enough. The model is tiny; images are JPEG files of 400 x 400, decoded and resized to 96 x 96.
@@ -14,7 +14,8 @@ workers, their ratio in the same repetition, the same for tf-keras under TensorF
 most bytes that a worker read (/proc/self/io) over those of the one process. The ratio of processor time says
 the same on a machine that is in use: that of the one process, over the most of a worker. With --large,
 instead: an epoch over so many GB of TFRecord and Parquet files, and the most memory that a process of two
-workers needed.
+workers needed. With --rows, instead: the processor time of a worker of two for each row of a data set in
+memory that is shuffled and batched, without training.
 """
 
 from __future__ import annotations
@@ -252,6 +253,35 @@ def large(folder: Path, gigabytes: float) -> None:
         print("|", " | ".join(cells), "|", flush=True)
 
 
+def rows_in_memory(repeats: int, rows: int = 60_000) -> None:
+    """Print what a row of 784 values costs a worker that gathers its own, or takes them from whole batches."""
+    import numpy as np
+    import tensorflow as tf
+
+    from tfmuster.keras_compat.execution import local_batch
+    from tfmuster.keras_compat.row_selection import select_rows
+    from tfmuster.keras_compat.shuffling import patch_shuffle
+
+    def microseconds(parts: Any) -> float:
+        begin = time.process_time()
+        for _ in parts.prefetch(tf.data.AUTOTUNE):
+            pass
+        return (time.process_time() - begin) / rows * 1e6
+
+    patch_shuffle()
+    print("| batch of all workers | type | own rows, µs | whole batches, µs |", flush=True)
+    print("|---|---|---|---|")
+    for size in (64, 512, 2048):
+        for dtype in ("uint8", "float32"):
+            data = (np.zeros((rows, 784), dtype), np.zeros(rows, np.int64))
+            batches = tf.data.Dataset.from_tensor_slices(data).shuffle(10_000, seed=0).batch(size)
+            own = select_rows(batches, 0, 2).dataset
+            whole = batches.map(lambda *batch: local_batch(batch, 0, 2), num_parallel_calls=tf.data.AUTOTUNE)
+            found = [[microseconds(parts) for parts in (own, whole)] for _ in range(repeats + 1)][1:]
+            costs = [f"{statistics.median(each):.1f}" for each in zip(*found, strict=True)]
+            print("|", " | ".join([f"{size:,}", dtype, *costs]), "|", flush=True)
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(
@@ -262,10 +292,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
     parser.add_argument("--large", type=float)
+    parser.add_argument("--rows", action="store_true")
     parser.add_argument("--process", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.process:
         process(arguments.process)
+        return
+    if arguments.rows:
+        rows_in_memory(arguments.repeats)
         return
     folder = Path(tempfile.mkdtemp(prefix="tfmuster-input-"))
     try:
