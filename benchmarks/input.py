@@ -254,7 +254,7 @@ def large(folder: Path, gigabytes: float) -> None:
 
 
 def rows_in_memory(repeats: int, rows: int = 60_000) -> None:
-    """Print what a row of 784 values costs a worker that gathers its own, and one that takes whole batches."""
+    """Print what a row of 784 values costs a worker that gathers its own, or takes whole batches."""
     import numpy as np
     import tensorflow as tf
 
