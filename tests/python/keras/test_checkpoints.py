@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -19,28 +20,42 @@ def final(folder: Path, worker: int = 0) -> dict[str, np.ndarray]:
         return dict(file)
 
 
+#: Number of workers, input, steps between checkpoints, steps before which the training is interrupted.
+CASES: list[tuple[int, str, int | str, list[int]]] = [
+    (0, "numpy", "epoch", [15, 25]),
+    (0, "numpy", 4, [3, 15, 27]),
+    (0, "dataset", 3, [14, 16]),
+    (0, "repeated", 4, [13, 30]),
+    (0, "executions", 6, [13]),
+    (2, "numpy", 4, [15, 27]),
+    (2, "dataset", 3, [14]),
+    (2, "repeated", "epoch", [13]),
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all trainings: for each case ``<number>-undisturbed`` and ``<number>-disturbed``."""
+    folder = tmp_path_factory.mktemp("trained")
+    for workers in (0, 2):
+        trainings = [
+            (str(folder / f"{number}-{name}"), kind, every, steps)
+            for number, (of, kind, every, die_at) in enumerate(CASES)
+            for name, steps in (("undisturbed", []), ("disturbed", die_at))
+            if of == workers
+        ]
+        succeeded(run_job("resuming.py", workers, json.dumps(trainings), limit=350))
+    return folder
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(200)
-@pytest.mark.parametrize(
-    ("workers", "kind", "every", "die_at"),
-    [
-        (0, "numpy", "epoch", [15, 25]),
-        (0, "numpy", 4, [3, 15, 27]),
-        (0, "dataset", 3, [14, 16]),
-        (0, "repeated", 4, [13, 30]),
-        (0, "executions", 6, [13]),
-        (2, "numpy", 4, [15, 27]),
-        (2, "dataset", 3, [14]),
-        (2, "repeated", "epoch", [13]),
-    ],
-)
-def test_bitwise_equal(tmp_path: Path, workers: int, kind: str, every: int | str, die_at: list[int]) -> None:
-    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
-    succeeded(run_job("resuming.py", workers, undisturbed, kind, every))
-    succeeded(run_job("resuming.py", workers, disturbed, kind, every, *die_at))
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda n: "-".join(map(str, CASES[n][:3])))
+def test_bitwise_equal(trained: Path, number: int) -> None:
+    undisturbed, disturbed = trained / f"{number}-undisturbed", trained / f"{number}-disturbed"
     expected = final(undisturbed)
     assert expected.keys() >= {"loss", "accuracy", "arr_0"}
-    for worker in range(max(workers, 1)):
+    for worker in range(max(CASES[number][0], 1)):
         for name, value in final(disturbed, worker).items():
             np.testing.assert_array_equal(value, expected[name], err_msg=f"worker {worker}: {name}")
     assert len(list(disturbed.glob("*.checkpoint"))) == 2

@@ -1,7 +1,8 @@
-"""Train a network with dropout, interrupted or not, and write the final weights.
+"""Train a network with dropout, interrupted or not, and write the final weights of each training.
 
-Usage: resuming.py FOLDER KIND EVERY [DIE_AT ...]; KIND is numpy, dataset, repeated or executions. The process
-plays all its interruptions itself: at each step DIE_AT a new model starts from the newest checkpoint.
+Usage: resuming.py TRAININGS; a JSON list of [FOLDER, KIND, EVERY, [DIE_AT, ...]], where KIND is numpy,
+dataset, repeated or executions. The process plays all its interruptions itself: at each step DIE_AT a new model
+starts from the newest checkpoint.
 """
 
 import json
@@ -13,7 +14,6 @@ import numpy as np
 
 import tfmuster
 
-folder, kind, every, *die_at = sys.argv[1:]
 config = json.loads(os.environ.get("TF_CONFIG", "{}"))
 worker = config["task"]["index"] if config else 0
 strategy = tfmuster.strategy("multi_worker_mirrored" if config else "default")
@@ -41,9 +41,9 @@ class Interrupt(keras.callbacks.Callback):
             raise Interrupted
 
 
-def train(*interrupt):
+def train(folder, kind, every, *interrupt):
     keras.utils.set_random_seed(5)
-    checkpoint = tfmuster.checkpoint_callback(folder, every=every if every == "epoch" else int(every))
+    checkpoint = tfmuster.checkpoint_callback(folder, every=every)
     with strategy.scope():
         model = keras.Sequential(
             [
@@ -66,14 +66,16 @@ def train(*interrupt):
     return model, model.fit(data.batch(10), shuffle=False, **options)
 
 
-for step in die_at:
-    try:
-        train(Interrupt(int(step)))
-    except Interrupted:
-        tf.keras.backend.clear_session()
-model, history = train()
-np.savez(
-    Path(folder) / f"result-{worker}.npz",
-    *model.get_weights(),
-    **{name: values for name, values in history.history.items()},
-)
+for folder, kind, every, die_at in json.loads(sys.argv[1]):
+    for step in die_at:
+        try:
+            train(folder, kind, every, Interrupt(step))
+        except Interrupted:
+            tf.keras.backend.clear_session()
+    model, history = train(folder, kind, every)
+    tf.keras.backend.clear_session()
+    np.savez(
+        Path(folder) / f"result-{worker}.npz",
+        *model.get_weights(),
+        **{name: values for name, values in history.history.items()},
+    )
