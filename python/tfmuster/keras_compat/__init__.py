@@ -116,7 +116,7 @@ def apply() -> bool:
     patch_run()
     import tensorflow as tf
     from keras.src import callbacks, models
-    from keras.src.backend.tensorflow import optimizer, random, trainer
+    from keras.src.backend.tensorflow import core, optimizer, random, trainer
     from keras.src.losses import loss
     from keras.src.metrics import reduction_metrics
     from keras.src.optimizers import base_optimizer
@@ -134,6 +134,7 @@ def apply() -> bool:
     from .instance_keys import patch_gathers
     from .loss_parts import patch_tapes
     from .loss_reduction import patch_loss
+    from .metric_reads import patch_metric_reads
     from .parameter_server import patch_fit
     from .predicting import patch_predict
     from .random_rows import patch_random
@@ -155,6 +156,7 @@ def apply() -> bool:
     patch_tapes(tf.GradientTape, tf.nn)
     patch_functions(polymorphic_function.Function)
     patch_metrics(reduction_metrics)
+    patch_metric_reads(core.Variable, Trainer)
     patch_random(random)
     patch_files(models.Model, callbacks)
     patch_stops(callbacks.CallbackList)

@@ -70,7 +70,9 @@ class Feed:
         self.dataset = tf.data.Dataset.from_generator(self._read, output_signature=self._spec)
         # Without prefetching, which would wait for batches that nobody has requested.
         self.dataset.tfmuster_parts = lambda part, parts, **_: self.dataset.map(
-            lambda *batch: local_batch(batch if len(batch) > 1 else batch[0], part, parts)
+            tf.autograph.experimental.do_not_convert(
+                lambda *batch: local_batch(batch if len(batch) > 1 else batch[0], part, parts)
+            )
         )
 
     def fed(self, epochs: Any, steps: Iterator[Any]) -> Iterator[Any]:

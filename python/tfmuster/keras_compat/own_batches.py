@@ -161,15 +161,17 @@ def own_batches(dataset: Any, ahead: int) -> Any:
         of_group = tf.ensure_shape(rows.batch(ahead).get_single_element(), [ahead])
         data = tf.data.Dataset.zip(data) if tf.nest.is_nested(data) else data
         return tf.data.Dataset.zip((data, rows, tf.data.Dataset.range(ahead))).map(
-            lambda values, count, position: OwnBatch(values, count, of_group, position)
+            as_it_is(lambda values, count, position: OwnBatch(values, count, of_group, position))
         )
 
-    counted = dataset.map(count).filter(lambda _, rows: rows > 0)
+    # AutoGraph would convert these functions anew for each data set, and has nothing to convert in them.
+    as_it_is = tf.autograph.experimental.do_not_convert
+    counted = dataset.map(as_it_is(count)).filter(as_it_is(lambda _, rows: rows > 0))
     ended = tf.data.Dataset.from_tensors((placeholder, tf.constant(0, tf.int64))).repeat()
     first_row = tuple(tf.nest.flatten(placeholder)[index] for index in dense)
-    padded = counted.concatenate(ended).scan(first_row, lambda row, each: keep_a_row(row, *each))
+    padded = counted.concatenate(ended).scan(first_row, as_it_is(lambda row, each: keep_a_row(row, *each)))
     groups = padded.window(ahead, drop_remainder=True).prefetch(1)
-    return groups.flat_map(numbered).prefetch(tf.data.AUTOTUNE)
+    return groups.flat_map(as_it_is(numbered)).prefetch(tf.data.AUTOTUNE)
 
 
 def _placeholder(spec: Any) -> Any:
@@ -200,7 +202,7 @@ def _alone(dataset: Any) -> Any:
         # No global batch has a negative number of rows.
         return LocalBatch(data, rows_of(data), tf.constant(-1, tf.int64))
 
-    return dataset.map(local).prefetch(tf.data.AUTOTUNE)
+    return dataset.map(tf.autograph.experimental.do_not_convert(local)).prefetch(tf.data.AUTOTUNE)
 
 
 def rows_of(data: Any) -> Any:

@@ -56,7 +56,9 @@ def _local_dataset(dataset: Any, strategy: Any, *, told: bool) -> Any:
     parts = selection.dataset
     if parts is None:
         parts = dataset.map(
-            lambda *batch: local_batch(batch if is_tuple(dataset) else batch[0], worker, workers),
+            tf.autograph.experimental.do_not_convert(
+                lambda *batch: local_batch(batch if is_tuple(dataset) else batch[0], worker, workers)
+            ),
             num_parallel_calls=tf.data.AUTOTUNE,
         )
     options = tf.data.Options()

@@ -57,10 +57,13 @@ def import_tensorflow() -> Any:
     TensorFlow is missing.
     """
     require_tensorflow()
-    if "tensorflow" not in sys.modules and "TF_CPP_MIN_LOG_LEVEL" not in os.environ:
-        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    if "tensorflow" not in sys.modules:
         with without_gc():
-            _import_turned_away()
+            if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+                import tensorflow
+            else:
+                os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+                _import_turned_away()
     import tensorflow
 
     return tensorflow

@@ -15,13 +15,12 @@ folder, out = map(Path, sys.argv[1:])
 config = json.loads(os.environ.get("TF_CONFIG", "{}"))
 worker = config["task"]["index"] if config else 0
 
-import tensorflow as tf
-
 import tfmuster
 
 strategy = tfmuster.strategy("multi_worker_mirrored" if config else "default")
 
 import keras
+import tensorflow as tf
 
 from tfmuster.errors import DataError
 from tfmuster.keras_compat import notes

@@ -16,13 +16,12 @@ config = json.loads(os.environ.get("TF_CONFIG", "{}"))
 worker = config["task"]["index"] if config else None
 WORKERS = len(config["cluster"]["worker"]) if config else int(os.environ["WORKERS"])
 
-import tensorflow as tf
-
 import tfmuster
 
 strategy = tfmuster.strategy("multi_worker_mirrored" if config else "default")
 
 import keras
+import tensorflow as tf
 from scenarios import run_scenarios, scenario, scenarios
 
 SIDE, CLASSES = 6, 3

@@ -19,13 +19,12 @@ folder = Path(sys.argv[1])
 config = json.loads(os.environ.get("TF_CONFIG", "{}"))
 worker = config["task"]["index"] if config else 0
 
-import tensorflow as tf
-
 import tfmuster
 
 strategy = tfmuster.strategy("multi_worker_mirrored" if config else "default")
 
 import keras
+import tensorflow as tf
 from scenarios import run_scenarios, scenario, scenarios
 
 SIDE, CLASSES, ROWS, BATCH = 6, 3, 90, 16

@@ -1,0 +1,59 @@
+"""Reset and read the metrics of a model with few collective operations.
+
+TensorFlow reads a metric's variable as its sum over the workers, with a collective operation for each one. It
+also does so after each assignment, to return a value that Keras does not use. At the beginning and the end
+of an epoch that is four operations for each metric, of some milliseconds each.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from .strategy_info import multi_worker
+
+
+def patch_metric_reads(variable: Any, trainer: Any) -> None:
+    """Patch ``keras.src.backend.tensorflow.core.Variable`` and ``keras.src.trainers.trainer.Trainer``."""
+    import tensorflow as tf
+    from tensorflow.python.distribute.values import SyncOnReadVariable
+
+    stock_assign, stock_results = variable._direct_assign, trainer.get_metrics_result
+
+    @functools.wraps(stock_assign)
+    def direct_assign(self: Any, value: Any) -> None:
+        if isinstance(self._value, SyncOnReadVariable):
+            self._value.assign(tf.cast(value, self._value.dtype), read_value=False)
+        else:
+            stock_assign(self, value)
+
+    @functools.wraps(stock_results)
+    def get_metrics_result(self: Any) -> dict[str, Any]:
+        strategy = self._distribute_strategy
+        if not (multi_worker(strategy) and tf.executing_eagerly()) or _in_replica():
+            return stock_results(self)  # type: ignore[no-any-return]
+        metrics = self.metrics
+        own = [[_own_sum(v, strategy) for v in metric.variables] for metric in metrics]
+        flat = tf.nest.flatten(own)
+        if not flat or None in flat or len({value.dtype for value in flat}) > 1:
+            return stock_results(self)  # type: ignore[no-any-return]
+        packed = tf.concat([tf.reshape(value, [-1]) for value in flat], axis=0)
+        sums = iter(tf.split(strategy.reduce("SUM", packed, axis=None), [tf.size(value) for value in flat]))
+        results: dict[str, Any] = {}
+        for metric, values in zip(metrics, own, strict=True):
+            result = metric.stateless_result([tf.reshape(next(sums), value.shape) for value in values])
+            results |= result if isinstance(result, dict) else {metric.name: result}
+        return results
+
+    def _in_replica() -> bool:
+        return bool(tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context())
+
+    def _own_sum(variable: Any, strategy: Any) -> Any:
+        """Return this worker's part of a variable that is read as a sum; None for any other variable."""
+        held = variable.value
+        if not isinstance(held, SyncOnReadVariable) or held.aggregation != tf.VariableAggregation.SUM:
+            return None
+        parts = strategy.experimental_local_results(held)
+        return parts[0].read_value() if len(parts) == 1 else None
+
+    variable._direct_assign, trainer.get_metrics_result = direct_assign, get_metrics_result
