@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -17,24 +18,35 @@ pytestmark = pytest.mark.slow
 TOLERANCE = {"float32": {"cnn": 1e-5, "softmax": 1e-5}, "float64": dict.fromkeys(RECIPES, 1e-5)}
 
 
-@pytest.fixture(scope="module", params=[(2, "float32"), (2, "float64"), (4, "float32"), (4, "float64")])
-def pair(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, Path, int, str]:
-    """Folders with the results of one process and of several workers; how many workers; the type."""
-    workers, floatx = request.param
-    one, several = (tmp_path_factory.mktemp(f"{kind}-{workers}-{floatx}") for kind in ("one", "several"))
-    succeeded(run_job("model_parity.py", 0, one, workers, env={"TEST_FLOATX": floatx}))
-    succeeded(run_job("model_parity.py", workers, several, workers, env={"TEST_FLOATX": floatx}))
-    return one, several, workers, floatx
+WORKERS, TYPES = (2, 4), ("float32", "float64")
 
 
-@pytest.mark.timeout(500)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all trainings: ``one-2-float32`` and so on, and ``halves``."""
+    folder = tmp_path_factory.mktemp("trained")
+
+    def train(processes: int, *trainings: tuple[str, int, str, int]) -> None:
+        for name, *_ in trainings:
+            (folder / name).mkdir()
+        given = [[str(folder / name), *others] for name, *others in trainings]
+        succeeded(run_job("model_parity.py", processes, json.dumps(given), limit=500))
+
+    each = [(f"one-{workers}-{floatx}", workers, floatx, 1) for workers in WORKERS for floatx in TYPES]
+    train(0, *each, ("halves", 2, "float32", 2))
+    for workers in WORKERS:
+        train(workers, *[(f"several-{workers}-{floatx}", workers, floatx, 1) for floatx in TYPES])
+    return folder
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("floatx", TYPES)
+@pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("model", list(RECIPES))
 def test_workers_train_the_model_that_one_process_trains(
-    pair: tuple[Path, Path, int, str], model: str
+    trained: Path, model: str, workers: int, floatx: str
 ) -> None:
-    one, several, workers, floatx = pair
+    one, several = (trained / f"{kind}-{workers}-{floatx}" for kind in ("one", "several"))
     expected = dict(np.load(one / f"{model}-0.npz"))
     first = dict(np.load(several / f"{model}-0.npz"))
     assert expected.keys() == first.keys()
@@ -49,18 +61,12 @@ def test_workers_train_the_model_that_one_process_trains(
         np.testing.assert_allclose(first[name], value, rtol=0, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.timeout(500)
-def test_two_workers_are_bitwise_one_process_that_adds_the_gradients_of_two_halves(tmp_path: Path) -> None:
+@pytest.mark.timeout(1200)
+def test_two_workers_are_bitwise_one_process_that_adds_the_gradients_of_two_halves(trained: Path) -> None:
     """In float32, for all models: what data parallelism adds to the arithmetic of one process is nothing."""
-    env = {"TEST_FLOATX": "float32"}
-    one, several = tmp_path / "one", tmp_path / "several"
-    for folder in (one, several):
-        folder.mkdir()
-    succeeded(run_job("model_parity.py", 0, one, 2, 2, env=env))
-    succeeded(run_job("model_parity.py", 2, several, 2, env=env))
     for model in RECIPES:
-        first = np.load(several / f"{model}-0.npz")
-        for name, value in np.load(one / f"{model}-0.npz").items():
+        first = np.load(trained / "several-2-float32" / f"{model}-0.npz")
+        for name, value in np.load(trained / "halves" / f"{model}-0.npz").items():
             # Histories are sums of losses over rows and workers, in whatever order.
             tolerance = 0 if name.startswith("weight_") else 1e-5
             np.testing.assert_allclose(first[name], value, rtol=0, atol=tolerance, err_msg=f"{model} {name}")

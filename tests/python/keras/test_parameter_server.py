@@ -27,24 +27,36 @@ def _clean(tmp_path: Path):
     nothing_left(tmp_path)
 
 
-def train(
-    folder: Path, *launch: object, code: int = 0, limit: float = 120, **options: Any
-) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
-    """What the program has written, and how ``tfmuster launch`` has ended."""
+#: Of each training, unless a test says otherwise.
+LENGTH = {"epochs": 2, "steps": 15}
+
+
+def train_all(
+    folder: Path, *launch: object, trainings: list[dict[str, Any]], code: int = 0, limit: float = 120
+) -> tuple[list[dict[str, Any]], subprocess.CompletedProcess[str]]:
+    """What the program has written about each training of one job, and how ``tfmuster launch`` has ended."""
     folder.mkdir(exist_ok=True)
     out = folder / "result.json"
-    arguments = [PROGRAM, out, json.dumps({"epochs": 2, "steps": 15, **options})]
+    arguments = [PROGRAM, out, *(json.dumps({**LENGTH, **options}) for options in trainings)]
     done = tfmuster("launch", *launch, *arguments, cwd=folder, limit=limit)
     assert done.returncode == code, done.stdout + done.stderr
-    return (read_json(out) if out.exists() else {}), done
+    return (read_json(out) if out.exists() else []), done
+
+
+def train(
+    folder: Path, *launch: object, code: int = 0, **options: Any
+) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+    """The same of a job that trains once."""
+    results, done = train_all(folder, *launch, trainings=[options], code=code)
+    return (results[0] if results else {}), done
 
 
 def alone(folder: Path, **options: Any) -> dict[str, Any]:
     """The same by one process."""
     out = folder / "alone.json"
-    given = json.dumps({"epochs": 2, "steps": 15, "updates": "", **options})
+    given = json.dumps({**LENGTH, "updates": "", **options})
     subprocess.run([sys.executable, PROGRAM, out, given], env=environment(), check=True, timeout=100)
-    result: dict[str, Any] = read_json(out)
+    result: dict[str, Any] = read_json(out)[0]
     return result
 
 
@@ -86,10 +98,14 @@ def test_asynchronous_updates_are_counted_and_learn(tmp_path: Path) -> None:
 
 def test_a_slow_worker_slows_synchronous_updates_only(tmp_path: Path) -> None:
     common: dict[str, Any] = {"epochs": 1, "steps": 24, "slow": 0.2}
-    launch = ("--ps", 1, "-n", 3)
-    sync, _ = train(tmp_path / "sync", *launch, updates="sync", **common)
-    spare, _ = train(tmp_path / "spare", *launch, updates="sync", aggregate=2, **common)
-    free, _ = train(tmp_path / "async", *launch, updates="async", **common)
+    ways: list[dict[str, Any]] = [
+        {"updates": "sync"},
+        {"updates": "sync", "aggregate": 2},
+        {"updates": "async"},
+    ]
+    (sync, spare, free), _ = train_all(
+        tmp_path, "--ps", 1, "-n", 3, trainings=[{**common, **way} for way in ways]
+    )
     # Each step waits for the slow one; the others' 12 rows take a few ms.
     assert sync["seconds"] > 20 * 0.2
     assert spare["seconds"] < sync["seconds"] / 2

@@ -1,8 +1,9 @@
-"""Train the four models for 50 steps and write what came of each: model_parity.py FOLDER REPLICAS [PARTS].
+"""Train the four models for 50 steps and write what came of each.
 
-REPLICAS is the number of workers whose global batch is trained on, also by one process. TEST_FLOATX chooses
-the type of weights and computation. With PARTS one process computes the gradients of so many parts of each
-batch one after the other and adds them, which is what as many workers do.
+Usage: model_parity.py TRAININGS; a JSON list of [FOLDER, REPLICAS, FLOATX, PARTS]. REPLICAS is the number of
+workers whose global batch is trained on, also by one process. FLOATX is the type of weights and computation.
+With more PARTS than one, one process computes the gradients of so many parts of each batch one after another
+and adds them, which is what as many workers do.
 """
 
 import json
@@ -10,19 +11,20 @@ import os
 import sys
 from pathlib import Path
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 import tfmuster
+from tfmuster.digits.datasets import load
 from tfmuster.digits.models import RECIPES
 
-folder, replicas, parts = Path(sys.argv[1]), int(sys.argv[2]), int((sys.argv[3:] or [1])[0])
 config = json.loads(os.environ.get("TF_CONFIG", "{}"))
 worker = config["task"]["index"] if config else 0
 strategy = tfmuster.strategy("multi_worker_mirrored" if config else "default")
-keras.config.set_floatx(os.environ["TEST_FLOATX"])
-per_replica = 1 if config else replicas
+
+import keras
+import tensorflow as tf
+
+digits = load(os.environ.get("TFMUSTER_MNIST", "synthetic"))
 
 
 def summed_step(self, data):
@@ -40,23 +42,25 @@ def summed_step(self, data):
     return self.compute_metrics(x, y, tf.concat(outputs, 0))
 
 
-if parts > 1:
-    keras.Model.train_step = summed_step
-
-for name, recipe in RECIPES.items():
-    result = tfmuster.train_mnist(
-        name,
-        dataset=os.environ.get("TFMUSTER_MNIST", "synthetic"),
-        strategy=strategy,
-        batch_size=recipe.batch_size * per_replica // 2,
-        epochs=5,
-        steps_per_epoch=10,
-        dropout=False,
-        verbose=0,
-    )
-    np.savez(
-        folder / f"{name}-{worker}.npz",
-        **{f"weight_{i}": w for i, w in enumerate(result.model.get_weights())},
-        **{f"history_{k}": v for k, v in result.history.items()},
-        history_test=[result.test_loss, result.test_accuracy],
-    )
+stock_step = keras.Model.train_step
+for folder, replicas, floatx, parts in json.loads(sys.argv[1]):
+    keras.config.set_floatx(floatx)
+    keras.Model.train_step = summed_step if parts > 1 else stock_step
+    for name, recipe in RECIPES.items():
+        result = tfmuster.train_mnist(
+            name,
+            dataset=digits,
+            strategy=strategy,
+            batch_size=recipe.batch_size * (1 if config else replicas) // 2,
+            epochs=5,
+            steps_per_epoch=10,
+            dropout=False,
+            verbose=0,
+        )
+        np.savez(
+            Path(folder, f"{name}-{worker}.npz"),
+            **{f"weight_{i}": w for i, w in enumerate(result.model.get_weights())},
+            **{f"history_{k}": v for k, v in result.history.items()},
+            history_test=[result.test_loss, result.test_accuracy],
+        )
+        keras.backend.clear_session()

@@ -1,8 +1,8 @@
 """Train a network with dropout, interrupted or not, and write the final weights of each training.
 
 Usage: resuming.py TRAININGS; a JSON list of [FOLDER, KIND, EVERY, [DIE_AT, ...]], where KIND is numpy,
-dataset, repeated or executions. The process plays all its interruptions itself: at each step DIE_AT a new model
-starts from the newest checkpoint.
+dataset, repeated or executions. The process plays all its interruptions itself: at each step DIE_AT a new
+model starts from the newest checkpoint.
 """
 
 import json
