@@ -5,7 +5,6 @@ import os
 import sys
 from pathlib import Path
 
-import keras
 import numpy as np
 
 import tfmuster
@@ -13,6 +12,9 @@ import tfmuster
 folder = Path(sys.argv[1])
 worker = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 strategy = tfmuster.strategy("multi_worker_mirrored")
+
+import keras
+
 x = np.random.default_rng(0).normal(size=(400, 8)).astype("float32")
 y = x.sum(axis=1, keepdims=True)
 STEPS = 40  # global batches of 10 rows

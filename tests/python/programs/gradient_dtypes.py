@@ -1,21 +1,31 @@
-"""Train with gradients of each data type, and write what came of it. Usage: gradient_dtypes.py FOLDER."""
+"""Train with gradients of each data type, and write what came of it. Usage: gradient_dtypes.py FOLDER.
+
+FOLDER/<worker>.json has the collectives of each type, and if there is `ss` what each step sends: as told,
+and as the kernel counts it.
+"""
 
 import json
 import os
+import re
+import shutil
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-import keras
 import numpy as np
-from tensorflow.python.eager import context
 
 import tfmuster
-from tfmuster.keras_compat import GRADIENT_DTYPES, set_gradient_dtype
+from tfmuster.keras_compat import GRADIENT_DTYPES, bytes_per_step, set_gradient_dtype
 
 folder = Path(sys.argv[1])
 worker = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 strategy = tfmuster.strategy("multi_worker_mirrored")
+
+import keras
+from tensorflow.python.eager import context
+
+STEPS = 40
 generator = np.random.default_rng(0)
 x, words = generator.normal(size=(600, 9)).astype("float32"), generator.integers(0, 50, (600, 3))
 y = np.tanh(x.sum(axis=1, keepdims=True) + words.mean(axis=1, keepdims=True) / 25)
@@ -29,6 +39,13 @@ def collectives():
             if node.op.startswith("Collective"):
                 found[f"{node.op} {node.attr['T'].type}"] += 1
     return found
+
+
+def sent():
+    """Bytes that this process has sent by TCP."""
+    lines = subprocess.run(["ss", "-tinpOH"], capture_output=True, text=True, check=True).stdout.splitlines()
+    own = [line for line in lines if f"pid={os.getpid()}," in line]
+    return sum(int(number) for line in own for number in re.findall(r"bytes_sent:(\d+)", line))
 
 
 counts = {}
@@ -54,4 +71,16 @@ with strategy.scope():
     model.compile("sgd", "mse")
 history = model.fit(words, np.repeat(y, 3, axis=1), batch_size=60, epochs=2, verbose=0).history["loss"]
 assert history[1] < history[0], history
-folder.joinpath(f"{worker}.json").write_text(json.dumps(counts))
+
+traffic = {}
+zeros = np.zeros((STEPS * 12, 100), "float32"), np.zeros((STEPS * 12, 1), "float32")
+for dtype in GRADIENT_DTYPES if shutil.which("ss") else ():
+    set_gradient_dtype(strategy, dtype)
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((100,)), keras.layers.Dense(2000), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    model.fit(*zeros, batch_size=12, verbose=0, shuffle=False)
+    before = sent()
+    model.fit(*zeros, batch_size=12, verbose=0, shuffle=False)
+    traffic[dtype] = [bytes_per_step(model, strategy), (sent() - before) / STEPS]
+folder.joinpath(f"{worker}.json").write_text(json.dumps({"collectives": counts, "traffic": traffic}))

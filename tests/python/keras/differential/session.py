@@ -7,6 +7,7 @@ raised. Without TF_CONFIG this is stock Keras in one process, and tfmuster is no
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -32,6 +33,8 @@ from cases.registry import Case, registered  # noqa: E402
 
 for module in sys.argv[2:]:
     importlib.import_module(f"cases.{module}")
+# The collector would scan TensorFlow's half a million objects again and again. tfmuster does the same.
+gc.freeze()
 
 
 def arrays_of(case: Case) -> dict[str, np.ndarray]:
