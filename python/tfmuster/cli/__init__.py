@@ -70,6 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Errors that tfmuster raises on purpose are printed to standard error as text. Others keep their traceback,
     because they are defects.
     """
+    _open_standard_files()
     try:
         result = cli.main(args=argv, prog_name="tfmuster", standalone_mode=False)
     except TfmusterError as error:
@@ -93,3 +94,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = None  # type: ignore[assignment]
         return EXIT_DONE
     return result if isinstance(result, int) else EXIT_DONE
+
+
+def _open_standard_files() -> None:
+    """Open /dev/null in place of standard files that are closed, before another file gets their numbers."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +15,8 @@ from .training_options import take_training, training_options
 from .where_options import read_where, where_options
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from ..launch.engines.base import Engine
+    from ..launch.job import Job
 
 
 # Options end at the script's name. Arguments after it belong to the script.
@@ -61,6 +64,12 @@ if TYPE_CHECKING:
     help="How long to wait for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
 @training_options
+@click.option(
+    "--detach",
+    is_flag=True,
+    help="Return when the workers run; the job continues without this terminal. "
+    "`tfmuster runs` follows and stops it.",
+)
 @click.option("--timings", is_flag=True, help="Show at the end where the time to the first step went.")
 @click.option("--dry-run", is_flag=True, help="For batch systems: print the script, and do not submit it.")
 @click.argument(
@@ -78,6 +87,7 @@ def command(
     run_dir: Path | None,
     max_restarts: int,
     start_timeout: float | None,
+    detach: bool,
     timings: bool,
     dry_run: bool,
     program: tuple[str, ...],
@@ -125,12 +135,33 @@ def command(
             raise click.UsageError("--dry-run is for the backends of batch systems.")
         click.echo(script(job), nl=False)
         return EXIT_DONE
+    if detach:
+        for option, given in (("--timings", timings), ("--quiet", quiet), ("--only-chief", only_chief)):
+            if given:
+                raise click.UsageError(f"{option} is about output, and --detach shows none.")
+        return _detach(engine, job)
     show = "nothing" if quiet else "chief" if only_chief else "all"
     # Whichever signal ends the launcher, it must end its workers first.
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+        # nohup ignores SIGHUP: the job is to survive the terminal.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     try:
         return run_and_report(engine, job, show=show, timings=timings)
     except KeyboardInterrupt:
         click.echo("tfmuster: interrupted; every worker has been ended.", err=True)
         return EXIT_INTERRUPTED
+
+
+def _detach(engine: Engine, job: Job) -> int:
+    """Start a job that continues after this command, and say how to follow and to stop it."""
+    from ..launch.detached import start_detached
+    from ..launch.supervise.display import shown_path
+
+    run = start_detached(engine, job)
+    name = run.name if run.path.parent == Path("runs").resolve() else os.path.relpath(run.path)
+    click.echo(f"tfmuster: {job.workers} workers started; {shown_path(run)}", err=True)
+    for verb, what in (("show", "what it does"), ("logs -f", "its output"), ("stop", "end it")):
+        click.echo(f"  tfmuster runs {verb:<7} {name}   # {what}", err=True)
+    click.echo(name)
+    return EXIT_DONE

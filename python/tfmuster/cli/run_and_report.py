@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
 from ..errors import EXIT_DONE, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
+from ..system.say import say
 
 if TYPE_CHECKING:
     from ..launch.engines.base import Engine
@@ -30,11 +30,11 @@ def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool
     if timings:
         from ..launch.supervise.timings import timings_table
 
-        print(f"\n{timings_table(run)}", file=sys.stderr)
+        say(f"\n{timings_table(run)}")
     if failure is not None:
-        print(f"\n{failure}", file=sys.stderr)
+        say(f"\n{failure}")
         return EXIT_NOT_EVERYONE if failure.not_everyone else EXIT_WORKER_FAILED
     if show != "nothing":
         seconds = time.monotonic() - begun
-        print(f"tfmuster: done in {seconds:.1f} s; {shown_path(run)}", file=sys.stderr)
+        say(f"tfmuster: done in {seconds:.1f} s; {shown_path(run)}")
     return EXIT_DONE

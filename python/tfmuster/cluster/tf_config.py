@@ -12,6 +12,7 @@ import orjson
 
 from ..environment import PROCESS_VARIABLE, TF_CONFIG_VARIABLE
 from ..errors import ClusterError, TfmusterError
+from ..system.say import say
 from .findings import Findings
 from .rules import examine_document
 from .spec import Cluster, Task, raise_or_warn
@@ -120,7 +121,7 @@ def keep_tf_config() -> None:
     if launched and now != launched and not _said:
         _said.append("TF_CONFIG")
         text = "the program sets TF_CONFIG itself; the one of this job is used instead."
-        print(f"tfmuster: {text}", file=sys.stderr, flush=True)
+        say(f"tfmuster: {text}")
     if launched or now:
         os.environ["TF_CONFIG"] = launched or now or ""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 
 from ..environment import INDEPENDENT_VARIABLE, is_on
 from ..errors import ClusterError
+from ..system.say import say
 from .tf_config import is_chief, parse_tf_config
 
 #: Types of the tasks that train one model together.
@@ -28,7 +28,7 @@ def workers_together() -> int:
         _told.append(workers)
         if is_chief():
             line = f"tfmuster: each of the {workers} workers trains a model of its own (--independent)"
-            print(line, file=sys.stderr, flush=True)
+            say(line)
     return 0
 
 

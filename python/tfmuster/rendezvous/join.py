@@ -19,6 +19,7 @@ from ..runs.error_file import leave_note
 from ..runs.stacks import write_own_stacks
 from ..runs.states import State, say_phase, say_state, say_waiting
 from ..system.exit_code import end_with_its_code
+from ..system.say import say
 from .control_channel import ControlChannel
 from .failures import STALLED, failure_text
 from .meet import muster, print_progress
@@ -113,7 +114,7 @@ def _tell_progress(progress: Message) -> None:
 
 
 def _tell_and_end(failure: Failure) -> None:
-    print(f"tfmuster: {failure_text(failure)}", file=sys.stderr, flush=True)
+    say(f"tfmuster: {failure_text(failure)}")
     stalled = failure["kind"] == STALLED
     if stalled:
         _leave_stall(failure)

@@ -13,7 +13,6 @@ Environment: ``TFMUSTER_START_TIMEOUT`` (seconds), ``TFMUSTER_TOKEN`` (the job's
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 
@@ -23,6 +22,7 @@ from ..errors import RendezvousError
 from ..net.addresses import split_address
 from ..net.channel import Message
 from ..net.ports import listen_patiently, port_problem
+from ..system.say import say
 from ..system.versions import installed_versions
 from .client import RendezvousClient
 from .control_channel import ControlChannel
@@ -96,7 +96,7 @@ def muster(
 
 def print_progress(progress: Message) -> None:
     """Print to stderr which tasks this task waits for."""
-    print(f"tfmuster: {progress['text']}", file=sys.stderr, flush=True)
+    say(f"tfmuster: {progress['text']}")
 
 
 def _meet(

@@ -21,6 +21,7 @@ from ..environment import RUN_DIR_VARIABLE
 from ..errors import TfmusterError
 from ..system.activity import ACTIVITY, place_text
 from ..system.replace import replacing_file
+from ..system.say import say
 from .layout import STACKS, file_stem, task_of, utc_now
 
 _WANTED: Final = "wanted"
@@ -54,7 +55,7 @@ def write_own_stacks(task: str) -> Path | None:
     folder = os.environ.get(RUN_DIR_VARIABLE)
     text = own_stacks(task)
     if not folder:
-        print(f"tfmuster: stacks of {text}", file=sys.stderr, flush=True)
+        say(f"tfmuster: stacks of {text}")
         return None
     path = Path(folder, STACKS, f"{file_stem(task)}.txt")
     with contextlib.suppress(OSError):

@@ -70,7 +70,8 @@ def end_with_its_code(error: TfmusterError) -> None:
 
 def exit_as(code: int) -> None:
     """End this process as the worker ended: with the same exit code, or by the same signal."""
-    sys.stdout.flush()
+    with contextlib.suppress(OSError, AttributeError):  # it may be closed
+        sys.stdout.flush()
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError):

@@ -7,6 +7,7 @@ import sys
 from ..cluster.tf_config import is_chief
 from ..cluster.together import workers_here
 from ..environment import DISTRIBUTE_VARIABLE, IS_CHIEF_VARIABLE, SCALE_BATCH_VARIABLE, is_on
+from ..system.say import say
 
 
 def distributes() -> bool:
@@ -24,7 +25,7 @@ def distribute(package: str) -> None:
 def say_distributed() -> None:
     """Say on the chief what the default strategy means for the program."""
     if is_chief():
-        print(f"tfmuster: {_about(workers_here())}", file=sys.stderr, flush=True)
+        say(f"tfmuster: {_about(workers_here())}")
 
 
 def _about(workers: int) -> str:

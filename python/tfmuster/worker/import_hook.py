@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StrategyError
+from ..system.say import say
 from ..system.tensorflow_import import without_gc
 from . import load_hooks
 from .distribute import distribute, distributes, say_distributed
@@ -207,7 +208,7 @@ def _prepare_keras() -> None:
 def _print_slow_input(about: str, text: str, *, selected: bool = True, **_: Any) -> None:
     """Print a note that each worker reads all data. Only the chief has notes."""
     if about == "input" and not selected:
-        print(f"tfmuster: input does not get faster with more workers: {text}", file=sys.stderr, flush=True)
+        say(f"tfmuster: input does not get faster with more workers: {text}")
 
 
 def _prepare_keras_2() -> None:

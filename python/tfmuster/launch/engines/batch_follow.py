@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import sys
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -19,7 +18,8 @@ from ...runs.run import Run
 from ...runs.states import State
 from ...runs.tail import Tail
 from ...system.ask import Answer
-from ..supervise.display import LineDisplay, Row, display
+from ...system.say import say
+from ..supervise.display import Display, Row, display
 
 #: How long a batch system may take to accept a job, or to accept that it is to end, seconds.
 SUBMIT_SECONDS = 60.0
@@ -158,7 +158,7 @@ def follow(job: Submitted, *, show: str, tell: bool) -> tuple[Run, Failure | Non
     return _outcome(job)
 
 
-def _watch(job: Submitted, shown: LineDisplay, show: str, *, tell: bool) -> None:
+def _watch(job: Submitted, shown: Display, show: str, *, tell: bool) -> None:
     tail: Tail | None = None
     next_question, told = 0.0, ""
     over = False
@@ -295,4 +295,4 @@ def _rows(run: Run) -> list[Row]:
 
 
 def _say(text: str) -> None:
-    print(f"tfmuster: {text}", file=sys.stderr, flush=True)
+    say(f"tfmuster: {text}")

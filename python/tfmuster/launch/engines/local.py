@@ -6,7 +6,6 @@ This works on Linux and macOS. On Windows, use WSL, in which TensorFlow runs on 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from ...runs.lifecycle import record_git
 from ...runs.run import Run
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
+from ...system.say import say
 from ..job import Job, command_of, resolve_command
 from ..supervise.display import shown_path
 from ..supervise.restarts import Attempt, with_restarts
@@ -113,9 +113,7 @@ def _run_once(
         cluster = Cluster(**addresses)
         run = attempt.begin(job, cluster)
         if tell and attempt.number == 0:
-            print(
-                f"tfmuster: {_count(sizes)} on this machine; {shown_path(run)}", file=sys.stderr, flush=True
-            )
+            say(f"tfmuster: {_count(sizes)} on this machine; {shown_path(run)}")
         placements = [
             Placement(
                 task.name,

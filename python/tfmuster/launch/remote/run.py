@@ -11,7 +11,6 @@ import contextlib
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +39,7 @@ from ...runs.lifecycle import record_git
 from ...runs.run import Run
 from ...system.interpreter import python_executable, with_tfmuster_on_path
 from ...system.processes import end_job
+from ...system.say import say
 from ..job import Job
 from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
@@ -273,7 +273,7 @@ def run_remote(
             count = "1 task" if len(remotes) == 1 else f"{len(remotes)} tasks"
             about = f"{count} on {hosts}; run directory {os.path.relpath(run.path)}"
             for line in (about, *warnings):
-                print(f"tfmuster: {line}", file=sys.stderr, flush=True)
+                say(f"tfmuster: {line}")
         placements = [
             remote_job.placement(task, run, remote)
             for task, remote in zip(cluster.tasks(), remotes, strict=True)

@@ -71,7 +71,9 @@ class _Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
         for number in _PASSED_ON:
-            signal.signal(number, self._pass_on)
+            # What is ignored here, such as SIGHUP under nohup, the program ignores, too.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._pass_on)
         try:
             self._process = subprocess.Popen(command, env=dict(environment), stdin=subprocess.DEVNULL)
         except OSError as error:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ...runs.metrics import epoch_line, read_metrics
 from ...runs.states import State
 from ...runs.terminal_text import visible
+from ...system.say import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,23 +34,40 @@ _EVERY_SECONDS = 0.5
 _STYLES = {"failed": "red", "done": "green", "training": "cyan", "waiting": "yellow", "stopped": "red"}
 
 
-class LineDisplay:
+class Display:
+    """Shows nothing."""
+
+    def line(self, text: str) -> None:
+        """Write one line."""
+
+    def look(self, rows: Callable[[], Sequence[Row]]) -> None:
+        """Show what the workers do now. Call `rows` only if they are shown."""
+
+    def close(self) -> None:
+        """Remove everything except the lines."""
+
+
+class LineDisplay(Display):
     """Writes lines as they come."""
 
     def line(self, text: str) -> None:
         """Write one line."""
-        sys.stdout.write(f"{text}\n")
+        try:
+            sys.stdout.write(f"{text}\n")
+        except UnicodeEncodeError as error:
+            known = text.encode(error.encoding, "backslashreplace").decode(error.encoding)
+            sys.stdout.write(f"{known}\n")
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
-        """Flush the output. Call `rows` only if they are shown."""
+        """Flush the output."""
         sys.stdout.flush()
 
     def close(self) -> None:
-        """Remove everything except the lines."""
+        """Flush the output."""
         sys.stdout.flush()
 
 
-class LiveTable(LineDisplay):
+class LiveTable(Display):
     """Writes lines as they come, and shows a table of the workers below them."""
 
     def __init__(self) -> None:
@@ -78,7 +96,7 @@ class LiveTable(LineDisplay):
         self._next = float("inf")
 
 
-class CallbackDisplay(LineDisplay):
+class CallbackDisplay(Display):
     """Passes everything to functions of the launching session, such as R's, whose console is not a terminal.
 
     Parameters
@@ -99,31 +117,57 @@ class CallbackDisplay(LineDisplay):
     ) -> None:
         self._say, self._glance, self._run_path = say, glance, run_path
         self._next = 0.0
-        self._broken = False
-
-    def _hand_over(self, function: Callable[[Any], object], value: object) -> None:
-        if self._broken:
-            return
-        try:
-            function(value)
-        except Exception as error:
-            # A failing display must not end the job.
-            self._broken = True
-            print(f"tfmuster: the display failed: {error}", file=sys.stderr, flush=True)
 
     def line(self, text: str) -> None:
         """Pass one line on."""
-        self._hand_over(self._say, text)
+        self._say(text)
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
         """Report the progress, if its interval has passed."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY_SECONDS
-            self._hand_over(self._glance, progress_snapshot(rows(), self._run_path))
+            self._glance(progress_snapshot(rows(), self._run_path))
 
     def close(self) -> None:
         """Report the last epochs and the end."""
-        self._hand_over(self._glance, progress_snapshot([], self._run_path))
+        self._glance(progress_snapshot([], self._run_path))
+
+
+class SafeDisplay(Display):
+    """Switches another display off when it fails, because a display must not end the job.
+
+    The reader of a pipe may have gone, a terminal may be closed, and a function of the caller may raise.
+    """
+
+    def __init__(self, shown: Display) -> None:
+        self._shown = shown
+
+    def _do(self, action: Callable[[Any], None], value: Any) -> None:
+        try:
+            action(value)
+        except Exception as error:
+            self._shown = Display()
+            if isinstance(error, OSError):
+                _discard_output()
+            say(f"tfmuster: the display failed: {error}")
+
+    def line(self, text: str) -> None:
+        """Write one line."""
+        self._do(self._shown.line, text)
+
+    def look(self, rows: Callable[[], Sequence[Row]]) -> None:
+        """Show what the workers do now."""
+        self._do(self._shown.look, rows)
+
+    def close(self) -> None:
+        """Remove everything except the lines."""
+        self._do(lambda _: self._shown.close(), None)
+
+
+def _discard_output() -> None:
+    """Lead standard output nowhere. What it still buffers could not be written when the process exits."""
+    with contextlib.suppress(OSError, ValueError, AttributeError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def progress_snapshot(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
@@ -166,13 +210,16 @@ def shown_by(say: Callable[[str], object], glance: Callable[[Mapping[str, Any]],
         _foreign.reset(token)
 
 
-def display(show: str, run_path: Path) -> LineDisplay:
+def display(show: str, run_path: Path) -> Display:
     """Make the display for `show`: ``"all"``, ``"chief"`` or ``"nothing"``."""
-    functions = _foreign.get()
-    if functions is not None:
-        return CallbackDisplay(*functions, run_path) if show != "nothing" else LineDisplay()
+    if show == "nothing":
+        return Display()
+    if (functions := _foreign.get()) is not None:
+        return SafeDisplay(CallbackDisplay(*functions, run_path))
+    if sys.stdout is None:  # closed by the shell: `tfmuster launch train.py >&-`
+        return Display()
     capable = sys.stdout.isatty() and (os.environ.get("TERM") or "dumb") not in ("dumb", "unknown")
-    return LiveTable() if show != "nothing" and capable else LineDisplay()
+    return SafeDisplay(LiveTable() if capable else LineDisplay())
 
 
 def _console() -> Console:

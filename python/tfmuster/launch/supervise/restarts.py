@@ -7,7 +7,6 @@ directory and its checkpoints stay. Logs of later attempts are appended to those
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from ...runs.failure import Failure
 from ...runs.layout import RESTARTING, utc_now, write_json
 from ...runs.lifecycle import new_run
 from ...runs.run import Run
+from ...system.say import say
 
 if TYPE_CHECKING:
     from ...cluster.spec import Cluster
@@ -89,7 +89,7 @@ def with_restarts(
         survived = failure
         about = f"restart {number} of {most}"
         if tell:
-            print(f"tfmuster: {failure.headline().rstrip('.')}; {about}", file=sys.stderr, flush=True)
+            say(f"tfmuster: {failure.headline().rstrip('.')}; {about}")
         try:
             _prepare(run, f"{about}, {utc_now()}, after: {failure.headline()}")
             run.set_status(restarts=number)

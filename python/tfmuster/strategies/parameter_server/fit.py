@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import ModelError, StrategyError, WorkerError
 from ...keras_compat.backend import require_tensorflow_backend
 from ...keras_compat.parameter_server import Position, quiet_coordinator
+from ...system.say import say
 from .data import worker_datasets
 from .serving import NAME, current_strategy
 from .steps import Outcome, Steps
@@ -246,7 +247,7 @@ class _Training:
 def _tell_lost(worker: int, loops: WorkerLoops) -> None:
     left = len(loops.alive)
     text = f"tfmuster: worker {worker} is lost; {left} {'worker remains' if left == 1 else 'workers remain'}"
-    print(text, file=sys.stderr, flush=True)
+    say(text)
 
 
 def _check_numbers(model: Any, **numbers: Any) -> None:

@@ -1,0 +1,13 @@
+"""Say something to the user, on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+
+def say(text: str) -> None:
+    """Print text to stderr, if anybody reads it: a pipe or a terminal that was closed must not end a job."""
+    # It is None if the shell has closed it, and then print() does nothing.
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
