@@ -31,7 +31,10 @@ last_words <- function(said = geterrmessage(), last = last_rlang_error()) {
   if (!grepl(body, plain_text(said), fixed = TRUE)) {
     return(said)
   }
-  paste0(trimws(begin), " ", error, substring(said, nchar(begin) + 1))
+  # R shows the whole call, cut off after its first line; rlang shows the name of the function.
+  raised_in <- rlang::format_error_call(conditionCall(last))
+  place <- if (is.null(raised_in)) trimws(begin) else paste0("Error in ", cli::ansi_strip(raised_in), ":")
+  paste0(place, " ", error, substring(said, nchar(begin) + 1))
 }
 
 last_rlang_error <- function() tryCatch(rlang::last_error(), error = function(e) NULL)

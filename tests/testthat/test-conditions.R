@@ -17,11 +17,14 @@ test_that("what the core says of options is said of the arguments of launch()", 
 })
 
 test_that("the last words of R have the error, however it was raised", {
-  last <- function(...) tryCatch(cli::cli_abort(...), error = identity)
+  last <- function(..., call = NULL) tryCatch(cli::cli_abort(..., call = call), error = identity)
   long <- strrep("long ", 30)
   of_parts <- last(c("No {.val data}.", i = long, x = "None."))
   said <- paste0("Error in f(2) : \n", sub("^[^\n]*\n", "", conditionMessage(of_parts)), "\nCalls: f\n")
   expect_match(last_words(said, of_parts), "^Error in f[(]2[)] : No \"data\".\n. long.*\n. None.$")
+  in_call <- last(c("No data.", x = "None."), call = quote(train_mnist("cnn", dataset = "nowhere")))
+  said_of_call <- sub("^[^\n]*\n", "Error in train_mnist(\"cnn\",  : \n", conditionMessage(in_call))
+  expect_match(last_words(said_of_call, in_call), "^Error in `train_mnist[(][)]`: No data.\n. None.$")
   # R says nothing of this one.
   expect_equal(last_words("Error: \n", last("Nothing.")), "Error: Nothing.")
   # A header that is written for a narrow console.

@@ -75,7 +75,7 @@ test_that("the headline has the first line of an error with parts, and its trace
   }
   given <- list(kinds = c("", "nothing of this name"))
   launched <- expect_kind(launch(wrong, workers = 2, args = given, quiet = TRUE, run_dir = run_dir), "worker")
-  expect_match(launched$message, "exit code 1: Error in strategy\\(.*\\) : There is no strategy 'nothing of")
+  expect_match(launched$message, "exit code 1: Error in `strategy\\(\\)`: There is no strategy 'nothing of")
   trace <- grep("^ *[0-9]+[.] ", unlist(launched$last_lines), value = TRUE)
   expect_match(trace, "wrong|choose|strategy")
   expect_length(trace, 3)
