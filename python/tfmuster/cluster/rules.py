@@ -248,9 +248,7 @@ def _as_index(index: Any, size: int | None, where: str, found: Findings) -> int 
         found.note("index-negative", where, index)
         return None
     if size is not None and number >= size:
-        found.note(
-            "index-too-large", where, index, message=f"the job has {size}, so the last index is {size - 1}"
-        )
+        found.note("index-too-large", where, index, message=f"the last index is {size - 1}")
         return None
     if isinstance(index, str):
         found.note("index-as-text", where, index)

@@ -210,6 +210,15 @@ def _executable(name: str, fix: str) -> str:
     path = shutil.which(name)
     if path is None:
         raise LaunchError(
-            "The program to run must be on PATH.", found=f"no {name}", fix=fix, reason="command"
+            "The program to run must be on PATH.", found=_instead_of(name), fix=fix, reason="command"
         )
     return path
+
+
+def _instead_of(name: str) -> str:
+    """Describe what is there instead of a program."""
+    if os.path.isdir(name):
+        return f"{name} is a folder"
+    if os.path.isfile(name):
+        return f"{name} is neither a .py or .R script nor a command"
+    return f"no {name}"

@@ -171,6 +171,22 @@ Error: The program to run must be on PATH.
 """,
         ),
         (
+            ["notes.txt"],
+            """\
+Error: The program to run must be on PATH.
+  found: notes.txt is neither a .py or .R script nor a command
+  to do: Give the path of a .py or .R script, or of a command.
+""",
+        ),
+        (
+            ["folder"],
+            """\
+Error: The program to run must be on PATH.
+  found: folder is a folder
+  to do: Give the path of a .py or .R script, or of a command.
+""",
+        ),
+        (
             ["train.py", "a\udcffb"],
             """\
 Error: Names, arguments and variables of a job must be UTF-8 text without null bytes.
@@ -222,5 +238,7 @@ Error: The run directory must be new.
 )
 def test_what_is_not_started(tmp_path: Path, arguments: list[str], text: str) -> None:
     write(tmp_path, "train.py", "")
+    write(tmp_path, "notes.txt", "")
+    (tmp_path / "folder").mkdir()
     (tmp_path / "old/logs").mkdir(parents=True)
     assert text_of(tmp_path, *arguments, code=2) == text

@@ -117,6 +117,13 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "config" in out and "check" in out and "Exit codes" in out
 
 
+def test_a_misspelt_verb_is_corrected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lunch", "-n", "2"]) == 2
+    assert "Error: No such command 'lunch'. Did you mean 'launch'?" in capsys.readouterr().err
+    assert main(["nothing"]) == 2
+    assert capsys.readouterr().err.rstrip().endswith("Error: No such command 'nothing'.")
+
+
 def test_every_listed_verb_can_be_loaded_and_has_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     from tfmuster.cli import cli
 
