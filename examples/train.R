@@ -6,7 +6,7 @@ library(tfmuster)
 
 arguments <- commandArgs(trailingOnly = TRUE)
 dataset <- if (length(arguments)) arguments[[1]] else "synthetic"
-workers <- if (length(arguments) > 1) as.integer(arguments[[2]]) else 2L
+workers <- if (length(arguments) > 1) utils::type.convert(arguments[[2]], as.is = TRUE) else 2L
 
 if (is.null(current_task())) {
   if (dataset == "synthetic") {
@@ -21,10 +21,10 @@ if (is.null(current_task())) {
     paste("Model:", format(run$model_path)),
     "",
     "What to try next:",
-    "  make train DATA=mnist.npz                   real digits: an .npz file, or a folder of IDX files",
-    "  .venv/bin/tfmuster runs show                this run again",
+    "  make train DATA=mnist.npz                              real digits: an .npz file, or a folder of IDX files",
+    "  .venv/bin/tfmuster runs show                           this run again",
     "  .venv/bin/tfmuster launch -n 2 --distribute script.R   your own program, as it is",
-    "  R_LIBS=.rlib R                              then library(tfmuster), ?launch",
+    "  R_LIBS=.rlib RETICULATE_PYTHON=.venv/bin/python R      then library(tfmuster), ?launch",
     sep = "\n"
   )
 } else {
