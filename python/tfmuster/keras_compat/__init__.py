@@ -18,7 +18,8 @@ Changes
 - **Own rows.** If each worker has data of its own (:mod:`.own_rows`), its batches are its rows of the global
   batches. The workers add up their rows a few batches at a time, and end together.
 - **Logs and moving statistics.** One all-reduce of one packed vector per execution gives all workers the
-  same logs and, for layers such as BatchNormalization, the same non-trainable weights.
+  same logs and, for layers such as BatchNormalization, the same non-trainable weights. Another one reads all
+  metrics at the end of an epoch.
 - **Files.** Callbacks run on every worker, but only the chief writes files. A backup is read on the chief
   and sent to the other workers.
 """

@@ -35,10 +35,11 @@ def patch_metric_reads(variable: Any, trainer: Any) -> None:
         metrics = self.metrics
         own = [[_own_sum(v, strategy) for v in metric.variables] for metric in metrics]
         flat = tf.nest.flatten(own)
-        if not flat or None in flat or len({value.dtype for value in flat}) > 1:
+        if not flat or any(value is None for value in flat) or len({value.dtype for value in flat}) > 1:
             return stock_results(self)  # type: ignore[no-any-return]
         packed = tf.concat([tf.reshape(value, [-1]) for value in flat], axis=0)
-        sums = iter(tf.split(strategy.reduce("SUM", packed, axis=None), [tf.size(value) for value in flat]))
+        sizes = [value.shape.num_elements() for value in flat]
+        sums = iter(tf.split(strategy.reduce("SUM", packed, axis=None), sizes))
         results: dict[str, Any] = {}
         for metric, values in zip(metrics, own, strict=True):
             result = metric.stateless_result([tf.reshape(next(sums), value.shape) for value in values])

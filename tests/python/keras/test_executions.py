@@ -58,6 +58,14 @@ def test_the_number_of_steps_per_execution_changes_no_bit(found: tuple[Path, dic
         np.testing.assert_allclose(counted[name]["loss"], counted["chosen"]["loss"], rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["automatic", "chosen", "moving statistics"])
+def test_an_epoch_has_one_collective_operation_outside_of_its_steps(
+    found: tuple[Path, dict[str, Any]], name: str
+) -> None:
+    """It reads the loss and the metric: TensorFlow alone has four for these, and as many to reset them."""
+    assert found[1][name]["reductions"] == EPOCHS
+
+
 def test_fit_ends_without_waiting_for_the_autotuning_thread_of_its_data() -> None:
     """The thread sleeps for up to 0.6 s in a call of half a second, and `fit` used to take that longer."""
     done = succeeded(run_job("prompt_end.py", 2))

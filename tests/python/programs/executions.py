@@ -14,10 +14,25 @@ worker = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 strategy = tfmuster.strategy("multi_worker_mirrored")
 
 import keras
+import tensorflow as tf
+from tensorflow.python.distribute.cross_device_ops import CrossDeviceOps
 
 x = np.random.default_rng(0).normal(size=(400, 8)).astype("float32")
 y = x.sum(axis=1, keepdims=True)
 STEPS = 40  # global batches of 10 rows
+
+
+eager_reductions = []
+stock_reduce = CrossDeviceOps.reduce
+
+
+def reduce(self, *arguments, **options):
+    if tf.executing_eagerly():
+        eager_reductions.append(arguments)
+    return stock_reduce(self, *arguments, **options)
+
+
+CrossDeviceOps.reduce = reduce
 
 
 class Ends(keras.callbacks.Callback):
@@ -42,11 +57,13 @@ def train(*callbacks, layers=(), **compiled):
         model = keras.Sequential(
             [keras.Input((8,)), keras.layers.Dense(16, "tanh"), *layers, keras.layers.Dense(1)]
         )
-        model.compile(keras.optimizers.Adam(0.01), "mse", **compiled)
+        model.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"], **compiled)
     ends = Ends()
+    eager_reductions.clear()
     history = model.fit(x, y, batch_size=10, epochs=3, verbose=0, callbacks=[ends, *callbacks])
+    reductions = len(eager_reductions)
     model.evaluate(x, y, batch_size=10, verbose=0, callbacks=[ends])
-    return model, ends, history.history["loss"]
+    return model, ends, history.history["loss"], reductions
 
 
 seen = []
@@ -66,8 +83,8 @@ for name, arguments, options in (
     ),
     ("moving statistics", (), {"layers": [keras.layers.BatchNormalization()]}),
 ):
-    model, ends, losses = train(*arguments, **options)
-    found[name] = {"train": ends.train, "test": ends.test, "loss": losses}
+    model, ends, losses, reductions = train(*arguments, **options)
+    found[name] = {"train": ends.train, "test": ends.test, "loss": losses, "reductions": reductions}
     np.savez(folder / f"{name}-{worker}.npz", *model.get_weights())
 found["seen"] = seen
 folder.joinpath(f"{worker}.json").write_text(json.dumps(found))
