@@ -46,7 +46,7 @@ test-r: .stamps/r .stamps/r-develop .stamps/dev .stamps/system-test ## R's tests
 	@$(RUN_R_TESTS)
 
 test-parity: .stamps/parity ## R and Python, compared through rpy2
-	@if $(HAVE_R); then $(BIN)/python -m pytest tests/parity; else $(WITHOUT_R); fi
+	@if $(HAVE_R); then $(BIN)/python -m pytest -n 2 --dist loadfile tests/parity; else $(WITHOUT_R); fi
 
 test-python: .stamps/dev .stamps/jax .stamps/system-test .stamps/torque ## Python's tests; one folder of them: .venv/bin/pytest tests/python/FOLDER
 	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder tests/python
