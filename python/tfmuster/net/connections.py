@@ -15,15 +15,14 @@ import socket
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from .channel import Channel, ChannelError, Message
 from .ports import SocketAddress, connect_problem
+from .sockets import close_in_children, detect_silence
 
 #: How long a connection may take to be made and to introduce itself, in seconds.
 PENDING_SECONDS = 5.0
-#: How long a peer's machine may be silent at the TCP level before the connection counts as lost, in seconds.
-#: TensorFlow allows about six.
-SILENT_SECONDS = 8
 #: How long a silent connection keeps its place even if others wait for it, in seconds.
 CHANCE_SECONDS = 0.3
 
@@ -93,6 +92,7 @@ class Connections:
         for end in (self._wake_read, self._wake_write):
             end.setblocking(False)
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        close_in_children(self)
 
     def listen(self, listener: socket.socket, greeting: Message) -> None:
         """Accept connections of `listener`, and send `greeting`, the challenge, to each."""
@@ -134,7 +134,7 @@ class Connections:
         self._strangers.pop(connection, None)
         self._calls.discard(connection)
         if connection.socket is not None:
-            _watch(connection.socket)
+            detect_silence(connection.socket)
 
     def release(self, connection: Connection) -> socket.socket:
         """Hand over the socket of a connection. Unsent bytes are sent first.
@@ -221,6 +221,11 @@ class Connections:
         self._selector.close()
         self._wake_read.close()
         self._wake_write.close()
+
+    def open_files(self) -> list[Any]:
+        """Return all open files, the selector first: a forked child shares it, and must not change it."""
+        sockets = [connection.socket for connection in self._open_connections]
+        return [self._selector, self._listener, self._wake_read, self._wake_write, *sockets]
 
     def _await(self, connection: Connection, seconds: float) -> None:
         heapq.heappush(self._deadlines, (time.monotonic() + seconds, next(self._numbers), connection))
@@ -333,18 +338,3 @@ class Connections:
                 # From this frame the other side learns that the tokens differ, and can report it.
                 connection.send({"type": "refused"})
             self.end(connection, error.reason)
-
-
-def _watch(made: socket.socket) -> None:
-    """Let the kernel detect a machine that is gone, because Python or R may be busy for long."""
-    with contextlib.suppress(OSError):
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in (
-            ("TCP_KEEPIDLE", SILENT_SECONDS // 2),
-            ("TCP_KEEPINTVL", SILENT_SECONDS // 4),
-            ("TCP_KEEPCNT", 2),
-            ("TCP_USER_TIMEOUT", SILENT_SECONDS * 1000),
-        ):
-            if hasattr(socket, option):
-                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -13,8 +13,9 @@ from ..cluster.spec import Task
 from ..environment import TOKEN_VARIABLE
 from ..errors import RendezvousError
 from ..net.channel import MAX_PAYLOAD, Message
-from ..net.connections import PENDING_SECONDS, SILENT_SECONDS, Connection, Connections
+from ..net.connections import PENDING_SECONDS, Connection, Connections
 from ..net.ports import Resolver, room_for_strangers
+from ..net.sockets import SILENT_SECONDS
 from ..runs.states import waiting_state
 from .error import MAX_LISTED, rendezvous_error, too_late
 from .failures import this_process

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..net.connections import SILENT_SECONDS
+from ..net.sockets import SILENT_SECONDS
 from .roster import printable
 
 Failure = dict[str, Any]
