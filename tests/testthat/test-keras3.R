@@ -74,6 +74,73 @@ test_that("a keras3 model trains with parameter servers, by ps_fit()", {
   expect_true("worker 0 | scores accuracy loss" %in% shown)
 })
 
+test_that("a model with R code of keras3 has one process's numbers, and the chief alone saves it", {
+  folder <- withr::local_tempdir()
+  program <- withr::local_tempfile(fileext = ".R", lines = c(
+    "library(keras3)",
+    "tf <- tensorflow::tf",
+    "several <- Sys.getenv('TFMUSTER_IS_CHIEF') != ''",
+    "made <- if (several) tf$distribute$MultiWorkerMirroredStrategy() else tf$distribute$get_strategy()",
+    "Total <- Metric('Total',",
+    "  initialize = function(...) {",
+    "    super$initialize(...)",
+    "    self$total <- self$add_variable(shape = shape(), initializer = 'zeros', name = 'total')",
+    "  },",
+    "  update_state = function(y_true, y_pred, sample_weight = NULL) {",
+    "    self$total$assign_add(op_sum(op_abs(y_true - y_pred)))",
+    "  },",
+    "  result = function() self$total,",
+    "  reset_state = function() self$total$assign(0)",
+    ")",
+    "Own <- Model('Own', train_step = function(data) {",
+    "  with(tf$GradientTape() %as% tape, {",
+    "    y_pred <- self(data[[1]], training = TRUE)",
+    "    loss <- self$compute_loss(y = data[[2]], y_pred = y_pred)",
+    "  })",
+    "  self$optimizer$apply(tape$gradient(loss, self$trainable_weights), self$trainable_weights)",
+    "  for (each in self$metrics) {",
+    "    if (each$name == 'loss') each$update_state(loss) else each$update_state(data[[2]], y_pred)",
+    "  }",
+    "  setNames(lapply(self$metrics, function(each) each$result()), sapply(self$metrics, `[[`, 'name'))",
+    "})",
+    "set_random_seed(1L)",
+    "with(made$scope(), {",
+    "  input <- keras_input(4)",
+    "  output <- input |> layer_lambda(function(x) x * 2) |> layer_dense(3, activation = 'tanh') |>",
+    "    layer_dense(1)",
+    "  model <- Own(input, output)",
+    "  squares <- function(y_true, y_pred) op_mean(op_square(y_true - y_pred), axis = -1L)",
+    "  error <- custom_metric('error', function(y_true, y_pred) op_abs(y_true - y_pred))",
+    "  model |> compile(optimizer = 'sgd', loss = squares, metrics = list(error, Total(name = 'total')))",
+    "  plain <- keras_model(input, output)",
+    "})",
+    "x <- matrix(seq(0, 1, length.out = 400), 100)",
+    "y <- matrix(rowSums(x))",
+    "history <- model |> fit(x, y, epochs = 2, batch_size = 20, shuffle = FALSE, verbose = 0)",
+    "scores <- model |> evaluate(x, y, batch_size = 20, verbose = 0)",
+    "numbers <- unlist(c(history$metrics, scores, sum(predict(model, x, verbose = 0))))",
+    "if (requireNamespace('tfdatasets', quietly = TRUE)) {",
+    "  cast <- function(x, y) list(tf$cast(x, 'float32'), tf$cast(y, 'float32'))",
+    "  data <- tfdatasets::tensor_slices_dataset(list(x, y)) |>",
+    "    tfdatasets::dataset_shuffle(100, seed = 3L) |>",
+    "    tfdatasets::dataset_map(cast) |> tfdatasets::dataset_batch(20)",
+    "  numbers <- c(numbers, unlist(fit(model, data, epochs = 2, verbose = 0)$metrics))",
+    "}",
+    "cat('numbers', format(numbers, digits = 6), '\\n')",
+    sprintf("own <- file.path('%s', Sys.getenv('TFMUSTER_IS_CHIEF'))", folder),
+    "dir.create(own)",
+    "export_savedmodel(plain, file.path(own, 'exported'), verbose = FALSE)",
+    "save_model(plain, file.path(own, 'saved.keras'))",
+    "save_model_weights(plain, file.path(own, 'saved.weights.h5'))"
+  ))
+  expected <- numbers_of(run_r(readLines(program))$output)[[1]]
+  expect_gte(length(expected), 10)
+  shown <- capture.output(launch(program, workers = 2, run_dir = file.path(withr::local_tempdir(), "run")))
+  expect_equal(numbers_of(shown), list(expected, expected), tolerance = 1e-5)
+  expect_setequal(list.files(file.path(folder, "1")), c("exported", "saved.keras", "saved.weights.h5"))
+  expect_length(list.files(file.path(folder, "0")), 0)
+})
+
 test_that("launch(function) trains from a session that has keras3 attached", {
   run <- run_r(c(
     "library(keras3)",

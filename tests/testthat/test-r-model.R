@@ -40,7 +40,12 @@ test_that("layers, losses, metrics and lambdas written in R give one process's n
   one <- run_r(c("made <- strategy('default')", of_the_model))
   expect_equal(one$status, 0)
   script <- withr::local_tempfile(fileext = ".R", lines = c(
-    "library(tfmuster)", "made <- strategy('multi_worker_mirrored')", of_the_model
+    "library(tfmuster)", "made <- strategy('multi_worker_mirrored')", of_the_model,
+    "outside <- keras$Sequential(list(keras$Input(reticulate::tuple(4L)), keras$layers$Dense(1L)))",
+    "outside$compile('sgd', 'mse')",
+    "refused <- tryCatch(fit(outside, x, y, verbose = FALSE), tfmuster_error_strategy = identity)",
+    "in_r <- grepl('with(strategy$scope(), { ... })', refused$fix, fixed = TRUE)",
+    "cat('outside', refused$reason, in_r, '\\n')"
   ))
   shown <- capture.output(launch(script, workers = 2, run_dir = file.path(withr::local_tempdir(), "run")))
   expected <- numbers_of(one$output)[[1]]
@@ -51,6 +56,7 @@ test_that("layers, losses, metrics and lambdas written in R give one process's n
   for (worker in 0:1) {
     expect_true(paste0("worker ", worker, " | run 3") %in% trimws(shown))
     expect_true(paste0("worker ", worker, " | sum 4") %in% trimws(shown))
+    expect_true(paste0("worker ", worker, " | outside not-distributed TRUE") %in% trimws(shown))
   }
   expect_false(any(grepl("AutoGraph", shown)))
 })
