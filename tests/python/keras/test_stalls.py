@@ -11,6 +11,7 @@ import pytest
 
 from support.launching import TFMUSTER, environment, start_tfmuster, tfmuster
 from support.paths import PROGRAMS
+from support.r import NEEDS_R
 from tfmuster.runs.listing import find_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
@@ -35,6 +36,16 @@ def test_a_worker_that_sleeps_is_named_with_its_stack(tmp_path: Path) -> None:
     assert set(stacks) == {"worker 0", "worker 1"}
     assert "time.sleep(600)" in stacks["worker 1"] and "on_epoch_begin" in stacks["worker 1"]
     assert "model.fit(x, y, epochs=4" in stacks["worker 0"]
+
+
+@NEEDS_R
+def test_a_worker_on_which_r_is_busy_is_named_and_the_stacks_have_rs_calls(tmp_path: Path) -> None:
+    # While R is busy, no thread of its Python runs, which would report what the worker does.
+    done = tfmuster("launch", "-n", 2, "--stall-timeout", 4, PROGRAMS / "stalling.R", cwd=tmp_path, limit=150)
+    assert done.returncode == 1 and "ends" not in done.stdout
+    assert "stalled: worker 0 waited" in done.stderr and "s for worker 1.\n" in done.stderr
+    stack = find_run(None, tmp_path / "runs").stacks()["worker 0"]
+    assert "R, when it last called TensorFlow:\n  train(matrix(1, 256, 8))\n" in stack
 
 
 @pytest.mark.parametrize(("how", "leaver"), [("stop stays", 1), ("stop", 1), ("leave exit 0", 0)])
