@@ -70,10 +70,10 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
 def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: int | None) -> None:
     """Show the output of the workers, each line with the worker's name."""
     from ..runs.listing import find_run
-    from ..runs.tail import follow_lines, log_lines
+    from ..runs.tail import each_log_line, follow_lines
 
     run = find_run(name, folder)
-    for line in follow_lines(run, task) if follow else log_lines(run, task, lines=lines):
+    for line in follow_lines(run, task) if follow else each_log_line(run, task, lines=lines):
         click.echo(line)
 
 

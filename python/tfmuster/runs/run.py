@@ -31,6 +31,7 @@ from typing import Any
 from ..errors import LaunchError, TfmusterError
 from .batch_job import end_batch_job
 from .layout import CALL, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
+from .log_text import last_lines, whole_text
 from .metrics import NO_METRICS, read_metrics
 from .notes import read_notes
 from .removing import remove_files
@@ -129,10 +130,11 @@ class Run:
                 fix="Name one of these.",
                 run=self.name,
             )
-        texts = {name: _text(path) for name, path in paths.items() if task in (None, name)}
-        if lines is None:
-            return texts
-        return {name: "".join(text.splitlines(keepends=True)[-lines:]) for name, text in texts.items()}
+        return {
+            name: whole_text(path) if lines is None else last_lines(path, lines)
+            for name, path in paths.items()
+            if task in (None, name)
+        }
 
     def stacks(self) -> dict[str, str]:
         """Ask the workers where they are, and return their Python stacks and R calls, by the task's name.
@@ -327,10 +329,6 @@ def _launcher(info: Mapping[str, Any]) -> Any:
         if abs(process.create_time() - info["pid_started"]) < 1 and process.status() != psutil.STATUS_ZOMBIE:
             return process
     return None
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _task_order(path: Path) -> tuple[str, int]:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .layout import UNFINISHED
+from .log_text import BLOCK
 from .run import Run
 from .terminal_text import Lines
 
 
 def log_lines(run: Run, task: str | None = None, *, lines: int | None = None) -> list[str]:
     """Return the output of a run's tasks as a terminal would show it, each line after the task's name."""
+    return list(each_log_line(run, task, lines=lines))
+
+
+def each_log_line(run: Run, task: str | None = None, *, lines: int | None = None) -> Iterator[str]:
+    """Yield what `log_lines` returns. Only a part of the output is in memory at a time."""
     tail = Tail(run, task)
-    shown = []
+    if lines is None:
+        yield from tail.each_new_line(last=True)
+        return
     for name, text in run.logs(task, lines=lines).items():
         cut = Lines()
-        shown += [tail.named(name, line) for line in [*cut.feed(text.encode()), *cut.end()]]
-    return shown
+        yield from tail.named(name, [*cut.feed(text.encode()), *cut.end()])
 
 
 def follow_lines(run: Run, task: str | None = None, *, every: float = 0.2) -> Iterator[str]:
@@ -26,7 +33,7 @@ def follow_lines(run: Run, task: str | None = None, *, every: float = 0.2) -> It
     unfinished = True
     while unfinished:
         unfinished = tail.unfinished()
-        yield from tail.new_lines(last=not unfinished)
+        yield from tail.each_new_line(last=not unfinished)
         if unfinished:
             time.sleep(every)
 
@@ -59,19 +66,22 @@ class Tail:
 
     def new_lines(self, *, last: bool = False) -> list[str]:
         """Return the lines written since the last call; with `last`, also an incomplete line."""
-        shown = []
+        return list(self.each_new_line(last=last))
+
+    def each_new_line(self, *, last: bool = False) -> Iterator[str]:
+        """Yield the lines that `new_lines` returns. Only a part of the output is in memory at a time."""
         for name, path in self._run.log_paths().items():
             if self._task in (None, name):
+                cut = self._cuts.setdefault(name, Lines())
                 with path.open("rb") as file:
                     file.seek(self._offsets.get(name, 0))
-                    data = file.read()
-                self._offsets[name] = self._offsets.get(name, 0) + len(data)
-                cut = self._cuts.setdefault(name, Lines())
-                lines = cut.feed(data) + (cut.end() if last else [])
-                shown += [self.named(name, line) for line in lines]
-        return shown
+                    while data := file.read(BLOCK):
+                        self._offsets[name] = file.tell()
+                        yield from self.named(name, cut.feed(data))
+                if last:
+                    yield from self.named(name, cut.end())
 
-    def named(self, name: str, line: str) -> str:
-        """Prefix a line with its task's name."""
+    def named(self, name: str, lines: Iterable[str]) -> list[str]:
+        """Prefix lines with their task's name."""
         width = max(map(len, self._run.log_paths()), default=0)
-        return f"{name:<{width}} | {line}"
+        return [f"{name:<{width}} | {line}" for line in lines]

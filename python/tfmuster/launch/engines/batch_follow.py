@@ -186,7 +186,7 @@ def _watch(job: Submitted, shown: Display, show: str, *, tell: bool) -> None:
         if over:
             _wait_for_files(job.run)
         if tail is not None and show != "nothing":
-            for line in tail.new_lines(last=over):
+            for line in tail.each_new_line(last=over):
                 if show == "all" or line.split(" | ")[0].strip() == _chief(job.run):
                     shown.line(line)
         shown.look(lambda: _rows(job.run))
