@@ -133,9 +133,13 @@ share_environment <- function(call = rlang::caller_env()) {
   python_bridge(call)$adopt_environment(as.list(Sys.getenv()), whole = TRUE)
 }
 
-# R users write `index = 0`, a double; Python needs an integer.
+# R users write `index = 0`, a double; Python needs an integer. NA becomes NaN there, which no check accepts:
+# reticulate would pass -2147483648 for an integer NA, and True for a logical one.
 as_whole <- function(x) {
-  whole <- is.numeric(x) && length(x) == 1 && !is.na(x) && x == trunc(x) && abs(x) <= .Machine$integer.max
+  if (is.atomic(x) && length(x) == 1 && is.na(x)) {
+    return(NaN)
+  }
+  whole <- is_number(x) && x == trunc(x) && abs(x) <= .Machine$integer.max
   if (whole) as.integer(x) else x
 }
 

@@ -38,7 +38,8 @@ strategy <- function(name = "default", devices = NULL, replicas = NULL, communic
                      keras_compat = TRUE, start_timeout = NULL, tpu = NULL, min_shard_bytes = NULL,
                      gradient_dtype = NULL) {
   check_arguments(
-    list(name = name %||% NA, start_timeout = start_timeout), c(name = "name", start_timeout = "seconds"),
+    list(name = name %||% NA, keras_compat = keras_compat, start_timeout = start_timeout),
+    c(name = "name", keras_compat = "flag", start_timeout = "seconds"),
     kind = "strategy"
   )
   share_tf_config()

@@ -11,7 +11,7 @@ keras <- reticulate::import("keras")
 `%as%` <- reticulate::`%as%`
 
 global_batch <- 128L
-digits <- if (length(arguments) && arguments[[1]] == "synthetic") synthetic() else mnist()
+digits <- if ("synthetic" %in% arguments) synthetic() else mnist(if (length(arguments)) arguments[[1]])
 rows <- tf$data$Dataset$from_tensor_slices(reticulate::tuple(digits$x_train, digits$y_train))
 batches <- rows$shuffle(10000L, seed = 1L)$`repeat`()$batch(global_batch, drop_remainder = TRUE)
 

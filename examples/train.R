@@ -21,7 +21,7 @@ if (is.null(current_task())) {
     paste("Model:", format(run$model_path)),
     "",
     "What to try next:",
-    "  make train DATA=mnist.npz                              real digits: an .npz file, or a folder of IDX files",
+    "  make train DATA=mnist.npz                              real digits: a .npz file or a folder",
     "  .venv/bin/tfmuster runs show                           this run again",
     "  .venv/bin/tfmuster launch -n 2 --distribute script.R   your own program, as it is",
     "  R_LIBS=.rlib RETICULATE_PYTHON=.venv/bin/python R      then library(tfmuster), ?launch",

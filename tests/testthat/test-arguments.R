@@ -83,6 +83,8 @@ test_that("what is no cluster, task or strategy is refused by name", {
   refused(cluster_task("a", "worker", 0), "`cluster` must be an object from cluster_spec()", kind = "cluster")
   refused(strategy(5), "`name` must be one string.", kind = "strategy")
   refused(strategy(NULL), "`name` must be", kind = "strategy")
+  refused(strategy(keras_compat = "no"), "`keras_compat` must be TRUE or FALSE.", kind = "strategy")
+  refused(cluster_task(two_workers(), "worker", NA_integer_), "index is not an", "nan", kind = "cluster")
   withr::local_envvar(TF_CONFIG = "{bad")
   refused(current_task(), "The environment variable TF_CONFIG", "or unset TF_CONFIG", kind = "cluster")
   refused(train_mnist(verbose = "yes"), "`verbose` must be TRUE, FALSE or 2.", kind = "error")

@@ -84,4 +84,6 @@ test_that("whole doubles become integers, and nothing else changes", {
   expect_identical(as_whole(1e10), 1e10)
   expect_identical(as_whole("3"), "3")
   expect_null(as_whole(NULL))
+  expect_identical(as_whole(NA), NaN)
+  expect_identical(as_whole(NA_integer_), NaN)
 })
