@@ -196,7 +196,12 @@ def claim_call(name: str, run_dir: str | os.PathLike[str] | None = None) -> Clai
 
 
 def _not_made(path: Path, error: OSError) -> LaunchError:
-    return LaunchError(f"The run directory {path} can't be made.", found=error.strerror, reason="run-dir")
+    return LaunchError(
+        f"The run directory {path} can't be made.",
+        found=error.strerror,
+        fix="Choose another place with --run-dir, or a working directory that you can write to.",
+        reason="run-dir",
+    )
 
 
 def record_git(run: Run) -> None:

@@ -88,6 +88,10 @@ def test_a_directory_that_can_not_be_made(here: Path) -> None:
     with pytest.raises(LaunchError, match="can't be made") as caught:
         claim_run_dir("train")
     assert caught.value.found == "Not a directory"
+    assert (
+        caught.value.fix
+        == "Choose another place with --run-dir, or a working directory that you can write to."
+    )
     with pytest.raises(LaunchError, match="can't be made"):
         claim_run_dir("train", "runs/mine")
     assert (here / "runs").read_text() == "a file"
