@@ -18,6 +18,7 @@ from typing import Any
 from ..cluster.resolvers import batch_job
 from ..errors import LaunchError
 from ..system.ask import NoAnswerError, ask
+from ..system.processes import birth
 from ..system.versions import recorded_versions
 from .layout import CALL, RUNS, utc_now, write_json
 from .run import Run
@@ -32,12 +33,14 @@ def new_run(
     run_dir: str | os.PathLike[str] | None,
     command: Sequence[str],
     cluster: Mapping[str, Any],
+    job: str | None = None,
     seed: int | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Run:
     """Make a run directory: `run_dir`, or by default ``runs/<UTC time>-<name>``, and record the job in it.
 
-    ``settings`` are the settings of the training that ``run.json`` records.
+    ``job`` is the name that the job's processes have in their environment, and ``settings`` are the settings
+    of the training; ``run.json`` records both.
 
     Raises
     ------
@@ -60,13 +63,14 @@ def new_run(
         "name": name,
         "command": list(command),
         "cluster": dict(cluster),
+        "job": job,
         "seed": seed,
         **(settings or {}),
         "started": utc_now(),
         "directory": os.getcwd(),
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "pid_started": psutil.Process().create_time(),
+        "pid_birth": birth(psutil.Process()),
         # On SIGTERM the launcher command ends its workers. An R or Python session would leave them behind.
         "ends_on_sigterm": signal.getsignal(signal.SIGTERM) is signal.default_int_handler,
         "versions": recorded_versions(),

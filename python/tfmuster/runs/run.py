@@ -216,11 +216,16 @@ class Run:
         """End the run and all its processes, and return the status.
 
         You can call this in any session on the run's machine or in its batch system. A run that has ended
-        stays unchanged. The session that waits for the run gets an error, and continues.
+        stays unchanged; of a lost one, processes that are left are ended. The session that waits for the run
+        gets an error, and continues.
         """
-        if not self.goes_on:
-            return self.status()
-        info = self.info()
+        status, info = self.status(), self.info()
+        if status["state"] == "lost" and info.get("job"):
+            from ..system.processes import end_job
+
+            end_job(info["job"])
+        if status["state"] not in UNFINISHED:
+            return status
         launcher = _launcher(info)
         if launcher is None:
             host = info.get("host")
@@ -321,12 +326,14 @@ def _launcher(info: Mapping[str, Any]) -> Any:
     """Return the launcher's process; None if it has ended or runs on another machine."""
     import psutil
 
+    from ..system.processes import birth
+
     if info.get("host") != socket.gethostname():
         return None
     with contextlib.suppress(psutil.Error, KeyError):
         process = psutil.Process(info["pid"])
         # Another process may have got this number since.
-        if abs(process.create_time() - info["pid_started"]) < 1 and process.status() != psutil.STATUS_ZOMBIE:
+        if birth(process) == info["pid_birth"] and process.status() != psutil.STATUS_ZOMBIE:
             return process
     return None
 

@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 
 import psutil
 
@@ -50,6 +51,24 @@ def end_job(job: str, *, grace: float = GRACE_SECONDS, wait: Callable[[float], N
                     process.terminate()
         asked |= remaining
         wait(pause)
+
+
+def birth(process: psutil.Process) -> str:
+    """Say when a process was started, in a way that no step of the machine's clock changes.
+
+    With its process id, this tells the process from another one that gets its number later.
+
+    Raises
+    ------
+    psutil.Error
+        The process has ended.
+    """
+    try:
+        # Field 22: ticks since the machine was started, see proc(5). The name before it may have blanks.
+        ticks = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {ticks}"
+    except OSError:  # not Linux, or it has ended
+        return str(process.create_time())
 
 
 def stopped_trees(roots: Collection[int]) -> dict[int, int]:

@@ -26,6 +26,7 @@ import psutil
 
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
+from ..system.processes import birth
 from ..system.replace import PART, replacing_file
 
 SUFFIX = ".checkpoint"
@@ -65,8 +66,8 @@ def claim(folder: Path) -> None:
     note = folder / _OWNER
     try:
         said = orjson.loads(note.read_bytes())
-        other, since = psutil.Process(said["pid"]), said["since"]
-        alive = said["host"] == socket.gethostname() and other.create_time() == since
+        other, since = psutil.Process(said["pid"]), said["birth"]
+        alive = said["host"] == socket.gethostname() and birth(other) == since
     except (OSError, ValueError, TypeError, KeyError, psutil.Error):
         alive = False
     if alive and other.pid != os.getpid():
@@ -81,7 +82,7 @@ def claim(folder: Path) -> None:
     about = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "since": psutil.Process().create_time(),
+        "birth": birth(psutil.Process()),
         "job": Path(run).name if run else None,
     }
     # `write` reports a folder that can't be written.

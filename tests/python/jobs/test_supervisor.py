@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from support.launching import (
@@ -246,13 +247,21 @@ def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
     assert Run(only_run(tmp_path)).status()["state"] == "lost"
 
 
-def test_a_reader_that_has_seen_enough_ends_the_job(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", "import time", "for i in range(2000): print(i, flush=True); time.sleep(0.01)")
-    launcher = start_tfmuster("launch", "-n", 2, "train.py", cwd=tmp_path)
-    assert launcher.stdout is not None
-    launcher.stdout.readline()
-    launcher.stdout.close()
-    launcher.wait(timeout=10)
+def test_stopping_a_lost_run_ends_what_is_left_of_it(tmp_path: Path) -> None:
+    launcher = begin(tmp_path)
+    guards = [
+        child
+        for child in psutil.Process(launcher.pid).children()
+        if "end_orphans" in " ".join(child.cmdline())
+    ]
+    for process in (*guards, launcher):
+        process.kill()
+    launcher.communicate(timeout=5)
+    run = Run(only_run(tmp_path))
+    assert len(guards) == 1 and len(processes_in(tmp_path)) == 2
+    assert run.status()["state"] == "lost"
+    assert run.stop()["state"] == "lost"
+    nothing_left(tmp_path)
 
 
 @DISK_IS_FULL

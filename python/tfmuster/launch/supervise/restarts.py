@@ -56,10 +56,12 @@ class Attempt:
                 run_dir=job.run_dir,
                 command=job.command,
                 cluster=cluster.to_dict(),
+                job=self.name,
                 seed=job.seed,
                 settings=job.settings(),
             )
-        write_json(self.run.path / "run.json", {**self.run.info(), "cluster": cluster.to_dict()})
+        changed = {"cluster": cluster.to_dict(), "job": self.name}
+        write_json(self.run.path / "run.json", {**self.run.info(), **changed})
         return self.run
 
     def variables(self) -> dict[str, str]:

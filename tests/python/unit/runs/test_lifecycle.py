@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tfmuster.errors import LaunchError
+from tfmuster.runs.layout import write_json
 from tfmuster.runs.lifecycle import claim_call, claim_run_dir, new_run
+from tfmuster.system.processes import birth
 
 JOBS = 40
 
@@ -81,6 +85,21 @@ def test_a_run_that_has_begun_is_kept(here: Path) -> None:
     new_run("train", run_dir="mine", command=["train.py"], cluster={})
     claim.release()
     assert (here / "mine" / "call").is_dir() and (here / "mine" / "run.json").exists()
+
+
+def test_a_step_of_the_clock_does_not_lose_a_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    stock = psutil.Process.create_time
+    # On Linux this is the time of the machine's start by the clock as it is now, plus ticks.
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: stock(process) + 3600.0)
+    assert run.status()["state"] == "starting"
+
+
+def test_another_process_with_the_number_of_the_launcher_is_not_it(here: Path) -> None:
+    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    info = run.info()
+    write_json(run.path / "run.json", {**info, "pid_birth": birth(psutil.Process(os.getppid()))})
+    assert run.status()["state"] == "lost"
 
 
 def test_a_directory_that_can_not_be_made(here: Path) -> None:

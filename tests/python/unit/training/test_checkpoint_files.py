@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tfmuster.errors import CheckpointError, TfmusterWarning
+from tfmuster.system.processes import birth
 from tfmuster.training import checkpoint_files as checkpoints
 
 VALUES = [np.arange(5.0), np.array(3)]
@@ -100,13 +101,13 @@ def test_a_folder_belongs_to_one_living_job(tmp_path: Path) -> None:
     assert said["pid"] == os.getpid()
     # The process that started the tests stands for another job.
     other = psutil.Process(os.getppid())
-    living = {**said, "pid": other.pid, "since": other.create_time(), "job": "theirs"}
+    living = {**said, "pid": other.pid, "birth": birth(other), "job": "theirs"}
     note.write_bytes(orjson.dumps(living))
     with pytest.raises(CheckpointError, match="at the same time") as caught:
         checkpoints.claim(tmp_path)
     assert caught.value.found == f"process {other.pid} (theirs) writes to {tmp_path}"
     assert caught.value.fields["reason"] == "other-job"
-    for ended in ({"since": 1.0}, {"host": "elsewhere"}):
+    for ended in ({"birth": "1"}, {"host": "elsewhere"}):
         note.write_bytes(orjson.dumps({**living, **ended}))
         checkpoints.claim(tmp_path)
         assert orjson.loads(note.read_bytes()) == said
