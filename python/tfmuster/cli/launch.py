@@ -112,6 +112,7 @@ def command(
     from ..launch.engines.local import ThisMachine
     from ..launch.engines.registry import engine_for
     from ..launch.job import Job, workers_for
+    from ..system.processes import adopt_orphans
 
     training = take_training(training_and_where)
     engine = engine_for(read_where(**training_and_where))
@@ -141,6 +142,7 @@ def command(
                 raise click.UsageError(f"{option} is about output, and --detach shows none.")
         return _detach(engine, job)
     show = "nothing" if quiet else "chief" if only_chief else "all"
+    adopt_orphans()
     # Whichever signal ends the launcher, it must end its workers first.
     for number in (signal.SIGTERM, signal.SIGHUP):
         # nohup ignores SIGHUP: the job is to survive the terminal.

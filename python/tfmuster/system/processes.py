@@ -1,13 +1,17 @@
 """Find all processes of a job, and end them.
 
-A job's processes are those that have its name in their environment, and their descendants. This includes
-background processes of a worker that has died.
+A job's processes are those that have its name in their environment, those in the sessions that were started
+for it, and their descendants. This includes background processes of a worker that has died, and processes
+that have overwritten their environment with a new title (setproctitle). A process that exists only to run a
+job also adopts what leaves all of these.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -24,15 +28,74 @@ GRACE_SECONDS = 2.0
 KILL_SECONDS = 10.0
 
 
+#: The sessions of each job: process id and birth of the process that was started with it.
+_sessions: dict[str, dict[int, str]] = {}
+#: Children of this process that belong to no job.
+_helpers: set[int] = set()
+#: Not empty once this process adopts orphans.
+_adopting: list[bool] = []
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def note_session(job: str, pid: int, born: str) -> None:
+    """Note that a process was started for a job, in a session of its own. ``born`` is its `birth`."""
+    _sessions.setdefault(job, {})[pid] = born
+
+
+def note_helper(pid: int) -> None:
+    """Note that a child of this process belongs to no job."""
+    _helpers.add(pid)
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of descendants whose parents end, on Linux.
+
+    Call it in a process that exists only to run a job: all its children belong to the job then. An R or
+    Python session has children of its own.
+    """
+    linux = sys.platform.startswith("linux")
+    if linux and ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0:
+        _adopting[:] = [True]
+
+
+def reap_adopted() -> None:
+    """Release adopted processes that have ended: nobody else asks for their exit codes."""
+    if not _adopting:
+        return
+    started = _helpers.union(*_sessions.values())
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error, OSError):
+            foreign = child.pid not in started and os.getsid(child.pid) != os.getsid(0)
+            if foreign and child.status() == psutil.STATUS_ZOMBIE:
+                os.waitpid(child.pid, os.WNOHANG)
+
+
 def job_processes(job: str) -> set[psutil.Process]:
     """Find every living process of a job, except this one."""
+    sessions = {pid for pid, born in _sessions.get(job, {}).items() if _still_names_session(pid, born)}
     found: set[psutil.Process] = set()
+    if _adopting:
+        found.update(psutil.Process().children(recursive=True))
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process not in found and process.environ().get(JOB_VARIABLE) == job:
+            if process not in found and (
+                os.getsid(process.pid) in sessions or process.environ().get(JOB_VARIABLE) == job
+            ):
                 found.add(process)
                 found.update(process.children(recursive=True))
-    return {process for process in found if process.pid != os.getpid() and _alive(process)}
+    return {
+        process
+        for process in found
+        if process.pid != os.getpid() and process.pid not in _helpers and _alive(process)
+    }
+
+
+def _still_names_session(pid: int, born: str) -> bool:
+    """Whether a process id is still that of the job's session, and not of a later process."""
+    try:
+        return birth(psutil.Process(pid)) == born
+    except psutil.Error:
+        return True  # the kernel does not reuse the number while the session has processes
 
 
 def end_job(job: str, *, grace: float = GRACE_SECONDS, wait: Callable[[float], None] = time.sleep) -> None:

@@ -238,6 +238,32 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     assert "Traceback" not in output
 
 
+#: How a process hides from a search by environment: a new title overwrites it (setproctitle does this), a
+#: child has an empty one, and a daemon has neither parent nor session of the job.
+HIDING = {
+    "title": "import setproctitle; setproctitle.setproctitle('train')",
+    "empty environment": "import subprocess; subprocess.Popen(['env', '-i', 'sleep', '97'])",
+    "daemon": "import subprocess; subprocess.run('setsid env -i sleep 97 & sleep 0.3', shell=True)",
+}
+
+
+@pytest.mark.parametrize("how", HIDING)
+def test_a_process_that_hides_ends_with_its_job(tmp_path: Path, how: str) -> None:
+    launcher = begin(tmp_path, HIDING[how])
+    assert len(processes_in(tmp_path)) >= 4
+    launcher.send_signal(signal.SIGTERM)
+    launcher.communicate(timeout=15)
+    nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize("how", ["title", "empty environment"])
+def test_a_process_that_hides_ends_with_a_launcher_that_is_killed(tmp_path: Path, how: str) -> None:
+    launcher = begin(tmp_path, HIDING[how])
+    launcher.kill()
+    launcher.communicate(timeout=5)
+    nothing_left(tmp_path, seconds=8)
+
+
 def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
     launcher = begin(tmp_path, "import subprocess; subprocess.Popen(['sleep', '98'], start_new_session=True)")
     assert len(processes_in(tmp_path)) == 6

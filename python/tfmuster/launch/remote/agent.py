@@ -39,6 +39,7 @@ from ...net.channel import FILE, JSON, Frame, message, read_message
 from ...net.ports import held_ports
 from ...system.interpreter import r_version
 from ...system.orphan_guard import dismiss_guard, start_guard
+from ...system.processes import adopt_orphans
 from ...system.versions import installed_versions
 from ..supervise.time_limits import AGENT_LAST_WORDS, BEAT, SILENT
 from .agent_connection import PREAMBLE, Way, agent_channel
@@ -76,6 +77,7 @@ class Agent:
 
     def run(self) -> None:
         """Serve one worker, from the launcher's question to the worker's end. Does not return."""
+        adopt_orphans()
         try:
             self._serve()
         except Exception:
@@ -92,7 +94,7 @@ class Agent:
             guard = start_guard(self._job, self._folder)
             try:
                 trouble = None if self._trouble is None else not_kept(self._trouble)
-                code = self._work.run(job, trouble, self._env)
+                code = self._work.run(job, guard, trouble, self._env)
             finally:
                 dismiss_guard(guard)
         self._write(message("exit", code=code))

@@ -21,6 +21,7 @@ from ...net.channel import OUTPUT, Frame, message
 from ...runs.run import Run
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
+from ...system.orphan_guard import guard_session
 from ...system.processes import end_job, stopped_trees
 from ..job import command_of, resolve_command
 from ..supervise.time_limits import AGENT_WORKER, BEAT
@@ -84,13 +85,21 @@ class AgentWorker:
         self._gpus = assign_gpus(gpus["kinds"], gpus["per_worker"])[gpus["place"]]
         self._command = resolve_command([first, *arguments])
 
-    def run(self, job: Mapping[str, Any], trouble: TfmusterError | None, env: Mapping[str, str]) -> int:
+    def run(
+        self,
+        job: Mapping[str, Any],
+        guard: subprocess.Popen[bytes],
+        trouble: TfmusterError | None,
+        env: Mapping[str, str],
+    ) -> int:
         """Run the worker to its end and send its results. Return its exit code, negative for a signal.
 
         Parameters
         ----------
         job : mapping
             The launcher's message ``job``.
+        guard : subprocess.Popen
+            The guard of this agent's processes.
         trouble : TfmusterError, optional
             Why the worker can't run.
         env : mapping of str
@@ -114,6 +123,7 @@ class AgentWorker:
             try:
                 command = command_of(self._command, parse_tf_config(environment["TF_CONFIG"]))
                 process = _start(command, environment)
+                guard_session(guard, self._job, process.pid)
             except OSError as error:
                 text = f"tfmuster: {self._command[0]} can't be started: {error.strerror}\n"
                 self._write(Frame(OUTPUT, text.encode()))

@@ -22,7 +22,7 @@ from ...errors import EXIT_WORKER_FAILED, LaunchError
 from ...runs.layout import read_json
 from ...system.interpreter import worker_environment
 from ...system.orphan_guard import dismiss_guard, start_guard
-from ...system.processes import end_job
+from ...system.processes import adopt_orphans, end_job
 from .time_limits import SUPERVISOR
 from .worker_process import LEAVING_SECONDS
 
@@ -52,6 +52,7 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
     note_path = environ.get(ERROR_FILE_VARIABLE) or str(folder / "error.json")
     environment = {**worker_environment(environ), JOB_VARIABLE: job, ERROR_FILE_VARIABLE: note_path}
     guard = start_guard(job, folder)
+    adopt_orphans()
     try:
         child = _Child(command, environment, Path(note_path))
         return child.follow()

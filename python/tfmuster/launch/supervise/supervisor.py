@@ -21,8 +21,8 @@ from ...runs.layout import RESTARTING, file_stem
 from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...runs.terminal_text import is_chatter
-from ...system.orphan_guard import dismiss_guard, start_guard
-from ...system.processes import end_job, stopped_trees
+from ...system.orphan_guard import dismiss_guard, guard_session, start_guard
+from ...system.processes import end_job, reap_adopted, stopped_trees
 from ...system.tensorflow_import import HAVE_GPU
 from .display import Row, display
 from .time_limits import SUPERVISOR
@@ -77,7 +77,7 @@ class Supervisor:
 
         KeyboardInterrupt ends the job. A second one does not wait for processes that do not respond.
         """
-        guard = start_guard(self._job)
+        guard = self._guard = start_guard(self._job)
         state = "interrupted"
         failure = None
         try:
@@ -123,6 +123,7 @@ class Supervisor:
                 bufsize=0,
                 start_new_session=True,
             )
+            guard_session(self._guard, self._job, process.pid)
         note_phase(self._run.path, placement.task, "started")
         worker = WorkerProcess(placement, process, log, log_path, note_path)
         assert process.stdout is not None
@@ -155,6 +156,7 @@ class Supervisor:
         stopped = stopped_trees({worker.process.pid for worker in self._workers if worker.code is None})
         for worker in self._workers:
             worker.look(stopped)
+        reap_adopted()
         if self._noted != (tasks := self._tasks()):
             self._note(tasks)
 
