@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from ..errors import LaunchError
 from .addresses import split_address
 
 #: The part of an answer of `socket.getaddrinfo` that connecting needs.
@@ -113,11 +114,24 @@ def held_ports(count: int) -> Iterator[list[int]]:
     On Linux a bound socket that does not listen keeps its port from processes that ask for any free one. A
     process that names the port and sets SO_REUSEADDR, as gRPC does, can still use it. On other systems the
     ports are free only at the start.
+
+    Raises
+    ------
+    LaunchError
+        There are not so many (reason ``ports``).
     """
     with contextlib.ExitStack() as held:
         ports: list[int] = []
         for _ in range(count):
-            holder = held.enter_context(_bound(0))
+            try:
+                holder = held.enter_context(_bound(0))
+            except OSError as error:
+                raise LaunchError(
+                    f"{count} ports must be free.",
+                    found=f"{len(ports)}: {error.strerror}",
+                    fix="Start fewer workers on this machine.",
+                    reason="ports",
+                ) from error
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             ports.append(int(holder.getsockname()[1]))
         if sys.platform != "linux":

@@ -155,8 +155,8 @@ def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> C
     """
     if run_dir is not None:
         path = Path(run_dir).absolute()
-        made = [folder for folder in (path, *path.parents) if not folder.exists()]
         try:
+            made = [folder for folder in (path, *path.parents) if not folder.exists()]
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise _not_made(Path(run_dir), error) from error
@@ -166,8 +166,8 @@ def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> C
     for number in itertools.count(1):
         shown = Path(RUNS, stem if number == 1 else f"{stem}-{number}")
         path = shown.absolute()
-        made = [folder for folder in (path, path.parent) if not folder.exists()]
         try:
+            made = [folder for folder in (path, path.parent) if not folder.exists()]
             path.parent.mkdir(exist_ok=True)
             path.mkdir()
         except FileExistsError:
@@ -200,10 +200,13 @@ def claim_call(name: str, run_dir: str | os.PathLike[str] | None = None) -> Clai
 
 
 def _not_made(path: Path, error: OSError) -> LaunchError:
+    too_long = error.errno == errno.ENAMETOOLONG
     return LaunchError(
         f"The run directory {path} can't be made.",
         found=error.strerror,
-        fix="Choose another place with --run-dir, or a working directory that you can write to.",
+        fix="Choose a shorter name."
+        if too_long
+        else "Choose another place with --run-dir, or a working directory that you can write to.",
         reason="run-dir",
     )
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from .interpreter import python_executable, with_tfmuster_on_path
+from .limits import cannot_start
 from .processes import birth, end_job, note_helper, note_session
 
 # The guard imports nothing before the pipe closes, because the workers need the cores while they start.
@@ -29,16 +30,25 @@ end_orphans(sessions, *sys.argv[1:])
 
 
 def start_guard(job: str, folder: Path | None = None) -> subprocess.Popen[bytes]:
-    """Start the guard of a job and of a temporary folder. Ctrl-C in the terminal does not reach it."""
+    """Start the guard of a job and of a temporary folder. Ctrl-C in the terminal does not reach it.
+
+    Raises
+    ------
+    LaunchError
+        The system starts no process (reason ``start``).
+    """
     folders = [] if folder is None else [str(folder)]
-    guard = subprocess.Popen(
-        [python_executable(), "-c", _WAIT, job, *folders],
-        env=with_tfmuster_on_path(os.environ),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    try:
+        guard = subprocess.Popen(
+            [python_executable(), "-c", _WAIT, job, *folders],
+            env=with_tfmuster_on_path(os.environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise cannot_start("The guard of the job", error) from error
     note_helper(guard.pid)
     return guard
 

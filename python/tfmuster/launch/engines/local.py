@@ -20,6 +20,7 @@ from ...runs.lifecycle import record_git
 from ...runs.run import Run
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
+from ...system.limits import need_files
 from ...system.say import say
 from ..job import Job, command_of, resolve_command
 from ..supervise.display import shown_path
@@ -103,6 +104,8 @@ def _run_once(
     tell: bool,
 ) -> tuple[Run, Failure | None]:
     sizes = job.sizes()
+    # For each worker a port, a pipe and a log.
+    need_files(32 + 3 * sum(sizes.values()), f"A job of {_count(sizes)} on this machine")
     with held_ports(sum(sizes.values())) as ports:
         remaining = iter(ports)
         addresses = {

@@ -21,6 +21,7 @@ from ...runs.layout import RESTARTING, file_stem
 from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...runs.terminal_text import is_chatter
+from ...system.limits import cannot_start
 from ...system.orphan_guard import dismiss_guard, guard_session, start_guard
 from ...system.processes import end_job, reap_adopted, stopped_trees
 from ...system.tensorflow_import import HAVE_GPU
@@ -109,26 +110,30 @@ class Supervisor:
         log_path = self._run.path / "logs" / f"{stem}.log"
         note_path = Path(placement.env[ERROR_FILE_VARIABLE])
         log = log_path.open("ab")
-        # In a separate session, the terminal's Ctrl-C reaches only the launcher, which then ends the workers
-        # in order.
-        if placement.start is not None:
-            process = placement.start()
-        else:
-            process = subprocess.Popen(
-                placement.command,
-                env=dict(placement.env),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                bufsize=0,
-                start_new_session=True,
-            )
-            guard_session(self._guard, self._job, process.pid)
+        try:
+            process = placement.start() if placement.start is not None else self._start_here(placement)
+        except OSError as error:
+            log.close()
+            raise cannot_start(placement.task.capitalize(), error) from error
         note_phase(self._run.path, placement.task, "started")
         worker = WorkerProcess(placement, process, log, log_path, note_path)
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
         return worker
+
+    def _start_here(self, placement: Placement) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            placement.command,
+            env=dict(placement.env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            # The terminal's Ctrl-C reaches only the launcher, which then ends the workers in order.
+            start_new_session=True,
+        )
+        guard_session(self._guard, self._job, process.pid)
+        return process
 
     def _watch(self) -> None:
         """Wait until a worker fails, or those that train have finished and those that serve have ended."""

@@ -1,0 +1,66 @@
+"""What a job says about limits of the system: one named error, and nothing left."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.launching import TFMUSTER, environment, nothing_left, tfmuster, write
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+
+def launched(folder: Path, limit: str, workers: int) -> subprocess.CompletedProcess[str]:
+    """What a launch says in a shell with a limit of open files, such as ``-n 64``."""
+    write(folder, "train.py", "print('hello')")
+    command = f"ulimit {limit}; exec {' '.join(TFMUSTER)} launch -n {workers} train.py"
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment(), capture_output=True, text=True, timeout=50
+    )
+
+
+@pytest.mark.parametrize(("limit", "workers", "needed"), [("-n 64", 30, 122), ("-n 20", 8, 56)])
+def test_too_few_open_files(tmp_path: Path, limit: str, workers: int, needed: int) -> None:
+    done = launched(tmp_path, limit, workers)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"Error: A job of {workers} workers on this machine needs about {needed} open files.",
+        f"  found: this system allows {limit[3:]} (`ulimit -n`)",
+        "  to do: Raise the limit, or start fewer workers here.",
+    ]
+    nothing_left(tmp_path)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_soft_limit_is_raised(tmp_path: Path) -> None:
+    done = launched(tmp_path, "-Sn 32", 12)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("hello") == 12
+
+
+def test_a_million_workers(tmp_path: Path) -> None:
+    done = launched(tmp_path, "-n 20000", 1_000_000)
+    assert done.returncode == 2 and "needs about 3000032 open files" in done.stderr
+
+
+def test_a_name_longer_than_a_file_name(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "print('hello')")
+    for place in (("--name", "x" * 300), ("--run-dir", "x" * 300)):
+        done = tfmuster("launch", *place, "train.py", cwd=tmp_path)
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        assert "  found: File name too long\n  to do: Choose a shorter name." in done.stderr
+
+
+def test_a_run_with_odd_metrics_is_listed(tmp_path: Path) -> None:
+    odd = tmp_path / "runs" / "odd"
+    odd.mkdir(parents=True)
+    (odd / "run.json").write_text("{}")
+    (odd / "metrics.jsonl").write_bytes(
+        b'junk{\n[1, 2]\n{"epoch": "x", "loss": [1]}\n\xff\n{"epoch": null}\n'
+    )
+    for verb in ("list", "show", "report"):
+        done = tfmuster("runs", verb, *(() if verb == "list" else ("odd",)), cwd=tmp_path)
+        assert done.returncode == 0 and "odd" in done.stdout, done.stderr
+    assert tfmuster("runs", "list", cwd=tmp_path, HOME="").returncode == 0
