@@ -31,6 +31,7 @@ from typing import Any
 from ..errors import LaunchError, TfmusterError
 from .batch_job import end_batch_job
 from .layout import CALL, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
+from .liveness import is_lost, launcher_process
 from .log_text import last_lines, whole_text
 from .metrics import NO_METRICS, read_metrics
 from .notes import read_notes
@@ -84,13 +85,11 @@ class Run:
         ``images_per_second`` and ``waiting``; see :class:`~tfmuster.runs.states.State`.
 
         The states of a run are starting, running, restarting, done, failed, interrupted and lost. A run is
-        lost if its launcher ran on this machine and ended without a report. ``restarts`` is the number of
-        restarts.
+        lost if its launcher ended without a report, or runs on another machine and has written nothing for
+        five minutes. ``restarts`` is the number of restarts.
         """
         status = {"state": "starting", "restarts": 0, "tasks": {}, **read_json(self.path / "status.json")}
-        info = self.info()
-        here = info.get("host", socket.gethostname()) == socket.gethostname()
-        if status["state"] in UNFINISHED and here and _launcher(info) is None:
+        if is_lost(self.info(), status):
             # The run may have ended since the first look.
             status.update(read_json(self.path / "status.json"))
             if status["state"] in UNFINISHED:
@@ -226,7 +225,7 @@ class Run:
             end_job(info["job"])
         if status["state"] not in UNFINISHED:
             return status
-        launcher = _launcher(info)
+        launcher = launcher_process(info)
         if launcher is None:
             host = info.get("host")
             if host != socket.gethostname():
@@ -320,22 +319,6 @@ class Run:
         """Change entries of ``status.json``. Only the run's launcher calls this."""
         status = {**read_json(self.path / "status.json"), **changes, "updated": utc_now()}
         write_json(self.path / "status.json", status)
-
-
-def _launcher(info: Mapping[str, Any]) -> Any:
-    """Return the launcher's process; None if it has ended or runs on another machine."""
-    import psutil
-
-    from ..system.processes import birth
-
-    if info.get("host") != socket.gethostname():
-        return None
-    with contextlib.suppress(psutil.Error, KeyError):
-        process = psutil.Process(info["pid"])
-        # Another process may have got this number since.
-        if birth(process) == info["pid_birth"] and process.status() != psutil.STATUS_ZOMBIE:
-            return process
-    return None
 
 
 def _task_order(path: Path) -> tuple[str, int]:

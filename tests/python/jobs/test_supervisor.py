@@ -24,6 +24,8 @@ from support.launching import (
     wait_until,
     write,
 )
+from tfmuster import launch
+from tfmuster.launch.supervise import supervisor
 from tfmuster.runs.run import Run
 
 TASK = "import json, os, signal, sys, time; index = json.loads(os.environ['TF_CONFIG'])['task']['index']"
@@ -271,6 +273,23 @@ def test_nothing_outlives_a_launcher_that_is_killed(tmp_path: Path) -> None:
     launcher.communicate(timeout=5)
     nothing_left(tmp_path, seconds=5)
     assert Run(only_run(tmp_path)).status()["state"] == "lost"
+
+
+def test_a_launcher_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(supervisor, "BEAT_SECONDS", 0.3)
+    write(
+        tmp_path,
+        "train.py",
+        "import json, os, time",
+        "from pathlib import Path",
+        "for _ in range(2):",
+        "    time.sleep(2)",
+        "    print(json.loads(Path(os.environ['TFMUSTER_RUN_DIR'], 'status.json').read_text())['updated'])",
+    )
+    run = launch("train.py", workers=1, quiet=True)
+    first, second = run.logs()["worker 0"].split()
+    assert first < second
 
 
 def test_stopping_a_lost_run_ends_what_is_left_of_it(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from ...environment import ERROR_FILE_VARIABLE
 from ...runs.failure import Failure, not_writable
 from ...runs.layout import RESTARTING, file_stem
+from ...runs.liveness import BEAT_SECONDS
 from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...runs.terminal_text import is_chatter
@@ -72,6 +73,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._disk_error: OSError | None = None
         self._noted: dict[str, Any] = {}
+        self._next_beat = 0.0
 
     def supervise(self) -> Failure | None:
         """Start all processes, watch them, and end them. Return the first failure, or None.
@@ -162,7 +164,8 @@ class Supervisor:
         for worker in self._workers:
             worker.look(stopped)
         reap_adopted()
-        if self._noted != (tasks := self._tasks()):
+        before = self._noted
+        if before != (tasks := self._tasks()) or time.monotonic() > self._next_beat:
             self._note(tasks)
 
     def _collect(self) -> None:
@@ -222,6 +225,7 @@ class Supervisor:
             self._disk_error = self._disk_error or error
 
     def _note(self, tasks: dict[str, Any]) -> None:
+        self._next_beat = time.monotonic() + BEAT_SECONDS
         try:
             self._run.set_status(tasks=tasks)
         except OSError as error:

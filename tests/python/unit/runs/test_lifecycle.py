@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import psutil
@@ -100,6 +101,24 @@ def test_another_process_with_the_number_of_the_launcher_is_not_it(here: Path) -
     info = run.info()
     write_json(run.path / "run.json", {**info, "pid_birth": birth(psutil.Process(os.getppid()))})
     assert run.status()["state"] == "lost"
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(200, "running"), (400, "lost")])
+def test_a_run_of_another_machine_is_lost_when_its_launcher_writes_nothing(
+    here: Path, seconds: float, state: str
+) -> None:
+    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    write_json(run.path / "run.json", {**run.info(), "host": "elsewhere"})
+    written = datetime.now(timezone.utc) - timedelta(seconds=seconds)
+    write_json(run.path / "status.json", {"state": "running", "updated": written.isoformat()})
+    assert run.status()["state"] == state
+
+
+def test_a_run_that_waits_for_a_batch_system_is_not_lost(here: Path) -> None:
+    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    write_json(run.path / "run.json", {**run.info(), "host": "elsewhere"})
+    write_json(run.path / "status.json", {"state": "starting", "updated": "2026-01-01T00:00:00+00:00"})
+    assert run.status()["state"] == "starting"
 
 
 def test_a_directory_that_can_not_be_made(here: Path) -> None:
