@@ -13,6 +13,7 @@ import click
 from .. import __version__
 from ..environment import ERROR_FILE_VARIABLE
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED, TfmusterError
+from ..system.terminal_text import safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if control is not None and (channel := control.ControlChannel.current()):
             # Send the other tasks the cause, not only the exit code.
             channel.report_exception(error)
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {safe_text(str(error))}", err=True)
         return error.exit_code
     except click.ClickException as error:
         error.show()

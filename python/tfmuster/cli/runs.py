@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..errors import EXIT_DONE, EXIT_WORKER_FAILED
+from ..system.terminal_text import safe_text, visible
 
 _FOLDER = click.option(
     "--runs",
@@ -38,7 +39,7 @@ def list_runs(folder: str) -> None:
         click.echo(f"No runs in {folder}.")
     widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else []
     for row in rows:
-        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        click.echo(visible("  ".join(t.ljust(width) for t, width in zip(row, widths, strict=True))))
 
 
 @command.command()
@@ -56,7 +57,7 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
         click.echo(orjson.dumps(document(run), option=orjson.OPT_INDENT_2).decode())
         return
     for label, value in summary(run).items():
-        click.echo(f"{label + ':':<15}{value}")
+        click.echo(safe_text(f"{label + ':':<15}{value}"))
 
 
 @command.command()
@@ -96,7 +97,7 @@ def stacks(name: str | None, folder: str, as_json: bool) -> int:
         click.echo(orjson.dumps(texts, option=orjson.OPT_INDENT_2).decode())
     else:
         for text in texts.values():
-            click.echo(text)
+            click.echo(safe_text(text))
         if not texts:
             click.echo(f"{run.name}: no worker has told its stacks")
     return EXIT_DONE if texts else EXIT_WORKER_FAILED

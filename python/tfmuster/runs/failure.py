@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import errors
 from ..errors import EXIT_USAGE, LaunchError, WorkerError
+from ..system.terminal_text import safe_text
 
 #: How many of a failed worker's last output lines are shown.
 LAST_LINES = 20
@@ -61,6 +62,12 @@ class Failure:
     traceback: str
     last_lines: tuple[str, ...]
     log: str
+
+    def __post_init__(self) -> None:
+        # The program has written these texts, perhaps on another machine, and terminals will show them.
+        for name in ("task", "host", "error", "traceback"):
+            object.__setattr__(self, name, safe_text(getattr(self, name)))
+        object.__setattr__(self, "last_lines", tuple(map(safe_text, self.last_lines)))
 
     @classmethod
     def of(

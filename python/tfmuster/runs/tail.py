@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
+from ..system.terminal_text import Lines
 from .layout import UNFINISHED
 from .log_text import BLOCK
 from .run import Run
-from .terminal_text import Lines
 
 
 def log_lines(run: Run, task: str | None = None, *, lines: int | None = None) -> list[str]:

@@ -18,7 +18,7 @@ import pytest
 from support.launching import TFMUSTER, environment, nothing_left, only_run, tfmuster, wait_until, write
 from tfmuster.runs.run import Run
 from tfmuster.runs.states import read_states
-from tfmuster.runs.terminal_text import visible
+from tfmuster.system.terminal_text import visible
 
 SAY = "import os, time; from tfmuster.runs.states import State, say_state"
 #: How a terminal is told to hide its cursor, to show another screen, and the like.

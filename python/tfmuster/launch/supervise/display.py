@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...runs.metrics import epoch_line, read_metrics
 from ...runs.states import State
-from ...runs.terminal_text import visible
 from ...system.say import say
+from ...system.terminal_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -21,11 +21,11 @@ from ...runs.layout import RESTARTING, file_stem
 from ...runs.liveness import BEAT_SECONDS
 from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
-from ...runs.terminal_text import is_chatter
 from ...system.limits import cannot_start
 from ...system.orphan_guard import dismiss_guard, guard_session, start_guard
 from ...system.processes import end_job, reap_adopted, stopped_trees
 from ...system.tensorflow_import import HAVE_GPU
+from ...system.terminal_text import is_chatter
 from .display import Row, display
 from .time_limits import SUPERVISOR
 from .worker_process import Placement, WorkerProcess

@@ -14,7 +14,7 @@ from typing import IO, Any
 from ...runs.failure import FROZEN, LAST_LINES, Failure
 from ...runs.layout import read_json
 from ...runs.states import State
-from ...runs.terminal_text import Lines
+from ...system.terminal_text import Lines
 
 #: Tasks that serve others, and are ended when the others have finished.
 SERVING = ("ps", "evaluator")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.runs.terminal_text import Lines, is_chatter, visible
+from tfmuster.system.terminal_text import Lines, is_chatter, safe_text, visible
 
 
 @pytest.mark.parametrize(
@@ -18,12 +18,19 @@ from tfmuster.runs.terminal_text import Lines, is_chatter, visible
         ("\x1b[1m5/5\x1b[0m \x1b[32m━━\x1b[0m\x1b[37m\x1b[0m loss: 1", "5/5 ━━ loss: 1"),
         ("\x1b]0;title\x07text\x1b[2K", "text"),
         ("tab\tstays, bell\x07 goes  ", "tab\tstays, bell goes"),
+        ("\x9b31mred\x9b0m \x9d0;title\x9cshown\x85", "red shown"),
+        ("\x1bP1$rcommand\x1b\\shown", "shown"),
+        ("rm \u202etxt.exe\u2028next\u2066x\u200f", "rm txt.exenextx"),
         ("\r", ""),
         ("", ""),
     ],
 )
 def test_a_line_as_a_terminal_shows_it_in_the_end(line: str, shown: str) -> None:
     assert visible(line) == shown
+
+
+def test_a_text_of_several_lines_keeps_its_lines() -> None:
+    assert safe_text("one\x1b[2J\n  two\x9b2J \n\nthree\n") == "one\n  two\n\nthree\n"
 
 
 def test_lines_are_cut_wherever_the_bytes_are_cut() -> None:

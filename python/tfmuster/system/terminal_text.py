@@ -1,13 +1,20 @@
-"""Turn a worker's output into lines for a terminal that shows several workers."""
+"""Turn what other programs have written into lines that a terminal may show."""
 
 from __future__ import annotations
 
 import codecs
 import re
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+# Control sequences begin with ESC, or with one character of C1, which terminals take as well.
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[@-Z\\-_]"
+)
 _MOVES = re.compile("([\r\b])")
-_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+# Other controls, C1's included; Unicode's line ends; and what changes the direction of text, so that a line
+# shows other words than it has.
+_CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _MAX_LINE = 65_536
 # TensorFlow's informational messages, and the first lines of longer ones.
 _CHATTER = re.compile(
@@ -40,6 +47,11 @@ def visible(line: str) -> str:
                 cursor += len(part)
         line = "".join(shown)
     return _CONTROLS.sub("", line).rstrip()
+
+
+def safe_text(text: str) -> str:
+    """Return text of several lines without what would change the terminal, or hide a part of the text."""
+    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def is_chatter(line: str, *, gpu: bool) -> bool:
