@@ -23,7 +23,7 @@ from ..errors import TfmusterError
 from ..launch.engines.registry import availability
 from ..net.ports import held_ports
 from ..system.ask import NoAnswerError, ask
-from ..system.interpreter import python_executable, rscript_executable
+from ..system.interpreter import python_executable, rscript_executable, run_code
 from ..system.tensorflow_import import HOW_TO_INSTALL, is_installed
 from ..system.versions import tensorflow_version, version_of
 
@@ -171,7 +171,7 @@ def _devices(timeout: float) -> list[str] | str:
     if not is_installed("tensorflow"):
         return "TensorFlow is not installed"
     try:
-        answer = ask(python_executable(), "-c", _DEVICES, seconds=timeout)
+        answer = ask(*run_code(_DEVICES), seconds=timeout)
     except NoAnswerError:
         return f"TensorFlow did not start within {timeout:.0f} s"
     with contextlib.suppress(IndexError, orjson.JSONDecodeError):

@@ -12,7 +12,7 @@ from ..environment import start_timeout
 from ..errors import LaunchError
 from ..runs.lifecycle import claim_run_dir
 from ..runs.run import Run
-from ..system.interpreter import python_executable, with_tfmuster_on_path
+from ..system.interpreter import run_module, with_tfmuster_on_path
 from .job import launch_options
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _start_launcher(job: Job, more: Sequence[str] = ()) -> Run:
 def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
     options = [*launch_options(job, run), *more]
     launcher = subprocess.Popen(
-        [python_executable(), "-m", "tfmuster", "launch", "--quiet", *options, "--", *job.command],
+        [*run_module("tfmuster"), "launch", "--quiet", *options, "--", *job.command],
         env=with_tfmuster_on_path({**os.environ, **job.env}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -25,7 +25,7 @@ from ..environment import (
 )
 from ..errors import LaunchError
 from ..runs.run import Run
-from ..system.interpreter import python_executable, rscript_executable
+from ..system.interpreter import python_executable, rscript_executable, run_module
 from .supervise.restarts import Attempt
 from .text_checks import check_text, command_name
 
@@ -168,7 +168,7 @@ def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
         return (interpreter, first, *arguments)
     if first == "tfmuster":
         # Use this installation, even if another one is on PATH.
-        return (python_executable(), "-m", "tfmuster", *arguments)
+        return (*run_module("tfmuster"), *arguments)
     return (_executable(first, "Give the path of a .py or .R script, or of a command."), *arguments)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import DependencyError, TfmusterError
 from ..net.ports import free_ports
-from ..system.interpreter import python_executable
+from ..system.interpreter import python_executable, run_module
 from ..system.tensorflow_import import import_tensorflow
 from .run import Run
 
@@ -93,7 +93,7 @@ def start_tensorboard(run: Run, *, port: int = 0) -> dict[str, Any]:
         )
     port = port or free_ports(1)[0]
     place = ["--host", "127.0.0.1", "--port", str(port)]
-    command = [python_executable(), "-m", "tensorboard.main", "--logdir", str(folder), *place]
+    command = [*run_module("tensorboard.main"), "--logdir", str(folder), *place]
     server = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

@@ -24,6 +24,24 @@ def python_executable() -> str:
     return str(Path(sys.prefix, "bin", f"python{sys.version_info.major}"))
 
 
+def run_module(module: str) -> list[str]:
+    """Return the command that runs a module with this Python, but none from the working directory.
+
+    ``python -m`` looks there first, so that a file ``psutil.py`` in a shared folder would be run.
+    """
+    if sys.version_info >= (3, 11):
+        return [python_executable(), "-P", "-m", module]
+    code = f"import runpy; runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+    return run_code(code)
+
+
+def run_code(code: str) -> list[str]:
+    """Return the command that runs code with this Python, and imports nothing from the working directory."""
+    if sys.version_info >= (3, 11):
+        return [python_executable(), "-P", "-c", code]
+    return [python_executable(), "-c", f"import sys; sys.path.remove(''); exec({code!r})"]
+
+
 def rscript_executable() -> str | None:
     """Find Rscript: inside R, which sets R_HOME, that of the running R; otherwise the one on PATH."""
     own = Path(os.environ.get("R_HOME", ""), "bin", "Rscript.exe" if os.name == "nt" else "Rscript")

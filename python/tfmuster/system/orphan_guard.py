@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from .interpreter import python_executable, with_tfmuster_on_path
+from .interpreter import run_code, with_tfmuster_on_path
 from .limits import cannot_start
 from .processes import birth, end_job, note_helper, note_session
 
@@ -40,7 +40,7 @@ def start_guard(job: str, folder: Path | None = None) -> subprocess.Popen[bytes]
     folders = [] if folder is None else [str(folder)]
     try:
         guard = subprocess.Popen(
-            [python_executable(), "-c", _WAIT, job, *folders],
+            [*run_code(_WAIT), job, *folders],
             env=with_tfmuster_on_path(os.environ),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -371,3 +371,17 @@ def test_a_launcher_inside_a_job_ends_with_it(tmp_path: Path) -> None:
         "subprocess.Popen([sys.executable, '-m', *command])",
     ).send_signal(signal.SIGINT)
     nothing_left(tmp_path, seconds=10)
+
+
+def test_modules_in_the_working_directory_are_not_imported_by_launcher_and_guard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for module in ("psutil", "orjson", "tfmuster"):
+        write(tmp_path, f"{module}.py", f"open('{module}.was_imported', 'w').close()")
+    write(tmp_path, "train.py", "import time; time.sleep(99)")
+    run = launch(tmp_path / "train.py", workers=2, wait=False, run_dir=tmp_path / "run")
+    # The guard ends the job of a launcher that was killed.
+    psutil.Process(run.info()["pid"]).kill()
+    nothing_left(tmp_path, seconds=8)
+    assert not list(tmp_path.glob("*.was_imported"))

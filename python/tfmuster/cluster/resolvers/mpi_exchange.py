@@ -28,7 +28,7 @@ from typing import Any
 
 from ...environment import start_timeout
 from ...errors import LaunchError
-from ...system.interpreter import python_executable, with_tfmuster_on_path
+from ...system.interpreter import run_module, with_tfmuster_on_path
 
 #: Length of an exchanged text, in bytes: the shortest limit that PMI sets for a value.
 LONGEST = 1024
@@ -117,7 +117,7 @@ def _by_pmi(rank: Rank, text: str, number: int, seconds: float) -> list[str]:
 
 def _by_child(rank: Rank, text: str, environ: Mapping[str, str], seconds: float) -> list[str]:
     done = subprocess.run(
-        [python_executable(), "-m", __name__, str(rank.size), text],
+        [*run_module(__name__), str(rank.size), text],
         env=with_tfmuster_on_path(environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -37,7 +37,7 @@ from ...runs.failure import Failure
 from ...runs.layout import file_stem
 from ...runs.lifecycle import record_git
 from ...runs.run import Run
-from ...system.interpreter import python_executable, with_tfmuster_on_path
+from ...system.interpreter import run_module, with_tfmuster_on_path
 from ...system.processes import end_job
 from ...system.say import say
 from ..job import Job
@@ -180,7 +180,7 @@ class ProxyProcess:
     ) -> ProxyProcess:
         """Start a proxy and let it ask the agent. `job` is the name by which the process is found."""
         process = subprocess.Popen(
-            [python_executable(), "-m", "tfmuster.launch.remote.proxy"],
+            run_module("tfmuster.launch.remote.proxy"),
             env={**with_tfmuster_on_path(os.environ), JOB_VARIABLE: job},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
