@@ -166,6 +166,28 @@ def start_timeout(timeout: float | None = None) -> float:
     return seconds
 
 
+#: Fewest characters of the job's secret. With one frame, secrets can be tried as fast as a machine computes.
+LEAST_TOKEN: Final = 16
+
+
+def job_token(token: str | None = None) -> str | None:
+    """Return the job's secret: the argument, otherwise ``TFMUSTER_TOKEN``, otherwise None.
+
+    Raises
+    ------
+    TfmusterError
+        It is shorter than 16 characters.
+    """
+    token = token or os.environ.get(TOKEN_VARIABLE) or None
+    if token is not None and len(token) < LEAST_TOKEN:
+        raise TfmusterError(
+            f"{TOKEN_VARIABLE} must have at least {LEAST_TOKEN} characters: shorter ones can be guessed.",
+            found=f"{len(token)} characters",
+            fix=f"export {TOKEN_VARIABLE}=$(openssl rand -hex 16) and give it to every task",
+        )
+    return token
+
+
 def stall_timeout(timeout: float | None = None) -> float:
     """Return how long workers may wait for one that does not move, in seconds; ``inf`` for any time.
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from ..cluster.spec import Task
-from ..environment import DEFAULT_SECONDS, RENDEZVOUS_VARIABLE, TOKEN_VARIABLE, start_timeout
+from ..environment import DEFAULT_SECONDS, RENDEZVOUS_VARIABLE, job_token, start_timeout
 from ..errors import RendezvousError
 from ..net.addresses import split_address
 from ..net.channel import Message
@@ -86,7 +86,7 @@ def muster(
         _meet(
             control,
             start_timeout(timeout),
-            token or os.environ.get(TOKEN_VARIABLE) or None,
+            job_token(token),
             dict(installed_versions() if versions is None else versions),
             on_progress or print_progress,
         )

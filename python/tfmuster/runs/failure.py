@@ -21,8 +21,11 @@ LAST_LINES = 20
 FROZEN = "is frozen ({} is stopped by a signal)"
 #: Start of the error of a worker whose host has stopped answering.
 LOST = "was lost: "
-#: Errors that TensorFlow raises when a peer has gone.
-_PEER_IS_GONE = re.compile(r"tensorflow\.[\w.]+\.(Unavailable|Aborted|Cancelled|DeadlineExceeded)Error: ")
+#: Errors that a worker raises when a peer has gone, TensorFlow's and tfmuster's own.
+_PEER_IS_GONE = re.compile(
+    r"tensorflow\.[\w.]+\.(Unavailable|Aborted|Cancelled|DeadlineExceeded)Error: "
+    r"|tfmuster\.errors\.WorkerError: "
+)
 #: How long the launcher may take to notice that a worker has ended, in seconds.
 _NOTICED_SECONDS = 1.0
 #: How R shows an unhandled error.
@@ -116,8 +119,8 @@ class Failure:
     def cause_time(self) -> float:
         """Time to compare failures by, in seconds since the epoch.
 
-        The error of a worker that misses a peer counts as later, because TensorFlow may notice that a peer
-        has gone before the launcher does.
+        The error of a worker that misses a peer counts as later, because it may notice that a peer has gone
+        before the launcher does.
         """
         return self.time + (_NOTICED_SECONDS if _PEER_IS_GONE.match(self.error) else 0)
 

@@ -50,7 +50,10 @@ def port_of(cluster: Cluster, index: int) -> int:
 # --- everyone comes
 
 
-@pytest.mark.parametrize("token", [None, "secret"])
+SECRET, OTHER_SECRET = "a secret of 24 characters", "another secret of a job"
+
+
+@pytest.mark.parametrize("token", [None, SECRET])
 def test_all_arrive(job: Job, token):
     cluster = local_cluster(3, chief=1, ps=1, evaluator=1)
     results = all_go(job.start_all(cluster, token=token))
@@ -281,19 +284,21 @@ def test_a_port_is_taken(job: Job, index: int):
     ("token", "others", "why"),
     [
         (
-            "other",
-            "secret",
+            OTHER_SECRET,
+            SECRET,
             "a process with another TFMUSTER_TOKEN answers there (a task of an earlier job?)",
         ),
-        (None, "secret", "a process with a token answers there; this task has none (TFMUSTER_TOKEN)"),
-        ("other", None, "a process without a token answers there; this task has one (TFMUSTER_TOKEN)"),
+        (None, SECRET, "a process with a token answers there; this task has none (TFMUSTER_TOKEN)"),
+        (OTHER_SECRET, None, "a process without a token answers there; this task has one (TFMUSTER_TOKEN)"),
     ],
 )
 def test_tokens_that_differ(job: Job, token, others, why):
     cluster = local_cluster(3)
     odd = job.start(cluster, "worker", 2, token=token, timeout=LIMIT)
     text = all_say_the_same([job.start(cluster, "worker", i, token=others, timeout=LIMIT) for i in (0, 1)])
-    has = {"other": "another token" if others else "a token, but this job has none", None: "no token"}[token]
+    has = {OTHER_SECRET: "another token" if others else "a token, but this job has none", None: "no token"}[
+        token
+    ]
     assert f"a process on 127.0.0.1 called worker 0 with {has}" in text
     result = odd.result()
     assert result.code == 3
@@ -381,7 +386,7 @@ def strangers(port: int, stop: threading.Event, seed: int) -> None:
         caller.close()
 
 
-@pytest.mark.parametrize("token", [None, "secret"])
+@pytest.mark.parametrize("token", [None, SECRET])
 def test_strangers_neither_stop_nor_confuse_it(job: Job, token):
     cluster = local_cluster(3)
     tasks = [job.start(cluster, "worker", i, token=token, timeout=40) for i in (0, 1)]

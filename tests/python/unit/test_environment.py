@@ -11,7 +11,7 @@ import pytest
 
 import tfmuster
 from tfmuster import environment
-from tfmuster.environment import stall_timeout, start_timeout
+from tfmuster.environment import job_token, stall_timeout, start_timeout
 from tfmuster.errors import TfmusterError
 
 PACKAGE = Path(tfmuster.__file__).parent
@@ -101,3 +101,13 @@ def test_stall_timeout(monkeypatch):
             stall_timeout()
     with pytest.raises(TfmusterError, match=r"^stall_timeout must be"):
         stall_timeout(True)
+
+
+def test_a_short_secret_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TFMUSTER_TOKEN", raising=False)
+    assert job_token() is None and job_token("x" * 16) == "x" * 16
+    monkeypatch.setenv("TFMUSTER_TOKEN", "secret")
+    for refused in (None, "x" * 15):
+        with pytest.raises(TfmusterError, match="at least 16 characters") as caught:
+            job_token(refused)
+    assert caught.value.found == "15 characters"

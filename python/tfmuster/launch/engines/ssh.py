@@ -46,6 +46,9 @@ _SSH_OPTIONS = (
     "RemoteCommand=none",
     "ClearAllForwardings=yes",
     "ForwardX11=no",
+    # The training needs neither the user's keys nor tickets, and whoever is root there could use them.
+    "ForwardAgent=no",
+    "GSSAPIDelegateCredentials=no",
     "PermitLocalCommand=no",
     "ControlMaster=no",
     "StdinNull=no",

@@ -20,9 +20,21 @@ from support.hosts import ALL, ECHO, NETWORK, Network, lines_of, put, summary
 from support.launching import DISK_IS_FULL, TFMUSTER, only_run, read_json, wait_until
 from support.paths import PROGRAMS
 from support.r import NEEDS_R
+from tfmuster.launch.engines.base import Where
+from tfmuster.launch.engines.hosts import Host
+from tfmuster.launch.engines.ssh import Ssh
 from tfmuster.runs.run import Run
 
 pytestmark = pytest.mark.timeout(120)
+
+
+def test_neither_keys_nor_tickets_are_forwarded(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host *\n  ForwardAgent yes\n  GSSAPIDelegateCredentials yes\n")
+    ssh = Ssh(Where(ssh_config=str(config)))
+    *command, _ = ssh.agent_command(Host("node1", 1), 30.0)
+    said = subprocess.run([command[0], "-G", *command[1:]], capture_output=True, text=True, check=True).stdout
+    assert {"forwardagent no", "gssapidelegatecredentials no"} <= set(said.splitlines())
 
 
 class TestFourHosts:

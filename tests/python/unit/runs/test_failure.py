@@ -42,3 +42,18 @@ def test_failure_is_json_and_an_error() -> None:
     error = failure.to_error()
     assert (error.kind, error.exit_code) == ("worker", 1)
     assert str(error).splitlines()[0] == "worker 1 on node was ended by SIGKILL."
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "tensorflow.python.framework.errors_impl.UnavailableError: Graph execution error:",
+        "tfmuster.errors.WorkerError: worker 1 (host h, pid 9) disappeared: its process ended or was killed",
+    ],
+)
+def test_a_worker_that_misses_a_peer_is_not_the_cause(error: str) -> None:
+    # The launcher may notice the end of the peer later than the other worker does.
+    killed = Failure.of("worker 1", host="h", code=-9, time=10.5, note={}, last_lines=(), log="")
+    note = {"error": error, "time": 10.0}
+    misses = Failure.of("worker 0", host="h", code=1, time=10.2, note=note, last_lines=(), log="")
+    assert min(killed, misses, key=lambda failure: failure.cause_time) is killed
