@@ -32,8 +32,10 @@ KILL_SECONDS = 10.0
 _sessions: dict[str, dict[int, str]] = {}
 #: Children of this process that belong to no job.
 _helpers: set[int] = set()
-#: Not empty once this process adopts orphans.
-_adopting: list[bool] = []
+#: Process ids of orphans that this process has adopted.
+_adopted: set[int] = set()
+#: Once this process adopts orphans: whether each of its children belongs to its job.
+_adopts: list[bool] = []
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -47,35 +49,49 @@ def note_helper(pid: int) -> None:
     _helpers.add(pid)
 
 
-def adopt_orphans() -> None:
+def adopt_orphans(*, only_job: bool = False) -> None:
     """Make this process the parent of descendants whose parents end, on Linux.
 
-    Call it in a process that exists only to run a job: all its children belong to the job then. An R or
-    Python session has children of its own.
+    Call it in a process that exists only to run a job. With ``only_job``, it starts nothing but the job and
+    helpers. Else it may also have children of its own, such as a driver of Spark.
     """
     linux = sys.platform.startswith("linux")
     if linux and ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0:
-        _adopting[:] = [True]
+        _adopts[:] = [only_job]
 
 
-def reap_adopted() -> None:
-    """Release adopted processes that have ended: nobody else asks for their exit codes."""
-    if not _adopting:
-        return
-    started = _helpers.union(*_sessions.values())
-    for child in psutil.Process().children():
+def look_at_orphans() -> None:
+    """Note which children are adopted. Release those that have ended: nobody asks for their exit codes."""
+    for child in psutil.Process().children() if _adopts else ():
         with contextlib.suppress(psutil.Error, OSError):
-            foreign = child.pid not in started and os.getsid(child.pid) != os.getsid(0)
-            if foreign and child.status() == psutil.STATUS_ZOMBIE:
+            if child.status() != psutil.STATUS_ZOMBIE:
+                if _is_stranger(child):
+                    _adopted.add(child.pid)
+            elif child.pid in _adopted:
                 os.waitpid(child.pid, os.WNOHANG)
+                _adopted.discard(child.pid)
+
+
+def _is_stranger(child: psutil.Process) -> bool:
+    """Whether a child was not started by this process: it has none of this process's variables."""
+    return not child.environ().items() & os.environ.items()
+
+
+def _orphans() -> set[psutil.Process]:
+    """Return adopted processes that belong to the job, and their descendants."""
+    found: set[psutil.Process] = set()
+    look_at_orphans()
+    for child in psutil.Process().children() if _adopts else ():
+        with contextlib.suppress(psutil.Error):
+            if child.pid not in _helpers and (_adopts[0] or child.pid in _adopted):
+                found.update((child, *child.children(recursive=True)))
+    return found
 
 
 def job_processes(job: str) -> set[psutil.Process]:
     """Find every living process of a job, except this one."""
     sessions = {pid for pid, born in _sessions.get(job, {}).items() if _still_names_session(pid, born)}
-    found: set[psutil.Process] = set()
-    if _adopting:
-        found.update(psutil.Process().children(recursive=True))
+    found = _orphans()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process not in found and (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -255,6 +256,28 @@ def test_a_process_that_hides_ends_with_its_job(tmp_path: Path, how: str) -> Non
     assert len(processes_in(tmp_path)) >= 4
     launcher.send_signal(signal.SIGTERM)
     launcher.communicate(timeout=15)
+    nothing_left(tmp_path)
+
+
+def test_what_a_launcher_has_started_itself_is_no_orphan(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "launcher.py",
+        "import subprocess, time",
+        "from tfmuster.system.processes import adopt_orphans, end_job, job_processes",
+        "adopt_orphans()",
+        "own = subprocess.Popen(['sleep', '98'], start_new_session=True)",
+        "subprocess.run('setsid env -i sleep 97 & sleep 0.3', shell=True)",
+        "assert [process.cmdline()[-1] for process in job_processes('none')] == ['97']",
+        "end_job('none', grace=0.5)",
+        "assert own.poll() is None",
+        "own.kill()",
+        "assert own.wait() == -9",
+    )
+    done = subprocess.run(
+        [sys.executable, "launcher.py"], cwd=tmp_path, env=environment(), capture_output=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr.decode()
     nothing_left(tmp_path)
 
 

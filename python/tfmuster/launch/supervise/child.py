@@ -52,7 +52,7 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
     note_path = environ.get(ERROR_FILE_VARIABLE) or str(folder / "error.json")
     environment = {**worker_environment(environ), JOB_VARIABLE: job, ERROR_FILE_VARIABLE: note_path}
     guard = start_guard(job, folder)
-    adopt_orphans()
+    adopt_orphans(only_job=True)
     try:
         child = _Child(command, environment, Path(note_path))
         return child.follow()

@@ -23,7 +23,7 @@ from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...system.limits import cannot_start
 from ...system.orphan_guard import dismiss_guard, guard_session, start_guard
-from ...system.processes import end_job, reap_adopted, stopped_trees
+from ...system.processes import end_job, look_at_orphans, stopped_trees
 from ...system.tensorflow_import import HAVE_GPU
 from ...system.terminal_text import is_chatter
 from .display import Row, display
@@ -163,7 +163,7 @@ class Supervisor:
         stopped = stopped_trees({worker.process.pid for worker in self._workers if worker.code is None})
         for worker in self._workers:
             worker.look(stopped)
-        reap_adopted()
+        look_at_orphans()
         before = self._noted
         if before != (tasks := self._tasks()) or time.monotonic() > self._next_beat:
             self._note(tasks)
