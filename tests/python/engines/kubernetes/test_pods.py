@@ -87,7 +87,7 @@ def test_parameter_servers_end_with_the_job(pods: Pods, tmp_path: Path) -> None:
     )
     short = ("--epochs", 1, "--steps-per-epoch", 4)
     options = ("-n", 2, "--ps", 1, "--name", "digits", "--token-secret", "s")
-    apply(pods, manifest(tmp_path, *options, "--", *train, *short), {"s": "a password"})
+    apply(pods, manifest(tmp_path, *options, "--", *train, *short), {"s": "a password of 24 letters"})
     pods.tell_names()
     ended = good(pods.ends(120))
     assert list(ended) == ["digits-0.digits", "digits-1.digits", "digits-ps-0.digits"]
