@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED
-from .run_and_report import run_and_report
+from .run_and_report import run_and_report, start_and_tell
 from .training_options import take_training, training_options
 from .where_options import read_where, where_options
 
 if TYPE_CHECKING:
-    from ..launch.engines.base import Engine
-    from ..launch.job import Job
+    from pathlib import Path
 
 
 # Options end at the script's name. Arguments after it belong to the script.
@@ -64,12 +61,7 @@ if TYPE_CHECKING:
     help="How long to wait for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
 @training_options
-@click.option(
-    "--detach",
-    is_flag=True,
-    help="Return when the workers run; the job continues without this terminal. "
-    "`tfmuster runs` follows and stops it.",
-)
+@click.option("--detach", is_flag=True, help="Return when the workers run. `tfmuster runs` follows them.")
 @click.option("--timings", is_flag=True, help="Show at the end where the time to the first step went.")
 @click.option("--dry-run", is_flag=True, help="For batch systems: print the script, and do not submit it.")
 @click.argument(
@@ -140,7 +132,7 @@ def command(
         for option, given in (("--timings", timings), ("--quiet", quiet), ("--only-chief", only_chief)):
             if given:
                 raise click.UsageError(f"{option} is about output, and --detach shows none.")
-        return _detach(engine, job)
+        return start_and_tell(engine, job)
     show = "nothing" if quiet else "chief" if only_chief else "all"
     adopt_orphans()
     # Whichever signal ends the launcher, it must end its workers first.
@@ -153,17 +145,3 @@ def command(
     except KeyboardInterrupt:
         click.echo("tfmuster: interrupted; every worker has been ended.", err=True)
         return EXIT_INTERRUPTED
-
-
-def _detach(engine: Engine, job: Job) -> int:
-    """Start a job that continues after this command, and say how to follow and to stop it."""
-    from ..launch.detached import start_detached
-    from ..launch.supervise.display import shown_path
-
-    run = start_detached(engine, job)
-    name = run.name if run.path.parent == Path("runs").resolve() else os.path.relpath(run.path)
-    click.echo(f"tfmuster: {job.workers} workers started; {shown_path(run)}", err=True)
-    for verb, what in (("show", "what it does"), ("logs -f", "its output"), ("stop", "end it")):
-        click.echo(f"  tfmuster runs {verb:<7} {name}   # {what}", err=True)
-    click.echo(name)
-    return EXIT_DONE

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import EXIT_DONE, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
@@ -37,4 +39,24 @@ def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool
     if show != "nothing":
         seconds = time.monotonic() - begun
         say(f"tfmuster: done in {seconds:.1f} s; {shown_path(run)}")
+    return EXIT_DONE
+
+
+def start_and_tell(engine: Engine, job: Job) -> int:
+    """Start a job that continues after this command, and print its name and how to follow and stop it.
+
+    Raises
+    ------
+    LaunchError
+        The job can't be started.
+    """
+    from ..launch.detached import start_detached
+    from ..launch.supervise.display import shown_path
+
+    run = start_detached(engine, job)
+    name = run.name if run.path.parent == Path("runs").resolve() else os.path.relpath(run.path)
+    say(f"tfmuster: {job.workers} workers started; {shown_path(run)}")
+    for verb, what in (("show", "what it does"), ("logs -f", "its output"), ("stop", "end it")):
+        say(f"  tfmuster runs {verb:<7} {name}   # {what}")
+    print(name)
     return EXIT_DONE
