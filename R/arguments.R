@@ -89,8 +89,43 @@ check_function <- function(fn, given, strategy, globals, call) {
   if (!is.logical(globals) && !is.character(globals) && !is.list(globals)) {
     refuse_argument("globals", "TRUE, FALSE, names of objects, or a named list", globals, "launch", call)
   }
+  check_call(fn, given, call)
   check_arguments(list(strategy = strategy), c(strategy = "name"), call = call)
   run_python("check_name", strategy, call = call)
+}
+
+# Whether the worker can call the function: it gets `given`, and a strategy if it has an argument for one.
+check_call <- function(fn, given, call) {
+  definition <- args(fn)
+  expected <- formals(definition)
+  if ("strategy" %in% names(expected)) given$strategy <- given$strategy %||% NA
+  # R's message shows what is left over, so pass no data.
+  names <- names(given) %||% rep("", length(given))
+  shown <- rlang::set_names(lapply(seq_along(given), function(i) as.name(paste("argument", i))), names)
+  matched <- if (is.null(definition)) NULL else tryCatch(
+    names(match.call(definition, as.call(c(as.name("fn"), shown)))),
+    error = function(e) {
+      abort_tfmuster(list(
+        kind = "launch", message = "The function must take the arguments that you pass to it.",
+        found = conditionMessage(e), fix = "Pass values for its arguments alone.", reason = "argument"
+      ), call)
+    }
+  )
+  has_default <- !vapply(expected, rlang::is_missing, logical(1))
+  needed <- setdiff(names(expected)[!has_default], c(matched, "..."))
+  needed <- needed[vapply(needed, uses_value, logical(1), code = body(fn))]
+  if (length(needed)) {
+    abort_tfmuster(list(
+      kind = "launch", message = "Every argument of the function must have a value or a default.",
+      found = paste("no value for", paste0("`", needed, "`", collapse = ", ")),
+      fix = sprintf("Pass it by name: launch(fn, %s = value).", needed[1]), reason = "argument"
+    ), call)
+  }
+}
+
+# Whether code needs the value of an argument: it has its name, and does not ask missing() for it.
+uses_value <- function(name, code) {
+  name %in% all.names(code) && !any(grepl(sprintf("missing(%s)", name), deparse(code), fixed = TRUE))
 }
 
 check_unnamed <- function(given, call) {

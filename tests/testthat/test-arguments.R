@@ -68,6 +68,22 @@ test_that("arguments that nothing takes are refused with the one that was meant"
   expect_length(list.files(), 0)
 })
 
+test_that("a function that can't be called with its arguments is refused before anything starts", {
+  skip_without_python()
+  withr::local_dir(withr::local_tempdir())
+  needs <- "Every argument of the function must have a value or a default."
+  refused(launch(function(x) x), needs, "no value for `x`", "launch(fn, x = value)")
+  refused(launch(function(strategy, n, rows, ...) n + rows[1, ], 5), needs, "no value for `rows`")
+  refused(launch(function(n) n, 1, 2), "must take the arguments", "unused argument")
+  refused(launch(function(strategy) 1, 5), "must take the arguments", "unused argument")
+  expect_length(list.files(), 0)
+  expect_null(check_call(function(x, y = 2) if (missing(x)) y, list(), NULL))
+  expect_null(check_call(function(context) 1, list(), NULL))
+  expect_null(check_call(function(strategy, first, ...) first, list(1, 2), NULL))
+  expect_null(check_call(function(verbose, n) verbose + n, list(verb = 1, 2), NULL))
+  expect_null(check_call(sum, list(1, 2), NULL))
+})
+
 test_that("a script gets its arguments as R users write them", {
   given <- list("--steps", 100000, 3, TRUE, 1e-4, 0.1, factor("b"), as.Date("2026-01-01"), list("x", 1:2))
   expect_equal(script_arguments(given), c(

@@ -62,14 +62,15 @@ def put_call(
     Raises
     ------
     LaunchError
-        If the function, an argument or something it uses can't be pickled.
+        If the function can't be called with these arguments, or if the function, an argument or something
+        it uses can't be pickled.
     StrategyError
         If there is no strategy of this name.
     """
     import cloudpickle
 
     check_name(strategy)
-
+    _check_arguments(function, args)
     try:
         with _by_value(inspect.getmodule(function)):
             work = cloudpickle.dumps((function, tuple(args)))
@@ -83,6 +84,40 @@ def put_call(
     call = {"work": work, "strategy": strategy, "path": sys.path}
     _write(folder / _CALL, call)
     return folder / _CALL, sha256_of(folder / _CALL)
+
+
+def _check_arguments(function: Callable[..., Any], args: Sequence[Any]) -> None:
+    """Raise a LaunchError if the function can't be called with these arguments and a strategy."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # Some functions that are written in C don't tell their arguments.
+    place = _place_of_strategy(function)
+    given = [*args]
+    named = {} if place is None or place <= len(given) else {"strategy": None}
+    if place is not None and not named:
+        given.insert(place, None)
+    try:
+        bound = signature.bind_partial(*given, **named).arguments
+    except TypeError as error:
+        raise LaunchError(
+            "The function must take the arguments that you pass to it.",
+            found=f"{name_of(function)}{signature}: {error}",
+            fix="Pass values for its arguments alone; a strategy is made for an argument named `strategy`.",
+            reason="argument",
+        ) from None
+    any_number = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [p for p in signature.parameters.values() if p.default is p.empty and p.kind not in any_number]
+    if missing := [p for p in needed if p.name not in bound]:
+        by_name = any(p.kind is p.KEYWORD_ONLY for p in missing)
+        raise LaunchError(
+            "Every argument of the function must have a value or a default.",
+            found=f"no value for {', '.join(f'`{p.name}`' for p in missing)}",
+            fix="Bind keyword arguments: launch(functools.partial(function, name=value))."
+            if by_name
+            else "Pass the values after the function: launch(function, value).",
+            reason="argument",
+        )
 
 
 def work_on_call(digest: str, sent: Sequence[str]) -> None:

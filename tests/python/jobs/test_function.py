@@ -86,12 +86,12 @@ class TestHere:
 
         def overwritten(folder: Path, *given: Any) -> tuple[Path, str]:
             path, digest = put_call(folder, *given)
-            put_call(folder, placed, (2,), "default")
+            put_call(folder, placed, (2, None), "default")
             return path, digest
 
         monkeypatch.setattr(function, "put_call", overwritten)
         with pytest.raises(WorkerError, match="The function to run must be the one that was launched"):
-            launch(placed, 1, workers=1, quiet=True, run_dir=tmp_path / "run")
+            launch(placed, 1, None, workers=1, quiet=True, run_dir=tmp_path / "run")
 
     def test_output_and_later_values(self, tmp_path: Path) -> None:
         def told() -> int:

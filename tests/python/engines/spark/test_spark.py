@@ -223,7 +223,7 @@ class TestOneSession:
 
     def test_another_master_beside_it(self, session: Any, tmp_path: Path) -> None:
         with pytest.raises(LaunchError, match="A process can have only one Spark session"):
-            launch(placed, backend="spark", master="local[2]", run_dir=tmp_path / "run")
+            launch(placed, 1, None, backend="spark", master="local[2]", run_dir=tmp_path / "run")
 
     def test_an_interrupt_ends_the_stage(self, session: Any, tmp_path: Path) -> None:
         script = write(tmp_path, "t.py", "import time", "print('up', flush=True)", "time.sleep(120)")

@@ -27,7 +27,7 @@ class TestPure:
 
     def test_the_file_is_for_its_user_alone(self, tmp_path: Path) -> None:
         claim = claim_call("placed", tmp_path / "run")
-        path, digest = put_call(claim.path / "call", placed, (1,), "default")
+        path, digest = put_call(claim.path / "call", placed, (1, None), "default")
         assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
         assert path.stat().st_mode & 0o777 == 0o600
         assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -46,3 +46,29 @@ class TestPure:
         with pytest.raises(StrategyError, match="There is no strategy 'morrored'"):
             launch(placed, 1, strategy="morrored", run_dir=tmp_path / "run")
         assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize(
+        ("function", "args", "found"),
+        [
+            (lambda x: x, (), "no value for `x`"),
+            (lambda strategy, n, rows, *more: n, (1,), "no value for `rows`"),
+            (lambda *, size: size, (1,), "too many positional arguments"),
+            (functools.partial(placed, digits=1), (), "no value for `extra`"),
+            (lambda strategy: 1, (5,), "too many positional arguments"),
+        ],
+    )
+    def test_a_function_that_can_not_be_called_with_its_arguments(
+        self, tmp_path: Path, function: Any, args: tuple[Any, ...], found: str
+    ) -> None:
+        with pytest.raises(LaunchError) as caught:
+            launch(function, *args, run_dir=tmp_path / "run")
+        assert found in str(caught.value.found)
+        assert caught.value.fields["reason"] == "argument"
+        assert not (tmp_path / "run").exists()
+
+    def test_functions_that_can_be_called(self, tmp_path: Path) -> None:
+        def with_all(strategy: Any, first: int, *rest: int, keyword: int = 1, **more: int) -> None:
+            """Takes what it gets."""
+
+        for function, args in ((with_all, (1, 2)), (print, (1,)), (lambda *, strategy: 1, ()), (max, (1, 2))):
+            assert put_call(tmp_path, function, args, "default")

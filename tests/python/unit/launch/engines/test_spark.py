@@ -57,7 +57,7 @@ class TestRefusals:
 
     def test_a_session_can_not_go_to_another_process(self, tmp_path: Path) -> None:
         with pytest.raises(LaunchError, match="can't use this session"):
-            launch(placed, backend="spark", spark=object(), wait=False, run_dir=tmp_path / "run")
+            launch(placed, 1, None, backend="spark", spark=object(), wait=False, run_dir=tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
     def test_what_is_no_session(self, tmp_path: Path) -> None:
