@@ -129,7 +129,7 @@ def apply() -> bool:
 
     from .agreement import patch_calls
     from .callbacks import patch_stops
-    from .files import patch_files, patch_writers
+    from .files import patch_files, patch_writers, redirect_writer
     from .gradients import patch_gradients
     from .inlining import patch_functions
     from .instance_keys import patch_gathers
@@ -162,5 +162,6 @@ def apply() -> bool:
     patch_files(models.Model, callbacks)
     patch_stops(callbacks.CallbackList)
     patch_writers(models.Model)
+    redirect_writer(tf.saved_model, "save")
     _applied.append(keras.__version__)
     return True

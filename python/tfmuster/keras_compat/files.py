@@ -6,8 +6,10 @@ import atexit
 import contextlib
 import contextvars
 import functools
+import inspect
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,18 +44,6 @@ def _scratch() -> str:
 def patch_files(model_class: Any, callbacks: Any) -> None:
     """Run saving on all workers, because reading distributed values needs all; keep the chief's files."""
 
-    def redirect_save(name: str) -> None:
-        stock = getattr(model_class, name)
-
-        @functools.wraps(stock)
-        def save(self: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
-            if not is_chief(_strategy_of(self)) and not _everywhere.get():
-                filepath = os.path.join(_scratch(), os.path.basename(os.fspath(filepath)))
-                kwargs["overwrite"] = True
-            return stock(self, filepath, *args, **kwargs)
-
-        setattr(model_class, name, save)
-
     def redirect_callback(callback: Any, *paths: str) -> None:
         stock = callback.set_model
 
@@ -66,8 +56,8 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
 
         callback.set_model = set_model
 
-    redirect_save("save")
-    redirect_save("save_weights")
+    redirect_writer(model_class, "save")
+    redirect_writer(model_class, "save_weights")
     redirect_callback(callbacks.TensorBoard, "log_dir")
     redirect_callback(callbacks.CSVLogger, "filename")
     redirect_callback(callbacks.BackupAndRestore, *_BACKUP)
@@ -86,30 +76,46 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
     callbacks.BackupAndRestore.on_train_begin = restore
 
 
+def redirect_writer(owner: Any, name: str, model_of: Callable[[Any], Any] = lambda model: model) -> None:
+    """Let a function that takes a model and a path write to the path on the chief alone.
+
+    Other workers write to a scratch folder. They don't ask whether to overwrite a file that the chief may
+    have made a moment ago.
+    """
+    stock = getattr(owner, name)
+    signature = inspect.signature(stock)
+    first, second = list(signature.parameters)[:2]
+
+    @functools.wraps(stock)
+    def write(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError:
+            return stock(*args, **kwargs)  # It reports what is wrong with the arguments.
+        path = given.arguments[second]
+        if not isinstance(path, (str, os.PathLike)) or _everywhere.get():
+            return stock(*args, **kwargs)
+        if is_chief(_strategy_of(model_of(given.arguments[first]))):
+            return stock(*args, **kwargs)
+        given.arguments[second] = os.path.join(_scratch(), os.path.basename(os.fspath(path).rstrip("/")))
+        if "overwrite" in signature.parameters:
+            given.arguments["overwrite"] = True
+        return stock(*given.args, **given.kwargs)
+
+    setattr(owner, name, write)
+
+
 def patch_writers(model_class: Any) -> None:
     """Keep only the chief's files of the functions that write models, and of ``export``."""
     from keras.src.export import saved_model
     from keras.src.legacy.saving import legacy_h5_format
-    from keras.src.saving import saving_lib
-
-    def redirect(owner: Any, name: str, model_of: Callable[[Any], Any] = lambda model: model) -> None:
-        stock = getattr(owner, name)
-
-        @functools.wraps(stock)
-        def write(self: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
-            strategy = _strategy_of(model_of(self))
-            path_like = isinstance(filepath, (str, os.PathLike))
-            if path_like and not is_chief(strategy) and not _everywhere.get():
-                filepath = os.path.join(_scratch(), os.path.basename(os.fspath(filepath).rstrip("/")))
-            return stock(self, filepath, *args, **kwargs)
-
-        setattr(owner, name, write)
+    from keras.src.saving import saving_api, saving_lib
 
     # keras.saving.save_model, which R's keras3 calls, does not call Model.save.
     for function in ("save_model", "save_weights_only"):
-        redirect(saving_lib, function)
-    redirect(legacy_h5_format, "save_model_to_hdf5")
-    redirect(model_class, "export")
+        redirect_writer(saving_lib, function)
+    redirect_writer(legacy_h5_format, "save_model_to_hdf5")
+    redirect_writer(model_class, "export")
     # In newer releases of Keras, ExportArchive makes an object of another class.
     archive = type(saved_model.ExportArchive())
     stock_track = archive.track
@@ -121,7 +127,12 @@ def patch_writers(model_class: Any) -> None:
         return stock_track(self, resource)
 
     archive.track = track
-    redirect(archive, "write_out", lambda archive: getattr(archive, "_tfmuster_model", None))
+    redirect_writer(archive, "write_out", lambda archive: getattr(archive, "_tfmuster_model", None))
+    stock_save = saving_api.save_model
+    redirect_writer(saving_api, "save_model")
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "keras" and vars(module).get("save_model") is stock_save:
+            module.save_model = saving_api.save_model  # type: ignore[attr-defined]
 
 
 def _strategy_of(model: Any) -> Any:

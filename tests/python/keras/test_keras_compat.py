@@ -116,6 +116,7 @@ def test_only_the_chief_writes(folders: dict[int, Path], workers: int) -> None:
     shared = folders[workers] / "shared"
     assert sorted(path.name for path in shared.iterdir()) == sorted(
         ["1.weights.h5", "2.weights.h5", "3.weights.h5", "best.keras", "last.keras", "log.csv", "tensorboard"]
+        + ["api.keras", "models.h5", "positional.keras", "positional.weights.h5", "served"]
     )
     with open(shared / "log.csv", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -298,6 +299,13 @@ def callbacks_that_write():
     ]
     result = fit(network(), X, Y, batch_size=38, epochs=3, callbacks=writers)
     result["model"].save(shared / "last.keras")
+    # The others come when the chief's files are there, which nobody may overwrite.
+    time.sleep(min(worker, 1))
+    keras.saving.save_model(result["model"], shared / "api.keras", overwrite=False)
+    keras.models.save_model(result["model"], filepath=shared / "models.h5", overwrite=False)
+    result["model"].save(shared / "positional.keras", False)
+    result["model"].save_weights(shared / "positional.weights.h5", False)
+    tf.saved_model.save(result["model"], export_dir=str(shared / "served"))
     return result
 
 

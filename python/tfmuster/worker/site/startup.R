@@ -16,6 +16,12 @@ local({
     options(tfruns.runs_dir = file.path(tempdir(), "runs"))
   }
 
+  replace <- function(name, value, namespace) {
+    unlockBinding(name, namespace)
+    assign(name, value, envir = namespace)
+    lockBinding(name, namespace)
+  }
+
   # keras3 registers a function for the import of Keras, which starts TensorFlow. If Keras is already imported,
   # reticulate runs the function immediately, and TensorFlow can no longer join a cluster.
   note <- function(module) {
@@ -33,9 +39,32 @@ local({
       if (held) setHook(paste("reticulate", module, "load", sep = "::"), hook) else stock(module, hook)
       invisible()
     }
-    unlockBinding("py_register_load_hook", namespace)
-    assign("py_register_load_hook", register, envir = namespace)
-    lockBinding("py_register_load_hook", namespace)
+    replace("py_register_load_hook", register, namespace)
   }
   setHook(packageEvent("reticulate", "onLoad"), hold)
+
+  # Only the chief writes a model's files. keras3 looks for an existing file first, which the chief may have
+  # made a moment ago, and writes a configuration without Python, where tfmuster chooses the path.
+  writes <- function(model = NULL) {
+    code <- paste(
+      "lambda model: (lambda info: info is None or info.is_chief(info.made_strategy() if model is None",
+      "else getattr(model, '_distribute_strategy', None)))",
+      "(__import__('sys').modules.get('tfmuster.keras_compat.strategy_info'))"
+    )
+    isTRUE(reticulate::py_to_r(reticulate::py_eval(code, convert = FALSE)(model)))
+  }
+  write_on_chief <- function(...) {
+    namespace <- asNamespace("keras3")
+    confirm <- namespace$confirm_overwrite
+    save_config <- namespace$save_model_config
+    if (!is.null(confirm)) {
+      asks <- function(filepath, overwrite) if (writes()) confirm(filepath, overwrite) else overwrite
+      replace("confirm_overwrite", asks, namespace)
+    }
+    if (!is.null(save_config)) {
+      saves <- function(model, ...) if (writes(model)) save_config(model, ...) else invisible(model)
+      replace("save_model_config", saves, namespace)
+    }
+  }
+  setHook(packageEvent("keras3", "onLoad"), write_on_chief)
 })
