@@ -114,8 +114,9 @@ def test_calls_inside_of_strategy_run_reach_all_workers(folders: dict[int, Path]
 @pytest.mark.parametrize("workers", [2, 4])
 def test_only_the_chief_writes(folders: dict[int, Path], workers: int) -> None:
     shared = folders[workers] / "shared"
-    names = ["1.weights.h5", "2.weights.h5", "3.weights.h5", "best.keras", "last.keras", "log.csv", "tensorboard"]
-    names += ["api.keras", "models.h5", "positional.keras", "positional.weights.h5", "served"]
+    names = ["1.weights.h5", "2.weights.h5", "3.weights.h5", "best.keras", "last.keras"]
+    names += ["log.csv", "tensorboard", "api.keras", "models.h5", "served"]
+    names += ["positional.keras", "positional.weights.h5"]
     assert sorted(path.name for path in shared.iterdir()) == sorted(names)
     with open(shared / "log.csv", newline="") as file:
         rows = list(csv.DictReader(file))
