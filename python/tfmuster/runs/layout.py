@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,10 @@ RUNS = "runs"
 
 #: Folder in the run directory with the function to call and the values that workers returned.
 CALL = "call"
+
+#: File in that folder that says that values may be objects of any kind, whose reading runs code: the workers
+#: run on this machine, or the user trusts their hosts.
+ANY_VALUES = "any-values"
 
 #: Folder in the run directory with the state of each task.
 STATES = "states"
@@ -32,6 +36,27 @@ RESTARTING = "restarting"
 
 #: States of a run that has not ended.
 UNFINISHED = ("starting", "running", RESTARTING)
+
+
+#: What only the launcher and the sessions of its machine write in the run directory.
+RESERVED = (
+    *("run.json", "status.json", "error.json", STOP_COMMAND, "stop", "logs", "tfruns.d", "report.html"),
+)
+
+
+def may_arrive(task: str, parts: Sequence[str]) -> bool:
+    """Return whether a task on another machine may send a file, given the parts of its path.
+
+    Each task has its own files in ``call``, ``states`` and ``stacks``. Hidden files are not sent.
+    """
+    first, last = parts[0].casefold(), parts[-1]
+    if first in RESERVED or any(part.startswith(".") for part in parts):
+        return False
+    if first == CALL:
+        return parts in [(CALL, f"{file_stem(task)}.{suffix}") for suffix in ("value", "pkl", "rds")]
+    if first in (STATES, STACKS):
+        return len(parts) == 2 and last.partition(".")[0] == file_stem(task)
+    return True
 
 
 def file_stem(task: str) -> str:

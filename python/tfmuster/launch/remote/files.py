@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -30,13 +30,17 @@ def file_frames(path: Path, name: str) -> Iterator[Frame]:
 
 
 def changed_frames(folder: Path, sent: dict[str, tuple[int, int]], most: float) -> Iterator[Frame]:
-    """Yield the frames of changed files in a folder, up to a size in bytes. `sent` records their state."""
+    """Yield the frames of changed files in a folder, up to a size in bytes. `sent` records their state.
+
+    Hidden files and folders are left out.
+    """
     for path in sorted(folder.rglob("*")):
         # A file may be replaced or removed during this loop.
         with contextlib.suppress(OSError):
-            if path.is_symlink() or not path.is_file() or path.name.startswith("."):
+            within = path.relative_to(folder)
+            if path.is_symlink() or not path.is_file() or any(part.startswith(".") for part in within.parts):
                 continue
-            name, status = str(path.relative_to(folder)), path.stat()
+            name, status = str(within), path.stat()
             state = (status.st_mtime_ns, status.st_size)
             if status.st_size <= most and sent.get(name) != state:
                 yield from file_frames(path, name)
@@ -52,30 +56,33 @@ class Arriving:
         Folder of the files.
     part : path
         File for incomplete data, on the same file system.
-    not_to_replace : collection of str
-        First parts of names that are ignored.
+    may_arrive : callable
+        Tells whether a file with these parts of its path is kept. By default, all are.
     """
 
-    def __init__(self, folder: Path, part: Path, not_to_replace: Collection[str] = ()) -> None:
-        self._folder, self._part, self._not_to_replace = folder, part, not_to_replace
+    def __init__(
+        self, folder: Path, part: Path, may_arrive: Callable[[Sequence[str]], bool] = lambda parts: True
+    ) -> None:
+        self._folder, self._part, self._may_arrive = folder, part, may_arrive
 
     def add(self, piece: bytes) -> None:
         """Add the next piece of a file."""
         with self._part.open("ab") as file:
             file.write(piece)
 
-    def keep(self, said: dict[str, Any]) -> None:
-        """Give the complete file its name."""
+    def keep(self, said: dict[str, Any]) -> bool:
+        """Give the complete file its name. Return whether it was kept."""
         name = PurePosixPath(said["path"])
-        if name.is_absolute() or ".." in name.parts or name.parts[0] in self._not_to_replace:
+        if name.is_absolute() or ".." in name.parts or not name.parts or not self._may_arrive(name.parts):
             self.drop()
-            return
+            return False
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         self._part.touch()
         if said.get("executable"):
             self._part.chmod(self._part.stat().st_mode | 0o100)
         self._part.replace(path)
+        return True
 
     def drop(self) -> None:
         """Discard an incomplete file."""

@@ -24,6 +24,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ import orjson
 
 from ...net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
 from ...runs.failure import LOST, not_writable
-from ...runs.layout import write_json
+from ...runs.layout import CALL, may_arrive, task_of, write_json
 from ...system.exit_code import exit_as
+from ...system.terminal_text import safe_text
 from ..supervise.time_limits import DOUBTFUL, PROXY, SILENT
 from ..supervise.worker_process import remote_path
 from .agent_connection import (
@@ -45,9 +47,6 @@ from .agent_connection import (
 )
 from .files import Arriving
 
-#: Files in the run directory that only the launcher writes.
-_NOT_TO_REPLACE = ("run.json", "status.json", "error.json", "logs")
-
 
 class WorkerProxy:
     """Reproduces the output, files and end of a remote worker."""
@@ -59,7 +58,9 @@ class WorkerProxy:
         self._note_path = Path(given["note_path"])
         self._run_dir = Path(given["job"]["run_dir"])
         part = self._run_dir / f".{self._note_path.name}.part"
-        self._files = Arriving(self._run_dir, part, _NOT_TO_REPLACE)
+        task = task_of(self._note_path.name.partition(".")[0])
+        self._files = Arriving(self._run_dir, part, partial(may_arrive, task))
+        self._refused: set[str] = set()
         self._code: int | None = None
         self._ending = False
 
@@ -106,8 +107,8 @@ class WorkerProxy:
                     remote_path(self._note_path),
                     {"pid": int(said["pid"]), "stopped": said["stopped"], "stopped_at": since},
                 )
-            elif said["type"] == "file":
-                self._files.keep(said)
+            elif said["type"] == "file" and not self._files.keep(said):
+                self._say_refused(str(said["path"]))
 
     def _show(self, data: bytes) -> None:
         try:
@@ -115,6 +116,14 @@ class WorkerProxy:
         except OSError:
             # The launcher has gone.
             self._ask_to_end()
+
+    def _say_refused(self, name: str) -> None:
+        """Say once which file of the host was not kept, unless honest workers send such files, too."""
+        top = name.partition("/")[0]
+        if top not in (CALL, *self._refused) and not any(part.startswith(".") for part in name.split("/")):
+            self._refused.add(top)
+            text = f"{self._host} sent {name}, a name that tfmuster uses itself; the file was not kept"
+            self._show(f"tfmuster: {safe_text(text)}\n".encode())
 
     def _lost(self, why: str) -> int:
         """Record that the connection is lost, with the last time at which it worked."""
