@@ -61,7 +61,8 @@ launch_arguments <- c(
   remote_python = "name", env = "variables", quiet = "flag", only_chief = "flag", name = "name",
   run_dir = "name", keras_compat = "flag", max_restarts = "number", start_timeout = "seconds",
   stall_timeout = "limit", seed = "seed", gpus_per_worker = "share", distribute = "flag",
-  scale_batch = "flag", independent = "flag", wait = "flag", packages = "strings"
+  scale_batch = "flag", independent = "flag", wait = "flag", packages = "strings",
+  trust_hosts = "flag"
 )
 
 # `given`: arguments of the program. `settings`: all other arguments of launch(), by name.

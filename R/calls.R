@@ -9,8 +9,10 @@ call_file <- function(run_dir, task = NULL) {
 }
 
 # Write the file that the workers read, in a run directory whose folder `call` belongs to this call alone.
-# Returns the SHA-256 of its content, which the workers compare.
-put_call <- function(run_dir, fn, args, name, strategy, globals, packages, call = rlang::caller_env()) {
+# `plain`: values must be data, because they come from machines that this session does not trust. Returns the
+# SHA-256 of the file's content, which the workers compare.
+put_call <- function(run_dir, fn, args, name, strategy, globals, packages, plain = FALSE,
+                     call = rlang::caller_env()) {
   travels <- pack_function(fn, globals, call)
   check_travels(c(travels$values, args), call)
   # The values refer to their old environments, which would be saved too.
@@ -18,28 +20,53 @@ put_call <- function(run_dir, fn, args, name, strategy, globals, packages, call 
   travels$args <- args
   travels$name <- name
   travels$strategy <- strategy
+  travels$plain <- plain
   travels$packages <- unique(c(travels$packages, packages))
   save_private(travels, call_file(run_dir))
   run_python("sha256_of", call_file(run_dir), call = call)
 }
 
-save_private <- function(object, file) {
+save_private <- function(object, file, version = NULL) {
   old <- Sys.umask("077")
   on.exit(Sys.umask(old))
   part <- paste0(file, ".part")
   # On the same disk, compression takes longer than it saves.
-  saveRDS(object, part, compress = FALSE)
+  saveRDS(object, part, compress = FALSE, version = version)
   file.rename(part, file)
 }
 
-# The result that a worker has written: list(value, error, warnings), or NULL.
+# Save a result that a session on another machine reads, and fail if it is not data only. The older format has
+# no compact vectors, whose reading makes R look for a package.
+save_plain <- function(result, file, call = rlang::caller_env()) {
+  old <- Sys.umask("077")
+  on.exit(Sys.umask(old))
+  saveRDS(result, file, compress = FALSE, version = 2)
+  run_python("check_returned", file, call = call)
+}
+
+# The result that a worker has written: list(value, error, warnings), or NULL. Checked before R reads it,
+# because readRDS() can run code.
 read_result <- function(run_dir, task) {
   file <- if (!is.null(task)) call_file(run_dir, task)
-  if (!is.null(file) && file.exists(file)) readRDS(file)
+  if (!is.null(file) && file.exists(file)) {
+    run_python("check_r_result", run_dir, task)
+    result <- readRDS(file)
+    result$error <- with_call(result$error)
+    result$warnings <- lapply(result$warnings, with_call)
+    result
+  }
 }
 
 # The R condition that a worker's function failed with.
 condition_of <- function(run_dir, task) if (!is.null(run_dir)) read_result(run_dir, task)$error
+
+# Calls are sent as text. str2lang() only parses.
+with_call <- function(condition) {
+  if (is.character(condition$call)) {
+    condition$call <- tryCatch(str2lang(condition$call), error = function(e) NULL)
+  }
+  condition
+}
 
 values_of <- function(run, call = rlang::caller_env()) {
   path <- format(run$path)

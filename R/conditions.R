@@ -79,7 +79,8 @@ as_argument <- function(options, option, without = "") {
 
 # The arguments of launch(), named by the matching options. A repeatable option has one value each time.
 option_arguments <- function() {
-  arguments <- setdiff(names(formals(launch)), c("script", "...", "wait", "args", "strategy", "globals"))
+  no_options <- c("script", "...", "wait", "args", "strategy", "globals", "trust_hosts")
+  arguments <- setdiff(names(formals(launch)), no_options)
   repeated <- c(file = "files", "backend-option" = "backend_options")
   options <- rlang::set_names(arguments, gsub("_", "-", arguments, fixed = TRUE))
   c(options[!arguments %in% repeated], repeated, n = "workers", H = "hosts")

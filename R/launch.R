@@ -16,7 +16,7 @@
 #'
 #' Python objects, such as a model or a tensor, can't be sent: create them inside the function. A function can
 #' return R objects, a Keras history, which becomes a data frame, or a Keras model, which is loaded into this
-#' session.
+#' session. From other machines, R objects must be data (see `trust_hosts`).
 #'
 #' Messages and warnings appear immediately, prefixed with the worker's name. At the end, the chief's warnings
 #' are also raised in this session, with the class `tfmuster_warning_worker`, the field `task`, and the
@@ -68,6 +68,10 @@
 #' @param globals Functions only: `TRUE` finds and sends the objects that the function uses. Names of more
 #'   objects, or a named list of them, are sent in addition; `FALSE` sends none.
 #' @param packages Functions only: packages to attach in addition to those found.
+#' @param trust_hosts Functions only: `TRUE` lets workers on other machines return R objects of any kind.
+#'   Reading them lets every host of the job run code in this session, so set this only if you trust all of
+#'   them. By default such workers return vectors, factors, data frames, matrices, lists of them, and models:
+#'   no functions, formulas, environments, S4 or R6 objects. Workers on this machine may return any R object.
 #' @return For a script, invisibly the run: a Python object for [run_status()] and related functions. For a
 #'   function, a list of the workers' values, named `"worker 0"`, `"worker 1"`, and so on, with the run in the
 #'   attribute `run`. Only the chief returns a model; the others have `NULL`. With `wait = FALSE` the run;
@@ -91,7 +95,8 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
                    only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
                    start_timeout = NULL, stall_timeout = NULL, seed = NULL, gpus_per_worker = NULL,
                    distribute = FALSE, scale_batch = FALSE, independent = FALSE, wait = TRUE, args = list(),
-                   strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL) {
+                   strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL,
+                   trust_hosts = FALSE) {
   check_session(spark)
   given <- c(list(...), as.list(args))
   check_launch(script, given, mget(names(launch_arguments)), strategy = strategy, globals = globals)
@@ -101,13 +106,15 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     called <- substitute(script)
     called <- if (is.symbol(called)) as.character(called) else "fn"
     name <- name %||% called
-    claim <- run_python("claim_call", name, as_path(run_dir))
+    hosts_text <- if (!is.null(hosts)) paste(hosts, collapse = ",")
+    free <- run_python("any_values", hosts_text, backend, trust_hosts)
+    claim <- run_python("claim_call", name, as_path(run_dir), any_values = free)
     # Removes only what the claim has made, and nothing once a run has begun there.
     on.exit(claim$release(), add = TRUE)
     run_dir <- format(claim$path)
     digest <- put_call(
       run_dir, script, given, called,
-      strategy = strategy, globals = globals, packages = packages
+      strategy = strategy, globals = globals, packages = packages, plain = !free
     )
     script <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)
     given <- list(digest)

@@ -27,14 +27,21 @@ work_on_call <- function(digest, sent = character(), run_dir = Sys.getenv("TFMUS
   file <- call_file(run_dir, current_task()$name)
   work <- readRDS(found[1])
   warnings <- list()
-  value <- withCallingHandlers(
-    pack_value(do_call(work)),
+  part <- paste0(file, ".part")
+  withCallingHandlers(
+    {
+      value <- pack_value(do_call(work))
+      if (work$plain) save_plain(list(value = value, warnings = warnings), part)
+    },
     warning = function(w) {
       if (length(warnings) < most_warnings) warnings[[length(warnings) + 1]] <<- plain_condition(w)
     },
-    error = function(e) save_private(list(error = plain_condition(e), warnings = warnings), file)
+    error = function(e) {
+      save_private(list(error = plain_condition(e), warnings = warnings), file, version = 2)
+    }
   )
-  invisible(save_private(list(value = value, warnings = warnings), file))
+  if (work$plain) file.rename(part, file) else save_private(list(value = value, warnings = warnings), file)
+  invisible()
 }
 
 do_call <- function(work) {
@@ -55,16 +62,19 @@ do_call <- function(work) {
   eval(as.call(c(as.name(work$name), rlang::set_names(lapply(symbols, as.name), names))), frame)
 }
 
-# A plain R condition with only the message, call, and class, without frames and Python objects.
+# A plain R condition with only the message, call, and class, without frames and Python objects. The call is
+# text, because a call is more than data.
 plain_condition <- function(condition) {
   classes <- class(condition)[!grepl("^python[.]builtin", class(condition))]
   kind <- if (inherits(condition, "warning")) "warning" else "error"
   fields <- if (inherits(condition, "tfmuster_error")) unclass(condition)[c("kind", "found", "fix", "reason")]
   structure(
-    c(list(message = conditionMessage(condition), call = conditionCall(condition)), fields),
+    c(list(message = conditionMessage(condition), call = text_of(conditionCall(condition))), fields),
     class = unique(c(setdiff(classes, c("rlang_error", "rlang_warning", "condition")), kind, "condition"))
   )
 }
+
+text_of <- function(call) if (!is.null(call)) deparse1(call, collapse = "\n")
 
 # Convert a value so that R can save it to a file.
 pack_value <- function(value) {

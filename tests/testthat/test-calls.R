@@ -212,8 +212,9 @@ test_that("a function that ends R has NULL as value, and is an error where no wo
 test_that("with parameter servers the coordinator alone has a value, without them each worker has a place", {
   skip_without_python(tensorflow = TRUE)
   path <- a_run(withr::local_tempdir(), "mine", 1)
-  dir.create(call_folder(path))
-  saveRDS(list(value = 1), call_file(path, "chief 0"))
+  dir.create(call_folder(path), mode = "0700")
+  file.create(file.path(call_folder(path), "any-values"))
+  save_private(list(value = 1), call_file(path, "chief 0"))
   run <- run_open(path)
   of_tasks <- function(...) {
     tasks <- paste(sprintf('"%s": {"state": "done"}', c(...)), collapse = ", ")
@@ -222,4 +223,45 @@ test_that("with parameter servers the coordinator alone has a value, without the
   }
   expect_equal(of_tasks("chief 0", "ps 0", "worker 0", "worker 1"), "chief 0")
   expect_equal(of_tasks("worker 10", "worker 2", "chief 0"), c("chief 0", "worker 2", "worker 10"))
+})
+
+test_that("a value of another machine is read only if it is data", {
+  skip_without_python(tensorflow = TRUE)
+  path <- a_run(withr::local_tempdir(), "mine", 1)
+  dir.create(call_folder(path), mode = "0700")
+  returned <- function(value) {
+    save_private(list(value = value), call_file(path, "worker 0"), version = 2)
+    values_of(run_open(path))[[1]]
+  }
+  data <- list(
+    a = 1:3, b = letters, c = NULL, d = data.frame(x = c(1.5, NA), y = factor(c("a", "b"))),
+    e = matrix(1:4, 2), f = as.POSIXct("2026-01-01", tz = "UTC"), g = as.raw(1:3), h = c(1i, 2), i = NA_character_,
+    j = "\u00fc"
+  )
+  expect_equal(returned(data), data)
+  refused <- function(value, found) {
+    error <- expect_kind(returned(value), "error")
+    expect_equal(error$reason, "not-plain")
+    expect_match(error$found, found)
+  }
+  refused(list(1, function(x) x), "a function in")
+  refused(structure(1, made_by = globalenv()), "an environment in")
+  refused(y ~ x, "a call or a formula in")
+  refused(list(new.env()), "an environment in")
+  refused(expression(a), "an expression in")
+  refused(methods::new("externalptr"), "an external pointer in")
+  # A promise that a host has written by hand: readRDS() does not run it, the first look at the value does.
+  promise <- c(
+    charToRaw("X\n"), as.raw(c(0, 0, 0, 2, 0, 4, 3, 0, 0, 2, 3, 0)),
+    as.raw(c(0, 0, 0, 5)), as.raw(c(0, 0, 0, 253)), as.raw(c(0, 0, 0, 254)), as.raw(c(0, 0, 0, 254))
+  )
+  writeBin(promise, call_file(path, "worker 0"))
+  error <- expect_kind(values_of(run_open(path)), "error")
+  expect_match(error$found, "a promise in")
+  # Of a value whose hosts are trusted, everything is read, but not what others can write.
+  file.create(file.path(call_folder(path), "any-values"))
+  expect_equal(returned(function(x) x + 1)(2), 3)
+  Sys.chmod(call_file(path, "worker 0"), "0666", use_umask = FALSE)
+  error <- expect_kind(values_of(run_open(path)), "error")
+  expect_equal(error$reason, "foreign")
 })

@@ -108,13 +108,14 @@ def launch(
     independent: bool = False,
     wait: bool = True,
     strategy: str = "multi_worker_mirrored",
+    trust_hosts: bool = False,
 ) -> Any:
     """Run a script or a function on several workers, on this machine or on others.
 
     Each worker calls a function in a new Python process. The module of the function is sent with it. If the
-    function has an argument named ``strategy``, it gets a new strategy. It may return any picklable value. A
-    Keras model is returned as a model by the chief and as None by other workers, and a Keras history as its
-    dict; both may be inside lists and dicts.
+    function has an argument named ``strategy``, it gets a new strategy. It may return any picklable value; on
+    other machines, it returns data (see ``trust_hosts``). A Keras model is returned as a model by the chief
+    and as None by other workers, and a Keras history as its dict; both may be inside lists and dicts.
 
     Parameters
     ----------
@@ -188,6 +189,11 @@ def launch(
         the job, which then continues after this session ends.
     strategy : str
         Functions only: name of the strategy that the function gets; see :func:`tfmuster.strategy`.
+    trust_hosts : bool
+        Functions only: let workers on other machines return objects of any kind, as pickles. Reading them
+        lets every host of the job run code in this session, so set this only if you trust all of them. By
+        default such workers return numbers, text, arrays, pandas data, Keras models, and lists and dicts of
+        them. Workers on this machine may always return any picklable value. See docs/security.md.
 
     Returns
     -------
@@ -204,7 +210,7 @@ def launch(
         If an engine did not start all agents in time.
     WorkerError
         If a worker failed after the last restart, and ``wait`` is True. The fields say which worker failed,
-        when and why. For a function, ``__cause__`` is its own exception, if that can be pickled.
+        when and why. For a function, ``__cause__`` is its own exception, if that can be sent.
     """
     from ..runs.layout import CALL
     from ..runs.lifecycle import claim_call
@@ -219,11 +225,12 @@ def launch(
     claim = None
     if callable(script):
         name = name or function.name_of(script)
-        claim = claim_call(name, run_dir)
+        free = function.any_values(hosts, backend, trust_hosts)
+        claim = claim_call(name, run_dir, any_values=free)
     try:
         if callable(script):
             assert claim is not None
-            call, digest = function.put_call(claim.path / CALL, script, args, strategy)
+            call, digest = function.put_call(claim.path / CALL, script, args, strategy, plain=not free)
             script, args, run_dir = function.WORKER, (digest,), claim.path
             if hosts is not None or backend not in (None, "local"):
                 # Send the file, because the machines may not share the run directory.

@@ -2,13 +2,16 @@
 
 ``launch(function)`` pickles the function and everything it uses with cloudpickle, into the folder ``call`` of
 the run directory. Only this user can read that folder. Each worker is a new Python process that calls the
-function and writes its value there. The file is also sent to workers on other machines.
+function and writes its value there. The file is also sent to workers on other machines. Those write their
+values in a form that runs nothing when it is read (:mod:`tfmuster.runs.plain_values`), unless the user trusts
+them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import inspect
 import os
 import pickle
@@ -25,9 +28,10 @@ from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError
 from ..runs.layout import CALL, file_stem, sha256_of
-from ..runs.values import PackedModel, read_result
+from ..runs.plain_values import NotPlainError, PackedModel, plain_error, write_plain
 from ..strategies.by_name import check_name
 from ..system.replace import replacing_file
+from .engines.hosts import named_hosts, only_this_machine
 
 #: Script that each worker runs.
 WORKER = Path(__file__).with_name("function_worker.py")
@@ -42,8 +46,18 @@ def name_of(function: Callable[..., Any]) -> str:
     return name if name.isidentifier() else "function"
 
 
+def any_values(hosts: str | None, backend: str | None, trust_hosts: bool) -> bool:
+    """Return whether workers may return objects of any kind: on this machine, or if their hosts are trusted.
+
+    Reading such objects runs code that the worker's machine chooses.
+    """
+    if trust_hosts or backend == "local" or (hosts is None and backend is None):
+        return True
+    return backend in (None, "ssh") and hosts is not None and only_this_machine(named_hosts(hosts, None))
+
+
 def put_call(
-    folder: Path, function: Callable[..., Any], args: Sequence[Any], strategy: str
+    folder: Path, function: Callable[..., Any], args: Sequence[Any], strategy: str, *, plain: bool = False
 ) -> tuple[Path, str]:
     """Write the file that the workers read.
 
@@ -53,6 +67,8 @@ def put_call(
         The folder ``call`` of the run directory, which belongs to this call alone.
     function, args, strategy
         See :func:`tfmuster.launch.launch`.
+    plain : bool
+        Whether values must be in the form that runs nothing.
 
     Returns
     -------
@@ -81,7 +97,7 @@ def put_call(
             fix="Create other objects, such as a dataset, a lock or a connection, inside the function.",
             reason="function",
         ) from error
-    call = {"work": work, "strategy": strategy, "path": sys.path}
+    call = {"work": work, "strategy": strategy, "path": sys.path, "plain": plain}
     _write(folder / _CALL, call)
     return folder / _CALL, sha256_of(folder / _CALL)
 
@@ -145,7 +161,8 @@ def work_on_call(digest: str, sent: Sequence[str]) -> None:
             fix="With hosts, choose a run_dir on a file system that all hosts share.",
             reason="function",
         )
-    if sha256_of(found) != digest:
+    content = found.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
         raise LaunchError(
             "The function to run must be the one that was launched.",
             found=f"{found} has another content",
@@ -155,8 +172,8 @@ def work_on_call(digest: str, sent: Sequence[str]) -> None:
     _private(own)
     task = current_task()
     assert task is not None
-    result = own / f"{file_stem(task.name)}.pkl"
-    call = read_result(found)
+    call = pickle.loads(content)
+    result = _PlainResult(own, task.name) if call["plain"] else _PickledResult(own, task.name)
     # On the user's machine, the function can import what the user's session can.
     sys.path += [entry for entry in call["path"] if entry not in sys.path]
     function, args = pickle.loads(call["work"])
@@ -170,8 +187,23 @@ def work_on_call(digest: str, sent: Sequence[str]) -> None:
             function = functools.partial(function, strategy=strategy(call["strategy"]))
     try:
         value = _packed(function(*args))
+        result.put_value(value)
+    except Exception as error:
+        # An exception that can't be sent is only in the log.
+        with contextlib.suppress(Exception):
+            result.put_error(error)
+        raise
+
+
+class _PickledResult:
+    """The file with the value or the error of a worker whose machine is trusted."""
+
+    def __init__(self, folder: Path, task: str) -> None:
+        self._path = folder / f"{file_stem(task)}.pkl"
+
+    def put_value(self, value: Any) -> None:
         try:
-            _write(result, {"value": value})
+            _write(self._path, {"value": value})
         except Exception as error:
             raise LaunchError(
                 "The value that a function on workers returns must be picklable.",
@@ -179,11 +211,36 @@ def work_on_call(digest: str, sent: Sequence[str]) -> None:
                 fix="Return numbers, arrays or text; Keras models and histories can be returned as they are.",
                 reason="value",
             ) from error
-    except Exception as error:
-        # An exception that can't be pickled is only in the log.
-        with contextlib.suppress(Exception):
-            _write(result, {"error": error})
-        raise
+
+    def put_error(self, error: Exception) -> None:
+        _write(self._path, {"error": error})
+
+
+class _PlainResult:
+    """The file with the value or the error of a worker on another machine, which runs nothing when read."""
+
+    def __init__(self, folder: Path, task: str) -> None:
+        self._path = folder / f"{file_stem(task)}.value"
+
+    def put_value(self, value: Any) -> None:
+        try:
+            self._put({"value": value})
+        except NotPlainError as error:
+            raise LaunchError(
+                "A function on other machines must return data: numbers, text, arrays, Keras models, and "
+                "lists and dicts of them.",
+                found=str(error),
+                fix="Return its parts. If you trust all hosts of the job, pass trust_hosts=True to launch(): "
+                "reading other objects runs code from them on your machine.",
+                reason="value",
+            ) from error
+
+    def put_error(self, error: Exception) -> None:
+        self._put({"error": plain_error(error)})
+
+    def _put(self, result: dict[str, Any]) -> None:
+        with replacing_file(self._path, mode=0o600) as file:
+            write_plain(file, result, where="")
 
 
 def _place_of_strategy(function: Callable[..., Any]) -> int | None:

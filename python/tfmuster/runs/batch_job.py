@@ -1,14 +1,21 @@
-"""End the batch job of a run from another machine."""
+"""End the batch job of a run from another machine.
+
+The command is read from the run directory. So it is run only if it is one that tfmuster writes: a batch
+system's command, and the identifier of a job.
+"""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import LaunchError
 from ..system.ask import NoAnswerError, ask
-from .layout import UNFINISHED
+from .layout import STOP_COMMAND, UNFINISHED, read_json
+from .ownership import check_owner
 
 if TYPE_CHECKING:
     from .run import Run
@@ -18,6 +25,40 @@ _ANSWER_SECONDS = 30.0
 #: How long it may take to end the job's processes, and how long a shared file system may take to show what
 #: another node has written, in seconds.
 _BATCH_SECONDS, _SHARED_SECONDS = 60.0, 5.0
+#: The commands that end a job, with what may follow: the number of the job, of an array's element in it, and
+#: for PBS the server's name. PBS and SGE have a command of the same name; SGE names an element by ``-t``.
+STOP_COMMANDS = {
+    "scancel": re.compile(r"[0-9]+(_[0-9]+)?", re.ASCII),
+    "qdel": re.compile(r"[0-9]+(\[[0-9]*\])?(\.[A-Za-z0-9][A-Za-z0-9.-]*)?|[0-9]+ -t [0-9]+", re.ASCII),
+    "bkill": re.compile(r"[0-9]+(\[[0-9]+\])?", re.ASCII),
+}
+
+
+def stop_command(run_dir: Path) -> list[str]:
+    """Return the command that ends a run's batch job; empty if it has none.
+
+    Raises
+    ------
+    TfmusterError
+        The file belongs to another user.
+    LaunchError
+        It holds another command.
+    """
+    path = run_dir / STOP_COMMAND
+    check_owner(path)
+    read = read_json(path).get("command")
+    if not read:
+        return []
+    command = list(map(str, read)) if isinstance(read, list) else [str(read)]
+    number = STOP_COMMANDS.get(command[0])
+    if number is None or not number.fullmatch(" ".join(command[1:])):
+        raise LaunchError(
+            "The command that ends a batch job must be scancel, qdel or bkill with the number of a job.",
+            found=f"{shlex.join(command)[:200]} in {path}",
+            fix="End the job by its batch system.",
+            reason="stop-command",
+        )
+    return command
 
 
 def end_batch_job(run: Run, command: Sequence[str]) -> None:

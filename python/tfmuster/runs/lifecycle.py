@@ -20,7 +20,7 @@ from ..errors import LaunchError
 from ..system.ask import NoAnswerError, ask
 from ..system.processes import birth
 from ..system.versions import recorded_versions
-from .layout import CALL, RUNS, utc_now, write_json
+from .layout import ANY_VALUES, CALL, RUNS, utc_now, write_json
 from .run import Run
 
 #: Time limit of each git command, in seconds.
@@ -180,8 +180,17 @@ def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> C
     raise AssertionError("there is always another number")
 
 
-def claim_call(name: str, run_dir: str | os.PathLike[str] | None = None) -> Claim:
+def claim_call(
+    name: str, run_dir: str | os.PathLike[str] | None = None, *, any_values: bool = False
+) -> Claim:
     """Take a run directory for a function, and make its folder ``call``, which only this user can read.
+
+    Parameters
+    ----------
+    name, run_dir
+        See `claim_run_dir`.
+    any_values : bool
+        Whether values may be objects of any kind, whose reading runs code; see :mod:`.values`.
 
     Raises
     ------
@@ -192,7 +201,9 @@ def claim_call(name: str, run_dir: str | os.PathLike[str] | None = None) -> Clai
     try:
         if (claim.path / "logs").exists():
             claim.take("logs")
-        claim.take(CALL, mode=0o700)
+        folder = claim.take(CALL, mode=0o700)
+        if any_values:
+            (folder / ANY_VALUES).touch(mode=0o600)
     except LaunchError:
         claim.release()
         raise

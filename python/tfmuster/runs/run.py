@@ -9,7 +9,7 @@
 ``metrics.jsonl``  one line per epoch, from the chief
 ``notes.jsonl``    what was decided for the program while it ran, one line each
 ``model.keras``    the model, if the program saved it there
-``call/``          for a function: the function, and the value that each worker returned
+``call/``          for a function: the function, and the value that each worker returned, see :mod:`.values`
 ``stop.json``      for a batch job: the command that ends it
 ``stop``           exists while a session asks a launcher that can't be signaled to end the run
 ``error.json``     the first failure (of the last attempt): time, host, task, exit code or signal, traceback
@@ -29,12 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LaunchError, TfmusterError
-from .batch_job import end_batch_job
+from .batch_job import end_batch_job, stop_command
 from .layout import CALL, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
 from .liveness import is_lost, launcher_process
 from .log_text import last_lines, whole_text
 from .metrics import NO_METRICS, read_metrics
 from .notes import read_notes
+from .ownership import check_owner
 from .removing import remove_files
 from .stacks import ask_for_stacks
 from .tfruns import write_tfruns
@@ -179,6 +180,9 @@ class Run:
         ------
         WorkerError
             If a worker failed.
+        TfmusterError
+            If reading the values could run code of another user (reason ``foreign``) or of another machine
+            (reason ``not-plain``). See docs/security.md.
         """
         self.wait()
         self.check()
@@ -217,7 +221,14 @@ class Run:
         You can call this in any session on the run's machine or in its batch system. A run that has ended
         stays unchanged; of a lost one, processes that are left are ended. The session that waits for the run
         gets an error, and continues.
+
+        Raises
+        ------
+        TfmusterError
+            The run belongs to another user (reason ``foreign``), or can't be stopped from here.
         """
+        # These files name the processes that are ended.
+        check_owner(self.path, self.path / "run.json", self.path / "status.json")
         status, info = self.status(), self.info()
         if status["state"] == "lost" and info.get("job"):
             from ..system.processes import end_job
@@ -229,10 +240,11 @@ class Run:
         if launcher is None:
             host = info.get("host")
             if host != socket.gethostname():
-                if not self._stop_command:
+                command = stop_command(self.path)
+                if not command:
                     message = f"The run {self.name} can be stopped on its own host only."
                     raise LaunchError(message, found=f"host {host}", run=self.name)
-                end_batch_job(self, self._stop_command)
+                end_batch_job(self, command)
             return self.status()
         if info.get("ends_on_sigterm"):
             with contextlib.suppress(Exception):
@@ -244,10 +256,6 @@ class Run:
     def set_stop_command(self, command: Sequence[str]) -> None:
         """Record the command that ends this run's batch job. Called on submission and by the job itself."""
         write_json(self.path / STOP_COMMAND, {"command": list(command)})
-
-    @property
-    def _stop_command(self) -> list[str]:
-        return list(map(str, read_json(self.path / STOP_COMMAND).get("command", ())))
 
     @property
     def _stop_path(self) -> Path:

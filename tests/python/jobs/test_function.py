@@ -84,8 +84,8 @@ class TestHere:
     def test_another_function_is_not_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         put_call = function.put_call
 
-        def overwritten(folder: Path, *given: Any) -> tuple[Path, str]:
-            path, digest = put_call(folder, *given)
+        def overwritten(folder: Path, *given: Any, plain: bool) -> tuple[Path, str]:
+            path, digest = put_call(folder, *given, plain=plain)
             put_call(folder, placed, (2, None), "default")
             return path, digest
 

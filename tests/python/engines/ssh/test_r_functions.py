@@ -27,3 +27,23 @@ def test_an_error_on_another_host_has_its_r_condition_as_parent(network: Network
         "cat('caught', e$task, conditionMessage(e$parent))"
     )
     assert network.run_here("Rscript", "-e", code).endswith("caught worker 0 no luck")
+
+
+def test_values_of_other_hosts_are_data(network: Network) -> None:
+    code = (
+        "library(tfmuster); options(warn = 1); "
+        "run <- function(f, ...) launch(f, hosts = 'node1', quiet = TRUE, ...); "
+        "data <- run(function() { warning('careful'); "
+        "list(d = data.frame(x = 1:2, y = factor(c('a', 'b')))) }); "
+        "cat('got', nrow(data[[1]]$d), levels(data[[1]]$d$y), '\\n'); "
+        "e <- tryCatch(run(function() function(x) x), error = identity); "
+        "cat('refused', grepl('must return data', conditionMessage(e)), "
+        "grepl('trust_hosts', conditionMessage(e)), '\\n'); "
+        "cat('trusted', run(function() function(x) x + 1, trust_hosts = TRUE)[[1]](2), '\\n')"
+    )
+    lines = [line.strip() for line in network.run_here("Rscript", "-e", code).splitlines()]
+    assert [line for line in lines if line.startswith(("got", "refused", "trusted"))] == [
+        "got 2 a b",
+        "refused TRUE TRUE",
+        "trusted 3",
+    ]

@@ -13,7 +13,7 @@ import pytest
 from support.functions import placed
 from tfmuster import launch
 from tfmuster.errors import LaunchError, StrategyError
-from tfmuster.launch.function import name_of, put_call
+from tfmuster.launch.function import any_values, name_of, put_call
 from tfmuster.runs.lifecycle import claim_call
 
 
@@ -26,7 +26,7 @@ class TestPure:
         assert name_of(function) == name
 
     def test_the_file_is_for_its_user_alone(self, tmp_path: Path) -> None:
-        claim = claim_call("placed", tmp_path / "run")
+        claim = claim_call("placed", tmp_path / "run", any_values=True)
         path, digest = put_call(claim.path / "call", placed, (1, None), "default")
         assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
         assert path.stat().st_mode & 0o777 == 0o600
@@ -41,6 +41,24 @@ class TestPure:
         assert caught.value.found == "TypeError: cannot pickle '_thread.lock' object"
         assert caught.value.fields["reason"] == "function"
         assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize(
+        ("hosts", "backend", "trust_hosts", "free"),
+        [
+            (None, None, False, True),
+            (None, "local", False, True),
+            ("localhost:2", None, False, True),
+            ("node1,node2", None, False, False),
+            ("node1,node2", "ssh", True, True),
+            (None, "slurm", False, False),
+            (None, "spark", False, False),
+            ("localhost", "mpi", False, False),
+        ],
+    )
+    def test_who_may_return_anything(
+        self, hosts: str | None, backend: str | None, trust_hosts: bool, free: bool
+    ) -> None:
+        assert any_values(hosts, backend, trust_hosts) is free
 
     def test_a_strategy_that_there_is_none_of(self, tmp_path: Path) -> None:
         with pytest.raises(StrategyError, match="There is no strategy 'morrored'"):
