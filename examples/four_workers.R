@@ -8,7 +8,10 @@
 #   Rscript examples/four_workers.R 0
 library(tfmuster)
 
-index <- as.integer(commandArgs(trailingOnly = TRUE)[1])
+index <- utils::type.convert(commandArgs(trailingOnly = TRUE), as.is = TRUE)
+if (length(index) != 1 || !is.integer(index)) {
+  stop("four_workers.R needs the number of this worker, 0 to 3: Rscript examples/four_workers.R 0")
+}
 addresses <- Sys.getenv(
   "TFMUSTER_WORKERS", "172.31.11.122:10090,172.31.10.143:10088,172.31.4.119:10087,172.31.4.116:10089"
 )

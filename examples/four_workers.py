@@ -13,6 +13,8 @@ import sys
 import tfmuster
 from tfmuster.digits import datasets
 
+if len(sys.argv) != 2 or not sys.argv[1].isdigit():
+    sys.exit("four_workers.py needs the number of this worker, 0 to 3: python examples/four_workers.py 0")
 addresses = os.environ.get(
     "TFMUSTER_WORKERS", "172.31.11.122:10090,172.31.10.143:10088,172.31.4.119:10087,172.31.4.116:10089"
 )

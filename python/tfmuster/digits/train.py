@@ -143,6 +143,8 @@ def train_mnist(
     from ..keras_compat.strategy_info import is_chief
 
     chief = is_chief(made)
+    if chief and not evaluating:
+        _check_paths(save, history)
     plan = make_plan(
         defaults,
         len(digits.x_train),
@@ -226,6 +228,16 @@ def train_mnist(
         if verbose:
             say_result(result)
     return result
+
+
+def _check_paths(save: str | os.PathLike[str] | None, history: str | os.PathLike[str] | None) -> None:
+    """Raise a ModelError now, and not after the training, if a result can't be written."""
+    from ..keras_compat.saving import check_target
+
+    if save is not None:
+        check_target(os.fspath(save))
+    if history is not None:
+        check_target(os.fspath(history), what="history")
 
 
 def _is_evaluator() -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import errno
 import io
 import os
 import tempfile
@@ -56,16 +57,7 @@ def save_model(model: Any, path: str | Path | None = None, *, strategy: Any = No
         The suffix is unknown, the path can't be written, or there is no path and no job (fields ``reason``,
         ``path``).
     """
-    target = Path(_of_job() if path is None else path).expanduser().absolute()
-    suffix = target.suffix.lower()
-    if suffix and suffix != ".keras" and suffix not in _H5:
-        raise ModelError(
-            "A model is saved as .keras, as .h5, or as a SavedModel folder.",
-            found=str(target),
-            fix=_FIX_SUFFIX,
-            reason="format",
-            path=str(target),
-        )
+    target = _target(_of_job() if path is None else path)
     if strategy is None:
         strategy = getattr(model, "distribute_strategy", None)
     if not is_chief(strategy):
@@ -77,6 +69,59 @@ def save_model(model: Any, path: str | Path | None = None, *, strategy: Any = No
     with _replacing(target) as part:
         _write(model, part)
     return target
+
+
+def check_target(path: str | Path, *, what: str = "model") -> None:
+    """Raise ModelError if a file or a SavedModel folder can't be written to the path later.
+
+    Parameters
+    ----------
+    path : str or Path
+        For a model as for :func:`save_model`, otherwise any path of a file.
+    what : str
+        What is to be written, for the error.
+
+    Raises
+    ------
+    ModelError
+        As :func:`save_model` would after the training.
+    """
+    target = _target(path) if what == "model" else Path(path).expanduser().absolute()
+    try:
+        if target.is_dir() and not target.is_symlink():
+            if what != "model" or target.suffix:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            _refuse_other_folder(target)
+        folder = next(parent for parent in target.parents if parent.exists())
+        with tempfile.TemporaryFile(prefix=".tfmuster-", dir=folder):
+            pass
+    except OSError as error:
+        raise _not_writable(target, error, what) from error
+
+
+def _target(path: str | Path) -> Path:
+    """Return the absolute path of a model, whose suffix must be that of a format."""
+    target = Path(path).expanduser().absolute()
+    suffix = target.suffix.lower()
+    if suffix and suffix != ".keras" and suffix not in _H5:
+        raise ModelError(
+            "A model is saved as .keras, as .h5, or as a SavedModel folder.",
+            found=str(target),
+            fix=_FIX_SUFFIX,
+            reason="format",
+            path=str(target),
+        )
+    return target
+
+
+def _not_writable(target: Path, error: OSError, what: str = "model") -> ModelError:
+    return ModelError(
+        "The model can't be written there.".replace("model", what),
+        found=f"{target}: {error.strerror or error}",
+        fix="pass a path in a folder that can be written",
+        reason="path",
+        path=str(target),
+    )
 
 
 def _of_job() -> Path:
@@ -237,13 +282,7 @@ def _replacing(target: Path) -> Iterator[Path]:
             if target.is_dir() and not target.is_symlink():
                 _refuse_other_folder(target)
     except OSError as error:
-        raise ModelError(
-            "The model can't be written there.",
-            found=f"{target}: {error}",
-            fix="pass a path in a folder that can be written",
-            reason="path",
-            path=str(target),
-        ) from error
+        raise _not_writable(target, error) from error
 
 
 def _refuse_other_folder(target: Path) -> None:

@@ -40,6 +40,37 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 pytestmark.append(pytest.mark.usefixtures("no_cluster"))
 
 
+@pytest.mark.parametrize(
+    ("option", "path", "text"),
+    [
+        ("save", "file/model.keras", "The model can't be written there."),
+        ("save", "model.pb", "A model is saved as .keras"),
+        ("save", "folder.keras", "Is a directory"),
+        ("save", "thesis", "holds something else"),
+        ("history", "file/history.json", "The history can't be written there."),
+        ("history", "thesis", "Is a directory"),
+    ],
+)
+def test_a_path_that_can_not_be_written_is_refused_before_training(
+    digits: datasets.Digits,
+    tmp_path: Path,
+    *,
+    option: str,
+    path: str,
+    text: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.keras").mkdir()
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1").touch()
+    with pytest.raises(ModelError) as caught:
+        train(digits, verbose=1, **{option: tmp_path / path})
+    assert text in str(caught.value)
+    assert "epoch" not in capsys.readouterr().out
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def test_result_and_what_is_printed(digits: datasets.Digits, capsys: pytest.CaptureFixture[str]) -> None:
     result = train(digits, verbose=2, validation_split=0.1)
     assert result.global_batch_size == result.batch_size == 100

@@ -75,6 +75,14 @@ def test_four_workers_started_by_hand(suffix: str, tmp_path: Path, start: Start)
     assert (tmp_path / "model.keras").is_file()
 
 
+@in_both_languages
+def test_four_workers_without_a_number(suffix: str, start: Start) -> None:
+    process = start(f"four_workers{suffix}")
+    text, _ = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert "needs the number of this worker, 0 to 3" in text and "Traceback" not in text
+
+
 @pytest.mark.cluster
 def test_two_workers_by_index(start: Start) -> None:
     options = [
