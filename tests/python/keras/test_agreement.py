@@ -84,8 +84,9 @@ def test_input_that_every_worker_reads_is_told_once(output: str, folder: Path) -
 
 
 def test_it_takes_milliseconds(told: list[dict[str, Any]]) -> None:
-    medians = [event["median"] for event in told if "median" in event]
-    assert len(medians) == 2 and max(medians) < 0.05, medians
+    medians = [(event["median"], event["compared"]) for event in told if "compared" in event]
+    # It takes 1 to 3 ms of processor time, and 5 to 13 ms on two cores that six processes share.
+    assert len(medians) == 6 and max(medians)[0] < 0.02, medians
 
 
 @pytest.mark.parametrize("moment", ["epoch", "batch"])

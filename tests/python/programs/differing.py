@@ -116,9 +116,16 @@ def timed(*args, **kwargs):
         seconds.append(time.perf_counter() - begun)
 
 
-from tfmuster.keras_compat import predicting
+from tfmuster.keras_compat import predicting, trainer
 
-predicting.agree_on_call = timed
-for _ in range(5):
-    shared.predict(x, verbose=0)
-tell(median=sorted(seconds)[2], seconds=seconds)
+predicting.agree_on_call = trainer.agree_on_call = timed
+data = slices(x, y).shuffle(260, seed=1)
+for name, call in {
+    "predict": lambda: shared.predict(x, verbose=0),
+    "fit": lambda: fit(shared),
+    "fit with a data set": lambda: fit(shared, data),
+}.items():
+    for _ in range(9):
+        call()
+    tell(compared=name, median=sorted(seconds)[4])
+    seconds.clear()
