@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from support.launching import environment, nothing_left
@@ -49,3 +54,27 @@ def mpirun(
         raise AssertionError(f"{out}\n{err}\nnot over after {time.monotonic() - begun:.0f} s") from None
     nothing_left(cwd, seconds=5)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@contextlib.contextmanager
+def command_lines() -> Iterator[set[str]]:
+    """Collect the words of all command lines of the machine, and what base64 words stand for."""
+    found: set[str] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            for process in psutil.process_iter():
+                with contextlib.suppress(psutil.Error):
+                    found.update(process.cmdline())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+        for word in list(found):
+            with contextlib.suppress(binascii.Error, ValueError):
+                found.add(base64.urlsafe_b64decode(word).decode())

@@ -117,9 +117,10 @@ def _by_pmi(rank: Rank, text: str, number: int, seconds: float) -> list[str]:
 
 def _by_child(rank: Rank, text: str, environ: Mapping[str, str], seconds: float) -> list[str]:
     done = subprocess.run(
-        [*run_module(__name__), str(rank.size), text],
+        [*run_module(__name__), str(rank.size)],
         env=with_tfmuster_on_path(environ),
-        stdin=subprocess.DEVNULL,
+        # The text holds the job's secret, and every user of the machine can read a command line.
+        input=text,
         capture_output=True,
         text=True,
         errors="replace",
@@ -191,8 +192,11 @@ def _library_paths() -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the texts of all ranks as JSON. The arguments are the number of ranks and this rank's text."""
-    size, text = int(sys.argv[1]), sys.argv[2].encode()
+    """Print the texts of all ranks as JSON.
+
+    The argument is the number of ranks. This rank's text comes from the standard input.
+    """
+    size, text = int(sys.argv[1]), sys.stdin.buffer.read()
     found = _by_mpi4py(text)
     if found is None or len(found) != size:
         found = _by_library(size, text)

@@ -14,9 +14,10 @@ import pytest
 
 from support.hosts import ECHO, Network, lines_of, put
 from support.launching import nothing_left, only_run, read_json, start_tfmuster, tfmuster, wait_until, write
-from support.mpi import FLAVOURS, needs_open_mpi
+from support.mpi import FLAVOURS, command_lines, needs_open_mpi
 from support.paths import PROGRAMS
 
+TELL_SECRET = ("import os, time", "time.sleep(1)", "print(os.environ['TFMUSTER_TOKEN'])")
 LOCAL = ("launch", "--backend", "mpi", "-H")
 
 
@@ -32,6 +33,32 @@ def test_on_this_machine(tmp_path: Path, flavour: str) -> None:
         assert told["task"] == {"type": "worker", "index": index}
     assert read_json(only_run(tmp_path) / "status.json")["state"] == "done"
     nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_the_secret_is_on_no_command_line(tmp_path: Path, flavour: str) -> None:
+    write(tmp_path, "train.py", *TELL_SECRET)
+    with command_lines() as words:
+        done = tfmuster(*LOCAL, "localhost:2", "train.py", cwd=tmp_path, TFMUSTER_MPIRUN=flavour)
+    assert done.returncode == 0, done.stderr
+    check_secret(lines_of(done, "worker 0")[-1], words)
+
+
+@needs_open_mpi
+def test_the_secret_is_on_no_command_line_of_several_machines(network: Network) -> None:
+    write(network.work, "train.py", *TELL_SECRET)
+    with command_lines() as words:
+        done = network.launch("--backend", "mpi", "-H", "node1:1,node2:1", "--copy", "train.py")
+    assert done.returncode == 0, done.stderr
+    # Open MPI starts its daemons by ssh.
+    assert any("orted" in word for word in words)
+    check_secret(lines_of(done, "worker 0")[-1], words)
+
+
+def check_secret(secret: str, words: set[str]) -> None:
+    assert len(secret) >= 32
+    assert any("call_home" in word for word in words)
+    assert not [word for word in words if secret in word]
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

@@ -12,7 +12,7 @@ import pytest
 
 from support.hosts import Network, put
 from support.launching import TFMUSTER, write
-from support.mpi import FLAVOURS, WORKER, mpirun, needs_open_mpi
+from support.mpi import FLAVOURS, WORKER, command_lines, mpirun, needs_open_mpi
 from support.paths import PROGRAMS
 from support.r import NEEDS_R
 
@@ -44,6 +44,16 @@ def test_every_rank_learns_of_all(tmp_path: Path, flavour: str) -> None:
     assert all(address.startswith("127.0.0.1:") for address in addresses)
     assert "worker 0 at 127.0.0.1:" in done.stderr
     assert "by MPI, with 2 others" in done.stderr
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_the_secret_is_on_no_command_line(tmp_path: Path, flavour: str) -> None:
+    write(tmp_path, "tell.py", *TELL, "import time", "time.sleep(1)")
+    with command_lines() as words:
+        done = mpirun(flavour, "-np", 2, *WORKER, "tell.py", cwd=tmp_path)
+    ((*_, secret), _) = told(done.stdout)
+    assert any("tell.py" in word for word in words)
+    assert not [word for word in words if str(secret) in word]
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
