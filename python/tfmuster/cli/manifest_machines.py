@@ -23,7 +23,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
             "--source",
             metavar="URL",
             required=True,
-            help="URL of a .tar.gz archive of tfmuster's repository that the machines can download.",
+            help="https URL of a .tar.gz archive of tfmuster's repository that the machines can download.",
         ),
         click.option(
             "--port",

@@ -79,10 +79,13 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Replace a JSON file atomically: a reader gets the old or the new content, never a part."""
+def write_json(path: Path, value: Mapping[str, Any], *, mode: int = 0o666) -> None:
+    """Replace a JSON file atomically: a reader gets the old or the new content, never a part.
+
+    `mode` are the permissions of the file, before the umask applies.
+    """
     data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    with replacing_file(path) as file:
+    with replacing_file(path, mode=mode) as file:
         file.write(data)
 
 

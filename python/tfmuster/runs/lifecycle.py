@@ -20,7 +20,7 @@ from ..errors import LaunchError
 from ..system.ask import NoAnswerError, ask
 from ..system.processes import birth
 from ..system.versions import recorded_versions
-from .layout import ANY_VALUES, CALL, RUNS, utc_now, write_json
+from .layout import ANY_VALUES, CALL, RUNS, utc_now
 from .run import Run
 
 #: Time limit of each git command, in seconds.
@@ -76,7 +76,7 @@ def new_run(
         "versions": recorded_versions(),
         **({f"{batch.system}_job": batch.number} if batch else {}),
     }
-    write_json(run.path / "run.json", about)
+    run.set_info(about)
     run.set_status(state="starting", restarts=0, tasks={})
     return run
 
@@ -231,4 +231,4 @@ def record_git(run: Run) -> None:
         return
     if commit.code == status.code == 0:
         state = {"commit": commit.output.strip(), "changed": bool(status.output.strip())}
-        write_json(run.path / "run.json", {**run.info(), "git": state})
+        run.set_info({**run.info(), "git": state})

@@ -30,6 +30,7 @@ from typing import Any
 
 from ..errors import LaunchError, TfmusterError
 from .batch_job import end_batch_job, stop_command
+from .hidden_values import without_secrets
 from .layout import CALL, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
 from .liveness import is_lost, launcher_process
 from .log_text import last_lines, whole_text
@@ -73,6 +74,14 @@ class Run:
         """Return what was started: command, cluster, host, versions, git state."""
         return read_json(self.path / "run.json")
 
+    def set_info(self, about: Mapping[str, Any]) -> None:
+        """Replace ``run.json``, which only this user can read. Called by the launcher.
+
+        Values in the command that look like secrets are not written.
+        """
+        shown = {**about, "command": without_secrets(about.get("command", ()))}
+        write_json(self.path / "run.json", shown, mode=0o600)
+
     def notes(self) -> list[dict[str, Any]]:
         """Return what was decided for the program: ``time``, ``about`` (such as ``input``), ``text``."""
         return read_notes(self.path)
@@ -90,7 +99,7 @@ class Run:
         five minutes. ``restarts`` is the number of restarts.
         """
         status = {"state": "starting", "restarts": 0, "tasks": {}, **read_json(self.path / "status.json")}
-        if is_lost(self.info(), status):
+        if self._is_readable() and is_lost(self.info(), status):
             # The run may have ended since the first look.
             status.update(read_json(self.path / "status.json"))
             if status["state"] in UNFINISHED:
@@ -102,6 +111,12 @@ class Run:
                 if status["tasks"].get(task, {}).get("state") == "running":
                     status["tasks"][task] |= {"doing": said.text, "progress": said.to_dict()}
         return status
+
+    def _is_readable(self) -> bool:
+        """Whether this user may know where the launcher is; of another user's run, it may not."""
+        path = self.path / "run.json"
+        effective = os.access in os.supports_effective_ids
+        return not path.exists() or os.access(path, os.R_OK, effective_ids=effective)
 
     def error(self) -> dict[str, Any] | None:
         """Return the first failure, or None."""

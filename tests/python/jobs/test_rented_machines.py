@@ -223,7 +223,7 @@ pip.chmod(0o755)
             *("apt-get", "-o", "DPkg::Lock::Timeout=300"),
             *("install", "-y", "--no-install-recommends", *DEBIAN_PACKAGES),
         ],
-        ["curl", "-fsSL", "--", HOSTILE_URL],
+        ["curl", "-fsSL", "--proto", "=https", "--proto-redir", "=https", "--", HOSTILE_URL],
         ["python3", "-m", "venv", "/opt/tfmuster/venv"],
         [
             *("pip", "install", "--no-cache-dir", "/opt/tfmuster/source[cuda]", "numpy>=1.26,<2"),

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ...environment import SUBMITTED_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
-from ...runs.layout import utc_now, write_json
+from ...runs.layout import utc_now
 from ...runs.lifecycle import claim_run_dir
 from ...runs.run import Run
 from ...system.ask import Answer, NoAnswerError, ask
@@ -276,7 +276,7 @@ class BatchEngine(Engine):
         script = self.script(job, run)
         about = {"name": run.name, "command": list(job.command), "cluster": {}, "started": utc_now()}
         # No machine has its launcher yet.
-        write_json(run.path / "run.json", {**about, "directory": os.getcwd(), "host": ""})
+        run.set_info({**about, "directory": os.getcwd(), "host": ""})
         try:
             number = self._number(script, {**os.environ, **job.env})
         except BaseException:

@@ -32,7 +32,9 @@ DEBIAN_PACKAGES = (
 _HOME = "/opt/tfmuster"
 # Without commas, which separate values in gcloud's lists, and blanks, which do so in aws's.
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:+@-]{0,254}", re.ASCII)
-_URL = re.compile(r"https?://[!-~]{1,2000}", re.ASCII)
+_URL = re.compile(r"https://[!-~]{1,2000}", re.ASCII)
+
+_DOWNLOAD = "curl -fsSL --proto =https --proto-redir =https --"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +89,11 @@ class Machines:
             )
         if not _URL.fullmatch(self.source):
             raise LaunchError(
-                "The source of tfmuster must be the http(s) URL of an archive.",
+                "The source of tfmuster must be the https URL of an archive.",
                 found=ascii(self.source),
+                fix="The machines install it as root, and without TLS others could put in another one."
+                if self.source.lower().startswith("http:")
+                else None,
                 reason="source",
             )
         if self.ssh_from is not None:
@@ -139,7 +144,7 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get update
 apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends {packages}
 mkdir -p {_HOME}/source
-curl -fsSL -- {shlex.quote(machines.source)} | tar -xz --strip-components=1 -C {_HOME}/source
+{_DOWNLOAD} {shlex.quote(machines.source)} | tar -xz --strip-components=1 -C {_HOME}/source
 python3 -m venv {_HOME}/venv
 {_HOME}/venv/bin/pip install --no-cache-dir {shlex.join(wanted)}
 R CMD INSTALL {_HOME}/source

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...environment import MAX_RESTARTS_VARIABLE, RESTART_VARIABLE, TOKEN_VARIABLE
 from ...runs.failure import Failure
-from ...runs.layout import RESTARTING, utc_now, write_json
+from ...runs.layout import RESTARTING, utc_now
 from ...runs.lifecycle import new_run
 from ...runs.run import Run
 from ...system.say import say
@@ -61,7 +61,7 @@ class Attempt:
                 settings=job.settings(),
             )
         changed = {"cluster": cluster.to_dict(), "job": self.name}
-        write_json(self.run.path / "run.json", {**self.run.info(), **changed})
+        self.run.set_info({**self.run.info(), **changed})
         return self.run
 
     def variables(self) -> dict[str, str]:

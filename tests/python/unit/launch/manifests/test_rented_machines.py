@@ -27,6 +27,16 @@ BAD = [
 ]
 
 
+@pytest.mark.parametrize(
+    "url", ["http://example.org/a.tar.gz", "HTTP://example.org/a", "ftp://example.org/a", "git@x:a"]
+)
+def test_a_source_that_others_could_change_on_the_way_is_refused(url: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        GceMachines(**{**GCE, "source": url})
+    assert caught.value.fields["reason"] == "source"
+    assert ("without TLS" in str(caught.value)) is url.lower().startswith("http:")
+
+
 @pytest.mark.parametrize("text", BAD)
 @pytest.mark.parametrize("field", [*WORDS, "name", "source", "ssh_from"])
 def test_what_can_be_no_value_is_refused(field: str, text: str) -> None:
