@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..environment import JOB_VARIABLE
 from ..errors import EXIT_WORKER_FAILED, RendezvousError, WorkerError
+from ..runs.busy_stacks import watch_busy_python
 from ..runs.error_file import leave_note
 from ..runs.stacks import write_own_stacks
 from ..runs.states import State, say_phase, say_state, say_waiting
@@ -78,6 +79,7 @@ def join_cluster(
         control.on_failure(_tell_and_end)
         if "rpytools" in sys.modules:
             _leave_with_the_process()
+            watch_busy_python(task.name)
     return control
 
 

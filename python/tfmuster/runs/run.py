@@ -155,8 +155,9 @@ class Run:
         """Ask the workers where they are, and return their Python stacks and R calls, by the task's name.
 
         A worker writes them even while it waits in TensorFlow. One that does not respond within five seconds,
-        or that runs on a machine without the run directory, is left out. If the run has ended, the stacks are
-        those that it left when it stalled.
+        or that runs on a machine without the run directory, is left out. If R is busy in a worker, its stacks
+        are those of the moment since which no Python thread has run. Those of a run that has ended are those
+        that it left when it stalled.
         """
         return ask_for_stacks(self.path, self.status().get("tasks", {}), running=self.goes_on)
 

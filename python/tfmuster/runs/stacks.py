@@ -22,6 +22,7 @@ from ..errors import TfmusterError
 from ..system.activity import ACTIVITY, place_text
 from ..system.replace import replacing_file
 from ..system.say import say
+from .busy_stacks import read_busy_stacks
 from .layout import STACKS, file_stem, task_of, utc_now
 
 _WANTED: Final = "wanted"
@@ -82,7 +83,7 @@ def ask_for_stacks(run_path: Path, tasks: Mapping[str, Any], *, running: bool) -
     """Ask the workers of a run for their stacks, and return the texts by task.
 
     A run that has ended returns those that its workers wrote when it stalled. A worker that does not answer
-    within some seconds is left out.
+    within some seconds is left out, unless R is busy there (:mod:`.busy_stacks`).
     """
     folder = run_path / STACKS
     asked = 0.0
@@ -98,6 +99,7 @@ def ask_for_stacks(run_path: Path, tasks: Mapping[str, Any], *, running: bool) -
             for path in sorted(folder.glob("*-*.txt"))
             if path.stat().st_mtime >= asked
         }
-        if time.monotonic() >= deadline or set(tasks) <= set(texts):
-            return texts
+        busy = read_busy_stacks(run_path) if running else {}
+        if time.monotonic() >= deadline or set(tasks) <= {*texts, *busy}:
+            return dict(sorted({**busy, **texts}.items()))
         time.sleep(0.1)

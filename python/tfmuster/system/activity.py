@@ -38,6 +38,8 @@ class Activity:
         program the numbers are equal.
     r_calls : str
         R's calls when it last made a call such as ``fit``, one per line.
+    on_call : callable
+        Called when a call begins or ends.
     data_ended : int or None
         Number of batches of the epoch after which this worker's data ended within an execution; None if they
         did not.
@@ -48,6 +50,7 @@ class Activity:
         self.executions = 0
         self.data_ended: int | None = None
         self.r_calls = ""
+        self.on_call: Callable[[], None] = lambda: None
         self._calls: list[dict[str, Any]] = []
         self._depth = 0
         self._library = ""
@@ -63,11 +66,13 @@ class Activity:
         self.r_calls = r_calls()
         self._calls.append(place)
         self.changed()
+        self.on_call()
         try:
             yield place
         finally:
             self._calls.remove(place)
             self.changed()
+            self.on_call()
 
     @contextlib.contextmanager
     def execution(self) -> Iterator[None]:

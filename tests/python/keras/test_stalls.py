@@ -44,8 +44,16 @@ def test_a_worker_on_which_r_is_busy_is_named_and_the_stacks_have_rs_calls(tmp_p
     done = tfmuster("launch", "-n", 2, "--stall-timeout", 4, PROGRAMS / "stalling.R", cwd=tmp_path, limit=150)
     assert done.returncode == 1 and "ends" not in done.stdout
     assert "stalled: worker 0 waited" in done.stderr and "s for worker 1.\n" in done.stderr
-    stack = find_run(None, tmp_path / "runs").stacks()["worker 0"]
-    assert "R, when it last called TensorFlow:\n  train(matrix(1, 256, 8))\n" in stack
+    run = find_run(None, tmp_path / "runs")
+    stacks = run.stacks()
+    for stack in stacks.values():
+        assert "R, when it last called TensorFlow:\n  train(matrix(1, 256, 8))\n" in stack
+        assert "Python, main thread (most recent call last):" in stack and "in fit\n" in stack
+    # Since version 1.39, reticulate lets Python's threads run while R is busy.
+    assert "R is busy: no Python thread" in stacks["worker 1"] or "tfmuster-control" in stacks["worker 1"]
+    assert "in on_epoch_begin" in stacks["worker 1"] and "in on_epoch_begin" not in stacks["worker 0"]
+    assert {path.name for path in (run.path / "stacks").iterdir()} >= {"worker-0.txt", "worker-1.txt"}
+    assert not list(run.path.glob("states/*.busy"))
 
 
 @pytest.mark.parametrize(("how", "leaver"), [("stop stays", 1), ("stop", 1), ("leave exit 0", 0)])

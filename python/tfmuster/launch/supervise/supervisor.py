@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ...environment import ERROR_FILE_VARIABLE
+from ...runs.busy_stacks import keep_busy_stacks
 from ...runs.failure import Failure, not_writable
 from ...runs.layout import RESTARTING, file_stem
 from ...runs.liveness import BEAT_SECONDS
@@ -93,6 +94,7 @@ class Supervisor:
             state = "failed" if failure else "done"
         finally:
             self._end()
+            keep_busy_stacks(self._run.path)
             if failure is not None:
                 failure = self._first_failure(until=failure.cause_time) or failure
                 if not self._interrupted and self._another_after(failure):
