@@ -58,6 +58,9 @@ STALL_TIMEOUT_VARIABLE: Final = "TFMUSTER_STALL_TIMEOUT"
 #: ``0`` turns the rendezvous off.
 RENDEZVOUS_VARIABLE: Final = "TFMUSTER_RENDEZVOUS"
 
+#: ``1`` leaves TensorFlow's port open to everybody who reaches it.
+OPEN_PORT_VARIABLE: Final = "TFMUSTER_OPEN_PORT"
+
 #: ``0`` leaves Keras unchanged.
 KERAS_COMPAT_VARIABLE: Final = "TFMUSTER_KERAS_COMPAT"
 

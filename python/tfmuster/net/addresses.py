@@ -5,6 +5,7 @@ An address is ``host:port``, where the host is a DNS name, an IPv4 address or an
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,20 @@ def split_address(address: str) -> tuple[str, int]:
     """
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def plain_address(address: str) -> str:
+    """Return an IP address without a zone, and an IPv4 address that is written as IPv6 as IPv4.
+
+    >>> plain_address("::ffff:10.0.0.5")
+    '10.0.0.5'
+    """
+    plain = address.partition("%")[0]
+    try:
+        found = ipaddress.ip_address(plain)
+    except ValueError:
+        return plain
+    return str(getattr(found, "ipv4_mapped", None) or found)
 
 
 def address_problems(text: str) -> Iterator[str]:

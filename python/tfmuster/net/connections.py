@@ -17,6 +17,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .addresses import plain_address
 from .channel import Channel, ChannelError, Message
 from .ports import SocketAddress, connect_problem
 from .sockets import close_in_children, detect_silence
@@ -47,6 +48,12 @@ class Connection:
         self.host = ""
         #: Anything that the code that uses the connections wants to remember about the other side.
         self.owner: object = None
+
+    def own_host(self) -> str:
+        """Return the address of this process on this connection; empty within one process."""
+        if self.socket is None or self.socket.family == socket.AF_UNIX:
+            return ""
+        return plain_address(str(self.socket.getsockname()[0]))
 
     def send(self, message: Message) -> None:
         """Queue a message and send what the kernel takes at once. An error ends the connection."""
@@ -253,7 +260,7 @@ class Connections:
                     return
                 continue
             connection = self.adopt(made, caller=False)
-            connection.host = str(address[0]).removeprefix("::ffff:")
+            connection.host = plain_address(str(address[0]))
             if connection in self._open_connections:
                 self._strangers[connection] = time.monotonic()
                 self._await(connection, PENDING_SECONDS)

@@ -1,0 +1,283 @@
+"""Guard ports on which other code of this process listens: only known peers get in (Linux).
+
+TensorFlow listens on all interfaces, asks nobody for a name, and runs what it is sent. The door attaches a
+filter to its listening sockets (:mod:`.packet_filter`), in two stages:
+
+*watched*
+    Connections from the addresses of peers are made, and no others. A connection from this machine carries
+    no data until the door has seen in /proc/net/tcp that the same user made it; one of another user is shut
+    down.
+*closed*
+    No connection is made, but for those that a peer announces with their address and port
+    (:meth:`Door.expect`). The kernel repeats a connection request after a second, so an announcement that
+    arrives in this time costs nothing else.
+
+Connections that stand are not touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from .addresses import plain_address
+from .packet_filter import Rule, attach, detach, networks, program
+from .socket_table import (
+    CONNECTING,
+    ESTABLISHED,
+    LISTENING,
+    End,
+    TableLine,
+    borrowed,
+    end_of,
+    own_sockets,
+    state_of,
+    table,
+)
+
+#: The door closes when no peer has come for so long, in seconds.
+QUIET_SECONDS: Final = 5.0
+#: How long an announced connection may take to come, in seconds. TCP repeats its request after 1, 3 and 7.
+EXPECTED_SECONDS: Final = 30.0
+
+#: How often to look, in seconds: before anything listens, while connections are checked, and afterwards.
+_SOON, _OFTEN, _SOMETIMES = 0.004, 0.02, 0.25
+#: For so long nothing needs to listen, in seconds, before the door looks less often.
+_SOON_SECONDS = 60.0
+_LOOPBACK = ("127.0.0.0/8", "::1/128")
+
+
+class Door(threading.Thread):
+    """The door of a process. Start it before the ports are open.
+
+    Parameters
+    ----------
+    ports : iterable of int
+        The ports that other code of this process opens.
+    peers : iterable of str
+        IP addresses of the peers. This machine is always among them.
+    announce : callable
+        Called with both ends of a connection to a peer that this process tries to make.
+    refused : callable
+        Called with the address of a connection that was shut down, and its user id if it was made here.
+    """
+
+    def __init__(
+        self,
+        ports: Iterable[int],
+        peers: Iterable[str],
+        announce: Callable[[End, End], None],
+        refused: Callable[[str, int | None], None],
+    ) -> None:
+        super().__init__(name="tfmuster-door", daemon=True)
+        self._ports = set(ports)
+        self._peers = {plain_address(peer) for peer in peers}
+        self._announce, self._refused = announce, refused
+        self._expected: dict[End, float] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopped = self._may_close = self._changed = False
+        self._stage = "watched"
+        self._came = 0.0
+        self._listeners: dict[int, int] = {}
+        self._settled: set[int] = set()
+        self._announced: set[int] = set()
+        #: Why the port could not be guarded; None as long as that is not known.
+        self.failure: OSError | None = None
+
+    @property
+    def stage(self) -> str:
+        """``watched`` or ``closed``."""
+        return self._stage
+
+    def guard(self, port: int) -> None:
+        """Guard one more port."""
+        self._ports.add(port)
+
+    def admit(self, peers: Iterable[str]) -> None:
+        """Add addresses of peers."""
+        with self._lock:
+            self._peers |= {plain_address(peer) for peer in peers}
+            self._changed = True
+        self._wake.set()
+
+    def expect(self, end: End) -> None:
+        """Let a connection from this address and port in."""
+        with self._lock:
+            self._expected[plain_address(end[0]), end[1]] = time.monotonic() + EXPECTED_SECONDS
+            self._changed = True
+        self._wake.set()
+
+    def close_when_quiet(self, *, after_first: bool = False) -> None:
+        """Close the door when no peer has come for `QUIET_SECONDS`.
+
+        Call it when all peers are connected, or, with `after_first`, before the first one has come.
+        """
+        self._came = float("inf") if after_first else time.monotonic()
+        self._may_close = True
+
+    def stop(self) -> None:
+        """End the thread. The filters stay."""
+        self._stopped = True
+        self._wake.set()
+
+    def run(self) -> None:
+        """Look at the sockets of this process until the end."""
+        patient = time.monotonic() + _SOON_SECONDS
+        while not self._stopped:
+            try:
+                self._look()
+            except OSError as error:
+                self.failure = error
+                return
+            waits = _SOMETIMES
+            if not self._listeners:
+                waits = _SOON if time.monotonic() < patient else _OFTEN
+            elif self._checks():
+                waits = _OFTEN
+            self._wake.wait(waits)
+            self._wake.clear()
+
+    def _checks(self) -> bool:
+        return self._stage == "watched" or bool(self._expected)
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        sockets = own_sockets()
+        self._settled &= sockets.keys()
+        self._announced &= sockets.keys()
+        self._listeners = {inode: sockets[inode] for inode in self._listeners if inode in sockets}
+        accepted: dict[int, int] = {}
+        connecting: set[int] = set()
+        for inode in sockets.keys() - self._settled:
+            kind = self._kind(sockets[inode], inode)
+            if kind == "listener":
+                self._listeners[inode] = sockets[inode]
+                self._changed = True
+            elif kind == "accepted":
+                accepted[inode] = sockets[inode]
+            elif kind == "connecting":
+                connecting.add(inode)
+            if kind in ("listener", "accepted", "other"):
+                self._settled.add(inode)
+        connecting -= self._announced
+        self._update(now)
+        if accepted or connecting:
+            lines = table()
+            for inode, descriptor in accepted.items():
+                self._judge(descriptor, inode, lines)
+            for line in lines:
+                if line.inode in connecting and self._is_peer(line.there[0]):
+                    self._announce(line.here, line.there)
+            self._announced |= connecting
+
+    def _kind(self, descriptor: int, inode: int) -> str:
+        with borrowed(descriptor, inode) as made:
+            if made is None:
+                return "other"
+            state = state_of(made)
+            if state == CONNECTING:
+                return "connecting"
+            if state == LISTENING:
+                return "listener" if made.getsockname()[1] in self._ports else "other"
+            if state != ESTABLISHED:
+                return "new"  # not bound, or not connected yet
+            return "accepted" if made.getsockname()[1] in self._ports else "other"
+
+    def _update(self, now: float) -> None:
+        """Attach the filter of this moment to the listeners, if it has changed."""
+        with self._lock:
+            overdue = [end for end, until in self._expected.items() if until < now]
+            for end in overdue:
+                del self._expected[end]
+            changed = self._changed or bool(overdue)
+            self._changed = False
+            expected, peers = list(self._expected), set(self._peers)
+        if self._stage == "watched" and self._may_close and now - self._came > QUIET_SECONDS:
+            self._stage = "closed"
+            changed = True
+        if not changed or not self._listeners:
+            return
+        rules = [Rule(network, port) for host, port in expected for network in networks([host])]
+        if self._stage == "watched":
+            own = _own_addresses()
+            here = [*map(ipaddress.ip_network, _LOOPBACK), *networks(own)]
+            rules += [Rule(network, payload=False) for network in here]
+            rules += [Rule(network) for network in networks(peers - own) if not network.is_loopback]
+        code = program(rules)
+        for inode, descriptor in self._listeners.items():
+            with borrowed(descriptor, inode) as listener:
+                if listener is not None:
+                    attach(listener, code)
+
+    def _judge(self, descriptor: int, inode: int, lines: list[TableLine]) -> None:
+        """Let an accepted connection go on, or shut it down."""
+        with borrowed(descriptor, inode) as made:
+            if made is None:
+                return
+            try:
+                here, there = end_of(made.getsockname()), end_of(made.getpeername())
+            except OSError:
+                return  # it has ended
+            client = next((line for line in lines if (line.here, line.there) == (there, here)), None)
+            if client is not None:
+                # A socket whose process has closed it belongs to root in this table.
+                welcome = client.state == ESTABLISHED and client.uid == os.geteuid()
+            else:
+                welcome = self._is_welcome(there)
+            if welcome:
+                self._came = time.monotonic()
+                with self._lock:
+                    self._changed |= self._expected.pop(there, None) is not None
+                with contextlib.suppress(OSError):  # made before the listener had a filter
+                    detach(made)
+                return
+            with contextlib.suppress(OSError):
+                made.shutdown(socket.SHUT_RDWR)
+        self._refused(there[0], client.uid if client is not None else None)
+
+    def _is_welcome(self, end: End) -> bool:
+        """Tell whether a connection from another machine may go on."""
+        if end in self._expected:
+            return True
+        here = ipaddress.ip_address(end[0]).is_loopback or end[0] in _own_addresses()
+        return self._stage == "watched" and not here and self._is_peer(end[0])
+
+    def _is_peer(self, host: str) -> bool:
+        address = ipaddress.ip_address(host)
+        with self._lock:
+            peers = set(self._peers)
+        return address.is_loopback or any(address in network for network in networks(peers))
+
+
+def _own_addresses() -> set[str]:
+    import psutil
+
+    kinds = (socket.AF_INET, socket.AF_INET6)
+    listed = [each for addresses in psutil.net_if_addrs().values() for each in addresses]
+    return {plain_address(each.address) for each in listed if each.family in kinds}
+
+
+def guarding_works() -> str | None:
+    """Try a filter on a socket of this machine. Return why it does not work, or None if it does."""
+    if not os.path.exists("/proc/self/net/tcp"):
+        return "this system has no /proc/net/tcp"
+    with socket.socket() as listener, socket.socket() as caller:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        try:
+            attach(listener, program([]))
+        except OSError as error:
+            return f"the kernel refuses socket filters ({os.strerror(error.errno or 0).lower()})"
+        caller.settimeout(0.1)
+        try:
+            caller.connect(listener.getsockname())
+        except TimeoutError:
+            return None
+        return "socket filters have no effect here"

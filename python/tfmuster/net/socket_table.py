@@ -1,0 +1,95 @@
+"""Read the TCP sockets of this process and of this machine from /proc (Linux)."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+import stat
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from .addresses import plain_address
+
+ESTABLISHED: Final = 1
+CONNECTING: Final = 2
+LISTENING: Final = 10
+
+#: An IP address and a port.
+End = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """A socket as the kernel lists it: its two ends, state, owner's user id, and inode."""
+
+    here: End
+    there: End
+    state: int
+    uid: int
+    inode: int
+
+
+def table() -> list[TableLine]:
+    """Return all TCP sockets of this network namespace. Raises OSError without /proc."""
+    lines: list[TableLine] = []
+    for name in ("tcp", "tcp6"):
+        try:
+            text = Path("/proc/self/net", name).read_text()
+        except FileNotFoundError:
+            if name == "tcp":
+                raise
+            continue  # a kernel without IPv6
+        for line in text.splitlines()[1:]:
+            fields = line.split()
+            lines.append(
+                TableLine(
+                    _end(fields[1]), _end(fields[2]), int(fields[3], 16), int(fields[7]), int(fields[9])
+                )
+            )
+    return lines
+
+
+def own_sockets() -> dict[int, int]:
+    """Return the sockets of this process: inode -> file descriptor."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            status = os.fstat(int(name))
+            if stat.S_ISSOCK(status.st_mode):
+                found[status.st_ino] = int(name)
+    return found
+
+
+@contextlib.contextmanager
+def borrowed(descriptor: int, inode: int) -> Iterator[socket.socket | None]:
+    """Yield a socket of this process that other code owns; None if it is closed, or no TCP socket."""
+    try:
+        made = socket.socket(fileno=os.dup(descriptor))
+    except OSError:
+        yield None
+        return
+    with made:
+        tcp = made.family in (socket.AF_INET, socket.AF_INET6) and made.type == socket.SOCK_STREAM
+        yield made if tcp and os.fstat(made.fileno()).st_ino == inode else None
+
+
+def state_of(made: socket.socket) -> int:
+    """Return the state of a TCP socket. Raises OSError."""
+    return made.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+
+
+def end_of(name: tuple[object, ...]) -> End:
+    """Return what ``getsockname`` and ``getpeername`` return as address and port."""
+    return plain_address(str(name[0])), int(str(name[1]))
+
+
+def _end(text: str) -> End:
+    digits, _, port = text.partition(":")
+    # The kernel writes each word of 32 bits in the byte order of the machine.
+    words = [int(digits[at : at + 8], 16) for at in range(0, len(digits), 8)]
+    return plain_address(str(ipaddress.ip_address(struct.pack(f"={len(words)}I", *words)))), int(port, 16)
