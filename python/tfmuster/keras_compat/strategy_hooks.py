@@ -14,7 +14,9 @@ from .watching import watch_this_worker
 BeforeStrategy = Callable[[dict[str, list[str]], str, int | None], None]
 
 
-def patch_strategies(begin: Callable[[], None], before: BeforeStrategy, after: Callable[[], None]) -> None:
+def patch_strategies(
+    begin: Callable[[], None], before: BeforeStrategy, after: Callable[[], None], served: Callable[[], None]
+) -> None:
     """Call hooks when a program makes a strategy or a server for several processes.
 
     These are all classes of TensorFlow 2 and of ``compat.v1``, whichever way they get their cluster.
@@ -27,6 +29,8 @@ def patch_strategies(begin: Callable[[], None], before: BeforeStrategy, after: C
         Called when the cluster is known, before TensorFlow binds a port.
     after : callable
         Called after the strategy is made. The workers of a multi-worker strategy share a seed by then.
+    served : callable
+        Called after the server is made.
     """
     from tensorflow.python.distribute import collective_all_reduce_strategy as collective
     from tensorflow.python.distribute import parameter_server_strategy as ps
@@ -82,6 +86,7 @@ def patch_strategies(begin: Callable[[], None], before: BeforeStrategy, after: C
         if isinstance(cluster, server_lib.ClusterSpec):
             before(_jobs(cluster), job_name or "", task_index)
         stock_server(self, cluster, job_name, task_index, *args, **kwargs)
+        served()
 
     server_lib.Server.__init__ = server
 

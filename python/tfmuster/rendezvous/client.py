@@ -101,6 +101,9 @@ class RendezvousClient:
         self._welcome = False
         #: What the chief said about the seed of the job; see :mod:`.seeding`.
         self.seed: Message = {}
+        #: Where the tasks came from, as the chief saw it, and whether all of them know themselves by it.
+        self.peers: list[str] = []
+        self.direct = False
         self._called: Connection | None = None
         self._patience = 0.0
         self._self_call: Connection | None = None
@@ -231,6 +234,7 @@ class RendezvousClient:
                     "task": self.task.name,
                     "id": self._id,
                     **this_process(),
+                    "from": connection.own_host(),
                     "digest": self._digest,
                     "versions": self._versions,
                     **offered_seed(),
@@ -254,6 +258,8 @@ class RendezvousClient:
             connection.send({"type": "closed"})
         elif kind == "go":
             self.seed = dict(message.get("seed") or {})
+            self.peers = [str(peer) for peer in message.get("peers") or ()]
+            self.direct = bool(message.get("direct"))
             return dict(message["chief"])
         elif kind == "verdict":
             raise _verdict(message)

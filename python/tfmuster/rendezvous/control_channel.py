@@ -17,12 +17,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..cluster.spec import Task
-from ..errors import TfmusterError, WorkerError
+from ..errors import WorkerError
 from ..net.channel import Message
 from ..runs.stacks import answer_request
 from ..system.activity import ACTIVITY
 from ..system.exit_code import failure_of_exit, watch_exit
-from .failures import STALLED, Failure, disappeared, failure_text
+from .failures import STALLED, Failure, disappeared, exception_fields, failure_text
+from .origins import read_end
+from .replies import Replies
 from .silence import Silence
 
 if TYPE_CHECKING:
@@ -50,6 +52,10 @@ class ControlChannel:
         (seconds since the epoch).
     seed : dict
         What the chief said about the seed of the job; see :mod:`.seeding`.
+    peers : list of str
+        IP addresses from which the tasks came to the chief.
+    direct : bool
+        Whether these are the tasks' own addresses, so that no gateway translates them.
     """
 
     _current: ClassVar[ControlChannel | None] = None
@@ -58,6 +64,10 @@ class ControlChannel:
         self.task = task
         self.first_failure: Failure | None = None
         self.seed: Message = {}
+        self.peers: list[str] = []
+        self.direct = False
+        #: Called with the address and port from which a task connects to TensorFlow's port here.
+        self.on_knock: Callable[[tuple[str, int]], None] = lambda end: None
         self._pid = os.getpid()
         self._connections: Connections | None = None
         self._connection: Connection | None = None
@@ -66,13 +76,11 @@ class ControlChannel:
         self._callbacks: list[Callable[[Failure], None]] = []
         self._lock = threading.Lock()
         self._said = False
-        self._asked = self._asking = 0
         self._silence: Silence | None = None
         # A thousand tasks must not keep the chief busy.
         self._report_every = max(1.0, len(task.cluster) / 100)
         self._next_report = 0.0
-        self._replies: dict[int, Message] = {}
-        self._replied = threading.Condition()
+        self._replies = Replies()
         self._heard = threading.Event()
         self._over = threading.Event()
         self._ended = threading.Event()
@@ -156,13 +164,7 @@ class ControlChannel:
 
     def report_exception(self, error: BaseException, *, age: float = 0.0) -> None:
         """Call `failed` with the type, text and traceback of an exception."""
-        text = (
-            error.message
-            if isinstance(error, TfmusterError)
-            else "".join(traceback.format_exception_only(type(error), error))
-        )
-        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        self.failed({"kind": "exception", "message": text.strip(), "traceback": trace}, age=age)
+        self.failed(exception_fields(error), age=age)
 
     def on_failure(self, callback: Callable[[Failure], None]) -> None:
         """Call `callback(first_failure)` once: when another task fails, or now if one has failed.
@@ -192,23 +194,20 @@ class ControlChannel:
         connections, connection = self._connections, self._connection
         if connections is None or connection is None or not self.active:
             return None
-        with self._replied:
-            self._asked += 1
-            self._asking += 1
-            number = self._asked
+        number = self._replies.next_number()
         asked = {**message, "number": number, "doing": ACTIVITY.report()}
         connections.post(lambda: connection.send(asked))
-        deadline = float("inf") if timeout is None else time.monotonic() + timeout
-        with self._replied:
-            while (reply := self._replies.pop(number, None)) is None:
-                if self._over.is_set() or time.monotonic() >= deadline:
-                    break
-                # Wait in short steps: on some platforms Ctrl-C can't interrupt a wait without limit.
-                self._replied.wait(min(0.5, max(0.0, deadline - time.monotonic())))
-            self._asking -= 1
+        reply = self._replies.wait(number, timeout, self._over)
         if reply is None:
             self.raise_failure()
         return reply
+
+    def knock(self, here: tuple[str, int], there: tuple[str, int]) -> None:
+        """Announce a connection from `here`, in this process, to `there`, the port of a task."""
+        connections, connection = self._connections, self._connection
+        if connections is not None and connection is not None and self.active:
+            message = {"type": "knock", "from": list(here), "to": list(there)}
+            connections.post(lambda: connection.send(message))
 
     def wait_done(self, timeout: float | None = None) -> bool:
         """Wait until the job is over. Parameter servers and evaluators call this method last.
@@ -284,7 +283,7 @@ class ControlChannel:
         self._next_report = now + self._report_every
         answer_request()
         if ACTIVITY.watched:
-            if self._silence and not self._over.is_set() and (ACTIVITY.waits or self._asking):
+            if self._silence and not self._over.is_set() and (ACTIVITY.waits or self._replies.waiting):
                 chief = {"task": self.task.cluster.chief_task().name, **self._chief_process}
                 if (failure := self._silence.as_stall(self.task.name, chief, now)) is not None:
                     self._note(failure)
@@ -301,9 +300,9 @@ class ControlChannel:
                 self._connection.send({"type": "heard"})
             self._note({key: value for key, value in message.items() if key != "type"})
         elif message.get("type") == "agreed":
-            with self._replied:
-                self._replies[int(message["number"])] = message
-                self._replied.notify_all()
+            self._replies.take(message)
+        elif message.get("type") == "knock":
+            self.on_knock(read_end(message["from"]))
         elif message.get("type") == "over":
             self._let_go()
 

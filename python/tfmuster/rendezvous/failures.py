@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import time
+import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..errors import TfmusterError
 from ..net.sockets import SILENT_SECONDS
 from .roster import printable
 
@@ -54,3 +56,11 @@ def earliest(known: Failure | None, process: Mapping[str, Any], report: Mapping[
         "traceback": str(report.get("traceback") or "")[-16_000:],
         "time": moment,
     }
+
+
+def exception_fields(error: BaseException) -> dict[str, str]:
+    """Return an exception as the fields of a failure: ``kind``, ``message``, ``traceback``."""
+    only = "".join(traceback.format_exception_only(type(error), error))
+    text = error.message if isinstance(error, TfmusterError) else only.strip()
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return {"kind": "exception", "message": text, "traceback": trace}

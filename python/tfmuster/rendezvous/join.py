@@ -24,6 +24,7 @@ from ..system.say import say
 from .control_channel import ControlChannel
 from .failures import STALLED, failure_text
 from .meet import muster, print_progress
+from .port_guard import guard_port
 from .seeding import take_seed
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ _joined: list[ControlChannel] = []
 
 
 def join_cluster(
-    task: Task, *, timeout: float | None = None, versions: Mapping[str, str] | None = None
+    task: Task,
+    *,
+    timeout: float | None = None,
+    versions: Mapping[str, str] | None = None,
+    guarded: bool = True,
 ) -> ControlChannel:
     """Wait until all tasks are present. If another task fails later, print its failure and end this process.
 
@@ -56,6 +61,8 @@ def join_cluster(
         The task of this process.
     timeout, versions
         See :func:`tfmuster.rendezvous.meet.muster`.
+    guarded : bool
+        Guard the task's port, on which TensorFlow will listen (see :mod:`.port_guard`).
 
     Raises
     ------
@@ -72,6 +79,12 @@ def join_cluster(
         end_with_its_code(error)
         raise
     take_seed(control.seed)
+    if guarded:
+        guard_port(task, control)
+        if "tensorflow" in sys.modules:
+            from ..keras_compat.collective_start import release_lock_at_start
+
+            release_lock_at_start()
     say_state(State("starting"))
     say_phase("joined")
     if control.active:

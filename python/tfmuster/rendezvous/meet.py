@@ -142,5 +142,5 @@ def _meet(
             known = isinstance(error, RendezvousError)
             client.chief.abandon(None if known else f"{type(error).__name__} {error}".strip())
         raise
-    control.seed = client.seed
+    control.seed, control.peers, control.direct = client.seed, client.peers, client.direct
     control.start(client.connections, client.connection_to_chief(), client.chief, chief_process)

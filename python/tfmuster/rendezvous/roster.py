@@ -38,6 +38,7 @@ class Participant:
     digest: str
     versions: Mapping[str, str]
     port: Entry | None = None
+    origin: str = ""
     seed: int | None = None
     generators: Mapping[str, str] = field(default_factory=dict)
 
@@ -59,6 +60,7 @@ class Participant:
             }
             if isinstance(port, dict)
             else None,
+            origin=printable(hello.get("from") or "", 64),
             seed=read_seed(hello.get("seed")),
             generators={
                 printable(k, 40): printable(v, 40)

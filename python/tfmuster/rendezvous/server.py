@@ -21,6 +21,7 @@ from .call_back import CallBack
 from .error import MAX_LISTED
 from .exchanges import Answers
 from .failures import disappeared, earliest, this_process
+from .origins import origins, pass_on
 from .roster import Participant, Roster, check_targets, cluster_differences, printable
 from .watch import KINDS, Watch
 
@@ -255,19 +256,24 @@ class RendezvousServer(threading.Thread):
         elif kind == "closed" and self._stage == "close":
             if self._everyone_answered(participant.id):
                 self._next_stage("control", 0)
-                seed = self._roster.agreed_seed()
-                self._send_all({"type": "go", "chief": this_process(), "seed": seed})
+                agreed = {"seed": self._roster.agreed_seed(), **origins(self._participants())}
+                self._send_all({"type": "go", "chief": this_process(), **agreed})
         elif kind == "done":
             self._done.add(participant.name)
             connection.send({"type": "noted"})
             self._answer(self._watch.done(participant, message, time.monotonic()))
             self._check_over()
+        elif kind == "knock" and self._stage == "control":
+            pass_on(message, self._participants(), self._roster.addresses, self.task.name)
         elif kind in KINDS and self._stage == "control":
             self._answer(self._watch.handle(participant, message, time.monotonic()))
         elif kind == "failed":
             self._fail(participant, message)
         elif kind == "heard" and self._everyone_answered(participant.id):
             self.told.set()
+
+    def _participants(self) -> list[tuple[Participant, Connection]]:
+        return [(c.owner, c) for c in self._clients.values() if isinstance(c.owner, Participant)]
 
     def _after_check(self) -> None:
         if self._roster.unreachable:
@@ -326,7 +332,7 @@ class RendezvousServer(threading.Thread):
             self._send_all(failure)
 
     def _answer(self, answers: Answers) -> None:
-        connections = {c.owner.name: c for c in self._clients.values() if isinstance(c.owner, Participant)}
+        connections = {participant.name: connection for participant, connection in self._participants()}
         for task, message in answers:
             if task in connections:
                 connections[task].send(message)

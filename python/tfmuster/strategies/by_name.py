@@ -248,6 +248,7 @@ def _multi_worker_mirrored(
             reason="already-started",
         )
     from ..rendezvous.join import join_cluster
+    from ..rendezvous.port_guard import all_connected
 
     join_cluster(task, timeout=start_timeout)
     options = tf.distribute.experimental.CommunicationOptions(
@@ -259,6 +260,7 @@ def _multi_worker_mirrored(
     compat.set_gradient_dtype(made, dtype)
     compat.agree_on_seed(made)
     compat.watch_this_worker()
+    all_connected()
     return made
 
 

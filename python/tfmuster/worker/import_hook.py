@@ -95,6 +95,7 @@ def _watch_strategy() -> None:
     from ..keras_compat.deprecation import name_callers_in_r
     from ..keras_compat.shuffling import patch_shuffle
     from ..keras_compat.strategy_hooks import patch_strategies
+    from ..rendezvous.port_guard import serving
     from ..runs.states import say_phase
     from ..system.generators import job_seed
 
@@ -106,7 +107,7 @@ def _watch_strategy() -> None:
         name_callers_in_r()
         load_hooks.hold()
     patch_shuffle()
-    patch_strategies(begin=keep_tf_config, before=_join, after=_joined)
+    patch_strategies(begin=keep_tf_config, before=_join, after=_joined, served=serving)
     if distributes():
         from ..keras_compat.distribute import watch_tensorflow
 
@@ -159,8 +160,10 @@ def _refuse_other_cluster(task: Task, jobs: dict[str, list[str]], type: str, ind
 
 
 def _joined() -> None:
+    from ..rendezvous.port_guard import all_connected
     from ..runs.states import say_phase
 
+    all_connected()
     load_hooks.release()
     say_phase("building")
 

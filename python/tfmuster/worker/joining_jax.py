@@ -64,7 +64,8 @@ def _join(task: Task, connect: Callable[[], None]) -> None:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
     # At exit, in the opposite order: the control channel reports it, then this waits, then JAX disconnects.
     atexit.register(_wait_for_others)
-    join_cluster(task, versions={**installed_versions(), **jax_versions()})
+    # JAX listens on ports of its own.
+    join_cluster(task, versions={**installed_versions(), **jax_versions()}, guarded=False)
     connect()
     watch_this_process()
     say_phase("building")

@@ -15,6 +15,7 @@ from ...errors import EXIT_WORKER_FAILED, StrategyError, WorkerError
 from ...net.addresses import split_address
 from ...net.ports import free_ports
 from ...rendezvous.join import GRACE_SECONDS, is_worker_process, join_cluster
+from ...rendezvous.port_guard import all_connected, guard_also, serving
 from ...runs.states import State, say_state
 from ...system.tensorflow_import import import_tensorflow
 from ..devices import STRATEGY_FIRST
@@ -72,7 +73,9 @@ def make_strategy(
         # Worker 0 coordinates and works in one process, so that both share its GPU.
         _servers.append(_server(task))
         host = task.address.rpartition(":")[0]
-        spec["chief"] = [f"{host}:{free_ports(1)[0]}"]
+        port = free_ports(1)[0]
+        spec["chief"] = [f"{host}:{port}"]
+        guard_also(port)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(spec), task_type="chief", task_id=0, rpc_layer="grpc"
     )
@@ -80,6 +83,7 @@ def make_strategy(
     made = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=cut)
     _made.append(made)
     note_strategy(made)
+    all_connected()
     return made
 
 
@@ -89,6 +93,7 @@ def serve(task: Task, control: ControlChannel) -> None:
     In an interactive session, raise a StrategyError instead of ending the session.
     """
     server = _server(task)
+    serving()
     say_state(State("serving", serves=True))
     if not control.joined:
         server.join()
@@ -121,7 +126,9 @@ def _wait_until_gone(address: str) -> None:
     end = time.monotonic() + _LEAVE_SECONDS
     while time.monotonic() < end:
         try:
-            socket.create_connection(split_address(address), timeout=_LEAVE_SECONDS).close()
+            socket.create_connection(split_address(address), timeout=0.2).close()
+        except TimeoutError:
+            continue  # its port is guarded, so it lets nobody in
         except OSError:
             return
         time.sleep(0.1)

@@ -1,0 +1,120 @@
+"""Guard TensorFlow's port of this task: known peers get in, and when all are connected, nobody else."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+from ..environment import OPEN_PORT_VARIABLE, is_on
+from ..net.addresses import split_address
+from ..net.door import Door, guarding_works
+from ..system.say import say
+
+if TYPE_CHECKING:
+    from ..cluster.spec import Task
+    from .control_channel import ControlChannel
+
+#: After so many connections that were shut down, no more are printed.
+_MOST_PRINTED = 5
+
+
+class PortGuard:
+    """The guard of the ports of one task.
+
+    Parameters
+    ----------
+    task : Task
+        The task of this process.
+    control : ControlChannel
+        Brings the addresses of the peers, and announcements of connections from them.
+    """
+
+    def __init__(self, task: Task, control: ControlChannel) -> None:
+        self._task, self._control = task, control
+        self._printed = 0
+        self.door = Door([split_address(task.address)[1]], control.peers, self._announce, self._refused)
+
+    def start(self) -> None:
+        """Guard the port from the moment at which TensorFlow opens it."""
+        self._control.on_knock = self.door.expect
+        self.door.start()
+        # A name server may be slow, and most peers were seen already.
+        threading.Thread(target=self._look_up, name="tfmuster-names", daemon=True).start()
+
+    def close_soon(self, *, after_first: bool) -> None:
+        """Close the door soon, if connections that come later can be announced."""
+        if self._control.active and self._control.direct:
+            self.door.close_when_quiet(after_first=after_first)
+
+    def _look_up(self) -> None:
+        hosts = {split_address(task.address)[0] for task in self._task.cluster.tasks()}
+        for host in sorted(hosts):
+            try:
+                found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            except (OSError, UnicodeError):
+                continue
+            self.door.admit({str(sockaddr[0]) for *_, sockaddr in found})
+
+    def _announce(self, here: tuple[str, int], there: tuple[str, int]) -> None:
+        self._control.knock(here, there)
+
+    def _refused(self, address: str, uid: int | None) -> None:
+        self._printed += 1
+        if self._printed <= _MOST_PRINTED:
+            who = address if uid is None else f"user {uid} of this machine"
+            say(
+                f"tfmuster: {self._task.name} has shut down a connection to TensorFlow's port, because it "
+                f"came from {who}"
+            )
+
+
+_guards: list[PortGuard] = []
+
+
+def guard_port(task: Task, control: ControlChannel) -> None:
+    """Guard the port on which TensorFlow will listen in this process; the chief says if that is impossible.
+
+    Evaluators listen on no port.
+    """
+    if task.type == "evaluator" or _guards:
+        return
+    why = f"{OPEN_PORT_VARIABLE} is set" if is_on(OPEN_PORT_VARIABLE) else guarding_works()
+    if why is not None:
+        if task.is_chief:
+            say(
+                f"tfmuster: TensorFlow's port is open ({why}): everybody who reaches it, other users of this "
+                f"machine included, can run commands as {_user()}; see docs/security.md"
+            )
+        return
+    guard = PortGuard(task, control)
+    _guards.append(guard)
+    guard.start()
+
+
+def all_connected() -> None:
+    """Close the door soon: the strategy stands, and with it the connections to all tasks."""
+    for guard in _guards:
+        guard.close_soon(after_first=False)
+
+
+def serving() -> None:
+    """Close the door soon after the first connection: the server of this task waits for a coordinator."""
+    for guard in _guards:
+        guard.close_soon(after_first=True)
+
+
+def guard_also(port: int) -> None:
+    """Guard one more port of this process."""
+    for guard in _guards:
+        guard.door.guard(port)
+
+
+def _user() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
