@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 
 from support.rendezvous_job import Job, Result, Started
+from support.spaces import Machine, ip, machines
 from tfmuster.cluster.spec import Cluster
 
 pytestmark = [
@@ -24,71 +23,18 @@ LIMIT = 6.0
 SILENCE = "no answer (a firewall, or the machine is down)"
 
 
-def ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=10)
-
-
-@dataclass
-class Host:
-    name: str
-    address: str
-
-    @property
-    def prefix(self) -> tuple[str, ...]:
-        return ("ip", "netns", "exec", self.name)
-
-    def let_nobody_in_from(self, other: Host) -> None:
-        """Drop, without a word, what `other` sends to the port here; its answers to calls from here pass."""
-        ip("-n", self.name, "rule", "add", "pref", "100", "lookup", "local")
-        ip("-n", self.name, "rule", "del", "pref", "0")
-        ip(
-            "-n",
-            self.name,
-            *f"rule add pref 10 from {other.address} ipproto tcp dport {PORT} blackhole".split(),
-        )
-
-
 @pytest.fixture
-def hosts() -> Iterator[list[Host]]:
-    tag = f"tfm{os.getpid()}"
-    made = [Host(f"{tag}h{i}", f"10.77.0.{i + 1}") for i in range(3)]
-    switch = f"{tag}sw"
-    try:
-        ip("netns", "add", switch)
-        ip("-n", switch, "link", "add", "br0", "type", "bridge")
-        ip("-n", switch, "link", "set", "br0", "up")
-        for i, host in enumerate(made):
-            ip("netns", "add", host.name)
-            ip(
-                "-n",
-                switch,
-                "link",
-                "add",
-                f"p{i}",
-                "type",
-                "veth",
-                "peer",
-                "name",
-                "eth0",
-                "netns",
-                host.name,
-            )
-            ip("-n", switch, "link", "set", f"p{i}", "master", "br0", "up")
-            ip("-n", host.name, "addr", "add", f"{host.address}/24", "dev", "eth0")
-            ip("-n", host.name, "link", "set", "eth0", "up")
-            ip("-n", host.name, "link", "set", "lo", "up")
+def hosts() -> Iterator[list[Machine]]:
+    with machines(3) as made:
         yield made
-    finally:
-        for name in [host.name for host in made] + [switch]:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False, timeout=10)
 
 
 @pytest.fixture
-def cluster(hosts: list[Host]) -> Cluster:
+def cluster(hosts: list[Machine]) -> Cluster:
     return Cluster(worker=[f"{host.address}:{PORT}" for host in hosts])
 
 
-def start_on(job: Job, hosts: list[Host], cluster: Cluster, **options: object) -> list[Started]:
+def start_on(job: Job, hosts: list[Machine], cluster: Cluster, **options: object) -> list[Started]:
     return [job.start(cluster, "worker", i, prefix=hosts[i].prefix, **options) for i in range(3)]
 
 
@@ -105,7 +51,7 @@ def test_three_machines_meet(job: Job, hosts, cluster):
 
 
 def test_a_one_way_firewall_between_workers_is_named(job: Job, hosts, cluster):
-    hosts[1].let_nobody_in_from(hosts[2])
+    hosts[1].let_nobody_in_from(hosts[2], PORT)
     result = same_error(start_on(job, hosts, cluster, timeout=LIMIT))
     assert result.text == (
         "The 3 tasks of the cluster can't work together.\n"
@@ -116,7 +62,7 @@ def test_a_one_way_firewall_between_workers_is_named(job: Job, hosts, cluster):
 
 
 def test_a_worker_cut_off_from_the_chief_is_named_and_hears_it(job: Job, hosts, cluster):
-    hosts[0].let_nobody_in_from(hosts[2])
+    hosts[0].let_nobody_in_from(hosts[2], PORT)
     result = same_error(start_on(job, hosts, cluster, timeout=LIMIT))
     assert result.text == (
         "The 3 tasks of the cluster did not come together within 6 s.\n"

@@ -54,11 +54,11 @@ def tfmuster(
     )
 
 
-def start_tfmuster(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
+def start_tfmuster(*arguments: object, cwd: Path, **env: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*TFMUSTER, *map(str, arguments)],
         cwd=cwd,
-        env=environment(),
+        env=environment(**env),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

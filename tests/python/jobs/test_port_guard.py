@@ -1,0 +1,134 @@
+"""TensorFlow's port lets in the workers of its job, and nobody else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.launching import environment, nothing_left, start_tfmuster, wait_until
+from support.paths import PROGRAMS
+from support.spaces import machines
+from tfmuster.net.door import guarding_works
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(150),
+    pytest.mark.skipif(guarding_works() is not None, reason=f"filters: {guarding_works()}"),
+]
+
+#: A user that no process of this machine has.
+STRANGER = 64123
+as_another_user = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+
+
+@pytest.fixture(autouse=True)
+def _clean(tmp_path: Path) -> Iterator[None]:
+    yield
+    nothing_left(tmp_path, 3)
+
+
+def attack(folder: Path, file: str, seconds: float, *prefix: str) -> subprocess.Popen[str]:
+    command = [
+        *prefix,
+        sys.executable,
+        str(PROGRAMS / "strangers_session.py"),
+        str(STRANGER),
+        file,
+        str(seconds),
+    ]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+
+
+def result_of(stranger: subprocess.Popen[str], limit: float = 60) -> str:
+    try:
+        return stranger.communicate(timeout=limit)[0].split()[-1]
+    except subprocess.TimeoutExpired:
+        stranger.kill()
+        stranger.communicate()
+        return "nothing"  # TensorFlow waits for an answer without a limit
+
+
+def attacked(folder: Path, *arguments: str, **env: str) -> tuple[list[str], str]:
+    """Attack a job from before its start, and when it trains; return what was got, and the job's output."""
+    strangers = [attack(folder, "starting", 8), attack(folder, "closed", 4)]
+    wait_until(lambda: len(list(folder.glob("ready.*"))) == 2, 60)
+    job = start_tfmuster("launch", "-n", "2", PROGRAMS / "visited.py", *arguments, cwd=folder, **env)
+    try:
+        got = [result_of(stranger) for stranger in strangers]
+        (folder / "enough").touch()
+        output = job.communicate(timeout=60)[0]
+    finally:
+        for process in [*strangers, job]:
+            process.kill()
+            process.communicate()
+    assert job.returncode == 0, output
+    return got, output
+
+
+@as_another_user
+def test_another_user_of_this_machine_gets_nothing(tmp_path: Path) -> None:
+    """And a connection between workers that breaks later, as after an idle phase, is made anew."""
+    got, output = attacked(tmp_path, "break")
+    assert got == ["nothing", "nothing"]
+    assert f"came from user {STRANGER} of this machine" in output
+    assert output.count("stages: ['closed']") == 2
+    assert "broken: 1" in output
+    weights = [line.partition("weights:")[2] for line in output.splitlines() if "weights:" in line]
+    assert len(weights) == 2 and weights[0] == weights[1]
+
+
+@as_another_user
+def test_by_an_open_port_another_user_gets_all(tmp_path: Path) -> None:
+    got, output = attacked(tmp_path, TFMUSTER_OPEN_PORT="1")
+    assert got == ["token", "token"]
+    assert output.count("TensorFlow's port is open (TFMUSTER_OPEN_PORT is set)") == 1
+
+
+@as_another_user
+@pytest.mark.skipif(not shutil.which("ip"), reason="needs iproute2")
+@pytest.mark.parametrize("open", ["0", "1"])
+def test_a_stranger_on_another_machine_gets_nothing(tmp_path: Path, open: str) -> None:
+    """Nor does another user of a worker's machine, when all workers are connected."""
+    with machines(3) as hosts:
+        cluster = {"worker": [f"{hosts[0].address}:2222", f"{hosts[1].address}:2223"]}
+        strangers = [
+            attack(tmp_path, "starting", 8, *hosts[2].prefix),
+            attack(tmp_path, "closed", 4, *hosts[1].prefix),
+        ]
+        workers: list[subprocess.Popen[str]] = []
+        try:
+            wait_until(lambda: len(list(tmp_path.glob("ready.*"))) == 2, 60)
+            for index in range(2):
+                tf_config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+                variables = {"TF_CONFIG": tf_config, "TFMUSTER_TOKEN": "0123456789abcdef"}
+                workers.append(
+                    subprocess.Popen(
+                        [*hosts[index].prefix, sys.executable, str(PROGRAMS / "visited.py"), "break"],
+                        cwd=tmp_path,
+                        env=environment(**variables, TFMUSTER_OPEN_PORT=open),
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.STDOUT,
+                        text=True,
+                    )
+                )
+            got = [result_of(stranger) for stranger in strangers]
+            (tmp_path / "enough").touch()
+            outputs = [worker.communicate(timeout=60)[0] for worker in workers]
+        finally:
+            for process in [*strangers, *workers]:
+                process.kill()
+                process.communicate()
+    assert [worker.returncode for worker in workers] == [0, 0], "\n".join(outputs)
+    assert got == (["nothing", "nothing"] if open == "0" else ["token", "token"])
+    if open == "0":
+        assert all("stages: ['closed']" in output for output in outputs), outputs
+    assert "broken: 1" in "".join(outputs)
