@@ -11,8 +11,9 @@
 #' @param format `".keras"` or `".h5"`.
 #' @param data A raw vector, or base64 text of it.
 #' @return `save_model()`, invisibly: the absolute path, or `NULL` on a worker that is not the chief.
-#'   `model_to_bytes()`: a raw vector. `model_from_bytes()`: the model, loaded in Keras's safe mode, which
-#'   runs no code from the file. `save_model_file()`: the path, invisibly.
+#'   `model_to_bytes()`: a raw vector. `model_from_bytes()`: the model. No code of the file runs: its
+#'   configuration may name only Keras's own classes and those that this session has registered.
+#'   `save_model_file()`: the path, invisibly.
 #' @section Errors: `tfmuster_error_model` with the field `reason`, and `path` if a path is involved.
 #' @export
 #' @examplesIf tfmuster_available()

@@ -91,6 +91,9 @@ SSH_CONFIG_VARIABLE: Final = "TFMUSTER_SSH_CONFIG"
 #: The ``mpirun`` program to use.
 MPIRUN_VARIABLE: Final = "TFMUSTER_MPIRUN"
 
+#: How much a model or an ``.npz`` file may unpack to, in GB.
+UNPACKED_VARIABLE: Final = "TFMUSTER_UNPACKED_GB"
+
 # Set in a batch job for the launcher in it.
 
 #: The name of the backend with which tfmuster submitted the job.
@@ -189,6 +192,28 @@ def job_token(token: str | None = None) -> str | None:
             fix=f"export {TOKEN_VARIABLE}=$(openssl rand -hex 16) and give it to every task",
         )
     return token
+
+
+def unpacked_limit() -> float:
+    """Return how much a model or an ``.npz`` file may unpack to, in bytes: ``TFMUSTER_UNPACKED_GB``, or 1 GB.
+
+    Raises
+    ------
+    TfmusterError
+        If it is not a positive number.
+    """
+    given = os.environ.get(UNPACKED_VARIABLE, "1")
+    try:
+        limit = float(given)
+    except ValueError:
+        limit = 0.0
+    if not limit > 0:
+        raise TfmusterError(
+            f"{UNPACKED_VARIABLE} must be a positive number of GB.",
+            found=repr(given),
+            fix="give a number such as 4, or unset it",
+        )
+    return limit * 1e9
 
 
 def stall_timeout(timeout: float | None = None) -> float:

@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..environment import MNIST_VARIABLE
+from ..environment import MNIST_VARIABLE, UNPACKED_VARIABLE
 from ..errors import DataError
+from ..system.archives import TooLargeError, check_zip_file
 from ..system.replace import replacing_file
 
 #: Keras's own data set and its checksum (keras/src/datasets/mnist.py).
@@ -132,6 +133,7 @@ def _check(path: Path, split: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> 
 
 def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
+        check_zip_file(path)
         # allow_pickle=False: a data file must not be able to run code.
         loaded = np.load(path, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
@@ -141,6 +143,14 @@ def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
             if missing:
                 raise _damaged(path, "format", f"no {', '.join(missing)} in it")
             return {part: archive[part] for part in _PARTS}
+    except TooLargeError as error:
+        raise DataError(
+            "The data must not unpack to more than its limit.",
+            found=f"{path}: {error}",
+            fix=f"If you trust the file, set {UNPACKED_VARIABLE} to a larger number of GB.",
+            path=str(path),
+            reason="large",
+        ) from None
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise _damaged(path, "unreadable", f"not a readable .npz: {error}") from error
 

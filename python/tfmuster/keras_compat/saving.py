@@ -22,6 +22,7 @@ from ..errors import ModelError
 from ..system.replace import replacing_path
 from ..system.tensorflow_import import import_tensorflow
 from .files import saved_everywhere
+from .model_checks import check_model
 from .strategy_info import is_chief
 
 #: File of a run's model in its run directory.
@@ -171,7 +172,9 @@ def model_to_bytes(model: Any, format: str = ".keras") -> bytes:
 def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
     """Load a model from the bytes of :func:`model_to_bytes`, or from base64 text of them.
 
-    The model is loaded in Keras's safe mode, which rejects a model that contains code (a Lambda layer).
+    No code of the model runs: its configuration may name Keras's own classes and those that this session has
+    registered, it may not read other files, and Keras loads it in safe mode. What it unpacks to is limited by
+    ``TFMUSTER_UNPACKED_GB``.
 
     Parameters
     ----------
@@ -185,7 +188,7 @@ def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
     Raises
     ------
     ModelError
-        The data is not base64, not a model, damaged, or unsafe (field ``reason``).
+        The data is not base64, not a model, damaged, unsafe, or too large (field ``reason``).
     """
     tf = import_tensorflow()
     raw = _raw(data)
@@ -194,8 +197,7 @@ def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
         path = Path(scratch) / f"model{suffix}"
         path.write_bytes(raw)
         try:
-            if suffix == ".h5":
-                _refuse_code_in_h5(path)
+            check_model(raw, suffix)
             return tf.keras.models.load_model(path, safe_mode=True)
         except ModelError:
             raise
@@ -210,6 +212,25 @@ def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
                 else "send the model again; the bytes are damaged",
                 reason="unsafe" if unsafe else "damaged",
             ) from error
+
+
+def model_from_file(path: Path) -> Any:
+    """Load a ``.keras`` file as :func:`model_from_bytes` does.
+
+    Raises
+    ------
+    ModelError
+        See there. An HDF5 file of that name is not loaded: name and content must agree.
+    """
+    raw = path.read_bytes()
+    if not raw.startswith(_MAGIC[".keras"]):
+        raise ModelError(
+            "A .keras file must be a Keras archive.",
+            found=f"{path} begins with {raw[:8]!r}",
+            fix="save the model again: tfmuster.save_model(model)",
+            reason="not-a-model",
+        )
+    return model_from_bytes(raw)
 
 
 def save_model_file(data: bytes | bytearray | memoryview | str, path: str | Path) -> Path:
@@ -320,19 +341,3 @@ def _suffix_of(raw: bytes) -> str:
         fix="make them with model_to_bytes(model)",
         reason="not-a-model",
     )
-
-
-def _refuse_code_in_h5(path: Path) -> None:
-    """Reject code in an HDF5 file: Keras before 3.11.3 runs it even in safe mode (CVE-2025-9905)."""
-    import h5py  # type: ignore[import-untyped]
-
-    with h5py.File(path, "r") as file:
-        config = file.attrs.get("model_config", "")
-    text = config.decode("utf-8", "replace") if isinstance(config, bytes) else str(config)
-    if '"Lambda"' in text or '"__lambda__"' in text:
-        raise ModelError(
-            "A model in bytes must not contain code.",
-            found="a Lambda layer",
-            fix="load it with keras.models.load_model(..., safe_mode=False) only if you trust its origin",
-            reason="unsafe",
-        )

@@ -175,10 +175,10 @@ class Run:
 
     def model(self) -> Any:
         """Load the model in ``model.keras``, or else one that a function returned, in Keras's safe mode."""
-        from ..keras_compat.saving import model_from_bytes
+        from ..keras_compat.saving import model_from_bytes, model_from_file
 
         if self.model_path.exists():
-            return model_from_bytes(self.model_path.read_bytes())
+            return model_from_file(self.model_path)
         returned = returned_model(self.path, self.log_paths())
         if returned is None:
             raise TfmusterError(

@@ -26,6 +26,7 @@ import psutil
 
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
+from ..system.archives import TooLargeError, check_zip
 from ..system.processes import birth
 from ..system.replace import PART, replacing_file
 
@@ -155,6 +156,8 @@ def _fault(content: bytes, fields: Collection[str]) -> str:
         return "it is damaged or incomplete"
     try:
         position, _ = unpack(content[32:])
+    except TooLargeError as error:
+        return f"it has {error} (TFMUSTER_UNPACKED_GB sets the limit)"
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         return "it has no archive of arrays"
     if not isinstance(position, dict):
@@ -170,6 +173,8 @@ def newest_step(folder: Path) -> int | None:
 
 def unpack(content: bytes) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]]]:
     """Return the position and the values in a checkpoint's content."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        check_zip(archive, len(content))
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         position: dict[str, Any] = orjson.loads(archive["about"].tobytes())
         return position, [archive[f"value_{i}"] for i in range(len(archive.files) - 1)]
