@@ -235,8 +235,8 @@ test_that("a value of another machine is read only if it is data", {
   }
   data <- list(
     a = 1:3, b = letters, c = NULL, d = data.frame(x = c(1.5, NA), y = factor(c("a", "b"))),
-    e = matrix(1:4, 2), f = as.POSIXct("2026-01-01", tz = "UTC"), g = as.raw(1:3), h = c(1i, 2), i = NA_character_,
-    j = "\u00fc"
+    e = matrix(1:4, 2), f = as.POSIXct("2026-01-01", tz = "UTC"), g = as.raw(1:3), h = c(1i, 2),
+    i = NA_character_, j = "\u00fc"
   )
   expect_equal(returned(data), data)
   refused <- function(value, found) {
