@@ -31,6 +31,7 @@ _VERBS = {
     ),
     "tune": ("tune", "Find fast settings for a training on several workers, by short trials."),
     "runs": ("runs", "List, show, follow, stop and remove runs."),
+    "token": ("token", "Make a secret for workers that you start yourself."),
     "strategies": ("strategies", "Show what each strategy trains with, and whether it works here."),
     "doctor": ("doctor", "Show what is installed here, for yourself or for an issue."),
     "test": ("test", "Train on two workers here for a moment, and say whether you are ready."),

@@ -21,6 +21,7 @@ from .. import __version__
 from ..environment import MNIST_VARIABLE
 from ..errors import TfmusterError
 from ..launch.engines.registry import availability
+from ..net.door import guarding_works
 from ..net.ports import held_ports
 from ..system.ask import NoAnswerError, ask
 from ..system.interpreter import python_executable, rscript_executable, run_code
@@ -140,6 +141,7 @@ def _machine() -> Report:
         "free_port": _free_port(),
         "ports_range": _ports_range(),
         "gpu_driver": shutil.which("nvidia-smi") is not None,
+        "port_guard": guarding_works() or "works",
     }
 
 
@@ -186,8 +188,7 @@ def notes(report: Report) -> list[str]:
     packages, r = report["packages"], report["r"]
     told = [
         "A TensorFlow worker listens on 0.0.0.0, that is on every network interface, whatever address "
-        "TF_CONFIG names, and accepts work from anyone who connects. Run workers on a network you trust, or "
-        "behind a firewall."
+        "TF_CONFIG names, and runs what it is sent. " + _guard_note(report["machine"]["port_guard"])
     ]
     for name, why in report["python"]["lacks"].items():
         told.append(
@@ -218,6 +219,18 @@ def notes(report: Report) -> list[str]:
     if not report["machine"]["name_resolves"]:
         told.append("This machine's host name does not resolve: use its IP address in a cluster.")
     return told
+
+
+def _guard_note(guard: str) -> str:
+    if guard == "works":
+        return (
+            "On this machine tfmuster lets only the workers of a job connect to each other. What they send "
+            "is not encrypted: use a network you trust."
+        )
+    return (
+        f"tfmuster can't guard the port here ({guard}): everybody who reaches it, other users of this "
+        "machine included, can run commands as you while a job runs. Use a machine and a network you trust."
+    )
 
 
 def _tf_config_notes(text: str) -> list[str]:

@@ -27,6 +27,7 @@ from ..system.versions import installed_versions
 from .client import RendezvousClient
 from .control_channel import ControlChannel
 from .server import RendezvousServer
+from .token_file import token_of_file
 
 __all__ = ["DEFAULT_SECONDS", "installed_versions", "muster", "start_timeout"]
 
@@ -57,7 +58,7 @@ def muster(
         limit of all tasks counts.
     token : str, optional
         The job's secret, the same for every task, which authenticates every message. Default:
-        ``TFMUSTER_TOKEN``, else none.
+        ``TFMUSTER_TOKEN``, else the secret that ``tfmuster token`` has made, else none.
     versions : mapping of str, optional
         Versions that must be equal on every task. Default: :func:`installed_versions`.
     on_progress : callable, optional
@@ -86,7 +87,7 @@ def muster(
         _meet(
             control,
             start_timeout(timeout),
-            job_token(token),
+            job_token(token) or token_of_file(),
             dict(installed_versions() if versions is None else versions),
             on_progress or print_progress,
         )

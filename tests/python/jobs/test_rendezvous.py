@@ -13,10 +13,11 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from support.launching import wait_until
+from support.launching import TFMUSTER, environment, wait_until
 from support.paths import PROGRAMS
 from support.rendezvous_job import VERSIONS, Job, Result, Started, local_cluster
 from tfmuster.cluster.spec import Cluster
@@ -51,6 +52,20 @@ def port_of(cluster: Cluster, index: int) -> int:
 
 
 SECRET, OTHER_SECRET = "a secret of 24 characters", "another secret of a job"
+
+
+def test_the_secret_of_the_home_directory_is_used(job: Job, tmp_path: Path):
+    """Tasks that find it meet. A stranger, who has another home directory, takes nobody's place."""
+    ours, theirs = {"HOME": str(tmp_path / "ours")}, {"HOME": str(tmp_path / "theirs")}
+    made = subprocess.run([*TFMUSTER, "token"], env={**environment(), **ours}, capture_output=True, text=True)
+    assert made.returncode == 0 and str(tmp_path / "ours" / ".config" / "tfmuster" / "token") in made.stdout
+    cluster = local_cluster(2)
+    tasks = [job.start(cluster, "worker", 0, env=ours)]
+    stranger = job.start(cluster, "worker", 1, env=theirs, timeout=LIMIT)
+    text = stranger.result().text
+    assert "a process with a token answers there; this task has none" in text
+    tasks.append(job.start(cluster, "worker", 1, env=ours))
+    all_go(tasks)
 
 
 @pytest.mark.parametrize("token", [None, SECRET])
