@@ -72,6 +72,8 @@
 #'   Reading them lets every host of the job run code in this session, so set this only if you trust all of
 #'   them. By default such workers return vectors, factors, data frames, matrices, lists of them, and models:
 #'   no functions, formulas, environments, S4 or R6 objects. Workers on this machine may return any R object.
+#' @param isolated `TRUE` gives workers on this machine a network of their own, in which they reach only each
+#'   other, and nothing else reaches them. Programs that download data then fail. Linux only.
 #' @return For a script, invisibly the run: a Python object for [run_status()] and related functions. For a
 #'   function, a list of the workers' values, named `"worker 0"`, `"worker 1"`, and so on, with the run in the
 #'   attribute `run`. Only the chief returns a model; the others have `NULL`. With `wait = FALSE` the run;
@@ -96,7 +98,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
                    start_timeout = NULL, stall_timeout = NULL, seed = NULL, gpus_per_worker = NULL,
                    distribute = FALSE, scale_batch = FALSE, independent = FALSE, wait = TRUE, args = list(),
                    strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL,
-                   trust_hosts = FALSE) {
+                   trust_hosts = FALSE, isolated = FALSE) {
   check_session(spark)
   given <- c(list(...), as.list(args))
   check_launch(script, given, mget(names(launch_arguments)), strategy = strategy, globals = globals)
@@ -140,6 +142,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     stall_timeout = stall_timeout, seed = as_whole(seed %||% drawn_seed()),
     gpus_per_worker = as_whole(gpus_per_worker),
     distribute = distribute, scale_batch = scale_batch, independent = independent, wait = wait,
+    isolated = isolated,
     parent = function(error) condition_of(run_dir, error$task)
   ))
   if (is_function && wait) values_of(run) else invisible(run)

@@ -70,6 +70,12 @@ def where_options(command: _Command) -> _Command:
             help="Configuration file of ssh. Default: that of the user.",
         ),
         click.option(
+            "--isolated",
+            is_flag=True,
+            help="On this machine: give the workers a network of their own, in which they reach only each "
+            "other.",
+        ),
+        click.option(
             "--address",
             "addresses",
             metavar="HOST=ADDRESS",

@@ -109,6 +109,7 @@ def launch(
     wait: bool = True,
     strategy: str = "multi_worker_mirrored",
     trust_hosts: bool = False,
+    isolated: bool = False,
 ) -> Any:
     """Run a script or a function on several workers, on this machine or on others.
 
@@ -194,6 +195,9 @@ def launch(
         lets every host of the job run code in this session, so set this only if you trust all of them. By
         default such workers return numbers, text, arrays, pandas data, Keras models, and lists and dicts of
         them. Workers on this machine may always return any picklable value. See docs/security.md.
+    isolated : bool
+        On this machine: give the workers a network of their own, in which they reach only each other, and
+        nothing else reaches them. Programs that download data then fail. Linux only. Default: False.
 
     Returns
     -------
@@ -246,6 +250,7 @@ def launch(
                 files=files,
                 remote_python=remote_python,
                 ssh_config=os.environ.get(SSH_CONFIG_VARIABLE) or None,
+                isolated=isolated,
             )
         )
         job = Job(

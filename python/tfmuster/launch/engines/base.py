@@ -32,6 +32,7 @@ class Where:
     backend_options: Sequence[str] = ()
     master: str | None = None
     spark: Any = None
+    isolated: bool = False
 
     def sent_options(self) -> list[str]:
         """Return the options of ``tfmuster launch`` for files to send and for the remote Python."""

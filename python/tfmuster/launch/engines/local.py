@@ -6,7 +6,8 @@ This works on Linux and macOS. On Windows, use WSL, in which TensorFlow runs on 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from ...cluster.spec import Cluster, Task
@@ -21,6 +22,7 @@ from ...runs.run import Run
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
 from ...system.limits import need_files
+from ...system.private_network import private_network
 from ...system.say import say
 from ..job import Job, command_of, resolve_command
 from ..supervise.display import shown_path
@@ -34,7 +36,7 @@ HOST = "127.0.0.1"
 
 
 #: See :class:`.base.Engine`.
-READS = ()
+READS = ("isolated",)
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,12 @@ class ThisMachine(Engine):
     ----------
     hosts : sequence of Host
         Names of this machine with their slots. May be empty.
+    isolated : bool
+        Whether the workers get a network of their own, in which they reach only each other.
     """
 
     hosts: Sequence[Host] = ()
+    isolated: bool = False
 
     @property
     def slots(self) -> int | None:
@@ -55,8 +60,8 @@ class ThisMachine(Engine):
         return sum(host.slots for host in self.hosts) or None
 
     def as_options(self) -> list[str]:
-        """Return no options: the job's options give the number of workers."""
-        return []
+        """Return only the option of the network: the job's options give the number of workers."""
+        return ["--isolated"] if self.isolated else []
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
@@ -65,9 +70,10 @@ class ThisMachine(Engine):
         gpus = assign_gpus(kinds, job.gpus_per_worker, {**os.environ, **job.env})
 
         def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-            return _run_once(job, command, gpus, attempt, show=show, tell=tell)
+            return _run_once(job, (*enter, *command), gpus, attempt, show=show, tell=tell)
 
-        return with_restarts(once, job.max_restarts, tell=show != "nothing")
+        with _own_network() if self.isolated else nullcontext(()) as enter:
+            return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
 
 def of(where: Where) -> ThisMachine:
@@ -86,12 +92,27 @@ def of(where: Where) -> ThisMachine:
             fix="Leave the hosts out, or choose the backend ssh.",
             reason="backend",
         )
-    return ThisMachine(hosts=machines)
+    return ThisMachine(hosts=machines, isolated=where.isolated)
 
 
 def available(seconds: float) -> str:
     """Always."""
     return ""
+
+
+@contextmanager
+def _own_network() -> Iterator[tuple[str, ...]]:
+    with ExitStack() as stack:
+        try:
+            enter = stack.enter_context(private_network())
+        except OSError as error:
+            raise LaunchError(
+                "The workers can't get a network of their own here (isolated).",
+                found=str(error),
+                fix="Leave isolated out: other users still can't connect to the workers.",
+                reason="isolated",
+            ) from error
+        yield enter
 
 
 def _run_once(

@@ -22,6 +22,7 @@ _SETTINGS = {
     "master": "A Spark master or session",
     "spark": "A Spark master or session",
     "backend_options": "A backend option",
+    "isolated": "A network of the job's own (isolated)",
 }
 
 
