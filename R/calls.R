@@ -49,7 +49,7 @@ save_plain <- function(result, file, call = rlang::caller_env()) {
 read_result <- function(run_dir, task) {
   file <- if (!is.null(task)) call_file(run_dir, task)
   if (!is.null(file) && file.exists(file)) {
-    run_python("check_r_result", run_dir, task)
+    run_python("check_r_result", run_dir, file)
     result <- readRDS(file)
     result$error <- with_call(result$error)
     result$warnings <- lapply(result$warnings, with_call)

@@ -14,6 +14,9 @@ from pathlib import Path
 
 from ..errors import TfmusterError
 
+#: Windows has neither user numbers nor these permissions.
+_HAS_OWNERS = hasattr(os, "geteuid")
+
 
 def check_own(run_dir: Path, path: Path) -> None:
     """Check a file that runs code when it is read, and the folders of it up to the run directory.
@@ -25,6 +28,8 @@ def check_own(run_dir: Path, path: Path) -> None:
     """
     inner = [each for each in (path, *path.parents) if each != run_dir and each.is_relative_to(run_dir)]
     _check_owner([*inner, run_dir])
+    if not _HAS_OWNERS:
+        return
     for each in inner:
         mode = each.stat().st_mode
         if mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -46,7 +51,7 @@ def check_owner(*paths: Path) -> None:
 
 
 def _check_owner(paths: Iterable[Path]) -> None:
-    for path in paths:
+    for path in paths if _HAS_OWNERS else ():
         # Links are followed: what is read counts.
         owner = path.stat().st_uid
         if owner not in (os.geteuid(), 0):

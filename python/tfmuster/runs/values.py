@@ -57,15 +57,15 @@ def returned_model(folder: Path, tasks: Iterable[str]) -> bytes | None:
     return None
 
 
-def check_r_result(folder: Path | str, task: str) -> None:
-    """Check the file with the value of an R function before R reads it.
+def check_r_result(folder: Path | str, file: Path | str) -> None:
+    """Check a file with the value of an R function before R reads it.
 
     Raises
     ------
     TfmusterError
         See `values_of`.
     """
-    path = Path(folder, CALL, f"{file_stem(task)}.rds")
+    path = Path(file)
     if _may_be_anything(Path(folder)):
         check_own(Path(folder), path)
         return

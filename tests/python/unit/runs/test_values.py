@@ -119,15 +119,15 @@ class TestOfR:
         path = run / "call" / "worker-0.rds"
         path.write_bytes(b"X\n" + b"\x00\x00\x00\x02" + bytes(8) + b"\x00\x00\x00\x05")
         with pytest.raises(TfmusterError) as caught:
-            check_r_result(run, "worker 0")
+            check_r_result(run, path)
         assert caught.value.fields["reason"] == "not-plain"
         assert "a promise in" in str(caught.value)
-        check_r_result(trusted(run), "worker 0")
+        check_r_result(trusted(run), path)
 
     def test_what_others_can_write(self, run: Path) -> None:
         path = trusted(run) / "call" / "worker-0.rds"
         path.touch()
         path.chmod(0o666)
         with pytest.raises(TfmusterError) as caught:
-            check_r_result(run, "worker 0")
+            check_r_result(run, path)
         assert caught.value.fields["reason"] == "foreign"
