@@ -126,6 +126,7 @@ def apply() -> bool:
     from keras.src.trainers.trainer import Trainer
     from tensorflow.python.distribute import cross_device_utils
     from tensorflow.python.eager.polymorphic_function import polymorphic_function
+    from tensorflow.python.ops import gen_random_ops
 
     from .agreement import patch_calls
     from .callbacks import patch_stops
@@ -138,7 +139,7 @@ def apply() -> bool:
     from .metric_reads import patch_metric_reads
     from .parameter_server import patch_fit
     from .predicting import patch_predict
-    from .random_rows import patch_random
+    from .random_rows import patch_operations, patch_random
     from .scopes import patch_builds, patch_scopes
     from .step_metrics import patch_metrics
     from .steps_per_execution import patch_choices
@@ -159,6 +160,7 @@ def apply() -> bool:
     patch_metrics(reduction_metrics)
     patch_metric_reads(core.Variable, Trainer)
     patch_random(random)
+    patch_operations(gen_random_ops)
     patch_files(models.Model, callbacks)
     patch_stops(callbacks.CallbackList)
     patch_writers(models.Model)

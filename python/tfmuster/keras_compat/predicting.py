@@ -20,6 +20,7 @@ from ..errors import DataError
 from ..system.activity import ACTIVITY
 from .agreement import Call, agree_on_call, agree_on_predictions
 from .execution import absent_to_none, as_tensors, local_batch, rows_of
+from .loss_reduction import PlaceOfRows, rows_of_step
 from .own_batches import predicting
 from .sharding import LocalBatch, part_of
 from .steps_per_execution import given_callbacks, overrides
@@ -100,9 +101,18 @@ def _predict_function(trainer: Any, *, all: bool = False) -> Callable[[list[Any]
     import tensorflow as tf
 
     strategy = trainer.distribute_strategy
+    worker, workers = worker_of(strategy)
 
     def replica_step(part: LocalBatch) -> Any:
-        outputs = trainer.predict_step(absent_to_none(part.data))
+        # Nobody counts all rows of data of which each worker has its own.
+        unknown = part.global_rows < 0
+        place = PlaceOfRows(
+            part.rows,
+            tf.where(unknown, part.rows * workers, part.global_rows),
+            tf.where(unknown, part.rows * worker, part_of(part.global_rows, worker, workers)[0]),
+        )
+        with rows_of_step(place):
+            outputs = trainer.predict_step(absent_to_none(part.data))
         read = rows_of(part.data)
 
         def of_own_rows(tensor: Any) -> Any:

@@ -8,6 +8,11 @@ TensorFlow's generators count: the numbers of a tensor come in groups of four (t
 depends on the seed and *i* only (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). So a
 worker starts its uniform and normal numbers in the middle, at no cost. Other distributions use up a varying
 count of numbers: they are drawn for the whole batch and cut.
+
+In a loop without ``fit``, nobody knows the place of a worker's rows. There, each worker is taken to have as
+many rows as the others, in their order, as in a whole batch that TensorFlow has distributed.
+
+TensorFlow's own operations with a state (``tf.random``, ``tf.nn.dropout``) get another seed on each worker.
 """
 
 from __future__ import annotations
@@ -18,6 +23,22 @@ from types import SimpleNamespace
 from typing import Any
 
 from .loss_reduction import place_of_rows
+from .strategy_info import multi_worker, worker_of
+
+#: Arguments of distributions that may differ between the rows.
+_OF_ROWS = ("alpha", "beta", "counts", "probs", "mean", "stddev")
+#: Operations with a state that draw a tensor, and which of their arguments has its rows or its shape.
+_WITH_STATE = {
+    "random_standard_normal": "shape",
+    "random_uniform": "shape",
+    "random_uniform_int": "shape",
+    "truncated_normal": "shape",
+    "parameterized_truncated_normal": "shape",
+    "random_gamma": "shape",
+    "random_poisson_v2": "shape",
+    "random_shuffle": "rows",
+    "multinomial": "rows",
+}
 
 
 class _TensorFlow:
@@ -32,6 +53,7 @@ class _TensorFlow:
             setattr(self.random, name, _cut(getattr(stock, name)))
         self.random.stateless_uniform = _uniform(stock.stateless_uniform)
         self.random.stateless_normal = _normal(stock.stateless_normal)
+        self.random.stateless_categorical = _categorical(stock.stateless_categorical)
         dropout = _dropout(tensorflow.nn.experimental.stateless_dropout)
         self.nn = SimpleNamespace(experimental=SimpleNamespace(stateless_dropout=dropout))
 
@@ -44,6 +66,26 @@ def patch_random(module: Any) -> None:
     module.tf = _TensorFlow(module.tf)
 
 
+def patch_operations(operations: Any) -> None:
+    """Give TensorFlow's random operations with a state another seed on each worker, in steps."""
+    import tensorflow as tf
+
+    def patched(stock: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        @functools.wraps(stock)
+        def draw(given: Any, *args: Any, seed: int = 0, seed2: int = 0, **kwargs: Any) -> Any:
+            # Without any seed, the numbers differ by themselves.
+            if (seed, seed2) != (0, 0) and (context := _replica_of_several()) is not None:
+                shape = given if kind == "shape" else tf.shape(given)
+                if _span(shape) is not None:
+                    seed2 = (seed2 + worker_of(context.strategy)[0] * 0x9E3779B9) % 2**31
+            return stock(given, *args, seed=seed, seed2=seed2, **kwargs)
+
+        return draw
+
+    for name, kind in _WITH_STATE.items():
+        setattr(operations, name, patched(getattr(operations, name), kind))
+
+
 def _span(shape: Any) -> tuple[Any, Any, Any] | None:
     """Return which rows of which shape to draw: (shape for the whole batch, first row, rows of the shape).
 
@@ -51,12 +93,17 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
     """
     import tensorflow as tf
 
-    place = place_of_rows()
-    if place is None:
+    place, context = place_of_rows(), _replica_of_several()
+    if place is None and context is None:
         return None
     shape = tf.cast(tf.convert_to_tensor(shape), tf.int64)
     if shape.shape.rank != 1 or shape.shape[0] == 0:
         return None
+    if place is None:
+        assert context is not None
+        whole = shape[0] * context.num_replicas_in_sync
+        first = shape[0] * tf.cast(context.replica_id_in_sync_group, tf.int64)
+        return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
     known = tf.get_static_value(shape[0])
     if known is not None and known != tf.get_static_value(place.rows):
         return None
@@ -70,6 +117,14 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
     return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
 
 
+def _replica_of_several() -> Any:
+    """Return the context of this replica, if it is one of several workers; else None."""
+    import tensorflow as tf
+
+    context = tf.distribute.get_replica_context()
+    return context if context is not None and multi_worker(context.strategy) else None
+
+
 def _cut(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Draw the numbers of the whole batch, and return those of the worker's rows."""
 
@@ -78,9 +133,27 @@ def _cut(stock: Callable[..., Any]) -> Callable[..., Any]:
         if (span := _span(shape)) is None:
             return stock(shape, *args, **kwargs)
         whole, first, rows = span
-        return stock(whole, *args, **kwargs)[first : first + rows]
+        of_whole = {
+            name: _padded(value, whole, first, rows) if name in _OF_ROWS else value
+            for name, value in kwargs.items()
+        }
+        return stock(whole, *args, **of_whole)[first : first + rows]
 
     return draw
+
+
+def _padded(parameter: Any, whole: Any, first: Any, rows: Any) -> Any:
+    """Return a parameter of a distribution for the whole batch; of the rows of other workers it is 1."""
+    import tensorflow as tf
+
+    parameter = tf.convert_to_tensor(parameter)
+    if parameter.shape.rank != whole.shape[0]:
+        return parameter
+    of_rows = tf.broadcast_to(
+        parameter, tf.concat([rows[tf.newaxis], tf.shape(parameter, tf.int64)[1:]], axis=0)
+    )
+    around = [[first, whole[0] - first - rows], *([[0, 0]] * (parameter.shape.rank - 1))]
+    return tf.pad(of_rows, around, constant_values=tf.ones([], parameter.dtype))
 
 
 def _from_the_middle(shape: Any, seed: Any, dtype: Any, operation: Callable[..., Any]) -> Any:
@@ -138,6 +211,22 @@ def _normal(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(shape, seed, mean=mean, stddev=stddev, dtype=dtype, **kwargs)
         values = _from_the_middle(shape, seed, dtype, operations.stateless_random_normal_v2)
         return values * tf.cast(stddev, dtype) + tf.cast(mean, dtype)
+
+    return draw
+
+
+def _categorical(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Draw categories by the numbers that the worker's rows have in the whole batch."""
+    import tensorflow as tf
+
+    @functools.wraps(stock)
+    def draw(logits: Any, num_samples: Any, seed: Any, **kwargs: Any) -> Any:
+        logits = tf.convert_to_tensor(logits)
+        if (span := _span(tf.shape(logits))) is None:
+            return stock(logits, num_samples, seed, **kwargs)
+        whole, first, rows = span
+        padded = tf.pad(logits, [[first, whole[0] - first - rows], [0, 0]])
+        return stock(padded, num_samples, seed, **kwargs)[first : first + rows]
 
     return draw
 

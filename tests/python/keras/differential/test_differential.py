@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from cases.registry import Case, registered  # noqa: E402
 
-MODULES = ("callbacks", "data", "layers", "losses", "methods", "metrics", "optimizers", "steps")
+MODULES = ("callbacks", "data", "layers", "loops", "losses", "methods", "metrics", "optimizers", "steps")
 WORKERS = 2
 
 
