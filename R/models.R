@@ -13,7 +13,7 @@
 #' @param gradient_accumulation_steps Update the weights once in this many steps.
 #' @param steps_per_execution Steps that Keras runs in one call of its training function. Default: chosen by
 #'   speed with several workers, if no callback needs single batches; otherwise 1.
-#' @param jit_compile `TRUE` compiles the training step with XLA, which does not work on several CPU workers.
+#' @param jit_compile `TRUE` compiles the training step with XLA. On CPUs, most models are slower with it.
 #' @return A Keras model (a Python object). Input: digits as bytes, of shape (batch, 28, 28), 0 to 255; the
 #'   model scales them itself. Output: shape (batch, 10).
 #' @section Errors: `tfmuster_error_model` with the field `reason`.

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import StrategyError
 from ..system.activity import ACTIVITY
 from .agreement import agree_on_end
+from .compiling import compiled
 from .inlining import inlined
 from .input_errors import readers_errors
 from .instance_keys import mark_loop
@@ -37,11 +37,13 @@ def local_batch(batch: Any, worker: int, workers: int) -> LocalBatch:
             return tensor
         if isinstance(tensor, tf.SparseTensor):
             others = tf.cast(tensor.dense_shape[1:], tf.int64)
-            return tf.sparse.slice(
+            rows = tf.sparse.slice(
                 tensor,
                 tf.concat([[first], tf.zeros_like(others)], axis=0),
                 tf.concat([[end - first], others], axis=0),
             )
+            rows.set_shape([None, *tensor.shape[1:]])
+            return rows
         return tensor[first:end]
 
     return LocalBatch(tf.nest.map_structure(part, batch), stop - start, rows)
@@ -134,13 +136,6 @@ def make_function(
 
     strategy = trainer.distribute_strategy
     worker, workers = worker_of(strategy)
-    if trainer.jit_compile:
-        raise StrategyError(
-            "jit_compile=True does not work on several workers: XLA has no collectives for CPUs.",
-            fix="compile(..., jit_compile=False)",
-            strategy="multi_worker_mirrored",
-            reason="jit-compile",
-        )
     if trainer.run_eagerly and has_own_loss(trainer):
         tell(
             "loss",
@@ -156,7 +151,8 @@ def make_function(
 
     def replica_step(part: Any, own_rows: bool = False) -> Any:
         if not isinstance(part, LocalBatch):
-            outputs = step(absent_to_none(part))
+            with compiled(trainer):
+                outputs = step(absent_to_none(part))
             sources[:] = [Log(None, 0, False) for _ in tf.nest.flatten(outputs)]
             return outputs
         statistics = moving_statistics(trainer)
@@ -166,7 +162,8 @@ def make_function(
         place = PlaceOfRows(part.rows, part.global_rows, first)
         with rows_of_step(place), metrics_of_step(trainer) as metrics:
             counts = {id(v): tf.identity(v.value) for v in metrics.counted()}
-            outputs = step(absent_to_none(part.data))
+            with compiled(trainer):
+                outputs = step(absent_to_none(part.data))
             values, sources[:] = metrics.logs(outputs)
             outputs = tf.nest.pack_sequence_as(outputs, values)
         # A worker without rows has read a placeholder row, which must not change any state.

@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import DataError
 from ..system.activity import ACTIVITY
 from .agreement import Call, agree_on_call, agree_on_predictions
+from .compiling import compiled
 from .execution import absent_to_none, as_tensors, local_batch, rows_of
 from .loss_reduction import PlaceOfRows, rows_of_step
 from .own_batches import predicting
@@ -111,7 +112,7 @@ def _predict_function(trainer: Any, *, all: bool = False) -> Callable[[list[Any]
             tf.where(unknown, part.rows * workers, part.global_rows),
             tf.where(unknown, part.rows * worker, part_of(part.global_rows, worker, workers)[0]),
         )
-        with rows_of_step(place):
+        with rows_of_step(place), compiled(trainer):
             outputs = trainer.predict_step(absent_to_none(part.data))
         read = rows_of(part.data)
 

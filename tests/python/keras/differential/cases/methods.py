@@ -53,6 +53,50 @@ def method_predict(folder: Path) -> Result:
     )
 
 
+@case()
+def method_variables_as_numbers(folder: Path) -> Result:
+    """Convert variables as Keras's own callbacks and tests do."""
+    model = compiled()
+    model.fit(X, Y, batch_size=BATCH, verbose=0)
+    optimizer = model.optimizer
+    numbers_of = {
+        "int": int(optimizer.iterations),
+        "float": float(optimizer.learning_rate),
+        "array": np.array(optimizer.learning_rate.value),
+        "weights": np.asarray(model.weights[0].value, dtype="float64"),
+    }
+    return Result(model, {}, numbers_of)
+
+
+def by_xla(**compiling: Any) -> Result:
+    """Train, evaluate, and predict with jit_compile=True."""
+    hidden = [layers.Conv2D(4, 3, activation="tanh"), layers.BatchNormalization(synchronized=True)]
+    model = keras.Sequential([keras.Input((8, 8, 3)), *hidden, layers.Flatten(), layers.Dense(1)])
+    model.compile(loss="mse", metrics=["mae"], jit_compile=True, **compiling)
+    x = numbers(8, 8, 3)
+    history = model.fit(x, Y, batch_size=BATCH, epochs=3, verbose=0, validation_data=(x, Y)).history
+    others = {"predicted": model.predict(x, batch_size=BATCH, verbose=0)}
+    others["evaluated"] = model.evaluate(x, Y, batch_size=BATCH, verbose=0)
+    return Result(model, history, others)
+
+
+@case()
+def method_jit_compile(folder: Path) -> Result:
+    return by_xla(optimizer=keras.optimizers.SGD(0.01, momentum=0.9, global_clipnorm=0.5))
+
+
+@case()
+def method_jit_compile_several_steps(folder: Path) -> Result:
+    return by_xla(optimizer=keras.optimizers.SGD(0.01), steps_per_execution=2)
+
+
+@case()
+def method_jit_compile_an_embedding(folder: Path) -> Result:
+    hidden = [layers.Embedding(30, 4), layers.Dropout(0.0), layers.GlobalAveragePooling1D()]
+    model = keras.Sequential([keras.Input((7,)), *hidden, layers.Dense(1)])
+    return trained(model, integers(30, 7), Y, compiling={"jit_compile": True})
+
+
 def predicted_by(function: Any, inputs: Any, data: Any) -> Result:
     """Predict with a functional model of one Lambda layer."""
 
