@@ -179,7 +179,8 @@ def agree_on_stop(model: Any) -> bool:
         Another worker is not at the end of this epoch.
     """
     call = Call.of(model)
-    stops = bool(model.stop_training)
+    # A list of callbacks may be used without fit().
+    stops = bool(getattr(model, "stop_training", False))
     if call is None or not call.compared or not _compare:
         return stops
     answer = _compare[0]("the end of an epoch", {"stop_training": stops})

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from . import loss_parts
+from .strategy_info import multi_worker
 
 _step = threading.local()
 
@@ -137,7 +138,7 @@ def patch_loss(module: Any, compile_utils: Any) -> None:
     @functools.wraps(stock_scale)
     def scale(value: Any) -> Any:
         if (share := share_of_rows()) is None:
-            return stock_scale(value)
+            return value if _outside_of_steps() else stock_scale(value)
         if works_on_whole_batch():
             return value
         # The mean over no rows is NaN, so it must not enter the sum.
@@ -147,7 +148,7 @@ def patch_loss(module: Any, compile_utils: Any) -> None:
     @functools.wraps(stock_unscale)
     def unscale(value: Any) -> Any:
         if (share := share_of_rows()) is None:
-            return stock_unscale(value)
+            return value if _outside_of_steps() else stock_unscale(value)
         if value.shape.rank == 0:
             value = loss_parts.as_part(value)  # a model's own compute_loss may return a mean
         return tf.math.divide_no_nan(value, tf.cast(share, value.dtype))
@@ -164,6 +165,13 @@ def patch_loss(module: Any, compile_utils: Any) -> None:
     module.scale_loss_for_distribution = scale
     module.unscale_loss_for_distribution = unscale
     compile_utils.CompileLoss.build = build
+
+
+def _outside_of_steps() -> bool:
+    """Return whether a loss is computed for the program itself, and not as the part of a worker."""
+    import tensorflow as tf
+
+    return tf.distribute.in_cross_replica_context() and multi_worker(tf.distribute.get_strategy())
 
 
 def _compares_rows(loss: Any) -> bool:
@@ -208,9 +216,25 @@ def gather_rows(rows: Any) -> Any:
 
     if rows is None:
         return None
-    rows = tf.convert_to_tensor(rows)
-    # A worker without rows has read a placeholder row, which does not count.
-    own = rows[: tf.where(share_of_rows() > 0, tf.shape(rows)[0], 0)]
+    if not isinstance(rows, tf.RaggedTensor):
+        rows = tf.convert_to_tensor(rows)
+        return tf.ensure_shape(_gather(_that_count(rows)), [None, *rows.shape[1:]])
+    own = _that_count(rows)
+    lengths = [_gather(each) for each in own.nested_row_lengths()]
+    return tf.RaggedTensor.from_nested_row_lengths(_gather(own.flat_values), lengths, validate=False)
+
+
+def _that_count(rows: Any) -> Any:
+    """Return the rows that count: a worker without rows has read a placeholder row."""
+    import tensorflow as tf
+
+    read = rows.nrows(tf.int64) if isinstance(rows, tf.RaggedTensor) else tf.shape(rows, tf.int64)[0]
+    return rows[: tf.where(share_of_rows() > 0, read, 0)]
+
+
+def _gather(own: Any) -> Any:
+    """Concatenate the tensors of all workers, in their order."""
+    import tensorflow as tf
 
     @tf.custom_gradient
     def gathered(own: Any) -> tuple[Any, Any]:
@@ -225,7 +249,7 @@ def gather_rows(rows: Any) -> Any:
 
         return everyone, gradient
 
-    return tf.ensure_shape(gathered(own), [None, *rows.shape[1:]])
+    return gathered(own)
 
 
 def _weigh_by_share(tracker: Any) -> None:

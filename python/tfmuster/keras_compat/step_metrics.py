@@ -143,7 +143,8 @@ def patch_metrics(reduction: Any) -> None:
 
         def of_rows(*args: Any, **kwargs: Any) -> Any:
             values = function(*args, **kwargs)
-            if len(values.shape) == 0:
+            # It may be a number of Python, too.
+            if len(getattr(values, "shape", ())) == 0:
                 raise _OneNumber
             return values
 

@@ -222,6 +222,33 @@ def data_items_of_processes(folder: Path) -> Result:
     return result
 
 
+class BuiltFromRows(keras.Model):
+    """It knows the number of inputs from the data alone."""
+
+    def build(self, shape: Any) -> None:
+        self.kernel = self.add_weight(shape=(shape[-1], 1), initializer="ones")
+
+    def call(self, rows: Any) -> Any:
+        return ops.matmul(rows, self.kernel)
+
+
+@case()
+def data_sparse_for_a_subclassed_model(folder: Path) -> Result:
+    rows = tf.sparse.from_dense(np.where(X > 0.6, X, 0))
+    return trained(BuiltFromRows(), tf.data.Dataset.from_tensor_slices((rows, Y)).batch(BATCH))
+
+
+@case()
+def data_ragged_labels_with_one_number_as_loss(folder: Path) -> Result:
+    lengths = np.arange(ROWS) % 5 + 1
+    labels = tf.ragged.constant([list(X[i, :n]) for i, n in enumerate(lengths)], dtype=tf.float32)
+
+    def loss(y: Any, p: Any) -> Any:
+        return ops.mean(ops.square(tf.reduce_mean(y, axis=1, keepdims=True) - p))
+
+    return trained(small_network(), tf.data.Dataset.from_tensor_slices((X, labels)).batch(BATCH), loss=loss)
+
+
 class Items(keras.utils.PyDataset):
     """Batches by number, as users write them."""
 

@@ -142,6 +142,14 @@ def loss_of_two_outputs(folder: Path) -> Result:
 
 
 @case()
+def loss_computed_by_the_program(folder: Path) -> Result:
+    """Outside of a step there is one process only."""
+    y, p = numbers(3), numbers(3, seed=2)
+    values = {"mse": losses.MeanSquaredError()(y, p), "weighted": losses.Huber()(y, p, WEIGHTS)}
+    return Result(others={name: np.asarray(value) for name, value in values.items()})
+
+
+@case()
 def loss_added_by_a_layer(folder: Path) -> Result:
     class Penalty(layers.Layer):
         def call(self, x: Any) -> Any:

@@ -260,6 +260,14 @@ def metric_added_by_a_layer(folder: Path) -> Result:
 
 
 @case()
+def metrics_of_python_numbers(folder: Path) -> Result:
+    def always_half(y: Any, p: Any) -> float:
+        return 0.5
+
+    return trained(small_network(), numbers(6), REAL, compiling={"metrics": [always_half]})
+
+
+@case()
 def metrics_seen_by_a_callback(folder: Path) -> Result:
     """The logs of each batch, as progress bars and callbacks show them."""
 
