@@ -124,7 +124,7 @@ def apply() -> bool:
     from keras.src.optimizers.loss_scale_optimizer import LossScaleOptimizer
     from keras.src.trainers import compile_utils
     from keras.src.trainers.trainer import Trainer
-    from tensorflow.python.distribute import cross_device_utils
+    from tensorflow.python.distribute import cross_device_utils, values
     from tensorflow.python.eager.polymorphic_function import polymorphic_function
     from tensorflow.python.ops import gen_random_ops
 
@@ -140,7 +140,7 @@ def apply() -> bool:
     from .parameter_server import patch_fit
     from .predicting import patch_predict
     from .random_rows import patch_operations, patch_random
-    from .scopes import patch_builds, patch_scopes
+    from .scopes import patch_builds, patch_numbers, patch_scopes
     from .step_metrics import patch_metrics
     from .steps_per_execution import patch_choices
     from .trainer import patch_trainer
@@ -151,6 +151,7 @@ def apply() -> bool:
     patch_fit(trainer.TensorFlowTrainer)
     patch_scopes(Trainer, trainer.TensorFlowTrainer)
     patch_builds(base_optimizer.BaseOptimizer)
+    patch_numbers(values.DistributedVariable)
     patch_calls(trainer.TensorFlowTrainer)
     patch_gradients(optimizer.TFOptimizer, LossScaleOptimizer)
     patch_gathers(cross_device_utils.CollectiveReplicaLauncher)

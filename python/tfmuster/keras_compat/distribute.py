@@ -43,10 +43,12 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
     import tensorflow as tf
     from tensorflow.python.distribute import collective_all_reduce_strategy, distribute_lib
     from tensorflow.python.eager import backprop, context
+    from tensorflow.python.framework import ops
 
     strategy = collective_all_reduce_strategy.CollectiveAllReduceStrategy
     stock_init, stock_start = strategy.__init__, context.Context.ensure_initialized
-    stock_reset = tf.compat.v1.reset_default_graph
+    # Not the function of tf.compat.v1: a later "import tensorflow.compat.v1" makes that module anew.
+    stock_reset = ops._default_graph_stack.reset
     stock_gradient = backprop.GradientTape.gradient
 
     def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -88,7 +90,7 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
     distribute_lib.StrategyBase.__new__ = staticmethod(_new_other)
     strategy.__new__, strategy.__init__ = staticmethod(new), init
     context.Context.ensure_initialized = start
-    tf.compat.v1.reset_default_graph = reset
+    ops._default_graph_stack.reset = reset
     for module in (tf.distribute, tf.compat.v2.distribute):
         for name in ("has_strategy", "get_strategy"):
             setattr(module, name, _after_default(getattr(module, name)))

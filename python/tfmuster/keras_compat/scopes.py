@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -83,6 +84,23 @@ def patch_builds(optimizer: Any) -> None:
         stock_build(self, variables)
 
     optimizer.build = build
+
+
+def patch_numbers(variable: Any) -> None:
+    """Convert variables of a strategy to numbers and arrays, as in ``int(optimizer.iterations)``."""
+    import numpy as np
+
+    def number(kind: type) -> Callable[[Any], Any]:
+        return lambda self: kind(self.read_value())
+
+    def array(self: Any, dtype: Any = None) -> Any:
+        return np.asarray(self.read_value(), dtype)
+
+    for name, kind in (("__int__", int), ("__float__", float)):
+        if not hasattr(variable, name):
+            setattr(variable, name, number(kind))
+    # TensorFlow's own returns a tensor.
+    variable.__array__ = array
 
 
 def adopt_optimizer(optimizer: Any, variables: Any) -> None:

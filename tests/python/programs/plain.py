@@ -46,7 +46,7 @@ def trained(name, make, data=None, **options):
         model.fit(data, epochs=3, verbose=0, **options)
     for index, weight in enumerate(model.get_weights()):
         found[f"{name} {index}"] = weight
-    found[f"{name} steps"] = model.optimizer.iterations.numpy()
+    found[f"{name} steps"] = int(model.optimizer.iterations)
     return model
 
 
@@ -56,6 +56,8 @@ model = trained(
     validation_split=0.2,
 )
 model.save(out / "model.keras")
+import tensorflow.compat.v1  # replaces the module tf.compat.v1
+
 found["loss"] = model.evaluate(x, y, batch_size=16, verbose=0)
 found["predictions"] = model.predict(x, verbose=0)
 trained("functional", functional)
