@@ -1,7 +1,8 @@
 """Run cases in one process, or as one of several workers, and write what came of each to a file.
 
-Usage: session.py FOLDER MODULE...; writes FOLDER/<case>-<worker>.npz, or .txt with the error that the case
-raised. Without TF_CONFIG this is stock Keras in one process, and tfmuster is not imported.
+Usage: session.py FOLDER CASE...; a case is module.name, such as data.data_sets. It writes
+FOLDER/<name>-<worker>.npz, or .txt with the error that the case raised. Without TF_CONFIG this is stock Keras
+in one process, and tfmuster is not imported.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ else:
 
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
-from cases.registry import Case, registered  # noqa: E402
+from cases.registry import Case, named  # noqa: E402
 
-for module in sys.argv[2:]:
+wanted = [name.split(".") for name in sys.argv[2:]]
+for module in dict.fromkeys(module for module, _ in wanted):
     importlib.import_module(f"cases.{module}")
 # The collector would scan TensorFlow's half a million objects again and again. tfmuster does the same.
 gc.freeze()
@@ -47,7 +49,7 @@ def arrays_of(case: Case) -> dict[str, np.ndarray]:
     return found | {name: np.asarray(value) for name, value in result.others.items()}
 
 
-for case in registered(sys.argv[2:]):
+for case in (named(name) for _, name in wanted):
     try:
         np.savez(folder / f"{case.name}-{worker}.npz", **arrays_of(case))
     except Exception:

@@ -13,10 +13,9 @@ from support.jobs import run_job
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from cases.registry import Case, registered  # noqa: E402
+from cases.registry import Case, on_four_workers, registered  # noqa: E402
 
 MODULES = ("callbacks", "data", "layers", "loops", "losses", "methods", "metrics", "optimizers", "steps")
-WORKERS = 2
 
 
 def cases() -> list[Case]:
@@ -26,17 +25,19 @@ def cases() -> list[Case]:
 
 
 class Sessions:
-    """The results of one process and of several workers; all cases run when the first is asked for."""
+    """The results of one process and of several workers, for the cases that pytest has chosen."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, chosen: dict[int, list[Case]]) -> None:
         self._folder = folder
+        self._chosen = chosen
         self._said: dict[int, str] = {}
 
     def result(self, case: Case, workers: int, worker: int = 0) -> dict[str, np.ndarray]:
         folder = self._folder / str(workers)
         if workers not in self._said:
             folder.mkdir()
-            done = run_job(str(HERE / "session.py"), workers, folder, *MODULES, limit=1500)
+            names = [f"{each.module}.{each.name}" for each in self._chosen[workers]]
+            done = run_job(str(HERE / "session.py"), workers, folder, *names, limit=1500)
             self._said[workers] = "\n".join(p.stderr[-2000:] for p in done)
         error = folder / f"{case.name}-{worker}.txt"
         if error.exists():
@@ -49,16 +50,26 @@ class Sessions:
 
 
 @pytest.fixture(scope="module")
-def sessions(tmp_path_factory: pytest.TempPathFactory) -> Sessions:
-    return Sessions(tmp_path_factory.mktemp("differential"))
+def sessions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sessions:
+    calls = [item.callspec.params for item in request.session.items if item.path == request.path]
+    chosen = {
+        workers: [call["case"] for call in calls if call["workers"] == workers or not workers]
+        for workers in (0, *dict.fromkeys(call["workers"] for call in calls))
+    }
+    chosen[0] = list({case.name: case for case in chosen[0]}.values())
+    return Sessions(tmp_path_factory.mktemp("differential"), chosen)
 
 
 @pytest.mark.timeout(3100)
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_same_as_one_process(sessions: Sessions, case: Case) -> None:
-    several = sessions.result(case, WORKERS)
-    for worker in range(1, WORKERS):
-        other = sessions.result(case, WORKERS, worker)
+@pytest.mark.parametrize(
+    ("workers", "case"),
+    [(2, case) for case in cases()] + [(4, case) for case in on_four_workers(cases())],
+    ids=lambda value: value.name if isinstance(value, Case) else f"{value}_workers",
+)
+def test_same_as_one_process(sessions: Sessions, workers: int, case: Case) -> None:
+    several = sessions.result(case, workers)
+    for worker in range(1, workers):
+        other = sessions.result(case, workers, worker)
         assert other.keys() == several.keys()
         for name, value in several.items():
             np.testing.assert_array_equal(other[name], value, err_msg=f"worker {worker}: {name}")

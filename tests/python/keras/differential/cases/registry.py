@@ -65,6 +65,7 @@ def case(**expected: Any) -> Callable[[Callable[[Path], Result]], Callable[[Path
 #: Set, it runs every case. By default, of the modules with many cases of one kind every third one is run.
 EVERY_CASE = "TFMUSTER_EVERY_CASE"
 MANY_OF_ONE_KIND = ("layers", "optimizers")
+FEWER_ON_FOUR_WORKERS = 12
 
 
 def registered(modules: Iterable[str]) -> list[Case]:
@@ -75,3 +76,14 @@ def registered(modules: Iterable[str]) -> list[Case]:
         part = module in MANY_OF_ONE_KIND and not os.environ.get(EVERY_CASE)
         chosen += cases[::3] if part else cases
     return chosen
+
+
+def on_four_workers(cases: Iterable[Case]) -> list[Case]:
+    """Return the cases that are run on four workers, too: by default, one of many."""
+    cases = list(cases)
+    return cases if os.environ.get(EVERY_CASE) else cases[::FEWER_ON_FOUR_WORKERS]
+
+
+def named(name: str) -> Case:
+    """Return a case of a module that is imported."""
+    return _CASES[name]
