@@ -92,7 +92,7 @@ SSH_CONFIG_VARIABLE: Final = "TFMUSTER_SSH_CONFIG"
 MPIRUN_VARIABLE: Final = "TFMUSTER_MPIRUN"
 
 #: How much a model or an ``.npz`` file may unpack to, in GB.
-UNPACKED_VARIABLE: Final = "TFMUSTER_UNPACKED_GB"
+UNPACKED_GB_VARIABLE: Final = "TFMUSTER_UNPACKED_GB"
 
 # Set in a batch job for the launcher in it.
 
@@ -202,14 +202,14 @@ def unpacked_limit() -> float:
     TfmusterError
         If it is not a positive number.
     """
-    given = os.environ.get(UNPACKED_VARIABLE, "1")
+    given = os.environ.get(UNPACKED_GB_VARIABLE, "1")
     try:
         limit = float(given)
     except ValueError:
         limit = 0.0
     if not limit > 0:
         raise TfmusterError(
-            f"{UNPACKED_VARIABLE} must be a positive number of GB.",
+            f"{UNPACKED_GB_VARIABLE} must be a positive number of GB.",
             found=repr(given),
             fix="give a number such as 4, or unset it",
         )

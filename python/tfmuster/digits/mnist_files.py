@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..environment import MNIST_VARIABLE, UNPACKED_VARIABLE
+from ..environment import MNIST_VARIABLE, UNPACKED_GB_VARIABLE
 from ..errors import DataError
 from ..system.archives import TooLargeError, check_zip_file
 from ..system.replace import replacing_file
@@ -147,7 +147,7 @@ def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise DataError(
             "The data must not unpack to more than its limit.",
             found=f"{path}: {error}",
-            fix=f"If you trust the file, set {UNPACKED_VARIABLE} to a larger number of GB.",
+            fix=f"If you trust the file, set {UNPACKED_GB_VARIABLE} to a larger number of GB.",
             path=str(path),
             reason="large",
         ) from None

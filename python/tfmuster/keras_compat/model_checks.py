@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..environment import UNPACKED_VARIABLE
+from ..environment import UNPACKED_GB_VARIABLE
 from ..errors import ModelError
 from ..system.archives import TooLargeError, check_size, check_zip
 
@@ -73,7 +73,7 @@ def check_model(raw: bytes, suffix: str) -> None:
         raise ModelError(
             "A model must not unpack to more than its limit.",
             found=str(error),
-            fix=f"If you trust the file, set {UNPACKED_VARIABLE} to a larger number of GB.",
+            fix=f"If you trust the file, set {UNPACKED_GB_VARIABLE} to a larger number of GB.",
             reason="large",
         ) from None
 

@@ -24,7 +24,7 @@ import numpy as np
 import orjson
 import psutil
 
-from ..environment import RUN_DIR_VARIABLE
+from ..environment import RUN_DIR_VARIABLE, UNPACKED_GB_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
 from ..system.archives import TooLargeError, check_zip
 from ..system.processes import birth
@@ -157,7 +157,7 @@ def _fault(content: bytes, fields: Collection[str]) -> str:
     try:
         position, _ = unpack(content[32:])
     except TooLargeError as error:
-        return f"it has {error} (TFMUSTER_UNPACKED_GB sets the limit)"
+        return f"it has {error} ({UNPACKED_GB_VARIABLE} sets the limit)"
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         return "it has no archive of arrays"
     if not isinstance(position, dict):
