@@ -71,13 +71,14 @@ def test_the_batch_is_multiplied_and_other_strategies_are_refused(tmp_path: Path
     assert done.returncode == 0, done.stdout + done.stderr
     logs = [(only_run(tmp_path) / "logs" / f"worker-{index}.log").read_text() for index in (0, 1)]
     expected = [line for line in alone.stdout.splitlines() if " updates: " in line or " weights: " in line]
-    assert len(expected) == 10
+    assert len(expected) == 12
     assert "share of the files: 1.0" in alone.stdout.splitlines()
     assert expected[::2] == [
         "default updates: 2",
         "positional updates: 14",
         "tf.data updates: 7",
         "dropped updates: 6",
+        "own updates: 7",
         "files updates: 7",
     ]
     for log in logs:

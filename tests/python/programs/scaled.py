@@ -46,6 +46,16 @@ def files(folder):
     return data.map(lambda x, y: (tf.ensure_shape(x, [6]), y)).batch(8 * times).prefetch(2)
 
 
+def own():
+    """Every second row on each of two workers: both together have the rows of `batches`."""
+    if times == 2:
+        return batches()
+    import tfmuster
+
+    index = tfmuster.current_task().index
+    return tfmuster.own_rows(x[index::2], y[index::2], batch_size=8)
+
+
 def bytes_read():
     return int(dict(line.split(": ") for line in open("/proc/self/io").read().splitlines())["rchar"])
 
@@ -59,6 +69,7 @@ attempt("default", lambda model: model.fit(x, y, verbose=0, batch_size=None if t
 attempt("positional", lambda model: model.fit(x, y, 8 * times, 2, 0))
 attempt("tf.data", lambda model: model.fit(batches(), verbose=0))
 attempt("dropped", lambda model: model.fit(batches(drop_remainder=True), verbose=0))
+attempt("own", lambda model: model.fit(own(), verbose=0))
 with tempfile.TemporaryDirectory() as folder:
     data, begin = files(folder), bytes_read()
     attempt("files", lambda model: model.fit(data, verbose=0))
