@@ -15,7 +15,11 @@ BeforeStrategy = Callable[[dict[str, list[str]], str, int | None], None]
 
 
 def patch_strategies(
-    begin: Callable[[], None], before: BeforeStrategy, after: Callable[[], None], served: Callable[[], None]
+    begin: Callable[[], None],
+    before: BeforeStrategy,
+    after: Callable[[], None],
+    served: Callable[[], None],
+    waits: Callable[[], None],
 ) -> None:
     """Call hooks when a program makes a strategy or a server for several processes.
 
@@ -31,6 +35,8 @@ def patch_strategies(
         Called after the strategy is made. The workers of a multi-worker strategy share a seed by then.
     served : callable
         Called after the server is made.
+    waits : callable
+        Called when a program waits in ``Server.join()``, which never returns.
     """
     from tensorflow.python.distribute import collective_all_reduce_strategy as collective
     from tensorflow.python.distribute import parameter_server_strategy as ps
@@ -89,6 +95,14 @@ def patch_strategies(
         served()
 
     server_lib.Server.__init__ = server
+    stock_join = server_lib.Server.join
+
+    @functools.wraps(stock_join)
+    def join(self: Any) -> None:
+        waits()
+        stock_join(self)
+
+    server_lib.Server.join = join
 
 
 def _mirror_own_devices() -> None:

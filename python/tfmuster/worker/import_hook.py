@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import StrategyError
+from ..errors import EXIT_WORKER_FAILED, StrategyError, WorkerError
 from ..system.say import say
 from ..system.tensorflow_import import without_gc
 from . import load_hooks
@@ -107,7 +109,7 @@ def _watch_strategy() -> None:
         name_callers_in_r()
         load_hooks.hold()
     patch_shuffle()
-    patch_strategies(begin=keep_tf_config, before=_join, after=_joined, served=serving)
+    patch_strategies(begin=keep_tf_config, before=_join, after=_joined, served=serving, waits=_serve)
     if distributes():
         from ..keras_compat.distribute import watch_tensorflow
 
@@ -137,6 +139,27 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
             reason="already-started",
         )
     join_cluster(task)
+
+
+def _serve() -> None:
+    """End the process of a parameter server when the job is over. Without a job, return."""
+    from ..rendezvous.control_channel import ControlChannel
+    from ..rendezvous.join import GRACE_SECONDS, is_worker_process
+
+    control = ControlChannel.current()
+    if control is None or not control.joined or control.task.type != "ps" or not is_worker_process():
+        return
+    code = 0
+    try:
+        control.wait_done()
+    except WorkerError:
+        # The control channel has reported the cause. The task that caused the failure must exit first.
+        code = EXIT_WORKER_FAILED
+        time.sleep(GRACE_SECONDS)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A TensorFlow server can't be stopped.
+    os._exit(code)
 
 
 def _refuse_other_cluster(task: Task, jobs: dict[str, list[str]], type: str, index: int | None) -> None:

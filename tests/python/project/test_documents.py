@@ -58,6 +58,9 @@ dataset_mnist <- function() {
   list(train = rows, test = rows)
 }
 """
+#: Arguments of document 001: the place of each task.
+PLACES = ["--job_name", "{type}", "--task_index", "{index}"]
+PLACES += ["--ps_hosts", "{ps_hosts}", "--worker_hosts", "{worker_hosts}"]
 #: What Keras shows of an epoch.
 EPOCH = re.compile(r"(accuracy: [\d.]+ - loss: [\d.]+)")
 
@@ -110,6 +113,41 @@ def launched(folder: Path, workers: int, *program: object) -> list[str]:
     return [log.read_text() for log in logs]
 
 
+def in_terminals(
+    folder: Path, programs: list[list[str]], environments: list[dict[str, str]] | None = None
+) -> list[str]:
+    """Start programs manually, one per terminal, with `tfmuster worker`. Return what they say."""
+    started = []
+    try:
+        for program, env in zip(programs, environments or [{}] * len(programs), strict=True):
+            started.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "tfmuster", "worker", "--", *program],
+                    cwd=folder,
+                    env=environment(TF_CPP_MIN_LOG_LEVEL="3", **env),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+        said = [terminal.communicate(timeout=LIMIT)[0] for terminal in started]
+    finally:
+        for terminal in started:
+            terminal.kill()
+    assert [terminal.returncode for terminal in started] == [0] * len(programs), said
+    return said
+
+
+def exported(**tasks: int) -> list[dict[str, str]]:
+    """What document 002 exports on each node."""
+    cluster = {job: free_addresses(count) for job, count in tasks.items()}
+    places = [(job, index) for job, count in tasks.items() for index in range(count)]
+    return [
+        {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"index": index, "type": job}})}
+        for job, index in places
+    ]
+
+
 @pytest.mark.parametrize("workers", [2, 4])
 def test_document_000_in_python(folder: Path, workers: int) -> None:
     trained_alike(launched(folder, workers, place(folder, "document_000.py")), 3)
@@ -139,23 +177,41 @@ def test_document_000_in_r_with_python_running_before_keras3_is_loaded(folder: P
     assert all(text.count("the program sets TF_CONFIG itself") == 1 for text in said)
 
 
+def test_document_002_with_the_program_of_000_on_two_nodes(folder: Path) -> None:
+    trained_alike(in_terminals(folder, [[place(folder, "document_000.py")]] * 2, exported(worker=2)), 3)
+
+
+@NEEDS_KERAS3
+def test_document_002_with_the_program_of_004_in_r_on_two_nodes(folder: Path) -> None:
+    trained_alike(in_terminals(folder, [[place(folder, "document_004.R")]] * 2, exported(worker=2)), 3)
+
+
+def with_parameter_servers(said: str, workers: int) -> None:
+    """All workers have added their 200 updates to the one step that is on the parameter server."""
+    for worker in range(workers):
+        assert f"worker={worker}, final accuracy = " in said
+    steps = re.findall(r"epoch=19,global_step=(\d+), local_step=200", said)
+    assert len(steps) == workers
+    assert 195 * workers <= max(map(int, steps)) <= 200 * workers
+
+
 def test_document_001_with_parameter_servers(folder: Path) -> None:
     (folder / "input_data.py").write_text(LOCAL_INPUT_DATA)
     name = place(folder, "document_001.py")
-    flags = ["--job_name", "{type}", "--task_index", "{index}"]
-    flags += ["--ps_hosts", "{ps_hosts}", "--worker_hosts", "{worker_hosts}"]
-    done = tfmuster("launch", "-n", 2, "--ps", 1, name, *flags, cwd=folder, limit=LIMIT)
+    done = tfmuster("launch", "-n", 4, "--ps", 1, name, *PLACES, cwd=folder, limit=LIMIT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    for worker in (0, 1):
-        assert f"worker={worker}, final accuracy = " in done.stdout
-    # Both workers have added their 200 updates to the one step that is on the parameter server.
-    steps = re.findall(r"epoch=19,global_step=(\d+), local_step=200", done.stdout)
-    assert len(steps) == 2
-    assert 390 <= max(map(int, steps)) <= 400
+    with_parameter_servers(done.stdout, 4)
+
+
+def test_document_001_in_three_terminals(folder: Path) -> None:
+    (folder / "input_data.py").write_text(LOCAL_INPUT_DATA)
+    program = [place(folder, "document_001.py"), *PLACES]
+    with_parameter_servers("".join(in_terminals(folder, [program] * 3, exported(ps=1, worker=2))), 2)
 
 
 def test_document_003_in_which_each_worker_sets_tf_config(folder: Path) -> None:
-    said = launched(folder, 2, place(folder, "document_003.py"), "--index", "{index}")
+    # Its own lines are for two workers.
+    said = launched(folder, 4, place(folder, "document_003.py"), "--index", "{index}")
     trained_alike(said, 2)
     assert all(text.count("the program sets TF_CONFIG itself") == 1 for text in said)
 
@@ -166,31 +222,14 @@ def test_document_003_in_two_terminals(folder: Path) -> None:
     for fixed, free in zip(("localhost:5050", "localhost:5051"), free_addresses(2), strict=True):
         text = text.replace(fixed, free)
     (folder / name).write_text(text)
-    terminals = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tfmuster", "worker", "--", name, "--index", str(index)],
-            cwd=folder,
-            env=environment(TF_CPP_MIN_LOG_LEVEL="3"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for index in range(2)
-    ]
-    try:
-        said = [terminal.communicate(timeout=LIMIT)[0] for terminal in terminals]
-    finally:
-        for terminal in terminals:
-            terminal.kill()
-    assert [terminal.returncode for terminal in terminals] == [0, 0], said
-    trained_alike(said, 2)
+    trained_alike(in_terminals(folder, [[name, "--index", str(index)] for index in range(2)]), 2)
 
 
 def test_document_004_with_several_strategies(folder: Path) -> None:
-    said = launched(folder, 2, place(folder, "document_004.py"))
+    said = launched(folder, 4, place(folder, "document_004.py"))
     trained_alike(said, 3)
     for text in said:
-        assert "multiworker_mirrored 2\nmirrored 1\ncentral_storage 1\n" in text
+        assert "multiworker_mirrored 4\nmirrored 1\ncentral_storage 1\n" in text
 
 
 def test_document_004_with_its_strategies_in_their_order(folder: Path) -> None:
@@ -206,7 +245,7 @@ def test_document_004_with_its_strategies_in_their_order(folder: Path) -> None:
 
 @NEEDS_KERAS3
 def test_document_004_in_r(folder: Path) -> None:
-    trained_alike(launched(folder, 2, place(folder, "document_004.R")), 3)
+    trained_alike(launched(folder, 4, place(folder, "document_004.R")), 3)
 
 
 #: Ways to make a strategy or a server in a cluster of two. `jobs` and `resolver` are what TF_CONFIG says.
