@@ -16,7 +16,7 @@ from ..errors import StrategyError
 from .backend import keras_backend
 from .jax_processes import spans_all_processes
 from .scopes import adopt
-from .strategy_info import multi_worker
+from .strategy_info import made_strategy, multi_worker
 
 #: Two lines that a program needs, for each kind of program.
 _STRATEGY = "strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before TensorFlow does anything else"
@@ -27,6 +27,10 @@ _R = (_R_STRATEGY, "with(strategy$scope(), { ... })  # make and compile the mode
 _R_LOOP = (
     _R_STRATEGY,
     "step <- tfmuster::distributed_step(strategy, train)  # applies the gradients",
+)
+_SERVERS = (
+    "with strategy.scope():  # make and compile the model",
+    "tfmuster.ps_fit(model, dataset_fn, epochs=..., steps_per_epoch=...)  # instead of fit()",
 )
 _JAX = (
     "keras.distribution.initialize()",
@@ -108,6 +112,7 @@ def _refusal(call: str, found: str, workers: int) -> StrategyError:
     jax = keras_backend() == "jax"
     python, r = (_LOOP, _R_LOOP) if call.startswith("apply") else (_PYTHON, _R)
     lines = _JAX if jax else r if "rpytools" in sys.modules else python
+    lines = _SERVERS if type(made_strategy()).__name__.startswith("ParameterServerStrategy") else lines
     fix = ["add two lines:", *lines]
     # A loop needs its own lines; everything else is distributed as it is.
     flag = "launch it as it is with --distribute, or " * (lines in (_PYTHON, _R))

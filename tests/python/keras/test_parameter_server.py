@@ -192,6 +192,9 @@ def test_a_model_of_ones_own_with_what_fit_offers(tmp_path: Path, updates: str) 
     result = read_json(out)
     assert "Keras 3's fit does not support parameter servers" in result["refused"]
     assert "tfmuster.ps_fit(" in result["refused"]
+    assert "fit() of a model that was made outside of " in result["refused_outside"]
+    assert "with strategy.scope():" in result["refused_outside"]
+    assert "ps_fit(" in result["refused_outside"] and "MultiWorker" not in result["refused_outside"]
     names = {"accuracy", "loss", "top2", "val_accuracy", "val_loss", "val_top2"}
     if updates == "async":
         names |= {"staleness", "max_staleness"}

@@ -55,6 +55,14 @@ except tfmuster.TfmusterError as error:
     refused = str(error)
 
 
+outside = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
+outside.compile("sgd", "mse")
+try:
+    outside.fit(X, np.eye(3)[Y], verbose=0)
+except tfmuster.TfmusterError as error:
+    refused_outside = str(error)
+
+
 calls = []
 
 
@@ -84,6 +92,7 @@ Path(sys.argv[1]).write_text(
     json.dumps(
         {
             "refused": refused,
+            "refused_outside": refused_outside,
             "history": history.history,
             "params": history.params,
             "calls": len(calls),
