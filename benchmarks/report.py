@@ -30,6 +30,7 @@ PROGRAMS = {
     "fit": [],
     "fit, gradients as bfloat16": ["--gradient-dtype", "bfloat16", "--batches", "64"],
     "fit, four workers": ["--workers", "4", "--batches", "64,256"],
+    "models": [],
     "input": [],
     "input, larger than memory": ["--large", "8"],
     "r": [],
