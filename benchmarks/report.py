@@ -33,6 +33,7 @@ PROGRAMS = {
     "models": [],
     "input": [],
     "input, larger than memory": ["--large", "8"],
+    "port_guard": [],
     "r": [],
     "spark": [],
     "chaos, two workers": ["--faults", "15"],

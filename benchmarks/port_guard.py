@@ -1,0 +1,150 @@
+"""What the guard of TensorFlow's port costs: in an all-reduce, and while strangers knock at the closed door.
+
+Usage: port_guard.py [--repeats 9] [--rate 1000]
+
+Two jobs of two workers wait side by side, one guarded and one with TFMUSTER_OPEN_PORT=1, and measure an
+all-reduce of 100 MB in turns. Then a process knocks RATE times a second at the guarded port, or at a port of
+its own that is filtered alike, so that its own work is the same; in turns, too. Fails if a ratio exceeds
+1.02.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import multiprocessing
+import socket
+import statistics
+import sys
+import time
+from typing import Any
+
+from process_group import Group, answer_questions
+
+from tfmuster.net.packet_filter import attach, program
+from tfmuster.net.ports import free_ports
+
+LIMIT = 1.02
+MEGABYTES = 100
+
+
+def worker() -> None:
+    """One worker of a job: answer with seconds."""
+    import tensorflow as tf
+
+    import tfmuster
+    from tfmuster.rendezvous import port_guard
+
+    strategy = tfmuster.strategy("multi_worker_mirrored")
+
+    def all_reduce(size: int) -> Any:
+        value = tf.ones(size)
+
+        @tf.function
+        def step() -> tf.Tensor:
+            return strategy.run(
+                lambda: tf.reduce_sum(tf.distribute.get_replica_context().all_reduce("sum", value))
+            )
+
+        step()
+        return step
+
+    large, small = all_reduce(MEGABYTES * 250_000), all_reduce(25_000)
+
+    def measure(what: str, count: int) -> Any:
+        if what == "stages":
+            return [guard.door.stage for guard in port_guard._guards]
+        step = large if what == "large" else small
+        begin = time.perf_counter()
+        for _ in range(count):
+            step()
+        return (time.perf_counter() - begin) / count
+
+    answer_questions(measure)
+
+
+def knock(ports: Any, rate: float, knocks: Any) -> None:
+    """Send connection requests to the port that ``ports`` holds at the moment, and count them."""
+    waiting: list[socket.socket] = []
+    due = time.perf_counter()
+    while port := ports.value:
+        stranger = socket.socket()
+        stranger.setblocking(False)
+        if stranger.connect_ex(("127.0.0.1", port)) == errno.EINPROGRESS:
+            knocks.value += 1
+        waiting.append(stranger)
+        if len(waiting) > 50:
+            waiting.pop(0).close()
+        due += 1 / rate
+        time.sleep(max(0.0, due - time.perf_counter()))
+
+
+def paired(first: Any, second: Any, repeats: int) -> float:
+    """The median of the ratios of two measurements, taken in turns and in changing order."""
+    ratios = []
+    for turn in range(repeats):
+        pair = [first, second] if turn % 2 else [second, first]
+        seconds = {each: each() for each in pair}
+        ratios.append(seconds[first] / seconds[second])
+    return statistics.median(ratios)
+
+
+def main() -> int:
+    """Measure, print a table, and return 1 if a ratio is over the limit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--rate", type=float, default=1000)
+    given = parser.parse_args()
+    addresses = [[f"127.0.0.1:{port}" for port in free_ports(2)] for _ in range(2)]
+    guarded = Group(["worker"], 2, addresses[0])
+    opened = Group(["worker"], 2, addresses[1], TFMUSTER_OPEN_PORT="1")
+    for _ in range(60):
+        if all(stages == ["closed"] for stages in guarded.ask("stages", 0)):
+            break
+        time.sleep(0.5)
+    else:
+        raise SystemExit("the door of the guarded job does not close")
+    rows = [
+        (
+            f"all-reduce of {MEGABYTES} MB, guarded to open",
+            paired(lambda: max(guarded.ask("large", 5)), lambda: max(opened.ask("large", 5)), given.repeats),
+        )
+    ]
+    opened.end()
+    with socket.socket() as decoy:
+        decoy.bind(("127.0.0.1", 0))
+        decoy.listen(1)
+        attach(decoy, program([]))
+        target, aside = int(addresses[0][0].rpartition(":")[2]), decoy.getsockname()[1]
+        context = multiprocessing.get_context("spawn")
+        port, knocks = context.Value("i", aside), context.Value("i", 0)
+        stranger = context.Process(target=knock, args=(port, given.rate, knocks))
+        stranger.start()
+        begin = time.perf_counter()
+
+        def steps_while_knocking_at(where: int) -> float:
+            port.value = where
+            time.sleep(0.2)
+            return float(max(guarded.ask("small", 500)))
+
+        ratio = paired(
+            lambda: steps_while_knocking_at(target), lambda: steps_while_knocking_at(aside), given.repeats
+        )
+        rate = knocks.value / (time.perf_counter() - begin)
+        port.value = 0
+        stranger.join(10)
+        rows.append((f"step, {rate:.0f} knocks a second at the closed door to elsewhere", ratio))
+    guarded.end()
+    print("| measure | ratio |\n|---|---|")
+    for what, ratio in rows:
+        print(f"| {what} | {ratio:.3f} |")
+    return int(any(ratio > LIMIT for _, ratio in rows))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["worker"]:
+        with contextlib.suppress(KeyboardInterrupt):
+            worker()
+    else:
+        raise SystemExit(main())
