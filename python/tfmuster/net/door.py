@@ -48,7 +48,7 @@ EXPECTED_SECONDS: Final = 30.0
 
 #: How often to look, in seconds: before anything listens, while connections are checked, and afterwards.
 _SOON, _OFTEN, _SOMETIMES = 0.004, 0.02, 0.25
-#: For so long nothing needs to listen, in seconds, before the door looks less often.
+#: After so many seconds the door looks less often, even if nothing listens or the door is not closed.
 _SOON_SECONDS = 60.0
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
@@ -136,16 +136,15 @@ class Door(threading.Thread):
             except OSError as error:
                 self.failure = error
                 return
-            waits = _SOMETIMES
-            if not self._listeners:
-                waits = _SOON if time.monotonic() < patient else _OFTEN
-            elif self._checks():
-                waits = _OFTEN
-            self._wake.wait(waits)
+            self._wake.wait(self._pause(patient=time.monotonic() < patient))
             self._wake.clear()
 
-    def _checks(self) -> bool:
-        return self._stage == "watched" or bool(self._expected)
+    def _pause(self, *, patient: bool) -> float:
+        """Return for how many seconds not to look."""
+        if not self._listeners:
+            return _SOON if patient else _SOMETIMES
+        watched = self._stage == "watched" and patient
+        return _OFTEN if watched or self._expected else _SOMETIMES
 
     def _look(self) -> None:
         now = time.monotonic()
