@@ -88,8 +88,6 @@ class Door(threading.Thread):
         self._listeners: dict[int, int] = {}
         self._settled: set[int] = set()
         self._announced: set[int] = set()
-        #: Why the port could not be guarded; None as long as that is not known.
-        self.failure: OSError | None = None
 
     @property
     def stage(self) -> str:
@@ -131,11 +129,9 @@ class Door(threading.Thread):
         """Look at the sockets of this process until the end."""
         patient = time.monotonic() + _SOON_SECONDS
         while not self._stopped:
-            try:
+            # File descriptors may have run out for a while.
+            with contextlib.suppress(OSError):
                 self._look()
-            except OSError as error:
-                self.failure = error
-                return
             self._wake.wait(self._pause(patient=time.monotonic() < patient))
             self._wake.clear()
 
@@ -203,13 +199,20 @@ class Door(threading.Thread):
             changed = True
         if not changed or not self._listeners:
             return
-        rules = [Rule(network, port) for host, port in expected for network in networks([host])]
+        rules = []
         if self._stage == "watched":
             own = _own_addresses()
             here = [*map(ipaddress.ip_network, _LOOPBACK), *networks(own)]
             rules += [Rule(network, payload=False) for network in here]
             rules += [Rule(network) for network in networks(peers - own) if not network.is_loopback]
-        code = program(rules)
+        try:
+            code = program(
+                [Rule(network, port) for host, port in expected for network in networks([host])] + rules
+            )
+        except ValueError:
+            # Hundreds at once: check their addresses in the filter, and their ports when they have come.
+            hosts = networks(host for host, _ in expected)
+            code = program([Rule(network, payload=False) for network in hosts] + rules)
         for inode, descriptor in self._listeners.items():
             with borrowed(descriptor, inode) as listener:
                 if listener is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tfmuster.net import door as doors
+from tfmuster.net import socket_table
 from tfmuster.net.door import Door, guarding_works
 from tfmuster.net.socket_table import ESTABLISHED, LISTENING, own_sockets, state_of, table
 
@@ -135,6 +137,31 @@ def test_an_announced_connection_enters_by_the_closed_door(guarded: Guarded) -> 
         assert echoes(caller)
     with pytest.raises(TimeoutError):
         guarded.call(seconds=0.5)
+
+
+def test_more_announcements_than_a_filter_holds_open_the_door_to_their_addresses(guarded: Guarded) -> None:
+    guarded.close_door()
+    with socket.socket() as caller:
+        caller.bind(("127.0.0.1", 0))
+        caller.settimeout(10)
+        for port in range(1, 1500):
+            guarded.door.expect(("127.0.0.1", port))
+        guarded.door.expect(caller.getsockname())
+        caller.connect(guarded.address)
+        assert echoes(caller)
+
+
+def test_descriptors_that_have_run_out_do_not_end_the_guard(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(path: str) -> list[str]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket_table.os, "listdir", none_left)
+        time.sleep(0.1)
+    with guarded.call() as caller:
+        assert echoes(caller)
 
 
 def test_an_announcement_expires(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
