@@ -47,9 +47,9 @@ QUIET_SECONDS: Final = 5.0
 EXPECTED_SECONDS: Final = 30.0
 
 #: How often to look, in seconds: before anything listens, while connections are checked, and afterwards.
-_SOON, _OFTEN, _SOMETIMES = 0.004, 0.02, 0.25
+_SOON, _OFTEN, _SOMETIMES = 0.001, 0.02, 0.25
 #: After so many seconds the door looks less often, even if nothing listens or the door is not closed.
-_SOON_SECONDS = 60.0
+_PATIENCE = 30.0
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
@@ -88,6 +88,8 @@ class Door(threading.Thread):
         self._listeners: dict[int, int] = {}
         self._settled: set[int] = set()
         self._announced: set[int] = set()
+        #: Set when the first filter is attached.
+        self.guarding = threading.Event()
 
     @property
     def stage(self) -> str:
@@ -127,7 +129,7 @@ class Door(threading.Thread):
 
     def run(self) -> None:
         """Look at the sockets of this process until the end."""
-        patient = time.monotonic() + _SOON_SECONDS
+        patient = time.monotonic() + _PATIENCE
         while not self._stopped:
             # File descriptors may have run out for a while.
             with contextlib.suppress(OSError):
@@ -217,6 +219,7 @@ class Door(threading.Thread):
             with borrowed(descriptor, inode) as listener:
                 if listener is not None:
                     attach(listener, code)
+                    self.guarding.set()
 
     def _judge(self, descriptor: int, inode: int, lines: list[TableLine]) -> None:
         """Let an accepted connection go on, or shut it down."""

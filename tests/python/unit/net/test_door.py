@@ -45,7 +45,7 @@ class Guarded:
         self.door.start()
         self.listener.listen()
         threading.Thread(target=self._serve, daemon=True).start()
-        until(lambda: self.door._listeners)
+        assert self.door.guarding.wait(10)
 
     def _serve(self) -> None:
         kept = []
