@@ -4,15 +4,21 @@
     python benchmarks/chaos.py [--workers 2] [--faults 30] [--per-job 5] [--minutes 60] [--seed 0]
 
 An undisturbed job is run first; then jobs with the same seed by `tfmuster launch --max-restarts`, in each of
-which some worker, the chief among them, is hit again and again: SIGKILL, SIGSTOP or SIGTERM, an exception or
-`os._exit` in its training, a full disk under its checkpoints (whose room comes back when the fault has been
-named). Every fourth job runs by ssh on machines of its own, which are network namespaces, and what happens to
-it is that a machine's link goes down, until that has been named. Half of the moments are in the start of an
-attempt, half in its training. A fault is survived if the launcher names that worker and starts all again, or
-if it does no harm at all. Full disks and links need root on Linux.
+which some worker, the chief among them, is hit again and again:
 
-Exits with 1 unless every fault is survived, named within 10 s (SIGSTOP: 20 s), and every final weight is
-bitwise that of the undisturbed job.
+- SIGKILL, SIGSTOP or SIGTERM; an exception or `os._exit` in its training; an exception after it has changed
+  its title and left a daemon with an empty environment; no more file descriptors;
+- a full disk under its checkpoints, whose room comes back when the fault has been named;
+- nobody reads the launcher's output any more; another user sends to TensorFlow's port what a client of gRPC
+  sends.
+
+Every fourth job runs by ssh on machines of its own, which are network namespaces, and what happens to it is
+that a machine's link goes down, until that has been named. Half of the moments are in the start of an
+attempt, half in its training. A fault is survived if the launcher names that worker and starts all again, or
+if it does no harm at all. Full disks, links and other users need root on Linux.
+
+Exits with 1 unless every fault is survived, named within 10 s (SIGSTOP: 20 s), every final weight is bitwise
+that of the undisturbed job, no stranger was answered, and no process is left.
 """
 
 from __future__ import annotations
@@ -35,54 +41,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
+from chaos_worker import CHECKPOINTS
 
 from tfmuster.runs.run import Run
 
 SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM")
-ORDERS = ("exception", "os._exit")
-FULL_DISK, LINK_DOWN = "full disk", "link down"
-KINDS = (*SIGNALS, *ORDERS, FULL_DISK, LINK_DOWN)
+ORDERS = ("exception", "os._exit", "title and daemon", "descriptors")
+CLOSED_OUTPUT, STRANGER, FULL_DISK, LINK_DOWN = "closed output", "stranger", "full disk", "link down"
+KINDS = (*SIGNALS, *ORDERS, CLOSED_OUTPUT, STRANGER, FULL_DISK, LINK_DOWN)
 LIMITS = {"SIGSTOP": 20.0}
 LIMIT = 10.0
 #: How long beyond its limit a fault may go unnoticed before it counts as one without effect, seconds.
 PATIENCE = 5.0
-#: Below the folder of a job; on a small disk of its own, where such may be made.
-CHECKPOINTS = "checkpoints"
-EPOCHS, STEPS, EVERY = 6, 100, 20
+WORKER = Path(__file__).resolve().with_name("chaos_worker.py")
 
 
-def train(folder: Path) -> None:
-    """One worker: training that does to itself what a file in the run directory asks for."""
-    import tfmuster
-
-    strategy = tfmuster.strategy("multi_worker_mirrored")
-    import keras
-
-    index = tfmuster.current_task().index
-    run_dir, attempt = Path(os.environ["TFMUSTER_RUN_DIR"]), os.environ["TFMUSTER_RESTART"]
-    order = run_dir / f"order-{attempt}-{index}"
-
-    class Obey(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            (run_dir / f"training-{attempt}").touch()
-            if order.exists():
-                kind = order.read_text()
-                order.write_text(repr(time.time()))
-                if kind == "os._exit":
-                    os._exit(5)
-                raise RuntimeError("chaos")
-
-    result = tfmuster.train_mnist(
-        "mlp",
-        dataset="synthetic",
-        strategy=strategy,
-        batch_size=16,
-        epochs=EPOCHS,
-        steps_per_epoch=STEPS,
-        seed=7,
-        callbacks=[Obey(), tfmuster.checkpoint_callback(folder / CHECKPOINTS, every=EVERY)],
-    )
-    np.savez(folder / f"final-{index}.npz", *result.model.get_weights())
+def left_behind(folder: Path) -> list[int]:
+    """The processes that work in the folder of a job, or name it on their command line."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if any(str(folder) in word for word in [process.cwd(), *process.cmdline()]):
+                found.append(process.pid)
+    return found
 
 
 @dataclass
@@ -96,6 +78,7 @@ class Fault:
     at: float = 0.0
     named: float | None = None
     text: str = ""
+    served: bool = False
 
     @property
     def seconds(self) -> float | None:
@@ -103,7 +86,7 @@ class Fault:
 
     @property
     def survived(self) -> bool:
-        return self.named is None or f"worker {self.worker} on " in self.text
+        return not self.served and (self.named is None or f"worker {self.worker} on " in self.text)
 
 
 class Job:
@@ -129,15 +112,16 @@ class Job:
             [
                 *(*prefix, sys.executable, "-m", "tfmuster", "launch", *where, "--only-chief"),
                 *("--max-restarts", str(restarts), "--run-dir", str(self.run.path)),
-                *(__file__, "--train", str(folder)),
+                *(str(WORKER), "train", str(folder)),
             ],
-            cwd=None if network is None else network.work,
-            stdout=subprocess.DEVNULL,
+            cwd=folder if network is None else network.work,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        self.reads = True
+        for read in (self._read, self._drain):
+            threading.Thread(target=read, daemon=True).start()
 
     def _read(self) -> None:
         assert self.process.stderr is not None
@@ -145,6 +129,12 @@ class Job:
             self.said += line
             if re.search(r"; restart \d+ of \d+$", line.rstrip()):
                 self.lines.append((time.time(), line.rstrip()))
+
+    def _drain(self) -> None:
+        assert self.process.stdout is not None
+        while self.reads and self.process.stdout.readline():
+            pass
+        self.process.stdout.close()
 
     def close(self) -> None:
         """Give the disk of the checkpoints back."""
@@ -199,6 +189,14 @@ class Job:
                 return False
         elif fault.kind in ORDERS:
             return self._order(fault, attempt)
+        elif fault.kind == CLOSED_OUTPUT:
+            fault.at, self.reads = time.time(), False
+        elif fault.kind == STRANGER:
+            fault.at = time.time()
+            address = json.loads((self.run.path / "run.json").read_text())["cluster"]["worker"][fault.worker]
+            command = [sys.executable, WORKER, "stranger", *address.rsplit(":", 1)]
+            said = subprocess.run(command, capture_output=True, text=True, check=False)
+            fault.served = "served" in said.stdout
         elif fault.kind == LINK_DOWN:
             fault.at = time.time()
             self.network.cut(f"node{fault.worker + 1}")
@@ -238,7 +236,7 @@ def equal(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
     return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
 
 
-def report(faults: list[Fault], same: int, finals: int, lost: int) -> int:
+def report(faults: list[Fault], same: int, finals: int, lost: int, left: int) -> int:
     survived = sum(fault.survived for fault in faults) - lost
     slow = 0
     print(f"faults survived/injected: {survived}/{len(faults)}")
@@ -251,12 +249,13 @@ def report(faults: list[Fault], same: int, finals: int, lost: int) -> int:
                 f"median {statistics.median(seconds):.1f} s, worst {max(seconds):.1f} s" if seconds else ""
             )
             harmless = f", {len(hits) - len(seconds)} without effect" if len(hits) > len(seconds) else ""
-            print(f"  {kind:<10} {len(hits):>3}{harmless}; from the fault to its name: {times or '-'}")
+            print(f"  {kind:<16} {len(hits):>3}{harmless}; from the fault to its name: {times or '-'}")
     everything = [fault.seconds for fault in faults if fault.seconds is not None]
     if everything:
         print(f"  all: median {statistics.median(everything):.1f} s, worst {max(everything):.1f} s")
     print(f"final weights bitwise equal to the undisturbed job's: {same}/{finals}")
-    return int(survived < len(faults) or slow > 0 or same < finals)
+    print(f"processes left behind: {left}")
+    return int(survived < len(faults) or slow > 0 or same < finals or left > 0)
 
 
 def main() -> int:
@@ -268,19 +267,15 @@ def main() -> int:
     parser.add_argument("--per-job", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=60.0, help="no new fault after that")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.train:
-        train(given.train)
-        return 0
     from support.hosts import built, why_not
 
     choose = random.Random(given.seed)
     end = time.monotonic() + 60 * given.minutes
     faults: list[Fault] = []
-    same = finals = lost = 0
+    same = finals = lost = left = 0
     if reason := why_not():
-        print(f"no full disk and no link down: {reason}")
+        print(f"no full disk, no link down and no stranger: {reason}")
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         network = None if reason else stack.enter_context(built(folder / "network"))
@@ -292,7 +287,7 @@ def main() -> int:
         while len(faults) < given.faults and time.monotonic() < end:
             turn += 1
             by_ssh = network is not None and turn % 4 == 2
-            kinds = [LINK_DOWN] if by_ssh else KINDS[: -2 if reason else -1]
+            kinds = [LINK_DOWN] if by_ssh else KINDS[: -3 if reason else -1]
             job = Job(folder / f"job-{turn}", given.workers, given.per_job, network if by_ssh else None)
             for _ in range(given.per_job):
                 kind, training = choose.choice(kinds), choose.random() < 0.5
@@ -306,6 +301,9 @@ def main() -> int:
                 faults.append(fault)
                 print(json.dumps({**vars(fault), "seconds": fault.seconds}), flush=True)
             failed = job.process.wait(timeout=600)
+            if here := left_behind(folder / f"job-{turn}"):
+                left += len(here)
+                print(f"left behind: {[psutil.Process(pid).cmdline() for pid in here]}", file=sys.stderr)
             job.close()
             if failed:
                 lost += 1
@@ -314,7 +312,7 @@ def main() -> int:
             found = weights(job.run.path.parent, given.workers)
             finals += len(found)
             same += sum(equal(each, expected) for each in found)
-    return report(faults, same, finals, lost)
+    return report(faults, same, finals, lost, left)
 
 
 if __name__ == "__main__":
