@@ -1,6 +1,6 @@
 """What the guard of TensorFlow's port costs: in an all-reduce, and while strangers knock at the closed door.
 
-Usage: port_guard.py [--repeats 9] [--rate 1000]
+Usage: port_guard.py [--repeats 25] [--rate 1000]
 
 Two jobs of two workers wait side by side, one guarded and one with TFMUSTER_OPEN_PORT=1, and measure an
 all-reduce of 100 MB in turns. Then a process knocks RATE times a second at the guarded port, or at a port of
@@ -93,7 +93,7 @@ def paired(first: Any, second: Any, repeats: int) -> float:
 def main() -> int:
     """Measure, print a table, and return 1 if a ratio is over the limit."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=25)
     parser.add_argument("--rate", type=float, default=1000)
     given = parser.parse_args()
     addresses = [[f"127.0.0.1:{port}" for port in free_ports(2)] for _ in range(2)]
