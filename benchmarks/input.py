@@ -1,6 +1,6 @@
 """Training that is bound by its input: images per second of several workers against one process.
 
-Usage: input.py [--workers 2] [--images 768] [--repeats 3] [--kinds NAME,...] [--large GB] [--rows]
+Usage: input.py [--workers 2] [--images 3072] [--repeats 3] [--kinds NAME,...] [--large GB] [--rows]
 
 Run it with PYTHONPATH=tests/python, where the package support is. Every process has a core of its own, if
 there are enough. The model is tiny; images are JPEG files of 400 x 400, decoded and resized to 96 x 96.
@@ -9,13 +9,15 @@ images      image_dataset_from_directory, as Keras reads it
 records     TFRecordDataset(files).map(decode).shuffle().batch(), ordinary tf.data
 file_batches images | records | parquet     tfmuster's own reader; Parquet has rows of 1,024 numbers
 
-For each, a Markdown row, medians over the repetitions: rows per second of one process on one core and of the
-workers, their ratio in the same repetition, the same for tf-keras under TensorFlow's own auto-shard, and the
-most bytes that a worker read (/proc/self/io) over those of the one process. The ratio of processor time says
-the same on a machine that is in use: that of the one process, over the most of a worker. With --large,
-instead: an epoch over so many GB of TFRecord and Parquet files, and the most memory that a process of two
-workers needed. With --rows, instead: the processor time of a worker of two for each row of a data set in
-memory that is shuffled and batched, without training.
+For each, a Markdown row, medians over the repetitions, for an epoch within a `fit` of several: rows per
+second of one process on one core and of the workers, their ratio in the same repetition, the same for
+tf-keras under TensorFlow's own auto-shard, and the most bytes that a worker read (/proc/self/io) over those
+of the one process. The ratio of processor time says the same on a machine that is in use: that of the one
+process, over the most of a worker.
+
+With --large, instead: an epoch over so many GB of TFRecord and Parquet files, and the most memory that a
+process of two workers needed. With --rows, instead: the processor time of a worker of two for each row of a
+data set in memory that is shuffled and batched, without training.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ from process_group import LEGACY, Group, answer_questions
 
 KINDS = ("images", "records", "file_batches images", "file_batches records", "file_batches parquet")
 SIDE, CLASSES, VALUES, BATCH = 96, 4, 1024, 64
+#: An epoch is the difference of a `fit` with so many more epochs to one with one, divided by their number.
+MORE = 2
 
 
 def write_data(folder: Path, images: int) -> None:
@@ -144,7 +148,10 @@ def bytes_read() -> int:
 
 
 def process(folder: Path) -> None:
-    """Train epochs of the kinds that are asked for. Answers: seconds, bytes read, peak KB, processor time."""
+    """Train with the kinds that are asked for.
+
+    Answers, for an epoch: seconds, bytes read, peak KB, processor time.
+    """
     legacy = LEGACY in os.environ
     if legacy:
         import tensorflow as tf
@@ -162,7 +169,7 @@ def process(folder: Path) -> None:
         import keras
     made: dict[str, Any] = {}
 
-    def epoch(kind: str) -> list[float]:
+    def epoch(kind: str, more: int = MORE) -> list[float]:
         if kind not in made:
             made.clear()
             data, shape = data_of(kind, folder)
@@ -174,11 +181,19 @@ def process(folder: Path) -> None:
                 model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
             made[kind] = model, data
         model, data = made[kind]
-        begin, read, used = time.perf_counter(), bytes_read(), time.process_time()
-        model.fit(data, epochs=1, verbose=0)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        spent = time.process_time() - used
-        return [time.perf_counter() - begin, bytes_read() - read, peak, spent]
+
+        def fit(epochs: int) -> list[float]:
+            begin, read, used = time.perf_counter(), bytes_read(), time.process_time()
+            model.fit(data, epochs=epochs, verbose=0)
+            return [time.perf_counter() - begin, bytes_read() - read, time.process_time() - used]
+
+        seconds, read, spent = fit(1)
+        if more:
+            longer = fit(1 + more)
+            seconds, read, spent = (
+                (b - a) / more for a, b in zip((seconds, read, spent), longer, strict=True)
+            )
+        return [seconds, read, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, spent]
 
     answer_questions(epoch)
 
@@ -246,7 +261,7 @@ def large(folder: Path, gigabytes: float) -> None:
     for kind, pattern in (("large records", "*.tfrecord"), ("file_batches parquet", "*.parquet")):
         size = sum(path.stat().st_size for path in folder.glob(pattern)) / 1e9
         group = Group(["--process", str(folder)], 2, free_addresses(2))
-        answers = group.ask(kind)
+        answers = group.ask(kind, 0)
         group.end()
         seconds, read, peak, _ = (max(values) for values in zip(*answers, strict=True))
         cells = [pattern, f"{size:.1f}", f"{seconds:.0f}", f"{read / 1e9:.2f}", f"{peak / 1e6:.2f}"]
@@ -288,7 +303,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--images", type=int, default=768)
+    parser.add_argument("--images", type=int, default=3072)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
     parser.add_argument("--large", type=float)
