@@ -32,6 +32,7 @@ from .socket_table import (
     CONNECTING,
     ESTABLISHED,
     LISTENING,
+    UNCONNECTED,
     End,
     TableLine,
     borrowed,
@@ -131,9 +132,11 @@ class Door(threading.Thread):
         """Look at the sockets of this process until the end."""
         patient = time.monotonic() + _PATIENCE
         while not self._stopped:
-            # File descriptors may have run out for a while.
-            with contextlib.suppress(OSError):
+            try:
                 self._look()
+            except OSError:
+                # File descriptors may have run out for a while.
+                self._changed = True
             self._wake.wait(self._pause(patient=time.monotonic() < patient))
             self._wake.clear()
 
@@ -161,7 +164,7 @@ class Door(threading.Thread):
                 accepted[inode] = sockets[inode]
             elif kind == "connecting":
                 connecting.add(inode)
-            if kind in ("listener", "accepted", "other"):
+            if kind in ("listener", "other"):
                 self._settled.add(inode)
         connecting -= self._announced
         self._update(now)
@@ -169,6 +172,7 @@ class Door(threading.Thread):
             lines = table()
             for inode, descriptor in accepted.items():
                 self._judge(descriptor, inode, lines)
+                self._settled.add(inode)
             for line in lines:
                 if line.inode in connecting and self._is_peer(line.there[0]):
                     self._announce(line.here, line.there)
@@ -183,8 +187,8 @@ class Door(threading.Thread):
                 return "connecting"
             if state == LISTENING:
                 return "listener" if made.getsockname()[1] in self._ports else "other"
-            if state != ESTABLISHED:
-                return "new"  # not bound, or not connected yet
+            if state == UNCONNECTED:
+                return "new"
             return "accepted" if made.getsockname()[1] in self._ports else "other"
 
     def _update(self, now: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import os
 import socket
@@ -17,6 +18,7 @@ from .addresses import plain_address
 
 ESTABLISHED: Final = 1
 CONNECTING: Final = 2
+UNCONNECTED: Final = 7
 LISTENING: Final = 10
 
 #: An IP address and a port.
@@ -67,10 +69,18 @@ def own_sockets() -> dict[int, int]:
 
 @contextlib.contextmanager
 def borrowed(descriptor: int, inode: int) -> Iterator[socket.socket | None]:
-    """Yield a socket of this process that other code owns; None if it is closed, or no TCP socket."""
+    """Yield a socket of this process that other code owns; None if it is closed, or no TCP socket.
+
+    Raises
+    ------
+    OSError
+        No more files can be opened.
+    """
     try:
         made = socket.socket(fileno=os.dup(descriptor))
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         yield None
         return
     with made:

@@ -34,7 +34,7 @@ class PortGuard:
     def __init__(self, task: Task, control: ControlChannel) -> None:
         self._task, self._control = task, control
         self._printed = 0
-        self.door = Door([split_address(task.address)[1]], control.peers, self._announce, self._refused)
+        self.door = Door([split_address(task.address)[1]], control.peers, control.knock, self._refused)
 
     def start(self) -> None:
         """Guard the port from the moment at which TensorFlow opens it."""
@@ -56,9 +56,6 @@ class PortGuard:
             except (OSError, UnicodeError):
                 continue
             self.door.admit({str(sockaddr[0]) for *_, sockaddr in found})
-
-    def _announce(self, here: tuple[str, int], there: tuple[str, int]) -> None:
-        self._control.knock(here, there)
 
     def _refused(self, address: str, uid: int | None) -> None:
         self._printed += 1

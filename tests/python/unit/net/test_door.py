@@ -154,14 +154,27 @@ def test_more_announcements_than_a_filter_holds_open_the_door_to_their_addresses
 def test_descriptors_that_have_run_out_do_not_end_the_guard(
     guarded: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def none_left(path: str) -> list[str]:
+    def none_left(descriptor: int) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with monkeypatch.context() as patched:
-        patched.setattr(socket_table.os, "listdir", none_left)
-        time.sleep(0.1)
+        patched.setattr(socket_table.os, "dup", none_left)
+        with guarded.call() as caller:
+            caller.sendall(b"hello")
+            time.sleep(0.2)
+            patched.undo()
+            assert caller.recv(100) == b"hello"
+
+
+def test_a_connection_that_its_client_has_half_closed_is_judged(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server does not read, so the connection stays in this state."""
+    monkeypatch.setattr(Guarded, "_echo", staticmethod(lambda accepted: None))
+    monkeypatch.setattr(doors.os, "geteuid", lambda: os.getuid() + 1)
     with guarded.call() as caller:
-        assert echoes(caller)
+        caller.shutdown(socket.SHUT_WR)
+        until(lambda: guarded.refused)
 
 
 def test_an_announcement_expires(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
