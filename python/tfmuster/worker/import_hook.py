@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import EXIT_WORKER_FAILED, StrategyError, WorkerError
+from ..errors import StrategyError
 from ..system.say import say
 from ..system.tensorflow_import import without_gc
 from . import load_hooks
@@ -144,22 +142,13 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
 def _serve() -> None:
     """End the process of a parameter server when the job is over. Without a job, return."""
     from ..rendezvous.control_channel import ControlChannel
-    from ..rendezvous.join import GRACE_SECONDS, is_worker_process
+    from ..rendezvous.join import is_worker_process
+    from ..rendezvous.serving_end import exit_at_once, serve_until_over
 
     control = ControlChannel.current()
     if control is None or not control.joined or control.task.type != "ps" or not is_worker_process():
         return
-    code = 0
-    try:
-        control.wait_done()
-    except WorkerError:
-        # The control channel has reported the cause. The task that caused the failure must exit first.
-        code = EXIT_WORKER_FAILED
-        time.sleep(GRACE_SECONDS)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # A TensorFlow server can't be stopped.
-    os._exit(code)
+    exit_at_once(serve_until_over(control))
 
 
 def _refuse_other_cluster(task: Task, jobs: dict[str, list[str]], type: str, index: int | None) -> None:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
-import socket
-import sys
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...errors import EXIT_WORKER_FAILED, StrategyError, WorkerError
-from ...net.addresses import split_address
+from ...errors import StrategyError
 from ...net.ports import free_ports
-from ...rendezvous.join import GRACE_SECONDS, is_worker_process, join_cluster
+from ...rendezvous.join import is_worker_process, join_cluster
 from ...rendezvous.port_guard import all_connected, guard_also, serving
+from ...rendezvous.serving_end import exit_at_once, serve_until_over
 from ...runs.states import State, say_state
 from ...system.tensorflow_import import import_tensorflow
 from ..devices import STRATEGY_FIRST
@@ -27,9 +24,6 @@ if TYPE_CHECKING:
 NAME = "parameter_server"
 #: Variables of at least twice this many bytes are split across parameter servers. TensorFlow recommends it.
 MIN_SHARD_BYTES = 256 << 10
-
-#: Longest time that the coordinator may take to exit after its last message, in seconds.
-_LEAVE_SECONDS = 3.0
 
 # A process has one cluster and one strategy. Keep the servers too: a garbage-collected server stops serving.
 _made: list[Any] = []
@@ -100,14 +94,7 @@ def serve(task: Task, control: ControlChannel) -> None:
     if task.type == "worker":
         # The coordinator continues without a lost worker, but not without a parameter server and its weights.
         control.done()
-    code = 0
-    try:
-        control.wait_done()
-        _wait_until_gone(task.cluster.chief_task().address)
-    except WorkerError:
-        # The control channel has reported the cause. The task that caused the failure must exit first.
-        code = EXIT_WORKER_FAILED
-        time.sleep(GRACE_SECONDS)
+    code = serve_until_over(control)
     if not is_worker_process():
         raise StrategyError(
             "This task served until the job ended; only the coordinator trains.",
@@ -115,23 +102,7 @@ def serve(task: Task, control: ControlChannel) -> None:
             strategy=NAME,
             reason="served",
         )
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # A TensorFlow server can't be stopped.
-    os._exit(code)
-
-
-def _wait_until_gone(address: str) -> None:
-    """Wait until the coordinator has exited, because TensorFlow disconnects from every server then."""
-    end = time.monotonic() + _LEAVE_SECONDS
-    while time.monotonic() < end:
-        try:
-            socket.create_connection(split_address(address), timeout=0.2).close()
-        except TimeoutError:
-            continue  # its port is guarded, so it lets nobody in
-        except OSError:
-            return
-        time.sleep(0.1)
+    exit_at_once(code)
 
 
 @contextlib.contextmanager
