@@ -76,7 +76,7 @@ check: .stamps/r .stamps/r-develop .stamps/dev ## R CMD check
 coverage: .stamps/r .stamps/r-develop .stamps/dev .stamps/jax .stamps/parity .stamps/system-test ## how much of python/ and R/ the tests run, workers included; an hour or two
 	bash scripts/coverage.sh
 
-bench: .stamps/dev .stamps/system-test ## every benchmark, into results.json and results.md; each figure is a ratio of one run
+bench: .stamps/dev .stamps/system-test .stamps/torch ## every benchmark, into results.json and results.md; each figure is a ratio of one run
 	PYTHONPATH=$(CURDIR)/tests/python $(BIN)/python benchmarks/report.py
 
 accuracy: .stamps/dev ## train every model on real digits with 1 and 2 workers: DATA=mnist.npz, about an hour
@@ -109,6 +109,10 @@ clean: ## remove what the other targets made, but for runs/ and models
 # An environment of its own, because TensorFlow imports JAX if it is there, for 0.6 s of each process.
 .stamps/jax: .stamps/dev
 	@bash scripts/python.sh jax && touch $@
+
+# PyTorch, which benchmarks/ compares with.
+.stamps/torch: scripts/python.sh | .stamps/dev
+	@if bash scripts/python.sh torch; then touch $@; else echo "The benchmarks leave out PyTorch."; fi
 
 .stamps/parity: .stamps/dev .stamps/r | .stamps/system-test
 	@if $(HAVE_R); then bash scripts/python.sh parity && touch $@; fi

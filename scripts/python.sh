@@ -3,6 +3,7 @@
 #
 #   python.sh EXTRAS    extras of pyproject.toml: tensorflow to train; with dev,legacy,spark or parity for the tests
 #   python.sh jax       JAX for the tests, in .venvs/jax, which has all packages of .venv, too
+#   python.sh torch     PyTorch for the benchmarks, in .venvs/torch, without tfmuster
 set -euo pipefail
 # shellcheck source=scripts/step.sh
 . scripts/step.sh
@@ -36,6 +37,12 @@ if [ "$extras" = jax ]; then
   "$VENV/bin/python" -m venv "$venv"
   of_venv=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   echo "import site; site.addsitedir('$of_venv')" >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages-of-venv.pth"
+fi
+if [ "$extras" = torch ]; then
+  "$VENV/bin/python" -m venv .venvs/torch
+  step "python-torch.log" "Installing PyTorch for the benchmarks into .venvs/torch" \
+    .venvs/torch/bin/python -m pip install --progress-bar off --disable-pip-version-check numpy torch==2.13.0
+  exit
 fi
 case $extras in
   tensorflow) what="Python packages" about=" with TensorFlow (600 MB: the first time takes minutes)" ;;
