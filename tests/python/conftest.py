@@ -10,9 +10,15 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and all that they start would, too.
+# A shell that starts the tests in the background has them ignore Ctrl-C, and nohup or a session without a
+# terminal has them ignore a hang-up; all that they start would, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+WAITING = ("tests/python/engines", "tests/python/jobs/", "tests/python/project/")
+COMPUTING = ("tests/python/keras/",)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -22,11 +28,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class ByFile(LoadScopeScheduling):
-    """The folder engines/ is one unit as well: its files share machines and clusters."""
+    """The folder engines/ is one unit as well: its files share machines and clusters.
+
+    Tests of jobs and of other machines wait more than they compute; those of keras/ compute. The first
+    process takes the former as long as there are any, and the others the latter: no processor is idle.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         engines = "tests/python/engines"
         return engines if nodeid.startswith(f"{engines}/") else nodeid.partition("::")[0]
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        folders = WAITING if node is self.nodes[0] else COMPUTING
+        chosen = next((scope for scope in self.workqueue if scope.startswith(folders)), None)
+        if chosen is not None:
+            self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.fixture(autouse=True)

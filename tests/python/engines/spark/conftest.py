@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
-from support.spark_cluster import SparkCluster, few_programs, spark_cluster
+from support.launching import tfmuster, write
+from support.spark_cluster import SparkCluster, few_programs, spark_cluster, why_not
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_java() -> Iterator[None]:
-    """JVMs that live for seconds spend most of them on compiling for hours."""
+def quick_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """JVMs that live for seconds spend most of them on compiling for hours, and on loading Spark's classes.
+
+    The classes come from an archive that a first job has written, for half of the time.
+    """
+    options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:cds=off -Xlog:cds+dynamic=off"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        if why_not() is None:
+            folder = tmp_path_factory.mktemp("classes")
+            write(folder, "t.py", "")
+            patch.setenv("JDK_JAVA_OPTIONS", f"{options} -XX:ArchiveClassesAtExit={folder / 'spark.jsa'}")
+            words = ["launch", "--backend", "spark", "--master", "local[1]", "-n", 1, "t.py"]
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                if tfmuster(*words, cwd=folder, limit=150).returncode == 0:
+                    options += f" -XX:SharedArchiveFile={folder / 'spark.jsa'}"
+        patch.setenv("JDK_JAVA_OPTIONS", options)
         yield
 
 
