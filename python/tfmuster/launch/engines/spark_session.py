@@ -92,14 +92,18 @@ def check_slots(context: Any, count: int) -> None:
     profile = scala.resourceProfileManager().defaultResourceProfile()
     begun = grown = time.monotonic()
     had = 0
-    while (slots := int(scala.maxNumConcurrentTasks(profile))) < count:
+    while True:
+        # Asked before the slots: an executor that comes between both questions has its slots counted.
+        complete = _all_have_come(context)
+        if (slots := int(scala.maxNumConcurrentTasks(profile))) >= count:
+            return
         now = time.monotonic()
         if slots > had:
             had, grown = slots, now
         # A new session gets its executors one after the other.
         age = time.time() - context.startTime / 1000
         patient = now - grown < _MORE_EXECUTORS_SECONDS if had else now - begun < _FIRST_EXECUTOR_SECONDS
-        if _all_have_come(context) or age > _OLD_SECONDS or not patient:
+        if complete or age > _OLD_SECONDS or not patient:
             where = "this machine" if _one_process(context) else f"{_executors(context)} executors"
             raise LaunchError(
                 "Spark must have a slot for every task, as all of them run at once.",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from tfmuster.errors import DependencyError, LaunchError
 from tfmuster.launch.engines.base import Where
 from tfmuster.launch.engines.registry import engine_for
 from tfmuster.launch.engines.spark import Spark, _finding, _python_fault
-from tfmuster.launch.engines.spark_session import first_line, refuse_secrets
+from tfmuster.launch.engines.spark_session import check_slots, first_line, refuse_secrets
 
 
 class TestRefusals:
@@ -118,3 +120,36 @@ class TestRefusals:
     )
     def test_the_line_that_counts(self, text: str, line: str) -> None:
         assert first_line(RuntimeError(text)) == line
+
+
+class Coming:
+    """What a context answers while the only executor of a local cluster comes after the first question."""
+
+    master = "local-cluster[1,2,512]"
+    startTime = time.time() * 1000
+    questions = 0
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *_: self
+
+    @property
+    def _jsc(self) -> Coming:
+        return self
+
+    def getExecutorInfos(self) -> list[str]:
+        return ["driver", "executor"][: self._next()]
+
+    def maxNumConcurrentTasks(self, profile: object) -> int:
+        return 2 if self._next() > 1 else 0
+
+    def _next(self) -> int:
+        self.questions += 1
+        return self.questions
+
+
+def test_an_executor_that_comes_between_two_questions_has_its_slots_counted() -> None:
+    coming = Coming()
+    check_slots(coming, 2)
+    assert coming.questions > 1
+    with pytest.raises(LaunchError, match="a slot for every task"):
+        check_slots(coming, 3)
