@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import DataError, TfmusterError
 from ..keras_compat.input_errors import keep_error
 from ..keras_compat.sharding import LocalBatch, part_of, without_autotuning
+from ..system.cores import usable_cores
 from ..system.tensorflow_import import import_tensorflow
 from .file_plan import Piece, Plan
 
@@ -149,7 +150,7 @@ def _generate(
 ) -> Iterator[Any]:
     """Read the batches, or one worker's part of each: its number, and that of the workers."""
     tf = import_tensorflow()
-    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
+    pool = ThreadPoolExecutor(usable_cores())
     loaded: dict[int, Future[Any]] = {}
     waiting: list[tuple[int, list[Piece]]] = []
     try:
