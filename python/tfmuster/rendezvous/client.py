@@ -6,7 +6,6 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from ..cluster.spec import Task
@@ -17,9 +16,10 @@ from ..net.connections import PENDING_SECONDS, Connection, Connections
 from ..net.ports import Resolver, room_for_strangers
 from ..net.sockets import SILENT_SECONDS
 from ..runs.states import waiting_state
-from .error import MAX_LISTED, rendezvous_error, too_late
+from .error import rendezvous_error, too_late
 from .failures import this_process
-from .roster import printable
+from .links import Links
+from .probes import Probe, Probes
 from .seeding import offered_seed
 from .server import RendezvousServer
 
@@ -42,15 +42,6 @@ _WHY = {
 }
 
 
-@dataclass(eq=False)
-class _Probe:
-    """A connection to another task, to check whether it can be reached."""
-
-    name: str
-    address: str
-    since: float
-
-
 class RendezvousClient:
     """One task during the rendezvous.
 
@@ -68,6 +59,10 @@ class RendezvousClient:
         Why this task can't listen on its port.
     chief : Chief or None
         The chief's thread, in the chief's process.
+    links : Links
+        Gets the connections to the other training tasks.
+    link : bool
+        Whether this task can use them.
     on_progress : callable
     """
 
@@ -82,6 +77,8 @@ class RendezvousClient:
         listener: socket.socket | None,
         port_trouble: dict[str, Any] | None,
         chief: RendezvousServer | None,
+        links: Links,
+        link: bool,
         on_progress: Callable[[Message], None],
     ) -> None:
         self.task = task
@@ -108,10 +105,17 @@ class RendezvousClient:
         self._patience = 0.0
         self._self_call: Connection | None = None
         self._self_checked = chief is None
-        self._unstarted: list[_Probe] = []
-        self._unanswered: set[_Probe] = set()
-        self._problems: list[dict[str, str]] = []
-        self._round = 0
+        #: Whether all training tasks are connected to each other.
+        self.linked = False
+        self._links, self._link = links, link
+        self._probes = Probes(
+            task,
+            self.connections,
+            self._resolver,
+            links,
+            explain=lambda why: _WHY.get(why, why),
+            report=self._report_probes,
+        )
         self._next_try = 0.0
         self._next_notice = time.monotonic() + 1.0
         if listener is not None:
@@ -124,9 +128,9 @@ class RendezvousClient:
             now = time.monotonic()
             self._check_time(now)
             self._reach_chief(now)
-            self._start_probes(now)
+            self._probes.start(now)
             for connection, message in self.connections.poll(
-                0.05 if self._unstarted else 1.0 if self._welcome else 0.2
+                0.05 if self._probes.unstarted else 1.0 if self._welcome else 0.2
             ):
                 try:
                     chief_process = self._handle(connection, message)
@@ -204,8 +208,10 @@ class RendezvousClient:
             return self._handle_chief(connection, message)
         if connection is self._self_call:
             self._handle_self(connection, message)
-        elif isinstance(connection.owner, _Probe):
-            self._handle_probe(connection, connection.owner, message)
+        elif isinstance(connection.owner, Probe):
+            self._probes.handle(connection, connection.owner, message)
+        elif message is not None and message["type"] == "link":
+            self._links.accept(self.connections, connection, message)
         elif message is not None and message["type"] == "called":
             # The chief reaches this task, which can't reach the chief: the verdict arrives on this
             # connection.
@@ -220,8 +226,7 @@ class RendezvousClient:
     def _handle_chief(self, connection: Connection, message: Message | None) -> dict[str, Any] | None:
         if message is None:
             self._connection = None
-            self._unstarted.clear()
-            self._unanswered.clear()
+            self._probes.stop()
             self._next_try = time.monotonic() + _RETRY_SECONDS
             self._cut_off(connection.why)
             return None
@@ -239,6 +244,7 @@ class RendezvousClient:
                     "versions": self._versions,
                     **offered_seed(),
                     "port": self._port_trouble,
+                    "links": self._link,
                     "left": self._deadline - now,
                     "limit": self._limit,
                 }
@@ -251,8 +257,7 @@ class RendezvousClient:
         elif kind == "waiting":
             self._on_progress({key: value for key, value in message.items() if key != "type"})
         elif kind == "check":
-            self._round = message["round"]
-            self._check(message["targets"], time.monotonic())
+            self._probes.begin(message)
         elif kind == "close":
             self.connections.stop_listening()
             connection.send({"type": "closed"})
@@ -260,6 +265,7 @@ class RendezvousClient:
             self.seed = dict(message.get("seed") or {})
             self.peers = [str(peer) for peer in message.get("peers") or ()]
             self.direct = bool(message.get("direct"))
+            self.linked = bool(message.get("linked"))
             return dict(message["chief"])
         elif kind == "verdict":
             raise _verdict(message)
@@ -286,55 +292,9 @@ class RendezvousClient:
             self._next_try = 0.0
             chief.abandon()
 
-    def _check(self, names: list[str], now: float) -> None:
-        """Try to reach these tasks, and tell the chief the result when all attempts have ended."""
-        self._unstarted = [_Probe(name, self._address(name), now) for name in names]
-        self._unanswered = set(self._unstarted)
-        self._problems = []
-        self._report_when_checked()
-
-    def _address(self, name: str) -> str:
-        type, _, index = name.rpartition(" ")
-        return self.task.cluster.jobs[type][int(index)]
-
-    def _start_probes(self, now: float) -> None:
-        waiting = []
-        for probe in self._unstarted:
-            targets = self._resolver.addresses(probe.address)
-            if isinstance(targets, list):
-                self.connections.call(targets).owner = probe
-            elif targets is not None:
-                self._answer(probe, targets)
-            elif now > probe.since + PENDING_SECONDS:
-                self._answer(probe, "looking up its name takes longer than five seconds")
-            else:
-                waiting.append(probe)
-        self._unstarted = waiting
-
-    def _handle_probe(self, connection: Connection, probe: _Probe, message: Message | None) -> None:
-        if message is None:
-            self._answer(probe, _WHY.get(connection.why, connection.why))
-            return
-        self.connections.end(connection, "closed", tell=False)
-        if message["job"] != self._digest:
-            self._answer(probe, f"{printable(message['task'])} of another cluster answers there")
-        elif message["task"] != probe.name:
-            self._answer(probe, f"{printable(message['task'])} answers there")
-        else:
-            self._answer(probe, None)
-
-    def _answer(self, probe: _Probe, problem: str | None) -> None:
-        if probe not in self._unanswered:
-            return
-        self._unanswered.discard(probe)
-        if problem is not None:
-            self._problems.append({"to": probe.name, "reason": problem})
-        self._report_when_checked()
-
-    def _report_when_checked(self) -> None:
-        if self._connection is not None and not self._unanswered:
-            problems = self._problems[:MAX_LISTED]
-            self._connection.send({"type": "reached", "round": self._round, "problems": problems})
+    def _report_probes(self, round: int, problems: list[dict[str, str]]) -> None:
+        if self._connection is not None:
+            self._connection.send({"type": "reached", "round": round, "problems": problems})
 
 
 def _verdict(message: Message) -> RendezvousError:

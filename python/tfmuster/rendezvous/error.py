@@ -165,3 +165,12 @@ _FIX: dict[str, Any] = {
         f"start every task with the same {TOKEN_VARIABLE}; a task of an earlier job may still run"
     ),
 }
+
+
+def gave_up(chief: Task, why: str) -> RendezvousError:
+    """Return the error of a chief that ends the rendezvous for a reason of its own."""
+    return RendezvousError(
+        f"{chief.name}, the chief, gave up: {why}.",
+        fix="start all tasks again",
+        chief={"task": chief.name, "address": chief.address},
+    )

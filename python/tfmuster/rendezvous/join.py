@@ -49,6 +49,7 @@ def join_cluster(
     timeout: float | None = None,
     versions: Mapping[str, str] | None = None,
     guarded: bool = True,
+    link: bool = False,
 ) -> ControlChannel:
     """Wait until all tasks are present. If another task fails later, print its failure and end this process.
 
@@ -63,6 +64,8 @@ def join_cluster(
         See :func:`tfmuster.rendezvous.meet.muster`.
     guarded : bool
         Guard the task's port, on which TensorFlow will listen (see :mod:`.port_guard`).
+    link : bool
+        Connect to the other training tasks, for the sums of :mod:`tfmuster.collectives`.
 
     Raises
     ------
@@ -74,7 +77,7 @@ def join_cluster(
         return current
     say_phase("waiting")
     try:
-        control = muster(task, timeout=timeout, versions=versions, on_progress=_tell_progress)
+        control = muster(task, timeout=timeout, versions=versions, on_progress=_tell_progress, link=link)
     except RendezvousError as error:
         end_with_its_code(error)
         raise

@@ -26,6 +26,8 @@ from ..system.say import say
 from ..system.versions import installed_versions
 from .client import RendezvousClient
 from .control_channel import ControlChannel
+from .failures import failure_text
+from .links import Links
 from .server import RendezvousServer
 from .token_file import token_of_file
 
@@ -44,6 +46,7 @@ def muster(
     token: str | None = None,
     versions: Mapping[str, str] | None = None,
     on_progress: Progress | None = None,
+    link: bool = False,
 ) -> ControlChannel:
     """Wait until all tasks of the cluster are present and agree.
 
@@ -66,6 +69,8 @@ def muster(
         ``waiting`` (names of tasks). Until the chief is reached, the dict also has ``address`` (of the chief)
         and ``reason``; afterwards it has ``arrived`` and ``expected`` (numbers of tasks). Default: print the
         text to stderr.
+    link : bool
+        Connect to all other training tasks, if they do so too (:mod:`.links`).
 
     Returns
     -------
@@ -90,6 +95,7 @@ def muster(
             job_token(token) or token_of_file(),
             dict(installed_versions() if versions is None else versions),
             on_progress or print_progress,
+            link=link,
         )
     ControlChannel.make_current(control)
     return control
@@ -106,8 +112,11 @@ def _meet(
     token: str | None,
     versions: dict[str, str],
     on_progress: Progress,
+    *,
+    link: bool,
 ) -> None:
     task = control.task
+    links = Links(task)
     deadline = time.monotonic() + seconds
     port = split_address(task.address)[1]
     chief: RendezvousServer | None = None
@@ -119,7 +128,7 @@ def _meet(
             trouble = port_problem(port, error)
     if task.is_chief and listener is not None:
         chief = RendezvousServer(
-            task, listener, token=token, versions=versions, deadline=deadline, limit=seconds
+            task, listener, token=token, versions=versions, deadline=deadline, limit=seconds, links=links
         )
         chief.start()
         listener = None
@@ -132,16 +141,23 @@ def _meet(
         listener=listener,
         port_trouble=trouble,
         chief=chief,
+        links=links,
+        link=link,
         on_progress=on_progress,
     )
     try:
         chief_process = client.run()
     except BaseException as error:
         client.close()
+        links.close()
         if client.chief is not None:
             # Tell the tasks that are present before this process, and with it the connection, ends.
             known = isinstance(error, RendezvousError)
             client.chief.abandon(None if known else f"{type(error).__name__} {error}".strip())
         raise
     control.seed, control.peers, control.direct = client.seed, client.peers, client.direct
+    if not client.linked:
+        links.close()
+    elif (group := links.open()) is not None:
+        control.on_failure(lambda failure: group.abort(failure_text(failure)))
     control.start(client.connections, client.connection_to_chief(), client.chief, chief_process)

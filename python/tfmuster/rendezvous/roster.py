@@ -39,6 +39,7 @@ class Participant:
     versions: Mapping[str, str]
     port: Entry | None = None
     origin: str = ""
+    links: bool = False
     seed: int | None = None
     generators: Mapping[str, str] = field(default_factory=dict)
 
@@ -61,6 +62,7 @@ class Participant:
             if isinstance(port, dict)
             else None,
             origin=printable(hello.get("from") or "", 64),
+            links=hello.get("links") is True,
             seed=read_seed(hello.get("seed")),
             generators={
                 printable(k, 40): printable(v, 40)

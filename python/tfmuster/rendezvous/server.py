@@ -18,9 +18,10 @@ from ..net.channel import Message
 from ..net.connections import PENDING_SECONDS, Connection, Connections
 from ..net.ports import room_for_strangers
 from .call_back import CallBack
-from .error import MAX_LISTED
+from .error import MAX_LISTED, gave_up
 from .exchanges import Answers
 from .failures import disappeared, earliest, this_process
+from .links import Links, links_wanted
 from .origins import origins, pass_on
 from .roster import Participant, Roster, check_targets, cluster_differences, printable
 from .watch import KINDS, Watch
@@ -53,6 +54,8 @@ class RendezvousServer(threading.Thread):
         Package versions that every task must have.
     deadline, limit : float
         Time by which all tasks must have arrived (monotonic clock), and the time limit, both in seconds.
+    links : Links
+        Gets the connections of the other training tasks to the chief.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class RendezvousServer(threading.Thread):
         versions: dict[str, str],
         deadline: float,
         limit: float,
+        links: Links,
     ) -> None:
         super().__init__(name="tfmuster-chief", daemon=True)
         self.task = task
@@ -72,6 +76,7 @@ class RendezvousServer(threading.Thread):
         self._roster = Roster(task, versions)
         greeting = {"type": "challenge", "task": task.name, "id": self.id, "job": self._roster.digest}
         self.connections.listen(listener, greeting)
+        self._links, self._link = links, False
         self._stage = "gather"
         self._clients: dict[str, Connection] = {}
         self._call_back = CallBack(self.connections, self._roster)
@@ -108,13 +113,7 @@ class RendezvousServer(threading.Thread):
 
         def end() -> None:
             if why and self._stage in ("gather", "check", "close"):
-                self._verdict(
-                    RendezvousError(
-                        f"{self.task.name}, the chief, gave up: {why}.",
-                        fix="start all tasks again",
-                        chief={"task": self.task.name, "address": self.task.address},
-                    )
-                )
+                self._verdict(gave_up(self.task, why))
             else:
                 self._stage = "over"
                 self._stage_ends = 0.0
@@ -156,10 +155,10 @@ class RendezvousServer(threading.Thread):
             self._round += 1
             roster.unreachable.clear()
             targets = check_targets(self.task)
+            self._link = links_wanted(self.task, roster.here.values())
+            check = {"type": "check", "round": self._round, "link": self._link}
             for id, connection in self._clients.items():
-                connection.send(
-                    {"type": "check", "round": self._round, "targets": targets[roster.here[id].name]}
-                )
+                connection.send({**check, "targets": targets[roster.here[id].name]})
             return
         if roster.fault() and self._settle is None:
             self._settle = now + SETTLE_SECONDS
@@ -196,6 +195,8 @@ class RendezvousServer(threading.Thread):
             self._handle_client(connection, connection.owner, message)
         elif message["type"] == "hello":
             self._handle_hello(connection, Participant.from_hello(message), message)
+        elif message["type"] == "link":
+            self._links.accept(self.connections, connection, message)
 
     def _handle_hello(self, connection: Connection, participant: Participant, hello: Message) -> None:
         if self._stage == "over" and self._failure:
@@ -257,7 +258,7 @@ class RendezvousServer(threading.Thread):
             if self._everyone_answered(participant.id):
                 self._next_stage("control", 0)
                 agreed = {"seed": self._roster.agreed_seed(), **origins(self._participants())}
-                self._send_all({"type": "go", "chief": this_process(), **agreed})
+                self._send_all({"type": "go", "chief": this_process(), "linked": self._link, **agreed})
         elif kind == "done":
             self._done.add(participant.name)
             connection.send({"type": "noted"})

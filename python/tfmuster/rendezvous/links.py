@@ -1,0 +1,99 @@
+"""Connect each pair of training tasks during the rendezvous, for the sums of :mod:`tfmuster.collectives`.
+
+The connections are made over the tasks' own ports, the only ones that are known to be open, and are
+authenticated like all others. They belong to :class:`tfmuster.collectives.Group` after the rendezvous.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..cluster.spec import Task
+from ..collectives import open_group
+from ..net.channel import Message
+from ..net.connections import Connection, Connections
+from ..system.say import say
+from .roster import ALL_PAIRS, Participant
+
+if TYPE_CHECKING:
+    from ..collectives import Group
+
+
+class Links:
+    """The connections of one task to the other training tasks. Two threads of the chief share them."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._names = training_tasks(task)
+        self._made: dict[str, socket.socket] = {}
+        self._lock = threading.Lock()
+
+    def calls(self, name: str) -> bool:
+        """Tell whether this task calls that one. Of two tasks, the later one calls."""
+        here, names = self._task.name, self._names
+        return here in names and name in names and names.index(name) < names.index(here)
+
+    def accept(self, connections: Connections, connection: Connection, message: Message) -> None:
+        """Answer a task that wants to keep its connection. Raises ValueError for another task."""
+        name = message["task"]
+        if name not in self._names or name == self._task.name:
+            raise ValueError("not a training task")
+        connection.send({"type": "linked"})
+        self.keep(connections, connection, name)
+
+    def keep(self, connections: Connections, connection: Connection, name: str) -> None:
+        """Take over the socket of a connection to this task. A later one replaces an earlier one."""
+        try:
+            made = connections.release(connection)
+        except OSError:
+            return
+        with self._lock:
+            before = self._made.pop(name, None)
+            self._made[name] = made
+        if before is not None:
+            before.close()
+
+    def open(self) -> Group | None:
+        """Hand over the connections, if there is one to each other training task."""
+        here = self._task.name
+        if set(self._made) != set(self._names) - {here}:
+            self.close()
+            return None
+        sockets = [self._made.get(name) for name in self._names]
+        return open_group(self._names.index(here), self._names, sockets)
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            made, self._made = list(self._made.values()), {}
+        for each in made:
+            each.close()
+
+
+def training_tasks(task: Task) -> list[str]:
+    """Return the names of the tasks that train, in TensorFlow's order; none with parameter servers."""
+    tasks = task.cluster.tasks()
+    if any(each.type == "ps" for each in tasks):
+        return []
+    found = [each for each in tasks if each.type in ("chief", "worker")]
+    return [each.name for each in sorted(found, key=lambda each: (each.type != "chief", each.index))]
+
+
+def links_wanted(chief: Task, participants: Iterable[Participant]) -> bool:
+    """Tell whether all training tasks connect to each other. The chief's process says why not."""
+    names = training_tasks(chief)
+    wishes = {each.name: each.links for each in participants if each.name in names}
+    if len(names) < 2 or not any(wishes.values()):
+        return False
+    others = sorted(name for name, wish in wishes.items() if not wish)
+    if others:
+        why = f"{', '.join(others[:5])} can't use tfmuster's own, or was told not to"
+    elif len(names) > ALL_PAIRS:
+        why = f"tfmuster's own connect at most {ALL_PAIRS} tasks"
+    else:
+        return True
+    say(f"tfmuster: gradients are summed by TensorFlow's collectives, which take longer: {why}")
+    return False
