@@ -76,6 +76,9 @@ SCALE_BATCH_VARIABLE: Final = "TFMUSTER_SCALE_BATCH"
 #: The data type of the gradients that workers send each other.
 GRADIENT_DTYPE_VARIABLE: Final = "TFMUSTER_GRADIENT_DTYPE"
 
+#: How the workers' CPUs sum gradients: ``auto`` or ``tensorflow``.
+COMMUNICATION_VARIABLE: Final = "TFMUSTER_COMMUNICATION"
+
 #: Number of steps that a worker runs in one call, unless the model sets it.
 STEPS_PER_EXECUTION_VARIABLE: Final = "TFMUSTER_STEPS_PER_EXECUTION"
 

@@ -1,0 +1,263 @@
+"""The connections of this process to the other workers, and sums of tensors over them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ..net.sockets import close_in_children
+from ..system.say import say
+from .in_numpy import TYPES, NumpyExchange, SumError
+from .native import NotCompiled, library, library_path
+
+#: Every error of a sum has these words.
+ABORTED: Final = "A sum over the workers was aborted"
+#: An error has these words if the workers do not run the same operations.
+OTHER_OPERATION: Final = "is at another operation"
+
+
+class Times(NamedTuple):
+    """What the sums of this process have taken so far.
+
+    Attributes
+    ----------
+    operations : int
+    seconds : float
+        In all operations.
+    waited : float
+        Of them, until the last of the other workers had begun the same operation, in seconds.
+    sent : float
+        Bytes.
+    late : tuple of float
+        For each worker, how long this one has waited for it, in seconds. Waiting for several overlaps.
+    """
+
+    operations: int
+    seconds: float
+    waited: float
+    sent: float
+    late: tuple[float, ...]
+
+
+class Group:
+    """All workers of a job.
+
+    Parameters
+    ----------
+    rank : int
+        The number of this worker.
+    names : sequence of str
+        The workers' names, in the order in which values are added.
+    sockets : sequence
+        A connected socket for each worker; None for this one.
+
+    Attributes
+    ----------
+    why_numpy : str
+        Why the sums are computed with numpy; empty if they are computed in C.
+    share : bool
+        Whether workers of this machine may read the memory of this one, which is faster than TCP. It must be
+        set before the first sum.
+    """
+
+    def __init__(self, rank: int, names: Sequence[str], sockets: Sequence[socket.socket | None]) -> None:
+        self.rank, self.names = rank, tuple(names)
+        self.why_numpy = ""
+        self.share = True
+        self._sockets = sockets
+        self._numpy: NumpyExchange | None = None
+        self._library: ctypes.CDLL | None = None
+        self._reason = ""
+        #: TensorFlow's operation, once it is loaded; None if TensorFlow was not there when the library was.
+        self._operation: Any = None
+        for made in sockets:
+            if made is not None:
+                made.setblocking(False)
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _unpace(made)
+        try:
+            library_path()  # compile it now, while the workers start
+        except NotCompiled as error:
+            self._use_numpy(str(error))
+        close_in_children(self)
+
+    def open_files(self) -> list[socket.socket]:
+        """Return the sockets, which forked children close."""
+        return [made for made in self._sockets if made is not None]
+
+    def abort(self, reason: str) -> None:
+        """End the current operation and all later ones, with this reason. Any thread may call it."""
+        self._reason = reason
+        if self._numpy is not None:
+            self._numpy.abort(reason)
+        elif self._library is not None:
+            self._library.tfmuster_abort(reason.encode())
+
+    def times(self) -> Times:
+        """Return what the sums have taken so far."""
+        workers = len(self.names)
+        found = [0.0] * (4 + workers)
+        if self._numpy is not None:
+            found = self._numpy.times()
+        elif self._library is not None:
+            numbers = (ctypes.c_double * (4 + workers))()
+            self._library.tfmuster_times(numbers)
+            found = list(numbers)
+        return Times(int(found[0]), found[1], found[2], found[3], tuple(found[4:]))
+
+    def sum_arrays(self, arrays: Sequence[Any], *, wire: str | None = None, key: int = 0) -> list[Any]:
+        """Return the sums of numpy arrays over the workers. All workers call it at the same place.
+
+        Parameters
+        ----------
+        arrays : sequence of numpy.ndarray
+            Contiguous, all of one type: float32, float64, int32 or int64.
+        wire : {"bfloat16", "float16"}, optional
+            Send float32 as this type. They are added as float32.
+        key : int
+            Tells operations apart that workers could confuse.
+
+        Raises
+        ------
+        SumError
+            A worker is gone or at another operation, or the job has failed.
+        """
+        code = TYPES[wire] if wire else 0
+        self._start()
+        if self._numpy is not None:
+            return self._numpy.sum(arrays, code, key)
+        import numpy as np
+
+        assert self._library is not None
+
+        sums = [np.empty_like(array) for array in arrays]
+        count = len(sums)
+        failed = self._library.tfmuster_sum(
+            count,
+            (ctypes.c_void_p * count)(*[array.ctypes.data for array in arrays]),
+            (ctypes.c_void_p * count)(*[array.ctypes.data for array in sums]),
+            (ctypes.c_int64 * count)(*[array.size for array in arrays]),
+            TYPES[arrays[0].dtype.name],
+            code,
+            key,
+        )
+        if failed:
+            raise SumError(self._library.tfmuster_failure().decode(errors="replace"))
+        return sums
+
+    def sum_tensors(self, tensors: Sequence[Any], *, wire: str | None = None) -> list[Any]:
+        """Return the sums of tensors over the workers, equal on all of them bit by bit.
+
+        The operation is part of the graph if one is being traced. All workers must trace the same program.
+
+        Parameters
+        ----------
+        tensors : sequence of tf.Tensor
+            Dense, all of one type: float32, float64, int32 or int64. Each may have any shape.
+        wire : {"bfloat16", "float16"}, optional
+            See :meth:`sum_arrays`.
+
+        Raises
+        ------
+        tf.errors.InternalError
+            When the operation runs: as SumError. Its text contains `ABORTED`.
+        """
+        import tensorflow as tf
+
+        key = _key()
+        self._start()
+        if self._operation is not None:
+            return list(self._operation(values=tensors, wire=TYPES[wire] if wire else 0, key=key))
+
+        def run(*values: Any) -> list[Any]:
+            try:
+                return self.sum_arrays(values, wire=wire, key=key)
+            except SumError as error:
+                raise tf.errors.InternalError(None, None, f"{ABORTED}: {error}.") from error
+
+        types = [tensor.dtype for tensor in tensors]
+        # TensorFlow returns one tensor, and not a list of it, when it runs eagerly.
+        sums = tf.nest.flatten(tf.numpy_function(run, list(tensors), types, stateful=True))
+        for total, tensor in zip(sums, tensors, strict=True):
+            total.set_shape(tensor.shape)
+        return list(sums)
+
+    def _start(self) -> None:
+        """Load the C library when it is used first, and give it the sockets."""
+        if self._numpy is not None or self._library is not None:
+            return
+        try:
+            # TensorFlow must load the library first, to notice the operation that comes with it.
+            if "tensorflow" in sys.modules:
+                self._operation = _load_operation()
+            loaded = library()
+            workers = len(self.names)
+            numbers = (ctypes.c_int * workers)(*[-1 if s is None else s.fileno() for s in self._sockets])
+            texts = (ctypes.c_char_p * workers)(*[name.encode() for name in self.names])
+            if loaded.tfmuster_open(self.rank, workers, numbers, texts, int(self.share)):
+                raise NotCompiled("memory is short")
+        except NotCompiled as error:
+            self._use_numpy(str(error))
+            return
+        self._library = loaded
+        if self._reason:
+            loaded.tfmuster_abort(self._reason.encode())
+
+    def _use_numpy(self, why: str) -> None:
+        self.why_numpy = why
+        here = self.names[self.rank]
+        say(f"tfmuster: {here} sums gradients with numpy, which takes longer than tfmuster's C code: {why}")
+        self._numpy = NumpyExchange(self.rank, self._sockets, self.names)
+        if self._reason:
+            self._numpy.abort(self._reason)
+
+
+def _load_operation() -> Any:
+    """Return the function that adds the operation to a graph, or None. Raises NotCompiled."""
+    import tensorflow as tf
+
+    try:
+        return getattr(tf.load_op_library(str(library_path())), "tfmuster_sum", None)
+    except tf.errors.OpError as error:
+        raise NotCompiled(f"TensorFlow can't load it: {error}") from error
+
+
+def _key() -> int:
+    """Return the number of this sum within the function that is being traced."""
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return 0
+    graph = tf.compat.v1.get_default_graph()
+    key = getattr(graph, "_tfmuster_sums", 0) + 1
+    graph._tfmuster_sums = key
+    return int(key)
+
+
+def _unpace(made: socket.socket) -> None:
+    """Take the congestion control that every Linux has for a connection within this machine.
+
+    The timers of BBR, the default of some systems, take up to half of the time of a sum there.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        if made.getsockname()[0] == made.getpeername()[0]:
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+
+
+_groups: list[Group] = []
+
+
+def open_group(rank: int, names: Sequence[str], sockets: Sequence[socket.socket | None]) -> Group:
+    """Make the group of this process. See :class:`Group`."""
+    group = Group(rank, names, sockets)
+    _groups[:] = [group]
+    return group
+
+
+def current_group() -> Group | None:
+    """Return the group of this process; None if it has none."""
+    return _groups[0] if _groups else None

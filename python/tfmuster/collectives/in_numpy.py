@@ -1,0 +1,222 @@
+"""Sum arrays over the workers with numpy: the protocol of ``exchange.c`` for machines without a compiler."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+#: The last four fields are for workers that can read each other's memory, which numpy can't.
+_HEADER: Final = struct.Struct("<IHHQQQQQII")
+_MAGIC: Final = 0x31584D54
+_SMALL: Final = 192 * 1024
+_LOOK_MS: Final = 200
+_MASK: Final = 2**64 - 1
+#: TensorFlow's codes of the types.
+TYPES: Final = {"float32": 1, "float64": 2, "int32": 3, "int64": 9, "bfloat16": 14, "float16": 19}
+
+
+class SumError(Exception):
+    """A sum was aborted. The text says why."""
+
+
+class Stream:
+    """What is sent to another worker, and what comes from it, in one operation."""
+
+    def __init__(self, made: socket.socket, name: str) -> None:
+        self.socket, self.name = made, name
+        self.out: list[memoryview] = []
+        self.into: list[memoryview] = []
+
+    def send(self) -> None:
+        """Send what the kernel takes now."""
+        while self.out:
+            try:
+                sent = self.socket.send(self.out[0], socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                return
+            self.out[0] = self.out[0][sent:]
+            if not self.out[0]:
+                del self.out[0]
+
+    def receive(self) -> bool:
+        """Receive what has come. Return whether a part is complete."""
+        while self.into:
+            try:
+                got = self.socket.recv_into(self.into[0])
+            except BlockingIOError:
+                return False
+            if not got:
+                raise SumError(f"{self.name} has closed its connection")
+            self.into[0] = self.into[0][got:]
+            if not self.into[0]:
+                del self.into[0]
+                return True
+        return False
+
+
+class NumpyExchange:
+    """The connections of one worker.
+
+    Parameters
+    ----------
+    rank : int
+        The number of this worker.
+    sockets : sequence
+        A connected socket for each worker; None for this one.
+    names : sequence of str
+    """
+
+    def __init__(self, rank: int, sockets: Sequence[socket.socket | None], names: Sequence[str]) -> None:
+        self._rank, self._sockets, self._names = rank, sockets, names
+        self._number = 0
+        self._failure = self._reason = ""
+        self._seconds = self._waited = self._bytes = 0.0
+        self._late = [0.0] * len(names)
+
+    def abort(self, reason: str) -> None:
+        """End the operation that is under way, and all later ones."""
+        self._reason = self._reason or reason
+
+    def times(self) -> list[float]:
+        """Return the same numbers as ``tfmuster_times``."""
+        return [float(self._number), self._seconds, self._waited, self._bytes, *self._late]
+
+    def sum(self, arrays: Sequence[Any], wire: int, key: int) -> list[Any]:
+        """Return the sums of arrays of one type over the workers.
+
+        Raises
+        ------
+        SumError
+            A connection broke, a worker is at another operation, or :meth:`abort` was called.
+        """
+        if self._failure:
+            raise SumError(self._failure)
+        try:
+            return self._sum(arrays, wire, key)
+        except SumError as error:
+            self._failure = str(error)
+            raise
+
+    def _sum(self, arrays: Sequence[Any], wire: int, key: int) -> list[Any]:
+        began = time.perf_counter()
+        sizes = [array.size for array in arrays]
+        flat = [np.ravel(array) for array in arrays]
+        vector = np.concatenate(flat) if len(flat) > 1 else flat[0]
+        narrow = _narrow_type(wire) or vector.dtype
+        sent = vector.astype(narrow) if wire else vector
+        workers = len(self._names)
+        each = -(-vector.size // workers)
+        stretch = -(-each // 16) * 16
+        whole = workers == 2 or sent.nbytes * (workers - 1) <= _SMALL
+        starts = [min(r * stretch, vector.size) for r in range(workers + 1)]
+        cuts = [slice(0, None) if whole else slice(*starts[r : r + 2]) for r in range(workers)]
+        header = _HEADER.pack(
+            _MAGIC, TYPES[vector.dtype.name], wire, self._number, _mixed(key, sizes), vector.size, 0, 0, 0, 0
+        )
+        own = sent[cuts[self._rank]]
+        theirs = {r: np.empty_like(own) for r in range(workers) if r != self._rank}
+        heads = {r: bytearray(_HEADER.size) for r in theirs}
+        streams = {}
+        for r in theirs:
+            made = self._sockets[r]
+            assert made is not None
+            streams[r] = stream = Stream(made, self._names[r])
+            stream.out = [part for part in (memoryview(header), _bytes_of(sent[cuts[r]])) if part]
+            stream.into = [memoryview(heads[r])]
+        late = self._move(streams, began)
+        for r, head in heads.items():
+            self._check(self._names[r], _HEADER.unpack(head), _HEADER.unpack(header))
+            streams[r].into = [part for part in (_bytes_of(theirs[r]),) if part]
+        self._move(streams, began)
+        total = _added([own if r == self._rank else theirs[r] for r in range(workers)], vector.dtype)
+        if whole:
+            sums = total
+        else:
+            total = total.astype(narrow)
+            sums_sent = np.empty_like(sent)
+            sums_sent[cuts[self._rank]] = total
+            for r, stream in streams.items():
+                stream.out += [part for part in (_bytes_of(total),) if part]
+                stream.into = [part for part in (_bytes_of(sums_sent[cuts[r]]),) if part]
+            self._move(streams, began)
+            sums = sums_sent.astype(vector.dtype, copy=False)
+        self._move(streams, began, all_sent=True)
+        self._number += 1
+        self._seconds += time.perf_counter() - began
+        self._waited += max(late.values())
+        self._bytes += sum(_HEADER.size + sent[cuts[r]].nbytes for r in streams)
+        for r, seconds in late.items():
+            self._late[r] += seconds
+        parts = np.split(sums, np.cumsum(sizes)[:-1])
+        return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
+
+    def _move(self, streams: dict[int, Stream], began: float, *, all_sent: bool = False) -> dict[int, float]:
+        """Receive what the streams expect, and send meanwhile. Return when each had got its part."""
+        late: dict[int, float] = {}
+        while True:
+            poll = select.poll()
+            waiting = False
+            if self._reason:
+                raise SumError(self._reason)
+            for r, stream in streams.items():
+                try:
+                    stream.send()
+                    if stream.receive():
+                        late[r] = time.perf_counter() - began
+                except OSError as error:
+                    why = os.strerror(error.errno or 0)
+                    raise SumError(f"the connection to {stream.name} broke ({why})") from error
+                wanted = (select.POLLIN if stream.into else 0) | (select.POLLOUT if stream.out else 0)
+                if wanted:
+                    poll.register(stream.socket, wanted)
+                waiting |= bool(stream.into) or (all_sent and bool(stream.out))
+            if not waiting:
+                return late
+            poll.poll(_LOOK_MS)
+
+    def _check(self, name: str, theirs: tuple[int, ...], ours: tuple[int, ...]) -> None:
+        if theirs[0] != _MAGIC:
+            raise SumError(f"{name} has sent something else than values")
+        if theirs[3:5] != ours[3:5]:
+            raise SumError(
+                f"{name} is at another operation: number {theirs[3]} of its program, here number {ours[3]}"
+            )
+        if theirs[:6] != ours[:6]:
+            raise SumError(
+                f"{name} has {theirs[5]} values of type {theirs[1]}, sent as type {theirs[2]}, where this "
+                f"worker has {ours[5]} of type {ours[1]}, sent as type {ours[2]}"
+            )
+
+
+def _narrow_type(wire: int) -> Any:
+    if wire == TYPES["bfloat16"]:
+        import ml_dtypes  # a dependency of TensorFlow
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype("float16") if wire else None
+
+
+def _added(parts: list[Any], dtype: Any) -> Any:
+    """Add in the order of the workers."""
+    total = parts[0].astype(dtype, copy=False) + parts[1].astype(dtype, copy=False)
+    for part in parts[2:]:
+        total += part.astype(dtype, copy=False)
+    return total
+
+
+def _bytes_of(array: Any) -> memoryview:
+    return memoryview(array.view(np.uint8)).cast("B") if array.size else memoryview(b"")
+
+
+def _mixed(key: int, sizes: list[int]) -> int:
+    mixed = key & _MASK
+    for size in sizes:
+        mixed = (mixed ^ size) * 0x100000001B3 & _MASK
+    return mixed
