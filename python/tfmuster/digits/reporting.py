@@ -35,7 +35,7 @@ def say_traffic(network: Any, strategy: Any) -> None:
 
     if multi_worker(strategy):
         megabytes = bytes_per_step(network, strategy) / 1e6
-        _say(f"each worker sends {megabytes:.2f} MB of gradients a step, as {gradient_dtype(strategy)}")
+        _say(f"each worker exchanges {megabytes:.2f} MB of gradients a step, as {gradient_dtype(strategy)}")
 
 
 def say_shard(strategy: Any, rows: int, plan: Plan) -> None:

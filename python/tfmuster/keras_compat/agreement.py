@@ -160,14 +160,21 @@ def agree_on_end(model: Any) -> None:
     if call is not None and call.compared and _compare:
         answer = _compare[0](f"the end of the data of {call.name}", {})
         if answer.absent or list(answer.differences):
-            others = [*answer.absent] or ["the others"]
-            raise DataError(
-                f"The data of {call.name} ended on this worker before those of {' and '.join(others)}.",
-                found="; ".join(f"{task} is {text}" for task, text in answer.absent.items()) or None,
-                fix=_rows_advice(),
-                path=None,
-                reason="data-ended",
-            )
+            found = "; ".join(f"{task} is {text}" for task, text in answer.absent.items())
+            raise ended_before(model, [*answer.absent], found)
+
+
+def ended_before(model: Any, others: list[str], found: str) -> DataError:
+    """Return the error for a worker whose data have ended before those of the others."""
+    call = Call.of(model)
+    name, rest = call.name if call else "a call", " and ".join(others or ["the others"])
+    return DataError(
+        f"The data of {name} ended on this worker before those of {rest}.",
+        found=found or None,
+        fix=_rows_advice(),
+        path=None,
+        reason="data-ended",
+    )
 
 
 def agree_on_stop(model: Any) -> bool:

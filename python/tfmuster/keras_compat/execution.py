@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..system.activity import ACTIVITY
-from .agreement import agree_on_end
+from .agreement import agree_on_end, ended_before
 from .compiling import compiled
 from .inlining import inlined
 from .input_errors import readers_errors
@@ -20,7 +20,9 @@ from .sharding import LocalBatch, part_of, rows_to_read
 from .step_metrics import Log, metrics_of_step
 from .steps_per_execution import MOST_STEPS, StepsPerExecution
 from .strategy_info import worker_of
+from .sums import replica_sum
 from .tensor_fusion import pack, unpack
+from .watching import ended_before_whom
 
 
 def local_batch(batch: Any, worker: int, workers: int) -> LocalBatch:
@@ -97,12 +99,9 @@ def _all_reduce_sum(tensors: list[Any]) -> list[Any]:
 
     Call it in a replica context.
     """
-    import tensorflow as tf
-
     if not tensors:
         return []
-    context = tf.distribute.get_replica_context()
-    return unpack(context.all_reduce(tf.distribute.ReduceOp.SUM, pack(tensors)), tensors)
+    return unpack(replica_sum(pack(tensors)), tensors)
 
 
 def absent_to_none(data: Any) -> Any:
@@ -286,6 +285,11 @@ def make_function(
                 outputs, totals = execution(
                     iterator, tf.constant(steps), tf.constant(report), totals_of(iterator)
                 )
+            except tf.errors.InternalError as error:
+                if (other := ended_before_whom(error)) is None:
+                    raise
+                found = f"its data ended after {ACTIVITY.data_ended} batches"
+                raise ended_before(trainer, [other], found) from None
             finally:
                 ACTIVITY.leave()
             keep_totals(iterator, totals)

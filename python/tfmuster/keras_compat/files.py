@@ -19,6 +19,7 @@ import numpy as np
 
 from .jax_processes import jax_process_index, send_bytes_in_jax
 from .strategy_info import is_chief, multi_worker
+from .sums import sum_of_workers
 
 _everywhere = contextvars.ContextVar("everywhere", default=False)
 
@@ -168,12 +169,12 @@ def send_bytes(content: bytes | None, strategy: Any) -> bytes | None:
         return send_bytes_in_jax(content)
     chief = is_chief(strategy)
     size = -1 if content is None else len(content)
-    size = int(strategy.reduce("SUM", np.int64(size if chief else 0), axis=None))
+    size = int(sum_of_workers(strategy, np.int64(size if chief else 0)))
     if size < 0:
         return None
-    # TensorFlow's collectives don't support bytes, so send int32 words; the other workers add zeros.
+    # Neither these sums nor TensorFlow's support bytes, so send int32 words; the other workers add zeros.
     words = np.zeros(-(-size // 4), np.int32)
     if chief and content is not None:
         words.view(np.uint8)[:size] = np.frombuffer(content, np.uint8)
-    sent = strategy.reduce("SUM", words, axis=None).numpy()
+    sent = sum_of_workers(strategy, words).numpy()
     return bytes(sent.view(np.uint8)[:size].tobytes())

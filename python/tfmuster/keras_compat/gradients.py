@@ -16,6 +16,7 @@ from ..environment import GRADIENT_DTYPE_VARIABLE
 from ..errors import StrategyError
 from .scopes import adopt_optimizer
 from .strategy_info import multi_worker, worker_of
+from .sums import can_sum, group_of, sum_directly
 from .tensor_fusion import pack, unpack
 
 GRADIENT_DTYPES = ("float32", "bfloat16", "float16")
@@ -134,28 +135,36 @@ def _sum_gradients(optimizer: Any, gradients: Any, stock_sum: Callable[..., Any]
     import tensorflow as tf
 
     gradients = list(gradients)
-    dtype = gradient_dtype(optimizer._distribution_strategy)
+    strategy = optimizer._distribution_strategy
+    direct, dtype = group_of(strategy) is not None, gradient_dtype(strategy)
     # In eager mode the replicas' collectives run one after another, which only Keras's code handles.
     compressed = dtype != "float32" and not tf.executing_eagerly()
-    dense = [
-        compressed and isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating
-        for gradient in gradients
-    ]
-    sums = iter(_sum_compressed([g for g, is_dense in zip(gradients, dense, strict=True) if is_dense], dtype))
-    # Sparse gradients are sent unchanged.
-    others = [g for g, is_dense in zip(gradients, dense, strict=True) if not is_dense and g is not None]
-    stocks = iter(stock_sum(optimizer, [(gradient, None) for gradient in others]) if others else ())
-    return [
-        next(sums) if is_dense else None if gradient is None else next(stocks)[0]
-        for gradient, is_dense in zip(gradients, dense, strict=True)
-    ]
+
+    def way(gradient: Any) -> str:
+        if direct and can_sum(gradient):
+            return "direct"
+        dense = isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating
+        return "compressed" if compressed and dense else "stock"  # sparse gradients are sent unchanged
+
+    ways: dict[str, Callable[[list[Any]], list[Any]]] = {
+        "direct": lambda found: sum_directly(strategy, found, None if dtype == "float32" else dtype),
+        "compressed": lambda found: _sum_compressed(found, dtype),
+        "stock": lambda found: [total for total, _ in stock_sum(optimizer, [(each, None) for each in found])],
+    }
+    sums = list(gradients)
+    for name, add in ways.items():
+        places = [i for i, each in enumerate(gradients) if each is not None and way(each) == name]
+        if places:
+            for place, total in zip(places, add([gradients[i] for i in places]), strict=True):
+                sums[place] = total
+    return sums
 
 
 def _sum_compressed(gradients: list[Any], dtype: str) -> list[Any]:
     """Return the float32 sums over the workers of gradients sent as ``dtype``, equal on all workers."""
     import tensorflow as tf
 
-    return unpack(_sum_flat(pack(gradients), tf.as_dtype(dtype)), gradients) if gradients else []
+    return unpack(_sum_flat(pack(gradients), tf.as_dtype(dtype)), gradients)
 
 
 def _sum_flat(flat: Any, dtype: Any) -> Any:

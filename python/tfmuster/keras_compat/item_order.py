@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .strategy_info import is_chief
+from .sums import sum_of_workers
 
 
 def share_order(adapter: Any, strategy: Any) -> None:
@@ -65,4 +66,4 @@ class _Ordered:
         random.shuffle(order)
         if not is_chief(self._strategy):
             order = [0] * len(order)
-        self._order = [int(i) for i in self._strategy.reduce("SUM", np.array(order, np.int64), axis=None)]
+        self._order = [int(i) for i in sum_of_workers(self._strategy, np.array(order, np.int64))]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from . import loss_parts
 from .strategy_info import multi_worker
+from .sums import replica_sum
 
 _step = threading.local()
 
@@ -187,8 +188,7 @@ def _sums(own: Any) -> Any:
     """Return the sums over the workers of a vector that gets no gradient."""
     import tensorflow as tf
 
-    context = tf.distribute.get_replica_context()
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.stop_gradient(own))
+    return replica_sum(tf.stop_gradient(own))
 
 
 def _of_whole_batch(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:

@@ -11,6 +11,7 @@ import functools
 from typing import Any
 
 from .strategy_info import multi_worker
+from .sums import sum_of_workers
 
 
 def patch_metric_reads(variable: Any, trainer: Any) -> None:
@@ -39,7 +40,7 @@ def patch_metric_reads(variable: Any, trainer: Any) -> None:
             return stock_results(self)  # type: ignore[no-any-return]
         packed = tf.concat([tf.reshape(value, [-1]) for value in flat], axis=0)
         sizes = [value.shape.num_elements() for value in flat]
-        sums = iter(tf.split(strategy.reduce("SUM", packed, axis=None), sizes))
+        sums = iter(tf.split(sum_of_workers(strategy, packed), sizes))
         results: dict[str, Any] = {}
         for metric, values in zip(metrics, own, strict=True):
             result = metric.stateless_result([tf.reshape(next(sums), value.shape) for value in values])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .strategy_info import multi_worker, worker_of
+from .sums import sum_of_workers
 
 
 def read_metrics(variables: list[Any], strategy: Any) -> list[Any]:
@@ -28,7 +29,7 @@ def read_metrics(variables: list[Any], strategy: Any) -> list[Any]:
     # Adding zeros to integers keeps every bit, which adding floats would not.
     words = np.zeros((workers, -(-len(content) // 4)), np.int32)
     words[worker].view(np.uint8)[: len(content)] = np.frombuffer(content, np.uint8)
-    rows = strategy.reduce("SUM", words, axis=None).numpy().view(np.uint8)
+    rows = sum_of_workers(strategy, words).numpy().view(np.uint8)
     values, begin = [], 0
     for value in own:
         part = np.ascontiguousarray(rows[:, begin : begin + value.nbytes])

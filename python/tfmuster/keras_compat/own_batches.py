@@ -19,6 +19,7 @@ from ..errors import DataError
 from .pipeline_steps import is_tuple
 from .sharding import LocalBatch
 from .strategy_info import worker_of
+from .sums import replica_sum, sum_of_workers
 
 #: Most batches that are read ahead, and most bytes of them.
 _MOST_AHEAD = 8
@@ -103,7 +104,7 @@ def read_own_rows(dataset: Any, batches: int | None, steps_per_epoch: int | None
     worker, workers = worker_of(strategy)
     found = np.zeros((workers, 2), np.int64)
     found[worker] = count, _ahead(dataset.element_spec)
-    found = strategy.reduce("SUM", found, axis=None).numpy()
+    found = sum_of_workers(strategy, found).numpy()
     counts, ahead = found[:, 0], int(found[:, 1].min())
     endless = counts == tf.data.INFINITE_CARDINALITY
     if steps_per_epoch is None and endless.any() and not endless.all():
@@ -251,11 +252,8 @@ def take(iterator: Any, totals: Any, strategy: Any) -> Taken:
         return Taken(following, following.has_value(), totals)
     part = following.get_value()
 
-    def add_up(ahead: Any) -> Any:
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, ahead)
-
     new = tf.logical_or(tf.equal(part.position, 0), totals[0] < 0)
-    totals = tf.cond(new, lambda: strategy.run(add_up, args=(part.ahead,)), lambda: totals)
+    totals = tf.cond(new, lambda: strategy.run(replica_sum, args=(part.ahead,)), lambda: totals)
     return Taken(following, totals[part.position] > 0, tf.ensure_shape(totals, part.ahead.shape))
 
 

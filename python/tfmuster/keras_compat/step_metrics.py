@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from . import loss_parts
 from .loss_reduction import gather_rows, share_of_rows, whole_batch, works_on_whole_batch
+from .sums import replica_sum
 
 _step = threading.local()
 
@@ -209,5 +210,4 @@ def _of_all_workers(value: Any) -> Any:
         return gather_rows(value)
     if not value.dtype.is_floating:
         return value
-    context = tf.distribute.get_replica_context()
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, loss_parts.as_part(value))
+    return replica_sum(loss_parts.as_part(value))

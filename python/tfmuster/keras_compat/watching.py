@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..collectives import ABORTED, OTHER_OPERATION
 from ..system.activity import ACTIVITY
 
 _raise_cause: list[Callable[[], None]] = []
@@ -23,6 +25,12 @@ def use_cause(raise_cause: Callable[[], None]) -> None:
     _raise_cause[:] = [raise_cause]
 
 
+def ended_before_whom(error: Exception) -> str | None:
+    """Return the worker that is at another operation because the data of this one have ended, or None."""
+    found = re.search(f"{ABORTED}: (.+?) {OTHER_OPERATION}", str(error))
+    return found[1] if found and ACTIVITY.data_ended is not None else None
+
+
 @contextlib.contextmanager
 def _inside_tensorflow() -> Iterator[None]:
     """Note that this worker is inside TensorFlow; name the worker that ended an operation there."""
@@ -32,8 +40,10 @@ def _inside_tensorflow() -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        # The connection to another worker broke, or that worker aborted the operation.
-        if _raise_cause and "from remote target" in str(error):
+        # The connection to another worker broke, or that worker aborted the operation. But if the data of
+        # this worker have ended, it is the cause itself.
+        aborted = any(words in str(error) for words in ("from remote target", ABORTED))
+        if _raise_cause and aborted and not ended_before_whom(error):
             _raise_cause[0]()
         raise
     finally:
@@ -82,13 +92,22 @@ def _end_at_sigterm() -> None:
 
 def _as_execution(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Count the calls of a collective operation that are not part of a function."""
-    import tensorflow as tf
 
     @functools.wraps(stock)
     def operation(*args: Any, **kwargs: Any) -> Any:
-        if not tf.executing_eagerly():
-            return stock(*args, **kwargs)
-        with ACTIVITY.execution(), _inside_tensorflow():
+        with inside_collective():
             return stock(*args, **kwargs)
 
     return operation
+
+
+@contextlib.contextmanager
+def inside_collective() -> Iterator[None]:
+    """Note that this worker waits for the others in the block, unless the block only adds to a graph."""
+    import tensorflow as tf
+
+    if not tf.executing_eagerly():
+        yield
+        return
+    with ACTIVITY.execution(), _inside_tensorflow():
+        yield

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
 from ..keras_compat.backend import require_tensorflow_backend
 from ..system.tensorflow_import import import_tensorflow
@@ -24,7 +25,6 @@ STRATEGIES = (
     "tpu",
 )
 
-_COMMUNICATION = ("auto", "ring", "nccl")
 _LAUNCH = (
     "start the program with `tfmuster launch -n 2 SCRIPT`, in a job of Slurm with srun, or call "
     "use_tf_config(task) first"
@@ -70,8 +70,11 @@ def strategy(
     replicas : int, optional
         For ``mirrored`` and ``central_storage``: use this many GPUs. On a machine with fewer GPUs, use this
         many logical CPUs, so that you can try a strategy without GPUs.
-    communication : {"auto", "ring", "nccl"}
-        All-reduce of ``multi_worker_mirrored``: TensorFlow's choice, its ring over gRPC, or NVIDIA's NCCL.
+    communication : {"auto", "tcp", "tensorflow", "ring", "nccl"}
+        How ``multi_worker_mirrored`` sums gradients: directly between CPUs (:mod:`tfmuster.collectives`)
+        and otherwise as TensorFlow chooses, the same without reading the memory of other workers of this
+        machine, always as TensorFlow chooses, by TensorFlow's ring over gRPC, or by NVIDIA's NCCL. With
+        ``"auto"``, the environment variable ``TFMUSTER_COMMUNICATION`` counts.
     keras_compat : bool
         Patch Keras 3 for several workers (see :mod:`tfmuster.keras_compat`).
     start_timeout : float, optional
@@ -210,13 +213,9 @@ def _multi_worker_mirrored(
     communication: str, start_timeout: float | None, gradient_dtype: str | None
 ) -> Any:
     name = "multi_worker_mirrored"
-    if communication not in _COMMUNICATION:
-        raise StrategyError(
-            f"communication must be one of {', '.join(_COMMUNICATION)}.",
-            found=repr(communication),
-            strategy=name,
-            reason="communication",
-        )
+    from ..keras_compat.sums import checked_communication, prepare_sums, sums_directly
+
+    how = checked_communication(communication)
     task = _task_in_force(name)
     if task.type not in ("chief", "worker"):
         raise StrategyError(
@@ -250,9 +249,11 @@ def _multi_worker_mirrored(
     from ..rendezvous.join import join_cluster
     from ..rendezvous.port_guard import all_connected
 
-    join_cluster(task, timeout=start_timeout)
+    join_cluster(task, timeout=start_timeout, link=sums_directly(how))
+    prepare_sums(how)
+    stock = how.upper() if how in ("ring", "nccl") else "AUTO"
     options = tf.distribute.experimental.CommunicationOptions(
-        implementation=getattr(tf.distribute.experimental.CommunicationImplementation, communication.upper())
+        implementation=getattr(tf.distribute.experimental.CommunicationImplementation, stock)
     )
     made = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     _made.append(made)
@@ -272,7 +273,7 @@ def _given(strategy: Any, communication: str, gradient_dtype: str | None) -> Any
         raise StrategyError(
             "With --distribute, communication must be auto, because the strategy is made before the program.",
             found=repr(communication),
-            fix="launch the program, which makes a strategy, without --distribute",
+            fix=f"set {COMMUNICATION_VARIABLE}, or launch the program without --distribute",
             strategy="multi_worker_mirrored",
             reason="communication",
         )

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import StrategyError
 from ..keras_compat import multi_worker, worker_of
 from ..keras_compat.backend import require_tensorflow_backend
+from ..keras_compat.sums import replica_sum
 from ..system.tensorflow_import import import_tensorflow
 
 _REDUCTIONS = ("mean", "sum")
@@ -76,7 +77,14 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
             context = tf.distribute.ReplicaContext(strategy, worker_of(strategy)[0])
             with context:
                 values = step_fn(batch)
-                return tf.nest.map_structure(lambda v: context.all_reduce(reduce.upper(), v), values)
+                return tf.nest.map_structure(total, values)
+
+        def total(value: Any) -> Any:
+            value = tf.convert_to_tensor(value)
+            if reduce == "mean" and not value.dtype.is_floating:
+                return tf.distribute.get_replica_context().all_reduce("MEAN", value)
+            found = replica_sum(value)
+            return found / worker_of(strategy)[1] if reduce == "mean" else found
 
     compiled = tf.function(run, autograph=False)
     if isinstance(strategy, tf.distribute.ParameterServerStrategy):

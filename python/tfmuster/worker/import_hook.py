@@ -118,6 +118,7 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     from ..cluster.tf_config import current_task
     from ..keras_compat import tensorflow_started
     from ..keras_compat.gradients import wanted_dtype
+    from ..keras_compat.sums import checked_communication, prepare_sums, sums_directly
     from ..rendezvous.control_channel import ControlChannel
     from ..rendezvous.join import join_cluster
 
@@ -129,6 +130,7 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     _refuse_other_cluster(task, jobs, type, index)
     # Report an invalid environment before waiting for the other workers.
     wanted_dtype()
+    communication = checked_communication("auto")
     if tensorflow_started():
         raise StrategyError(
             "TensorFlow has already started in this process, so it can't join a cluster.",
@@ -136,7 +138,8 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
             strategy="multi_worker_mirrored",
             reason="already-started",
         )
-    join_cluster(task)
+    join_cluster(task, link=sums_directly(communication))
+    prepare_sums(communication)
 
 
 def _serve() -> None:

@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 STALLING = PROGRAMS / "stalling.py"
 
 
-def stalls(tmp_path: Path, how: str, *options: object) -> tuple[str, dict[str, str]]:
+def stalls(tmp_path: Path, how: str, *options: object, **more: str) -> tuple[str, dict[str, str]]:
     """What `launch` writes to stderr, and the stacks by task."""
     arguments = ["-n", 2, "--stall-timeout", 4, *options, STALLING, *how.split()]
-    done = tfmuster("launch", *arguments, cwd=tmp_path, limit=150)
+    done = tfmuster("launch", *arguments, cwd=tmp_path, limit=150, **more)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "worker 0 | ends" not in done.stdout
     return done.stderr, find_run(None, tmp_path / "runs").stacks()
@@ -74,7 +74,16 @@ def test_a_worker_that_vanishes_without_a_failure_is_named(tmp_path: Path, leave
 
 
 def test_data_that_end_early_are_named(tmp_path: Path) -> None:
-    error, _ = stalls(tmp_path, "data")
+    # The workers compare each sum that they begin, so nobody waits.
+    done = tfmuster("launch", "-n", 2, "--stall-timeout", 60, STALLING, "data", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "worker 1 on " in done.stderr
+    assert "ended on this worker before those of worker 0" in done.stderr
+    assert "its data ended after 5 batches" in done.stderr
+
+
+def test_data_that_end_early_are_named_when_tensorflow_sums(tmp_path: Path) -> None:
+    error, _ = stalls(tmp_path, "data", TFMUSTER_COMMUNICATION="tensorflow")
     assert "s for worker 1, whose data ended earlier." in error
     assert "its data ended after 5 batches" in error
 

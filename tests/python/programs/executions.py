@@ -17,22 +17,29 @@ import keras
 import tensorflow as tf
 from tensorflow.python.distribute.cross_device_ops import CrossDeviceOps
 
+from tfmuster.collectives import Group
+
 x = np.random.default_rng(0).normal(size=(400, 8)).astype("float32")
 y = x.sum(axis=1, keepdims=True)
 STEPS = 40  # global batches of 10 rows
 
 
 eager_reductions = []
-stock_reduce = CrossDeviceOps.reduce
 
 
-def reduce(self, *arguments, **options):
-    if tf.executing_eagerly():
-        eager_reductions.append(arguments)
-    return stock_reduce(self, *arguments, **options)
+def counted(stock):
+    """Count the calls of a reduction outside of a graph."""
+
+    def reduce(self, *arguments, **options):
+        if tf.executing_eagerly():
+            eager_reductions.append(arguments)
+        return stock(self, *arguments, **options)
+
+    return reduce
 
 
-CrossDeviceOps.reduce = reduce
+CrossDeviceOps.reduce = counted(CrossDeviceOps.reduce)
+Group.sum_tensors = counted(Group.sum_tensors)
 
 
 class Ends(keras.callbacks.Callback):

@@ -35,9 +35,13 @@ def collectives():
     """How often each collective stands in the functions that TensorFlow has traced so far."""
     found = Counter()
     for name in context.context().list_function_names():
+        if name.startswith("__wrapped__"):
+            continue  # an operation that ran by itself
         for node in context.context().get_function_def(name).node_def:
             if node.op.startswith("Collective"):
                 found[f"{node.op} {node.attr['T'].type}"] += 1
+            elif node.op == "TfmusterSum":
+                found[f"{node.op} {node.attr['wire'].i}"] += 1
     return found
 
 

@@ -46,8 +46,11 @@ def test_no_cluster(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_communication(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", cluster_of_one())
-    with pytest.raises(StrategyError, match="communication must be one of auto, ring, nccl"):
+    with pytest.raises(StrategyError, match="communication must be one of auto, tcp, tensorflow, ring, nccl"):
         tfmuster.strategy("multi_worker_mirrored", communication="gloo")
+    monkeypatch.setenv("TFMUSTER_COMMUNICATION", "gloo")
+    with pytest.raises(StrategyError, match="'gloo' in TFMUSTER_COMMUNICATION"):
+        tfmuster.strategy("multi_worker_mirrored")
 
 
 def test_wrong_tf_config_is_named_before_tensorflow_hangs_on_it(monkeypatch: pytest.MonkeyPatch) -> None:

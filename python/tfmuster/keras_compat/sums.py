@@ -1,0 +1,164 @@
+"""Sum tensors over the workers: directly between CPUs, otherwise by TensorFlow's collectives."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ..collectives import current_group
+from ..environment import COMMUNICATION_VARIABLE
+from ..errors import StrategyError
+from ..system.cores import usable_cores
+from .strategy_info import multi_worker, worker_of
+from .watching import inside_collective
+
+if TYPE_CHECKING:
+    from ..collectives import Group
+
+COMMUNICATIONS: Final = ("auto", "tcp", "tensorflow", "ring", "nccl")
+_TYPES: Final = ("float32", "float64", "int32", "int64")
+
+
+def checked_communication(communication: str) -> str:
+    """Return how the workers of a strategy communicate: the argument, or by default the environment's value.
+
+    Raises
+    ------
+    StrategyError
+        The value is not in `COMMUNICATIONS` (reason ``communication``).
+    """
+    found, where = communication, ""
+    if communication == "auto":
+        found, where = os.environ.get(COMMUNICATION_VARIABLE) or "auto", f" in {COMMUNICATION_VARIABLE}"
+    if found not in COMMUNICATIONS:
+        raise StrategyError(
+            f"communication must be one of {', '.join(COMMUNICATIONS)}.",
+            found=f"{found!r}{where}",
+            strategy="multi_worker_mirrored",
+            reason="communication",
+        )
+    return found
+
+
+def sums_directly(communication: str) -> bool:
+    """Return whether the workers need connections to each other for this communication."""
+    return communication in ("auto", "tcp")
+
+
+def group_of(strategy: Any) -> Group | None:
+    """Return the group that sums for a strategy; None if TensorFlow does.
+
+    The group is for workers with one CPU device each. NCCL is faster between GPUs.
+    """
+    group = current_group()
+    if group is None or not multi_worker(strategy):
+        return None
+    devices = strategy.extended.worker_devices
+    if len(devices) != 1 or "CPU" not in devices[0]:
+        return None
+    return group if worker_of(strategy) == (group.rank, len(group.names)) else None
+
+
+def can_sum(tensor: Any) -> bool:
+    """Return whether :func:`sum_directly` takes this tensor: it is dense, and of a type that groups add."""
+    import tensorflow as tf
+
+    return isinstance(tensor, tf.Tensor) and tensor.dtype.name in _TYPES
+
+
+def sum_directly(strategy: Any, tensors: Sequence[Any], wire: str | None = None) -> list[Any]:
+    """Return the sums over the workers of tensors, by one operation for each type.
+
+    Parameters
+    ----------
+    strategy : tf.distribute.Strategy
+        With a group (:func:`group_of`).
+    tensors : sequence of tf.Tensor
+        :func:`can_sum` accepts them.
+    wire : {"bfloat16", "float16"}, optional
+        Send floats as this type.
+    """
+    group = group_of(strategy)
+    assert group is not None
+    sums: dict[int, Any] = {}
+    for type in _TYPES:
+        places = [i for i, tensor in enumerate(tensors) if tensor.dtype.name == type]
+        if places:
+            narrow = wire if type == "float32" else None
+            with inside_collective(), _in_order(strategy) as done:
+                found = group.sum_tensors([tensors[i] for i in places], wire=narrow)
+                done.extend(found)
+            sums.update(zip(places, found, strict=True))
+    return [sums[i] for i in range(len(tensors))]
+
+
+@contextlib.contextmanager
+def _in_order(strategy: Any) -> Iterator[list[Any]]:
+    """Run the sum in the block in its place among TensorFlow's collectives in the program.
+
+    A sum occupies a thread of TensorFlow while it waits for other workers. If they ran sums and collectives
+    in different orders, each could wait for what another one has not begun. TensorFlow orders its
+    collectives by a variable that all of them use, so it is used before and after the sum, too.
+    """
+    import tensorflow as tf
+
+    done: list[Any] = []
+    if tf.executing_eagerly():
+        yield done
+        return
+    extended = strategy.extended
+    launchers = (*extended._cross_device_ops._launchers, *extended._host_cross_device_ops._launchers)
+    tokens = [token for launcher in launchers if (token := launcher._ordering_token) is not None]
+    with tf.control_dependencies([token.assign_add(0.0, read_value=False) for token in tokens]):
+        yield done
+    with tf.control_dependencies(done):
+        for token in tokens:
+            token.assign_add(0.0, read_value=False)
+
+
+def sum_of_workers(strategy: Any, value: Any) -> Any:
+    """Return the sum of each worker's value, outside of its steps.
+
+    Parameters
+    ----------
+    strategy : tf.distribute.Strategy
+        One with several workers.
+    value : tf.Tensor or numpy.ndarray
+        Of the same shape and type on all of them.
+    """
+    import tensorflow as tf
+
+    tensor = tf.convert_to_tensor(value)
+    if can_sum(tensor) and group_of(strategy) is not None:
+        return sum_directly(strategy, [tensor])[0]
+    return strategy.reduce("SUM", tensor, axis=None)
+
+
+def prepare_sums(communication: str) -> None:
+    """Prepare TensorFlow and the group of this process, if there is one, for sums.
+
+    TensorFlow gets one more thread for operations, because a sum that waits occupies one. Call the function
+    before TensorFlow starts. It changes no number that the program or the variable
+    ``TF_NUM_INTEROP_THREADS`` has set.
+    """
+    import tensorflow as tf
+
+    if (group := current_group()) is None:
+        return
+    group.share = communication != "tcp"
+    if os.environ.get("TF_NUM_INTEROP_THREADS"):
+        return
+    if tf.config.threading.get_inter_op_parallelism_threads() == 0:
+        tf.config.threading.set_inter_op_parallelism_threads(usable_cores() + 1)
+
+
+def replica_sum(tensor: Any) -> Any:
+    """Return the sum of a tensor over the workers. Call it in a replica context."""
+    import tensorflow as tf
+
+    context = tf.distribute.get_replica_context()
+    if can_sum(tensor) and group_of(context.strategy) is not None:
+        return sum_directly(context.strategy, [tensor])[0]
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, tensor)

@@ -1,0 +1,42 @@
+"""Sums over the workers have the bits of a sequential sum, whoever adds in C or in numpy."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "sum_bits.py"
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
+@pytest.mark.parametrize("workers", ["2", "3", "4", "2 1", "4 1 2"])
+def test_sums_are_equal_to_a_sequential_sum(workers: str) -> None:
+    """Workers, and which of them add in numpy."""
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), *workers.split()],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_a_worker_that_ends_while_its_memory_is_read_is_named(how: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM.with_name("sum_ends.py")), how],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said, _, seconds = done.stdout.strip().partition("|")
+    assert "worker 1" in said, done.stdout + done.stderr
+    assert ("is frozen" in said) == (how == "frozen")
+    assert float(seconds) < 5

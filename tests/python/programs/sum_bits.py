@@ -1,0 +1,174 @@
+"""Compare the sums of workers with a sequential sum in the order of the workers, bit by bit.
+
+Usage: sum_bits.py WORKERS [RANK ...]    RANK: of a worker that sums with numpy; the others sum in C
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+import traceback
+
+import numpy as np
+
+from tfmuster.collectives import Group
+
+#: Sizes of the tensors of an operation: none, odd ones, over several pieces, many small ones, empty ones.
+SIZES = [
+    [0],
+    [1],
+    [0, 5, 0, 0, 3],
+    [31, 33, 1],
+    [16_384],
+    [12_289, 4_096],
+    [100_003],
+    [7] * 700,
+    [0, *range(300)],
+    [1_200_011, 3, 0, 800_001, 65_536],
+]
+
+
+def values(rank, sizes, dtype, seed):
+    """The tensors of a worker, which all workers can make."""
+    made = np.random.default_rng([seed, rank])
+    if dtype.startswith("int"):
+        limits = np.iinfo(dtype)
+        return [made.integers(limits.min, limits.max, size, dtype) for size in sizes]
+    found = []
+    for size in sizes:
+        tensor = (made.standard_normal(size) * 10.0 ** made.integers(-6, 5, size)).astype(dtype)
+        special = made.random(size)
+        tensor[special < 0.01] = -0.0
+        tensor[special > 0.999] = np.inf
+        found.append(tensor)
+    return found
+
+
+def narrowed(tensor, wire):
+    """The values as they arrive."""
+    import ml_dtypes
+
+    with np.errstate(over="ignore"):
+        return tensor.astype(ml_dtypes.bfloat16 if wire == "bfloat16" else wire).astype(tensor.dtype)
+
+
+def expected(workers, sizes, dtype, wire, seed):
+    """The sequential sum, and if it was sent in two stretches, as it arrives."""
+    whole = workers == 2 or sum(sizes) * (2 if wire else np.dtype(dtype).itemsize) * (workers - 1) <= 196_608
+    totals = None
+    for rank in range(workers):
+        mine = values(rank, sizes, dtype, seed)
+        if wire:
+            mine = [narrowed(tensor, wire) for tensor in mine]
+        with np.errstate(over="ignore", invalid="ignore"):
+            totals = mine if totals is None else [a + b for a, b in zip(totals, mine, strict=True)]
+    return [narrowed(total, wire) for total in totals] if wire and not whole else totals
+
+
+def bits(tensor):
+    """The bits; all NaNs are alike."""
+    tensor = np.where(np.isnan(tensor), np.nan, tensor) if tensor.dtype.kind == "f" else tensor
+    tensor = np.ascontiguousarray(tensor)
+    return tensor.view(np.uint32 if tensor.itemsize == 4 else np.uint64)
+
+
+class Memory(ctypes.Structure):
+    """An ``iovec`` of the C library."""
+
+    _fields_ = (("start", ctypes.c_void_p), ("size", ctypes.c_size_t))
+
+
+def siblings_can_read_each_other():
+    """Whether the kernel lets a process read the memory of another one with the same parent."""
+    mark, found = ctypes.c_uint64(7), ctypes.c_uint64(0)
+    libc = ctypes.CDLL(None)
+    other = os.fork()
+    if not other:
+        signal.pause()
+        os._exit(0)
+    reader = os.fork()
+    if not reader:
+        here, there = (Memory(ctypes.addressof(each), 8) for each in (found, mark))
+        got = libc.process_vm_readv(other, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
+        os._exit(0 if got == 8 and found.value == 7 else 1)
+    code = os.waitpid(reader, 0)[1]
+    os.kill(other, signal.SIGKILL)
+    os.waitpid(other, 0)
+    return code == 0
+
+
+def worker(rank, sockets, in_numpy):
+    """Compare all sums, with and without reading the others' memory; return what was sent in each case."""
+    sent = []
+    for share in (True, False):
+        group = Group(rank, [f"worker {r}" for r in range(len(sockets))], sockets)
+        group.share = share
+        if in_numpy:
+            group._use_numpy("the test wants it")
+        else:
+            assert not group.why_numpy, group.why_numpy
+        compare(group, rank, len(sockets))
+        sent.append(group.times().sent)
+    return sent
+
+
+def compare(group, rank, workers):
+    """Compare all sums."""
+    kinds = [(dtype, None) for dtype in ("float32", "float64", "int32", "int64")]
+    for seed, sizes in enumerate(SIZES):
+        for dtype, wire in [*kinds, ("float32", "bfloat16"), ("float32", "float16")]:
+            found = group.sum_arrays(values(rank, sizes, dtype, seed), wire=wire)
+            wanted = expected(workers, sizes, dtype, wire, seed)
+            for sum_, total in zip(found, wanted, strict=True):
+                differ = np.flatnonzero(bits(sum_) != bits(total))
+                assert not differ.size, (workers, rank, sizes[:9], dtype, wire, differ[:5], sum_[differ[:5]])
+
+
+def forked(workers, work):
+    """Fork the workers, connected in pairs: `work(rank, sockets)`. Return their process ids."""
+    sockets = [[None] * workers for _ in range(workers)]
+    for r in range(workers):
+        for other in range(r):
+            with socket.create_server(("127.0.0.1", 0)) as listening:
+                sockets[r][other] = socket.create_connection(listening.getsockname())
+                sockets[other][r] = listening.accept()[0]
+    children = []
+    for rank in range(workers):
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                for r, of in enumerate(sockets):
+                    for made in of if r != rank else []:
+                        if made is not None:
+                            made.close()
+                work(rank, sockets[rank])
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        children.append(child)
+    for of in sockets:
+        for made in of:
+            if made is not None:
+                made.close()
+    return children
+
+
+def main():
+    """Start the workers; 0 if all sums are equal."""
+    workers, in_numpy = int(sys.argv[1]), [int(rank) for rank in sys.argv[2:]]
+    readable = siblings_can_read_each_other()
+
+    def work(rank, sockets):
+        sent = worker(rank, sockets, rank in in_numpy)
+        # Only if all can read all memory, large vectors are not sent.
+        assert (sent[0] < 0.5 * sent[1]) == (readable and not in_numpy), sent
+
+    return int(any([os.waitpid(child, 0)[1] for child in forked(workers, work)]))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
