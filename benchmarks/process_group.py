@@ -26,11 +26,21 @@ class Group:
         Number of processes.
     addresses : sequence of str
         Addresses of the workers of one job; empty for processes that know nothing of each other.
+    python : str
+        The interpreter; default: the one of this process.
     **more : str
         Additional environment variables.
     """
 
-    def __init__(self, arguments: Sequence[str], count: int, addresses: Sequence[str], **more: str) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        count: int,
+        addresses: Sequence[str],
+        *,
+        python: str = sys.executable,
+        **more: str,
+    ) -> None:
         self.processes: list[subprocess.Popen[str]] = []
         for index in range(count):
             environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **more}
@@ -39,7 +49,7 @@ class Group:
                 place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
                 environment["TF_CONFIG"] = json.dumps(place)
             core = str(index % (os.cpu_count() or 1))
-            command = ["taskset", "-c", core, sys.executable, sys.argv[0], *arguments]
+            command = ["taskset", "-c", core, python, sys.argv[0], *arguments]
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
             self.processes.append(subprocess.Popen(command, env=environment, **pipes))
 
