@@ -39,6 +39,7 @@ case $group in
     debian=(
       openjdk-17-jre-headless          # Spark runs on it
       chromium                         # the tests look at the HTML page of a run in it
+      graphviz                         # Keras draws a model with it
       python3-dev libtirpc-dev         # rpy2 is built with them
       iproute2 nftables openssh-client # the tests between machines, which are network namespaces
       openmpi-bin mpich                # the tests of MPI, of which there are two ways to start ranks

@@ -130,6 +130,7 @@ def apply() -> bool:
 
     from .agreement import patch_calls
     from .callbacks import patch_stops
+    from .checkpoint_files import patch_checkpoints
     from .files import patch_files, patch_writers, redirect_writer
     from .gradients import patch_gradients
     from .inlining import patch_functions
@@ -163,6 +164,7 @@ def apply() -> bool:
     patch_random(random)
     patch_operations(gen_random_ops)
     patch_files(models.Model, callbacks)
+    patch_checkpoints()
     patch_stops(callbacks.CallbackList)
     patch_writers(models.Model)
     redirect_writer(tf.saved_model, "save")

@@ -93,6 +93,7 @@ def redirect_writer(owner: Any, name: str, model_of: Callable[[Any], Any] = lamb
             given = signature.bind(*args, **kwargs)
         except TypeError:
             return stock(*args, **kwargs)  # It reports what is wrong with the arguments.
+        given.apply_defaults()
         path = given.arguments[second]
         if not isinstance(path, (str, os.PathLike)) or _everywhere.get():
             return stock(*args, **kwargs)
@@ -111,6 +112,7 @@ def patch_writers(model_class: Any) -> None:
     from keras.src.export import saved_model
     from keras.src.legacy.saving import legacy_h5_format
     from keras.src.saving import saving_api, saving_lib
+    from keras.src.utils import model_visualization
 
     # keras.saving.save_model, which R's keras3 calls, does not call Model.save.
     for function in ("save_model", "save_weights_only"):
@@ -129,11 +131,17 @@ def patch_writers(model_class: Any) -> None:
 
     archive.track = track
     redirect_writer(archive, "write_out", lambda archive: getattr(archive, "_tfmuster_model", None))
-    stock_save = saving_api.save_model
-    redirect_writer(saving_api, "save_model")
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "keras" and vars(module).get("save_model") is stock_save:
-            module.save_model = saving_api.save_model  # type: ignore[attr-defined]
+    for owner, name in ((saving_api, "save_model"), (model_visualization, "plot_model")):
+        stock = getattr(owner, name)
+        redirect_writer(owner, name)
+        for module in _modules_of_keras():
+            if vars(module).get(name) is stock:
+                setattr(module, name, getattr(owner, name))
+
+
+def _modules_of_keras() -> list[Any]:
+    """Return the modules of Keras that are imported: several export the same function."""
+    return [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "keras"]
 
 
 def _strategy_of(model: Any) -> Any:

@@ -92,6 +92,7 @@ def _watch_strategy() -> None:
     """Let TensorFlow's own strategies join as :func:`tfmuster.strategy` does."""
     from ..cluster.tf_config import keep_tf_config
     from ..keras_compat import seed_tensorflow
+    from ..keras_compat.checkpoint_files import patch_checkpoints
     from ..keras_compat.deprecation import name_callers_in_r
     from ..keras_compat.shuffling import patch_shuffle
     from ..keras_compat.strategy_hooks import patch_strategies
@@ -107,6 +108,7 @@ def _watch_strategy() -> None:
         name_callers_in_r()
         load_hooks.hold()
     patch_shuffle()
+    patch_checkpoints()
     patch_strategies(begin=keep_tf_config, before=_join, after=_joined, served=serving, waits=_serve)
     if distributes():
         from ..keras_compat.distribute import watch_tensorflow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -116,13 +117,16 @@ def test_only_the_chief_writes(folders: dict[int, Path], workers: int) -> None:
     shared = folders[workers] / "shared"
     names = ["1.weights.h5", "2.weights.h5", "3.weights.h5", "best.keras", "last.keras"]
     names += ["log.csv", "tensorboard", "api.keras", "models.h5", "served"]
-    names += ["positional.keras", "positional.weights.h5"]
+    names += ["positional.keras", "positional.weights.h5", "checkpoints"]
+    names += ["model.png"] if shutil.which("dot") else []
     assert sorted(path.name for path in shared.iterdir()) == sorted(names)
     with open(shared / "log.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     expected = result(folders[workers], "callbacks_that_write")["history_loss"]
     assert [float(row["loss"]) for row in rows] == pytest.approx(list(expected))
     assert len(list((shared / "tensorboard" / "train").iterdir())) == 1
+    files = [f"ckpt-{number}.{part}" for number in (19, 20) for part in ("data-00000-of-00001", "index")]
+    assert sorted(path.name for path in (shared / "checkpoints").iterdir()) == ["checkpoint", *files]
 
 
 @pytest.mark.timeout(1600)

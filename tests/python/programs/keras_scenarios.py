@@ -7,6 +7,7 @@ without a strategy. One process pair runs all scenarios, as a process has one mu
 import contextlib
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -306,6 +307,13 @@ def callbacks_that_write():
     result["model"].save(shared / "positional.keras", False)
     result["model"].save_weights(shared / "positional.weights.h5", False)
     tf.saved_model.save(result["model"], export_dir=str(shared / "served"))
+    if shutil.which("dot"):
+        keras.utils.plot_model(result["model"], shared / "model.png")
+    checkpoint = tf.train.Checkpoint(model=result["model"])
+    manager = tf.train.CheckpointManager(checkpoint, str(shared / "checkpoints"), max_to_keep=2)
+    for _ in range(20):
+        manager.save()
+    checkpoint.restore(manager.latest_checkpoint).assert_consumed()
     return result
 
 
