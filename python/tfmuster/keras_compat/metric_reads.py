@@ -3,6 +3,10 @@
 TensorFlow reads a metric's variable as its sum over the workers, with a collective operation for each one. It
 also does so after each assignment, to return a value that Keras does not use. At the beginning and the end
 of an epoch that is four operations for each metric, of some milliseconds each.
+
+What a program gives a metric outside of a step belongs to the first worker, and the others have zeros. In
+TensorFlow each worker starts with the whole initial value, so that it counts several times, and gets its
+share of an assigned one, which integers can't have: the counts of a confusion matrix would become smaller.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .strategy_info import multi_worker
+from .strategy_info import multi_worker, worker_of
 from .sums import sum_of_workers
 
 
@@ -19,14 +23,37 @@ def patch_metric_reads(variable: Any, trainer: Any) -> None:
     import tensorflow as tf
     from tensorflow.python.distribute.values import SyncOnReadVariable
 
-    stock_assign, stock_results = variable._direct_assign, trainer.get_metrics_result
+    stock_assign, stock_initialize = variable._direct_assign, variable._initialize
+    stock_results = trainer.get_metrics_result
 
     @functools.wraps(stock_assign)
     def direct_assign(self: Any, value: Any) -> None:
-        if isinstance(self._value, SyncOnReadVariable):
-            self._value.assign(tf.cast(value, self._value.dtype), read_value=False)
-        else:
+        held = self._value
+        if not isinstance(held, SyncOnReadVariable):
             stock_assign(self, value)
+        elif workers_sum(held) and tf.distribute.in_cross_replica_context():
+            give_to_first(held, tf.cast(value, held.dtype))
+        else:
+            held.assign(tf.cast(value, held.dtype), read_value=False)
+
+    @functools.wraps(stock_initialize)
+    def initialize(self: Any, value: Any) -> None:
+        stock_initialize(self, value)
+        if workers_sum(self._value) and not isinstance(value, tf.Variable):
+            with tf.init_scope():
+                own = self._value.distribute_strategy.experimental_local_results(self._value)[0]
+                give_to_first(self._value, own.read_value())
+
+    def workers_sum(held: Any) -> bool:
+        """Return whether several workers have a part each of a variable that is read as a sum."""
+        summed = isinstance(held, SyncOnReadVariable) and held.aggregation == tf.VariableAggregation.SUM
+        return summed and multi_worker(held.distribute_strategy)
+
+    def give_to_first(held: Any, value: Any) -> None:
+        strategy = held.distribute_strategy
+        for device, part in enumerate(strategy.experimental_local_results(held)):
+            first = device == 0 and worker_of(strategy)[0] == 0
+            part.assign(value if first else tf.zeros_like(value), read_value=False)
 
     @functools.wraps(stock_results)
     def get_metrics_result(self: Any) -> dict[str, Any]:
@@ -58,4 +85,5 @@ def patch_metric_reads(variable: Any, trainer: Any) -> None:
         parts = strategy.experimental_local_results(held)
         return parts[0].read_value() if len(parts) == 1 else None
 
-    variable._direct_assign, trainer.get_metrics_result = direct_assign, get_metrics_result
+    variable._direct_assign, variable._initialize = direct_assign, initialize
+    trainer.get_metrics_result = get_metrics_result

@@ -1,8 +1,8 @@
 """Keras's own tests: stock Keras against tfmuster's patches in one process, and on two workers.
 
 With TFMUSTER_EVERY_CASE, as in `make matrix`, all tests of some packages run. By default, some tests of the
-trainer run on two workers. known.json has the tests that can't pass on several workers, by reason;
-docs/keras_tests.md says more about the reasons.
+trainer and of metrics run on two workers. known.json has the tests that can't pass on several workers, by
+reason; docs/keras_tests.md says more about the reasons.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ EVERY = "TFMUSTER_EVERY_CASE" in os.environ
 every_case = pytest.mark.skipif(not EVERY, reason="10 to 20 minutes; part of `make matrix`")
 KNOWN: dict[str, dict[str, str]] = json.loads((HERE / "known.json").read_text())
 TRAINER = "keras/src/trainers/trainer_test.py"
+#: Metrics whose states are integers, which programs update outside of a step, too.
+COUNTS = "keras/src/metrics/iou_metrics_test.py"
 #: Of the trainer's tests, one of so many runs by default.
 FEWER = 24
 
@@ -63,11 +65,12 @@ def test_two_workers_pass_what_one_process_passes(stock: dict[str, Outcome], tmp
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(EVERY, reason="all of them run")
-def test_two_workers_pass_some_tests_of_the_trainer(tmp_path: Path) -> None:
+def test_two_workers_pass_some_tests_of_the_trainer_and_of_metrics(tmp_path: Path) -> None:
     if not files("trainers"):
         pytest.skip("this Keras comes without its tests")
     tests = collected(tmp_path / "collected", TRAINER)[::FEWER]
     assert len(tests) > 5
+    tests += collected(tmp_path / "metrics", COUNTS)
     found = on_workers(tmp_path, tests, 2, limit=250)
     # JAX, PyTorch and Grain are not installed here.
     missing = {test for test, outcome in found.items() if "ModuleNotFoundError" in outcome.text}
