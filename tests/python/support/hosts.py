@@ -24,6 +24,8 @@ import psutil
 
 from support.launching import TFMUSTER, environment
 from support.paths import PROGRAMS
+from tfmuster.cluster.resolvers.slots import FIRST_PORT
+from tfmuster.net.ports import free_ports
 
 SSHD = "/usr/sbin/sshd"
 NETWORK = "10.78.0"
@@ -34,6 +36,14 @@ ECHO = """
 import json, os, sys
 print(json.dumps([os.uname().nodename, os.getcwd(), sys.argv, json.loads(os.environ["TF_CONFIG"])]))
 """
+
+
+def daemon_ports(count: int) -> list[int]:
+    """Free ports for the daemons of a batch system, which stay free of those that it gives to jobs."""
+    ports: set[int] = set()
+    while len(ports) < count:
+        ports |= {port for port in free_ports(count) if port < FIRST_PORT}
+    return list(ports)[:count]
 
 
 @functools.cache

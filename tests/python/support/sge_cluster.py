@@ -18,9 +18,8 @@ from xml.etree import ElementTree
 
 import psutil
 
-from support.hosts import NETWORK, Network
+from support.hosts import NETWORK, Network, daemon_ports
 from support.launching import environment
-from tfmuster.net.ports import free_ports
 
 SHARE, PROGRAMS_OF_DEBIAN = Path("/usr/share/gridengine"), Path("/usr/lib/gridengine")
 PROGRAMS = ("sge_qmaster", "sge_execd", "qsub", "qstat", "qdel", "qconf", "qrsh", "qacct")
@@ -105,7 +104,7 @@ class Sge:
             (self.folder / part).mkdir()
             (self.folder / part / "lx-amd64").symlink_to(PROGRAMS_OF_DEBIAN)
         (self.folder / "util").symlink_to(SHARE / "util")
-        qmaster, execd = free_ports(2)
+        qmaster, execd = daemon_ports(2)
         self._env = {
             "SGE_ROOT": str(self.folder),
             "SGE_CELL": self.cell.name,

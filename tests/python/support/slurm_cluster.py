@@ -18,9 +18,8 @@ from pathlib import Path
 
 import psutil
 
-from support.hosts import NETWORK, Network
+from support.hosts import NETWORK, Network, daemon_ports
 from support.launching import environment, wait_until
-from tfmuster.net.ports import free_ports
 
 #: The nodes' names, and the machines that they are.
 NODES = {"vn1": "node1", "vn2": "node2", "vn9": "node3", "vn10": "node4"}
@@ -164,7 +163,7 @@ class Slurm:
         return [line for line in found if "/slurmd -D -N " not in line]
 
     def _configure(self) -> None:
-        controller, node = free_ports(2)
+        controller, node = daemon_ports(2)
         nodes = [
             f"NodeName={name} NodeHostname={machine} NodeAddr={self.network.machines[machine].address} "
             f"CPUs=4 RealMemory=1000 Gres=gpu:{GPUS} State=UNKNOWN"

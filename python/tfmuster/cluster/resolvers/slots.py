@@ -9,14 +9,15 @@ from ...errors import LaunchError
 from ...system.gpus import VISIBLE, visible_gpus
 from ..spec import Cluster, Task
 
-#: First port, number of blocks, and ports per block. All lie below the ports that Linux uses for outgoing
-#: connections.
-_FIRST_PORT, _BLOCKS, _BLOCK = 20_000, 192, 64
+#: The first of the ports that jobs get by their numbers, the number of blocks, and ports per block. All lie
+#: below the ports that Linux uses for outgoing connections.
+FIRST_PORT = 20_000
+_BLOCKS, _BLOCK = 192, 64
 
 
 def port_of_job(number: int) -> int:
     """Return the first port of a job's tasks on each host. Successive jobs get different ports."""
-    return _FIRST_PORT + number % _BLOCKS * _BLOCK
+    return FIRST_PORT + number % _BLOCKS * _BLOCK
 
 
 def task_of_slot(hosts: Sequence[str], rank: int, base_port: int) -> Task:
