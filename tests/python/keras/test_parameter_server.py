@@ -220,17 +220,18 @@ def test_tf_keras_has_its_own_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("servers", [0, 1])
 def test_an_evaluator_follows_the_checkpoints_and_ends_with_the_job(tmp_path: Path, servers: int) -> None:
     words = ["train", "mnist", "--dataset", "synthetic", "--model", "softmax", "--optimizer", "adam"]
-    words += ["--epochs", "16" if servers else "64", "--steps-per-epoch", "40"]
+    epochs = 32 if servers else 64
+    words += ["--epochs", epochs, "--steps-per-epoch", 40]
     launch = ["--ps", servers, "-n", 2, "--evaluator", "--", "tfmuster", *words]
     done = tfmuster("launch", *launch, cwd=tmp_path, limit=120)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = (only_run(tmp_path) / "evaluations.jsonl").read_text().splitlines()
     found = [json.loads(line) for line in lines]
     assert len(found) >= 2
-    assert found[0]["step"] < found[-1]["step"] == (640 if servers else 2560)
+    assert found[0]["step"] < found[-1]["step"] == 40 * epochs
     assert found[0]["accuracy"] < found[-1]["accuracy"]
     # It tests the weights that the trained model has.
     assert f"test accuracy {found[-1]['accuracy']:.4f}, loss {found[-1]['loss']:.4f}" in done.stdout
     told = done.stdout.index("checkpoint after step ")
-    assert told < done.stdout.index("epoch 16/16" if servers else "epoch 64/64")
+    assert told < done.stdout.index(f"epoch {epochs}/{epochs}")
     assert set(states(tmp_path).values()) == {("done", 0)}
