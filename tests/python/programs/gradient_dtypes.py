@@ -1,7 +1,7 @@
 """Train with gradients of each data type, and write what came of it. Usage: gradient_dtypes.py FOLDER.
 
-FOLDER/<worker>.json has the collectives of each type, and if there is `ss` what each step sends: as told,
-and as the kernel counts it.
+FOLDER/<worker>.json has the collectives of each type, and if there is `ss`, and the workers don't read each
+other's memory, what each step sends: as told, and as the kernel counts it.
 """
 
 import json
@@ -19,6 +19,7 @@ import tfmuster
 from tfmuster.keras_compat import GRADIENT_DTYPES, bytes_per_step, set_gradient_dtype
 
 folder = Path(sys.argv[1])
+communication = os.environ["TFMUSTER_COMMUNICATION"]
 worker = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 strategy = tfmuster.strategy("multi_worker_mirrored")
 
@@ -77,8 +78,9 @@ history = model.fit(words, np.repeat(y, 3, axis=1), batch_size=60, epochs=2, ver
 assert history[1] < history[0], history
 
 traffic = {}
+measured = GRADIENT_DTYPES if shutil.which("ss") and communication in ("tcp", "tensorflow") else ()
 zeros = np.zeros((STEPS * 12, 100), "float32"), np.zeros((STEPS * 12, 1), "float32")
-for dtype in GRADIENT_DTYPES if shutil.which("ss") else ():
+for dtype in measured:
     set_gradient_dtype(strategy, dtype)
     with strategy.scope():
         model = keras.Sequential([keras.Input((100,)), keras.layers.Dense(2000), keras.layers.Dense(1)])

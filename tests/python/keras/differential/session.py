@@ -56,3 +56,4 @@ for case in (named(name) for _, name in wanted):
         (folder / f"{case.name}-{worker}.txt").write_text(traceback.format_exc())
     print("done:", case.name, flush=True)
     keras.backend.clear_session()
+    gc.freeze()  # what stays, so that the next collection does not go through it again
