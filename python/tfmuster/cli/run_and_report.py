@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool = False) -> int:
     """Run a job to its end, print to stderr how it ended, and return the exit code.
 
-    With ``timings``, also print where the time to the first step went.
+    With ``timings``, also print where the time to the first step went, and who waited for whom.
 
     Raises
     ------
@@ -30,9 +30,11 @@ def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool
     begun = time.monotonic()
     run, failure = engine.run(job, show=show, tell=show != "nothing")
     if timings:
-        from ..launch.supervise.timings import timings_table
+        from ..launch.supervise.timings import shares_table, timings_table
 
         say(f"\n{timings_table(run)}")
+        if shares := shares_table(run):
+            say(f"\n{shares}")
     if failure is not None:
         say(f"\n{failure}")
         return EXIT_NOT_EVERYONE if failure.not_everyone else EXIT_WORKER_FAILED

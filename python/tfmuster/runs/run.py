@@ -91,8 +91,8 @@ class Run:
 
         ``pid`` is the process on that host, None until the host reports it. A running task that reports its
         state also has ``doing``, a text, and ``progress``. ``progress`` is a dict with ``phase`` and, if
-        known, ``epoch``, ``epochs``, ``step``, ``steps``, ``metrics``, ``steps_per_second``,
-        ``images_per_second`` and ``waiting``; see :class:`~tfmuster.runs.states.State`.
+        known, the fields of :class:`~tfmuster.runs.states.State`: ``epoch``, ``steps_per_second``,
+        ``metrics``, ``wait_share`` and others.
 
         The states of a run are starting, running, restarting, done, failed, interrupted and lost. A run is
         lost if its launcher ended without a report, or runs on another machine and has written nothing for

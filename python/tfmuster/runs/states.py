@@ -30,6 +30,8 @@ from .layout import STATES, append_json, file_stem, read_json, task_of, write_js
 
 #: How many missing tasks are named, and how many metrics are shown beside the step.
 _MOST_NAMES, _MOST_METRICS = 8, 2
+#: Smallest share of the time for which it is said that a task waits for another.
+_LEAST_WAIT = 0.1
 _phases: dict[Path, str] = {}
 
 
@@ -53,6 +55,13 @@ class State:
         Speed in this epoch, without its first step.
     images_per_second : float, optional
         Speed in images, of all workers together.
+    sum_share : float, optional
+        Share of the time, from 0 to 1, in which the task summed gradients and logs with the other workers, in
+        this epoch without its first step. Not known if TensorFlow's collectives sum them.
+    wait_share : float, optional
+        Share of the time in which it only waited in them for workers that were not there yet.
+    waits_for : str
+        The worker for which it waited longest, such as ``worker 2``.
     waiting : tuple of str
         Missing tasks, such as ``worker 2``. If this task can't reach the chief, only the chief.
     address : str
@@ -73,6 +82,9 @@ class State:
     metrics: Mapping[str, float] = field(default_factory=dict)
     steps_per_second: float | None = None
     images_per_second: float | None = None
+    sum_share: float | None = None
+    wait_share: float | None = None
+    waits_for: str = ""
     waiting: tuple[str, ...] = ()
     address: str = ""
     reason: str = ""
@@ -89,6 +101,7 @@ class State:
                 phase=str(said["phase"]),
                 **numbers,
                 metrics={str(name): float(value) for name, value in said.get("metrics", {}).items()},
+                waits_for=str(said.get("waits_for", "")),
                 waiting=tuple(map(str, said.get("waiting", ()))),
                 address=str(said.get("address", "")),
                 reason=str(said.get("reason", "")),
@@ -104,6 +117,7 @@ class State:
             "metrics": dict(self.metrics),
             "steps_per_second": self.steps_per_second,
             "images_per_second": self.images_per_second,
+            **self.shares,
             "waiting": list(self.waiting),
             "address": self.address,
             "reason": self.reason,
@@ -111,6 +125,14 @@ class State:
         }
         known = {name: value for name, value in known.items() if value not in (None, "", [], {})}
         return {"phase": self.phase, **known, "serves": self.serves}
+
+    @property
+    def shares(self) -> dict[str, Any]:
+        """Return ``sum_share``, ``wait_share`` and ``waits_for``, if they are known."""
+        if self.sum_share is None:
+            return {}
+        found = {"sum_share": self.sum_share, "wait_share": self.wait_share, "waits_for": self.waits_for}
+        return {name: value for name, value in found.items() if value not in (None, "")}
 
     @property
     def text(self) -> str:
@@ -140,6 +162,8 @@ class State:
             figures.append(f"{self.images_per_second:,.0f} images/s")
         elif self.steps_per_second is not None:
             figures.append(f"{self.steps_per_second:.1f} steps/s")
+        if self.waits_for and (self.wait_share or 0) >= _LEAST_WAIT:
+            figures.append(f"waits {self.wait_share:.0%} for {self.waits_for}")
         return figures
 
     def _waiting_text(self) -> str:
@@ -153,7 +177,7 @@ class State:
 
 
 _COUNTS = ("epoch", "epochs", "step", "steps")
-_FLOATS = ("steps_per_second", "images_per_second", "time")
+_FLOATS = ("steps_per_second", "images_per_second", "sum_share", "wait_share", "time")
 
 
 def _of(number: int, total: int | None) -> str:
@@ -166,7 +190,7 @@ def say_state(state: State) -> None:
     Errors in writing are ignored: a missing state must not end a training.
     """
     if path := _own_path():
-        _note_phase(path, state.phase)
+        _note_phase(path, state.phase, state.shares if state.phase == "trained" else {})
         with contextlib.suppress(OSError):
             path.parent.mkdir(exist_ok=True)
             known = replace(state, time=time.time()).to_dict()
@@ -190,11 +214,11 @@ def say_phase(phase: str) -> None:
         _note_phase(path, phase)
 
 
-def _note_phase(path: Path, phase: str) -> None:
+def _note_phase(path: Path, phase: str, shares: Mapping[str, Any] | None = None) -> None:
     """Record the time of a change of phase."""
     if _phases.get(path) != phase:
         _phases[path] = phase
-        note_phase(path.parent.parent, task_of(path.stem), phase)
+        note_phase(path.parent.parent, task_of(path.stem), phase, shares or {})
 
 
 def say_waiting(progress: Mapping[str, Any]) -> None:
@@ -250,16 +274,22 @@ def _path(folder: str, tf_config: str) -> Path | None:
     return None
 
 
-def note_phase(run_dir: Path, task: str, phase: str) -> None:
-    """Append a line to the task's timeline. Errors are ignored: a missing line must not end a training."""
+def note_phase(run_dir: Path, task: str, phase: str, shares: Mapping[str, Any] | None = None) -> None:
+    """Append a line to the task's timeline, maybe with `State.shares`.
+
+    Errors are ignored: a missing line must not end a training.
+    """
     path = run_dir / STATES / f"{file_stem(task)}.jsonl"
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
-        append_json(path, {"time": time.time(), "phase": phase})
+        append_json(path, {"time": time.time(), "phase": phase, **(shares or {})})
 
 
 def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
-    """Read each task's phases in order: ``phase`` and ``time`` (seconds since the epoch)."""
+    """Read each task's phases in order: ``phase`` and ``time`` (seconds since the epoch).
+
+    ``trained`` also has `State.shares`, if they are known.
+    """
     events = {}
     for path in sorted(run_dir.joinpath(STATES).glob("*-*.jsonl"), key=_place):
         told: list[dict[str, Any]] = []
@@ -267,9 +297,21 @@ def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
             # The last line may be incomplete.
             with contextlib.suppress(orjson.JSONDecodeError, LookupError, TypeError, ValueError):
                 event = orjson.loads(line)
-                told.append({"time": float(event["time"]), "phase": str(event["phase"])})
+                state = State.from_dict(event)
+                if state is not None and state.time is not None:
+                    told.append({"time": state.time, "phase": state.phase, **state.shares})
         events[task_of(path.stem)] = sorted(told, key=lambda event: event["time"])
     return events
+
+
+def read_shares(run_dir: Path) -> dict[str, dict[str, Any]]:
+    """Read each task's `State.shares` in its last training, as far as they are known."""
+    found = {}
+    for task, events in read_events(run_dir).items():
+        for event in events:
+            if "sum_share" in event:
+                found[task] = {name: value for name, value in event.items() if name not in ("time", "phase")}
+    return found
 
 
 def _place(path: Path) -> tuple[str, int]:

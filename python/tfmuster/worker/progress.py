@@ -8,11 +8,41 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..cluster.tf_config import is_chief
+from ..collectives import Times, current_group
 from ..runs.metrics import append_metrics, numbers
 from ..runs.states import State, _own_path, say_state
 
 #: Shortest time between two reports of steps, in seconds.
 _EVERY_SECONDS = 1.0
+
+
+class _Shares:
+    """Shares of a span of time that the sums over the workers took in this process."""
+
+    def __init__(self) -> None:
+        self._begin: tuple[float, Times] | None = None
+
+    def restart(self, now: float) -> None:
+        """Begin the span. ``now`` is in seconds, as ``time.monotonic()``."""
+        group = current_group()
+        self._begin = None if group is None else (now, group.times())
+
+    def until(self, now: float) -> dict[str, Any]:
+        """Return the fields of a state; none if nothing was summed here."""
+        group = current_group()
+        if self._begin is None or group is None or now <= self._begin[0]:
+            return {}
+        since, before = self._begin
+        times, seconds = group.times(), now - since
+        if times.operations == before.operations:
+            return {}
+        waited = [end - begin for begin, end in zip(before.late, times.late, strict=True)]
+        longest = max(range(len(waited)), key=waited.__getitem__)
+        return {
+            "sum_share": min(1.0, (times.seconds - before.seconds) / seconds),
+            "wait_share": min(1.0, (times.waited - before.waited) / seconds),
+            "waits_for": group.names[longest] if waited[longest] > 0 else "",
+        }
 
 
 def progress_callback(images_per_step: int | None = None) -> list[Any]:
@@ -44,6 +74,8 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
             self._next = 0.0
             self._epoch = 0
             self._first: tuple[int, float] | None = None
+            self._shares = _Shares()
+            self._last: dict[str, Any] = {}
 
         def on_train_begin(self, logs: Any = None) -> None:
             # The first step builds the graph, which can take long.
@@ -56,7 +88,10 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
             with self._lock:
                 now = time.monotonic()
                 # Leave the first step out of the speed, because it may have built the graph.
-                self._first = first, since = self._first or (batch, now)
+                if self._first is None:
+                    self._first = batch, now
+                    self._shares.restart(now)
+                first, since = self._first
                 if now < self._next:
                     return
                 self._next = now + _EVERY_SECONDS
@@ -71,17 +106,19 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
                     metrics=numbers(logs or {}),
                     steps_per_second=speed,
                     images_per_second=speed * images_per_step if speed and images_per_step else None,
+                    **self._shares.until(now),
                 )
             )
 
         def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+            self._last = self._shares.until(time.monotonic())
             # `train_mnist` writes its metrics itself.
             if is_chief() and not images_per_step:
                 shown = (self.params or {}).get("verbose") not in (0, None)
                 append_metrics(epoch + 1, logs or {}, shown=shown)
 
         def on_train_end(self, logs: Any = None) -> None:
-            say_state(State("trained"))
+            say_state(State("trained", **self._last))
 
         def _total(self, name: str) -> int | None:
             total = (self.params or {}).get(name)

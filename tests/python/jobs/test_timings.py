@@ -7,6 +7,7 @@ from pathlib import Path
 from support.launching import only_run, tfmuster, write
 from tfmuster.launch.supervise.timings import timings
 from tfmuster.runs.run import Run
+from tfmuster.runs.states import read_shares
 
 SPANS = (
     *("launcher", "interpreter", "import of TensorFlow", "program, to the rendezvous", "rendezvous"),
@@ -14,7 +15,7 @@ SPANS = (
 )
 
 
-def test_the_time_to_the_first_step_is_shown_part_by_part(tmp_path: Path) -> None:
+def test_the_time_to_the_first_step_is_shown_part_by_part_and_who_waits_for_whom(tmp_path: Path) -> None:
     write(
         tmp_path,
         "train.py",
@@ -25,7 +26,11 @@ def test_the_time_to_the_first_step_is_shown_part_by_part(tmp_path: Path) -> Non
         "with strategy.scope():",
         "    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])",
         "    model.compile('sgd', 'mse')",
-        "model.fit(numpy.zeros((8, 4)), numpy.zeros((8, 1)), batch_size=4, verbose=0)",
+        "class Slow(keras.callbacks.Callback):",
+        "    def on_train_batch_end(self, batch, logs=None):",
+        "        time.sleep(0.05 * strategy.cluster_resolver.task_id)",
+        "x = numpy.zeros((80, 4))",
+        "model.fit(x, x[:, :1], batch_size=4, verbose=0, callbacks=[Slow()])",
     )
     done = tfmuster("launch", "-n", 2, "--timings", "train.py", cwd=tmp_path, limit=120)
     assert done.returncode == 0, done.stderr
@@ -44,6 +49,12 @@ def test_the_time_to_the_first_step_is_shown_part_by_part(tmp_path: Path) -> Non
         *parts, total = (column[worker] for column in columns)
         assert abs(sum(parts) - total) < 0.1
         assert 0 < parts[0] < 30
+    shares = read_shares(only_run(tmp_path))
+    assert shares["worker 0"]["waits_for"] == "worker 1"
+    assert 0.5 < shares["worker 0"]["wait_share"] <= shares["worker 0"]["sum_share"] <= 1
+    assert 0 <= shares["worker 1"]["wait_share"] < 0.4
+    table = done.stderr.partition("share of the last epoch")[2].splitlines()
+    assert table[1].split()[-2:] == ["worker", "1"] and table[2].startswith("worker 1")
 
 
 def test_what_never_began_is_left_out(tmp_path: Path) -> None:

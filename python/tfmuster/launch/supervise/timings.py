@@ -1,4 +1,4 @@
-"""Measure the time from the command to the first step, for ``tfmuster launch --timings``."""
+"""Tell where the time to the first step went, and who waited for whom, for ``tfmuster launch --timings``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from ...runs.run import Run
-from ...runs.states import read_events
+from ...runs.states import read_events, read_shares
 
 #: Spans between the recorded phases of a task. A phase may occur twice: "starting" is recorded before and
 #: after the rendezvous.
@@ -58,6 +58,21 @@ def timings_table(run: Run) -> str:
         )
     totals = (sum(spans.values()) for spans in found.values())
     lines.append(f"{'total':<{width}}" + "".join(f"  {total:10.2f}" for total in totals))
+    return "\n".join(lines)
+
+
+def shares_table(run: Run) -> str:
+    """Format what the workers' last epoch of training went to; empty if it is not known."""
+    found = read_shares(run.path)
+    if not found:
+        return ""
+    head = "share of the last epoch"
+    lines = [f"{head:<26}  {'summing':>8}  {'of it waiting':>13}  mostly for"]
+    for task, shares in found.items():
+        waited = shares.get("wait_share", 0.0)
+        lines.append(
+            f"{task:<26}  {shares['sum_share']:>8.0%}  {waited:>13.0%}  {shares.get('waits_for', '')}"
+        )
     return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ from ..failure import Failure
 from ..layout import UNFINISHED, utc_now
 from ..listing import last_epoch
 from ..run import Run
-from ..states import read_events
+from ..states import read_events, read_shares
 from ..tail import log_lines
 from .charts import curves, timeline
 from .elements import element, facts, table
@@ -33,6 +33,7 @@ def page(run: Run) -> Element:
         _cluster(info, status),
         _curves(run),
         _timeline(run, status),
+        _sums(run),
         _logs(run),
         _environment(info),
     ]
@@ -124,6 +125,20 @@ def _timeline(run: Run, status: dict[str, Any]) -> Element | None:
     end = time.time() if status["state"] in UNFINISHED else 0.0
     picture = timeline(events, end)
     return None if picture is None else _section("timeline", "Timeline", picture)
+
+
+def _sums(run: Run) -> Element | None:
+    rows = [
+        (
+            task,
+            f"{shares['sum_share']:.0%}",
+            f"{shares.get('wait_share', 0):.0%}",
+            shares.get("waits_for", ""),
+        )
+        for task, shares in read_shares(run.path).items()
+    ]
+    head = ("task", "summing with the others", "of it waiting", "mostly for")
+    return _section("sums", "Sums between workers, last epoch", table(head, rows)) if rows else None
 
 
 def _logs(run: Run) -> Element:

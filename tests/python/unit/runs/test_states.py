@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tfmuster.runs.states import State, read_serving, read_states, say_state, say_waiting
+from tfmuster.runs.states import (
+    State,
+    read_events,
+    read_serving,
+    read_shares,
+    read_states,
+    say_state,
+    say_waiting,
+)
 from tfmuster.worker.progress import progress_callback
 
 
@@ -35,6 +43,17 @@ def test_who_is_waited_for(task: Path, progress: dict, words: str) -> None:
     assert (state.phase, list(state.waiting)) == (words.split(maxsplit=1)[0], progress["waiting"])
 
 
+def test_the_shares_of_a_training_stay_when_it_has_ended(task: Path) -> None:
+    say_state(State("training", sum_share=0.75, wait_share=0.5, waits_for="worker 0"))
+    assert read_shares(task) == {}
+    say_state(State("trained", sum_share=0.25, wait_share=0.125, waits_for="worker 2"))
+    say_state(State("testing"))
+    assert read_shares(task) == {
+        "worker 1": {"sum_share": 0.25, "wait_share": 0.125, "waits_for": "worker 2"}
+    }
+    assert [event["phase"] for event in read_events(task)["worker 1"]] == ["training", "trained", "testing"]
+
+
 def test_a_state_is_read_as_it_was_written(task: Path) -> None:
     known = State(
         "training",
@@ -45,13 +64,17 @@ def test_a_state_is_read_as_it_was_written(task: Path) -> None:
         metrics={"accuracy": 0.5, "loss": float("inf"), "auc": 0.25},
         steps_per_second=80.0,
         images_per_second=10_240.0,
+        sum_share=0.5,
+        wait_share=0.3125,
+        waits_for="worker 2",
     )
     before = time.time()
     say_state(known)
     written = json.loads((task / "states" / "worker-1.json").read_text())
     assert before <= written.pop("time") <= time.time()
     assert written == {
-        "text": "training  epoch 2/5  step 117/400  loss inf  accuracy 0.5000  10,240 images/s",
+        "text": "training  epoch 2/5  step 117/400  loss inf  accuracy 0.5000  10,240 images/s  "
+        "waits 31% for worker 2",
         "phase": "training",
         "epoch": 2,
         "epochs": 5,
@@ -60,6 +83,9 @@ def test_a_state_is_read_as_it_was_written(task: Path) -> None:
         "metrics": {"accuracy": 0.5, "loss": "inf", "auc": 0.25},
         "steps_per_second": 80.0,
         "images_per_second": 10_240.0,
+        "sum_share": 0.5,
+        "wait_share": 0.3125,
+        "waits_for": "worker 2",
         "serves": False,
     }
     (state,) = read_states(task).values()
