@@ -56,3 +56,11 @@ def test_a_tf_config_that_is_in_the_way_is_told(tmp_path: Path) -> None:
     done = tfmuster("doctor", "--no-devices", cwd=tmp_path, TF_CONFIG=text)
     assert "TF_CONFIG is set: " in done.stdout
     assert done.returncode == 0
+
+
+def test_a_machine_without_a_compiler_is_told_what_it_costs(tmp_path: Path) -> None:
+    without = {"PATH": "/proc/nothing", "XDG_CACHE_HOME": str(tmp_path)}
+    done = tfmuster("doctor", "--no-devices", cwd=tmp_path, **without)
+    told = " ".join(done.stdout.split())
+    assert "sum gradients with numpy, which takes two to five times as long" in told
+    assert "this machine has no C compiler; install gcc or clang." in told

@@ -17,7 +17,7 @@ def test_versions_that_do_not_go_together_are_told(reticulate: str | None, numpy
         "packages": {"tensorflow": "2.21.0", "numpy": numpy},
         "r": {"packages": {"reticulate": reticulate}},
         "environment": {},
-        "machine": {"name_resolves": True, "port_guard": "works"},
+        "machine": {"name_resolves": True, "port_guard": "works", "sums": "C"},
     }
     notes = doctor.notes(report)
     assert any("reticulate" in note and "Python 3.11" not in note for note in notes) == told
