@@ -31,7 +31,8 @@ class ByFile(LoadScopeScheduling):
     """The folder engines/ is one unit as well: its files share machines and clusters.
 
     Tests of jobs and of other machines wait more than they compute; those of keras/ compute. The first
-    process takes the former as long as there are any, and the others the latter: no processor is idle.
+    process takes the former as long as there are any, and the others the latter: with three processes the
+    two processors of a small machine are never idle.
     """
 
     def _split_scope(self, nodeid: str) -> str:
