@@ -6,8 +6,9 @@ import os
 import select
 import socket
 import struct
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,10 @@ _HEADER: Final = struct.Struct("<IHHQQQQQII")
 _MAGIC: Final = 0x31584D54
 _SMALL: Final = 192 * 1024
 _LOOK_MS: Final = 200
+#: Bytes that are received before they are added: so few stay in the processor's cache.
+_PIECE: Final = 512 * 1024
+#: Bytes from which on the memory of sums is used again: the kernel would clear each page of a new one.
+_KEPT_LEAST: Final = 1024 * 1024
 _MASK: Final = 2**64 - 1
 #: TensorFlow's codes of the types.
 TYPES: Final = {"float32": 1, "float64": 2, "int32": 3, "int64": 9, "bfloat16": 14, "float16": 19}
@@ -79,6 +84,8 @@ class NumpyExchange:
         self._failure = self._reason = ""
         self._seconds = self._waited = self._bytes = 0.0
         self._late = [0.0] * len(names)
+        self._piece = np.empty(_PIECE, np.uint8)
+        self._kept: list[Any] = []
 
     def abort(self, reason: str) -> None:
         """End the operation that is under way, and all later ones."""
@@ -108,6 +115,9 @@ class NumpyExchange:
         began = time.perf_counter()
         sizes = [array.size for array in arrays]
         flat = [np.ravel(array) for array in arrays]
+        if len(self._names) == 2 and not wire:
+            sums = self._sum_of_two(flat, _mixed(key, sizes), began)
+            return [total.reshape(array.shape) for total, array in zip(sums, arrays, strict=True)]
         vector = np.concatenate(flat) if len(flat) > 1 else flat[0]
         narrow = _narrow_type(wire) or vector.dtype
         sent = vector.astype(narrow) if wire else vector
@@ -117,9 +127,7 @@ class NumpyExchange:
         whole = workers == 2 or sent.nbytes * (workers - 1) <= _SMALL
         starts = [min(r * stretch, vector.size) for r in range(workers + 1)]
         cuts = [slice(0, None) if whole else slice(*starts[r : r + 2]) for r in range(workers)]
-        header = _HEADER.pack(
-            _MAGIC, TYPES[vector.dtype.name], wire, self._number, _mixed(key, sizes), vector.size, 0, 0, 0, 0
-        )
+        header = self._header(vector.dtype, wire, _mixed(key, sizes), vector.size)
         own = sent[cuts[self._rank]]
         theirs = {r: np.empty_like(own) for r in range(workers) if r != self._rank}
         heads = {r: bytearray(_HEADER.size) for r in theirs}
@@ -148,14 +156,63 @@ class NumpyExchange:
             self._move(streams, began)
             sums = sums_sent.astype(vector.dtype, copy=False)
         self._move(streams, began, all_sent=True)
+        self._note(began, late, sum(_HEADER.size + sent[cuts[r]].nbytes for r in streams))
+        parts = np.split(sums, np.cumsum(sizes)[:-1])
+        return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
+
+    def _sum_of_two(self, flat: list[Any], mixed: int, began: float) -> list[Any]:
+        """Add the other worker's vector piece by piece, as it comes, without a copy of either one."""
+        (other,) = (r for r, made in enumerate(self._sockets) if made is not None)
+        made, dtype = self._sockets[other], flat[0].dtype
+        assert made is not None
+        header = self._header(dtype, 0, mixed, sum(array.size for array in flat))
+        head, stream = bytearray(_HEADER.size), Stream(made, self._names[other])
+        stream.out = [part for part in (memoryview(header), *map(_bytes_of, flat)) if part]
+        stream.into = [memoryview(head)]
+        late = self._move({other: stream}, began)
+        self._check(self._names[other], _HEADER.unpack(head), _HEADER.unpack(header))
+        sums = self._memory(flat)
+        piece = self._piece.view(dtype)
+        for parts in _pieces([array.size for array in flat], piece.size):
+            stream.into = [_bytes_of(piece[: sum(stop - start for _, start, stop in parts)])]
+            self._move({other: stream}, began)
+            at = 0
+            for which, start, stop in parts:
+                theirs = piece[at : at + stop - start]
+                np.add(flat[which][start:stop], theirs, out=sums[which][start:stop])
+                at += stop - start
+        self._move({other: stream}, began, all_sent=True)
+        self._note(began, late, _HEADER.size + sum(array.nbytes for array in flat))
+        return sums
+
+    def _memory(self, like: list[Any]) -> list[Any]:
+        """Return arrays for sums, earlier ones if nobody has them any more."""
+        free: dict[tuple[int, Any], Any] = {}
+        used = []
+        for kept in self._kept:
+            # It is known to the list, to this variable, and as the argument that is counted.
+            if sys.getrefcount(kept) == 3:
+                free[kept.size, kept.dtype] = kept
+            else:
+                used.append(kept)
+        found = []
+        for array in like:
+            made = free.pop((array.size, array.dtype), None)
+            found.append(np.empty_like(array) if made is None else made)
+        self._kept = [*used, *free.values(), *(array for array in found if array.nbytes >= _KEPT_LEAST)]
+        return found
+
+    def _header(self, dtype: Any, wire: int, mixed: int, size: int) -> bytes:
+        return _HEADER.pack(_MAGIC, TYPES[dtype.name], wire, self._number, mixed, size, 0, 0, 0, 0)
+
+    def _note(self, began: float, late: dict[int, float], sent: int) -> None:
+        """Count an operation that is complete."""
         self._number += 1
         self._seconds += time.perf_counter() - began
         self._waited += max(late.values())
-        self._bytes += sum(_HEADER.size + sent[cuts[r]].nbytes for r in streams)
+        self._bytes += sent
         for r, seconds in late.items():
             self._late[r] += seconds
-        parts = np.split(sums, np.cumsum(sizes)[:-1])
-        return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
     def _move(self, streams: dict[int, Stream], began: float, *, all_sent: bool = False) -> dict[int, float]:
         """Receive what the streams expect, and send meanwhile. Return when each had got its part."""
@@ -193,6 +250,27 @@ class NumpyExchange:
                 f"{name} has {theirs[5]} values of type {theirs[1]}, sent as type {theirs[2]}, where this "
                 f"worker has {ours[5]} of type {ours[1]}, sent as type {ours[2]}"
             )
+
+
+def _pieces(sizes: list[int], most: int) -> Iterator[list[tuple[int, int, int]]]:
+    """Cut arrays that follow each other into pieces of at most `most` values.
+
+    A piece is a list of parts, each the number of an array, and where the part starts and stops in it.
+    """
+    parts: list[tuple[int, int, int]] = []
+    room = most
+    for which, size in enumerate(sizes):
+        start = 0
+        while start < size:
+            stop = min(size, start + room)
+            parts.append((which, start, stop))
+            room -= stop - start
+            start = stop
+            if not room:
+                yield parts
+                parts, room = [], most
+    if parts:
+        yield parts
 
 
 def _narrow_type(wire: int) -> Any:
