@@ -116,8 +116,8 @@ class NumpyExchange:
         sizes = [array.size for array in arrays]
         flat = [np.ravel(array) for array in arrays]
         if len(self._names) == 2 and not wire:
-            sums = self._sum_of_two(flat, _mixed(key, sizes), began)
-            return [total.reshape(array.shape) for total, array in zip(sums, arrays, strict=True)]
+            totals = self._sum_of_two(flat, _mixed(key, sizes), began)
+            return [total.reshape(array.shape) for total, array in zip(totals, arrays, strict=True)]
         vector = np.concatenate(flat) if len(flat) > 1 else flat[0]
         narrow = _narrow_type(wire) or vector.dtype
         sent = vector.astype(narrow) if wire else vector
