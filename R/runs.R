@@ -21,8 +21,9 @@
 #' @return `run_open()`: the run. `run_status()`: a list with `state`, `restarts`, and `tasks`. For a running
 #'   task that reports its activity, `doing` is a description, and `progress` a list with `phase` and, if
 #'   known, `epoch`, `epochs`, `step`, `steps`, `metrics`, `steps_per_second`, `images_per_second`,
-#'   `sum_share` and `wait_share` (shares of the time, from 0 to 1, that the task spent in sums with the others,
-#'   and of it waiting for them), `waits_for`, and `waiting`. `run_logs()`, invisibly with `follow`: lines of class `tfmuster_lines`, which print unchanged.
+#'   `sum_share` and `wait_share` (shares of the time, from 0 to 1, that the task spent in sums with the
+#'   others, and of it waiting for them), `waits_for`, and `waiting`. `run_logs()`, invisibly with `follow`:
+#'   lines of class `tfmuster_lines`, which print unchanged.
 #'   `run_history()`: a data frame like the `history` of [train_mnist()], for any program, with one row per
 #'   epoch and metric. `run_model()`: the Keras model saved as `model.keras` in the run directory
 #'   by [save_model()], or else the first model among the values that a function has returned.
