@@ -71,10 +71,11 @@ class Pairs:
         self.rank, self.addresses = place()
         self.sets = 0
         self.early: dict[tuple[int, int], socket.socket] = {}
-        self.listening = socket.create_server(("127.0.0.1", self._port(self.rank)), backlog=64)
+        self.listening = socket.create_server(self._address(self.rank), backlog=64)
 
-    def _port(self, rank: int) -> int:
-        return int(self.addresses[rank].rpartition(":")[2])
+    def _address(self, rank: int) -> tuple[str, int]:
+        host, _, port = self.addresses[rank].rpartition(":")
+        return host, int(port)
 
     def connect(self) -> list[socket.socket | None]:
         """One more set of connections; all workers do it at the same time."""
@@ -82,7 +83,7 @@ class Pairs:
         for other in range(self.rank):
             for _ in range(600):
                 try:
-                    found[other] = made = socket.create_connection(("127.0.0.1", self._port(other)))
+                    found[other] = made = socket.create_connection(self._address(other))
                     break
                 except ConnectionRefusedError:
                     time.sleep(0.1)

@@ -28,6 +28,8 @@ class Group:
         Addresses of the workers of one job; empty for processes that know nothing of each other.
     python : str
         The interpreter; default: the one of this process.
+    prefixes : sequence of sequence of str
+        For each process, what stands before its command, such as a command that enters a namespace.
     **more : str
         Additional environment variables.
     """
@@ -39,6 +41,7 @@ class Group:
         addresses: Sequence[str],
         *,
         python: str = sys.executable,
+        prefixes: Sequence[Sequence[str]] = (),
         **more: str,
     ) -> None:
         self.processes: list[subprocess.Popen[str]] = []
@@ -49,7 +52,8 @@ class Group:
                 place = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
                 environment["TF_CONFIG"] = json.dumps(place)
             core = str(index % (os.cpu_count() or 1))
-            command = ["taskset", "-c", core, python, sys.argv[0], *arguments]
+            prefix = prefixes[index] if prefixes else ()
+            command = [*prefix, "taskset", "-c", core, python, sys.argv[0], *arguments]
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
             self.processes.append(subprocess.Popen(command, env=environment, **pipes))
 

@@ -32,6 +32,8 @@ PROGRAMS = {
     "fit, four workers": ["--workers", "4", "--batches", "64,256"],
     "all_reduce": [],
     "all_reduce, four workers": ["--workers", "4"],
+    "wire": [],
+    "ranks": [],
     "steps": [],
     "models": [],
     "input": [],

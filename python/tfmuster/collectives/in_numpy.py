@@ -143,6 +143,7 @@ class NumpyExchange:
             self._check(self._names[r], _HEADER.unpack(head), _HEADER.unpack(header))
             streams[r].into = [part for part in (_bytes_of(theirs[r]),) if part]
         self._move(streams, began)
+        counted = sum(_HEADER.size + sent[cuts[r]].nbytes for r in streams)
         total = _added([own if r == self._rank else theirs[r] for r in range(workers)], vector.dtype)
         if whole:
             sums = total
@@ -154,9 +155,10 @@ class NumpyExchange:
                 stream.out += [part for part in (_bytes_of(total),) if part]
                 stream.into = [part for part in (_bytes_of(sums_sent[cuts[r]]),) if part]
             self._move(streams, began)
+            counted += len(streams) * total.nbytes
             sums = sums_sent.astype(vector.dtype, copy=False)
         self._move(streams, began, all_sent=True)
-        self._note(began, late, sum(_HEADER.size + sent[cuts[r]].nbytes for r in streams))
+        self._note(began, late, counted)
         parts = np.split(sums, np.cumsum(sizes)[:-1])
         return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 

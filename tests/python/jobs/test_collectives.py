@@ -128,6 +128,8 @@ def test_sums_are_those_of_adding_in_the_order_of_the_workers(workers: int, here
                     for total, wanted in zip(sums, expected, strict=True):
                         assert total.dtype == wanted.dtype
                         np.testing.assert_array_equal(total, wanted)
+        sent = [group.times().sent for group in groups]
+        assert max(sent) - min(sent) < 0.001 * max(sent)
         for group in groups:
             times = group.times()
             assert times.operations == 4 * len(SIZES)

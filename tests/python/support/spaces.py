@@ -15,10 +15,11 @@ def ip(*arguments: str) -> None:
 
 @dataclass
 class Machine:
-    """A network namespace with an address on the bridge."""
+    """A network namespace with an address on the bridge, which is in a namespace of its own."""
 
     name: str
     address: str
+    switch: str = ""
 
     @property
     def prefix(self) -> tuple[str, ...]:
@@ -37,8 +38,8 @@ class Machine:
 def machines(count: int) -> Iterator[list[Machine]]:
     """Make machines that reach each other, and remove them at the end."""
     tag = f"tfm{os.getpid()}"
-    made = [Machine(f"{tag}h{i}", f"10.77.0.{i + 1}") for i in range(count)]
     switch = f"{tag}sw"
+    made = [Machine(f"{tag}h{i}", f"10.77.0.{i + 1}", switch) for i in range(count)]
     try:
         ip("netns", "add", switch)
         ip("-n", switch, "link", "add", "br0", "type", "bridge")
