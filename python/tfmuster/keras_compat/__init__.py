@@ -157,7 +157,7 @@ def apply() -> bool:
     patch_gradients(optimizer.TFOptimizer, LossScaleOptimizer)
     patch_gathers(cross_device_utils.CollectiveReplicaLauncher)
     patch_loss(loss, compile_utils)
-    patch_tapes(tf.GradientTape, tf.nn)
+    patch_tapes(tf.GradientTape)
     patch_functions(polymorphic_function.Function)
     patch_metrics(reduction_metrics)
     patch_metric_reads(core.Variable, Trainer)

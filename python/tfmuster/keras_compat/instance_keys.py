@@ -5,6 +5,8 @@ it share an instance, and TensorFlow fixes the shapes of an instance when it fir
 sums of dense gradients. Sparse gradients, those of embeddings, have as many rows as a batch has values: the
 smaller last batch of an epoch, or batches that are padded to their longest row, end with "Shape mismatch in
 the collective instance" (TensorFlow 2.21).
+
+A gather of tensors without any value ends the process by SIGSEGV, so they are sent with one more value.
 """
 
 from __future__ import annotations
@@ -38,6 +40,18 @@ def patch_gathers(launcher: Any) -> None:
 
     @functools.wraps(stock_gather)
     def all_gather(self: Any, input_tensor: Any, options: Any) -> Any:
+        input_tensor = tf.convert_to_tensor(input_tensor)
+        known = input_tensor.shape.num_elements()
+        if known or not input_tensor.shape.rank:
+            return gather(self, input_tensor, options)
+        # Maybe it is empty, on all workers: here they have the same shape.
+        shape, workers = tf.shape(input_tensor), self._group_size
+        longer = tf.concat([tf.reshape(input_tensor, [-1]), tf.zeros([1], input_tensor.dtype)], axis=0)
+        rows = tf.reshape(gather(self, longer, options), [workers, -1])[:, :-1]
+        found = tf.reshape(rows, tf.concat([shape[:1] * workers, shape[1:]], axis=0))
+        return tf.ensure_shape(found, [None, *input_tensor.shape[1:]])
+
+    def gather(self: Any, input_tensor: Any, options: Any) -> Any:
         # A length that tracing knows is the same in every step.
         loop = None if input_tensor.shape.is_fully_defined() else _loop_around()
         if loop is None or not self._use_unique_instance_key():

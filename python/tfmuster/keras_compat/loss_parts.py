@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import threading
 from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
@@ -107,9 +108,10 @@ def _weight(term: Term) -> Any:
     return weight if term.adds_up else weight * tf.cast(_step.share, kind)
 
 
-def patch_tapes(tape: Any, nn: Any) -> None:
+def patch_tapes(tape: Any) -> None:
     """Make ``GradientTape.gradient`` differentiate the worker's part of a loss in a step of ``fit``."""
     import tensorflow as tf
+    from tensorflow.python.ops import nn_impl_distribute
 
     stock = tape.gradient
 
@@ -133,10 +135,12 @@ def patch_tapes(tape: Any, nn: Any) -> None:
 
     tape.gradient = gradient
     for name in ("compute_average_loss", "scale_regularization_loss"):
-        stock_nn = getattr(nn, name)
-        setattr(
-            nn, name, functools.wraps(stock_nn)(lambda *a, _stock=stock_nn, **k: mark_part(_stock(*a, **k)))
-        )
+        stock_nn = getattr(nn_impl_distribute, name)
+        marked = functools.wraps(stock_nn)(lambda *a, _stock=stock_nn, **k: mark_part(_stock(*a, **k)))
+        # Modules of the API that are imported later, such as compat.v1, take the function from there.
+        for module_name, module in list(sys.modules.items()):
+            if module_name.partition(".")[0] == "tensorflow" and vars(module).get(name) is stock_nn:
+                setattr(module, name, marked)
 
 
 def _all_variables(sources: Any) -> bool:

@@ -108,6 +108,7 @@ def test_calls_inside_of_strategy_run_reach_all_workers(folders: dict[int, Path]
     assert done["sums"].tolist() == [[total, total, total, 1.0]] * 2
     assert done["function"].tolist() == [total, total, total, 1.0]
     assert done["loop"] == total * workers**2
+    assert done["nothing"].tolist() == [[0, 3], [2 * workers, 0], [workers * (workers - 1) / 2, 2]]
     assert not done["recorded"]
 
 

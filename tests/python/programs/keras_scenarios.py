@@ -377,6 +377,9 @@ def calls_in_a_replica():
     result["sums"] = np.stack([strategy.run(step, args=(value,)), graph(value)])
     result["function"] = strategy.run(tf.function(step), args=(value,)).numpy()
     result["loop"] = tf.function(lambda v: strategy.run(loop, args=(v,)))(value).numpy()
+    shapes = [(0, 3), (2, 0), (worker, 2)]
+    gathered = [strategy.gather(strategy.run(lambda s=shape: tf.zeros(s)), axis=0) for shape in shapes]
+    result["nothing"] = np.array([each.shape for each in gathered])
     with tf.GradientTape() as tape:
         tape.watch(value)
         outside = strategy.run(lambda: value * 2.0)

@@ -105,6 +105,24 @@ def method_train_step_with_a_loss_object(folder: Path) -> Result:
 
 
 @case()
+def method_train_step_with_the_average_loss_of_tensorflow(folder: Path) -> Result:
+    """The function is imported from a module that TensorFlow makes when it is imported first."""
+    from tensorflow.nn import compute_average_loss
+
+    class WithAverage(RawMean):
+        def train_step(self, data: Any) -> dict[str, Any]:
+            x, y = data
+            with tf.GradientTape() as tape:
+                squares = tf.square(y - self(x, training=True))
+                loss = compute_average_loss(tf.reduce_mean(squares, axis=-1), global_batch_size=BATCH)
+            gradients = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+            return {"loss": loss}
+
+    return trained(WithAverage(), X, Y, loss=None)
+
+
+@case()
 def method_train_step_with_a_list_of_losses(folder: Path) -> Result:
     class Several(RawMean):
         def train_step(self, data: Any) -> dict[str, Any]:
