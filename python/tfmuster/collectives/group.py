@@ -59,6 +59,8 @@ class Group:
     ----------
     why_numpy : str
         Why the sums are computed with numpy; empty if they are computed in C.
+    one_machine : bool
+        Whether all connections lead to processes of this machine. All workers agree on it.
     share : bool
         Whether workers of this machine may read the memory of this one, which is faster than TCP. It must be
         set before the first sum.
@@ -68,6 +70,7 @@ class Group:
         self.rank, self.names = rank, tuple(names)
         self.why_numpy = ""
         self.share = True
+        self.one_machine = all(made is None or _within_machine(made) for made in sockets)
         self._sockets = sockets
         self._numpy: NumpyExchange | None = None
         self._library: ctypes.CDLL | None = None
@@ -244,8 +247,15 @@ def _unpace(made: socket.socket) -> None:
     The timers of BBR, the default of some systems, take up to half of the time of a sum there.
     """
     with contextlib.suppress(OSError, AttributeError):
-        if made.getsockname()[0] == made.getpeername()[0]:
+        if _within_machine(made):
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+
+
+def _within_machine(made: socket.socket) -> bool:
+    """Return whether both ends of a connection have the same address."""
+    with contextlib.suppress(OSError):
+        return bool(made.getsockname()[0] == made.getpeername()[0])
+    return False
 
 
 _groups: list[Group] = []

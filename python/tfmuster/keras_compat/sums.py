@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 COMMUNICATIONS: Final = ("auto", "tcp", "tensorflow", "ring", "nccl")
 _TYPES: Final = ("float32", "float64", "int32", "int64")
+#: Bytes of gradients that are sent together, while backpropagation goes on. Within a machine all are summed
+#: at the end: there the sum needs the processor that backpropagation needs.
+_BUCKET: Final = 4 * 1024 * 1024
 
 
 def checked_communication(communication: str) -> str:
@@ -69,7 +73,11 @@ def can_sum(tensor: Any) -> bool:
 
 
 def sum_directly(strategy: Any, tensors: Sequence[Any], wire: str | None = None) -> list[Any]:
-    """Return the sums over the workers of tensors, by one operation for each type.
+    """Return the sums over the workers of tensors, by one operation for each type and bucket.
+
+    Workers of several machines sum buckets, the last tensors first: backpropagation makes the gradients of
+    the last layers first, and computes the others meanwhile. All workers make the same buckets in the same
+    order, and the bits of a sum do not depend on them.
 
     Parameters
     ----------
@@ -83,15 +91,33 @@ def sum_directly(strategy: Any, tensors: Sequence[Any], wire: str | None = None)
     group = group_of(strategy)
     assert group is not None
     sums: dict[int, Any] = {}
+    bucket = math.inf if group.one_machine else _BUCKET
     for type in _TYPES:
-        places = [i for i, tensor in enumerate(tensors) if tensor.dtype.name == type]
-        if places:
-            narrow = wire if type == "float32" else None
+        of_type = [i for i, tensor in enumerate(tensors) if tensor.dtype.name == type]
+        narrow = wire if type == "float32" else None
+        for places in _buckets(of_type, tensors, bucket):
             with inside_collective(), _in_order(strategy) as done:
                 found = group.sum_tensors([tensors[i] for i in places], wire=narrow)
                 done.extend(found)
             sums.update(zip(places, found, strict=True))
     return [sums[i] for i in range(len(tensors))]
+
+
+def _buckets(places: list[int], tensors: Sequence[Any], least: float) -> Iterator[list[int]]:
+    """Cut places of tensors into buckets of at least `least` bytes, the last tensors first.
+
+    A size that is not known counts as none.
+    """
+    bucket: list[int] = []
+    size = 0
+    for place in reversed(places):
+        bucket.append(place)
+        size += (tensors[place].shape.num_elements() or 0) * tensors[place].dtype.size
+        if size >= least:
+            yield bucket
+            bucket, size = [], 0
+    if bucket:
+        yield bucket
 
 
 @contextlib.contextmanager
