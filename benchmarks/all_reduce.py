@@ -9,7 +9,8 @@ median ratio to the limit within a turn.
 TCP, no sum         sends and receives as many bytes over equal connections; the limit (`tcp_limit.c`)
 TCP, the system's   the same with the congestion control that the system chooses; tfmuster takes Reno's
                     between processes of one machine
-C                   tfmuster's sum, called on buffers
+C                   tfmuster's sum, called on buffers, as workers of one machine do it
+C, over TCP         the same without reading each other's memory, as between machines
 C, in a graph       the same as TensorFlow's operation in a tf.function
 numpy               the same protocol with numpy, where there is no C compiler
 TensorFlow          its own collective: communication "tensorflow"
