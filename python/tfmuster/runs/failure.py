@@ -32,6 +32,8 @@ _NOTICED_SECONDS = 1.0
 _R_ERROR = re.compile(r"Error( in .*)?:")
 #: How Python shows errors that tfmuster raises itself.
 _ON_PURPOSE = re.compile(r"tfmuster\.errors\.(\w+): ")
+#: The first line of a traceback.
+_HEADER = "Traceback (most recent call last):"
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ class Failure:
         if on_purpose:
             # The error itself has all details.
             text += self.error.splitlines()[1:]
-        lines = _without(self.traceback, self.last_lines)
+        lines = _without(self.traceback, self.error, self.last_lines)
         shown = f"Error: {_ON_PURPOSE.sub('', self.error)}".splitlines()[0]
         if self.traceback and shown in lines:
             lines = lines[: lines.index(shown)]
@@ -187,16 +189,21 @@ class Failure:
         )
 
 
-def _without(traceback: str, lines: Sequence[str]) -> list[str]:
-    """Remove the lines of the traceback, which may have started before the first of `lines`."""
-    lines = list(lines)
-    trace = [line.rstrip() for line in traceback.rstrip().splitlines()]
-    if trace and trace[0] in lines:
-        return lines[: lines.index(trace[0])]
-    for count in range(min(len(trace), len(lines)), 0, -1):
-        if lines[:count] == trace[-count:]:
-            return lines[count:]
-    return lines
+def _without(traceback: str, error: str, lines: Sequence[str]) -> list[str]:
+    """Remove the lines of the traceback, which may have started before the first of `lines`.
+
+    What Python prints may differ from what the traceback module writes: Keras removes its own frames.
+    """
+    lines = [line.rstrip() for line in lines]
+    if not traceback or not error:
+        return lines
+    said = [line.rstrip() for line in error.splitlines()]
+    for end in range(len(lines), 0, -1):
+        # Its text may have started before the first line, too.
+        if lines[:end][-len(said) :] == said[-end:]:
+            start = lines.index(_HEADER) if _HEADER in lines[:end] else 0
+            return lines[:start] + lines[end:]
+    return lines[: lines.index(_HEADER)] if _HEADER in lines else lines
 
 
 def _r_error(lines: Sequence[str]) -> str:

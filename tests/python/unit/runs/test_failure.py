@@ -57,3 +57,37 @@ def test_a_worker_that_misses_a_peer_is_not_the_cause(error: str) -> None:
     note = {"error": error, "time": 10.0}
     misses = Failure.of("worker 0", host="h", code=1, time=10.2, note=note, last_lines=(), log="")
     assert min(killed, misses, key=lambda failure: failure.cause_time) is killed
+
+
+FRAMES = [f'  File "train.py", line {number}, in step' for number in range(30)]
+
+
+@pytest.mark.parametrize("before", [0, 12, 40])
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["ValueError: row 17 is broken"],
+        [
+            "tfmuster.errors.DataError: Every row must be readable.",
+            "  found: no picture (a.png)",
+            "  to do: x",
+        ],
+        ["InvalidArgumentError: Graph execution error:", "", *(f"node {n}" for n in range(25))],
+    ],
+)
+def test_an_error_is_shown_once(before: int, said: list[str]) -> None:
+    # Keras removes its frames from what Python prints, so this is not what the traceback module has written.
+    printed = ["Epoch 1/2"] * before + ["Traceback (most recent call last):", *FRAMES[:9], *said, "bye"]
+    written = "\n".join(["Traceback (most recent call last):", *FRAMES, *said, ""])
+    note = {"error": "\n".join(said), "traceback": written}
+    failure = Failure.of(
+        "worker 1", host="h", code=1, time=0.0, note=note, last_lines=tuple(printed[-20:]), log="x.log"
+    )
+    lines = str(failure).splitlines()
+    assert sum(said[0].rpartition("Error: ")[2] in line for line in lines) == (
+        1 if said[0].startswith("tfmuster.") else 2  # in the headline, and in the traceback
+    )
+    assert lines.count(said[-1]) == 1
+    assert "  bye" in lines
+    shown = "\n".join(lines[: lines.index("  bye")])
+    assert "train.py" not in shown
