@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -27,6 +28,10 @@ _ADVICE = {
     "validation": "give every worker the validation data, or none",
     _CHOOSES: "give every worker the same callbacks, or compile(steps_per_execution=1)",
 }
+#: What TensorFlow says of a collective operation of tensors of different shapes.
+_OTHER_SHAPE = re.compile(
+    r"expected shape (\[.*?\]) but another member in the group expected shape (\[.*?\])"
+)
 _ROWS_ADVICE = (
     "read the same rows in the same order on every worker, with the same seed; tfmuster gives each worker "
     "its part. If the rows are meant to be each worker's own, say so: "
@@ -266,6 +271,31 @@ def agree_on_weight(name: str, value: Any) -> None:
         raise _absent("make the same weights", answer.absent)
     if differences := list(answer.differences):
         raise differ("they make a weight", differences)
+
+
+def other_weight(name: str, text: str, task: str) -> DataError | None:
+    """Return the error for a weight that another worker makes in another shape, or None.
+
+    Parameters
+    ----------
+    name : str
+        The weight's name.
+    text : str
+        The error of TensorFlow, which sends the chief's first value of each weight to all workers.
+    task : str
+        This worker's name.
+    """
+    shapes = _OTHER_SHAPE.search(text)
+    if shapes is None:
+        return None
+    return DataError(
+        f"The workers must agree when they make a weight: {name} has the shape {shapes[1]} on {task}, "
+        f"and {shapes[2]} on another worker.",
+        fix="build the same model on every worker; if its size comes from the data, read the same data",
+        path=None,
+        reason="workers-differ",
+        differences={"weight": {task: f"{name} {shapes[1]}", "another worker": f"{name} {shapes[2]}"}},
+    )
 
 
 def agree_on_predictions(model: Any, sizes: list[int]) -> None:

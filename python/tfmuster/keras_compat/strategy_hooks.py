@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from .agreement import other_weight
 from .seeds import agree_on_seed
 from .strategy_info import note_strategy
 from .watching import watch_this_worker
@@ -82,6 +83,7 @@ def patch_strategies(
     at_resolver(ps_v2.ParameterServerStrategyV2, "__init__")
     at_end(ps_v2.ParameterServerStrategyV2, lambda _: True)
 
+    _name_other_weights(collective.CollectiveAllReduceExtended)
     _mirror_own_devices()
     stock_server = server_lib.Server.__init__
 
@@ -103,6 +105,26 @@ def patch_strategies(
         stock_join(self)
 
     server_lib.Server.join = join
+
+
+def _name_other_weights(extended: Any) -> None:
+    """Raise a DataError if the workers make a weight in different shapes, for example of different data."""
+    import tensorflow as tf
+
+    stock = extended._create_variable
+
+    @functools.wraps(stock)
+    def create(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return stock(self, *args, **kwargs)
+        except tf.errors.InvalidArgumentError as error:
+            task = f"{self._task_type} {self._task_id}"
+            other = other_weight(str(kwargs.get("name") or "a weight"), str(error), task)
+            if other is None:
+                raise
+            raise other from None
+
+    extended._create_variable = create
 
 
 def _mirror_own_devices() -> None:

@@ -101,3 +101,14 @@ def test_a_chief_that_alone_calls_evaluate_is_told(tmp_path: Path, moment: str) 
     else:
         assert "All workers must call evaluate, but worker 1 is in fit, epoch 1 of 3, step" in done.stderr
         assert "call evaluate on every worker" in done.stderr
+
+
+def test_a_weight_of_another_shape_is_named(tmp_path: Path) -> None:
+    done = tfmuster("launch", "-n", 2, PROGRAMS / "differing.py", "shape", cwd=tmp_path, limit=120)
+    assert done.returncode == 1
+    said = re.search(
+        r"make a weight: kernel has the shape (\S+) on worker (\d), and (\S+) on another", done.stderr
+    )
+    assert said is not None, done.stderr
+    assert said.groups() in {("[8,4]", "0", "[8,5]"), ("[8,5]", "1", "[8,4]")}
+    assert "build the same model on every worker" in done.stderr

@@ -17,9 +17,11 @@ x, y = rng.normal(size=(260, 8)).astype("float32"), rng.integers(0, 3, 260)
 own = np.random.default_rng(index).random(260) < 0.8
 
 
-def model(name=None, optimizer="sgd"):
+def model(name=None, optimizer="sgd", units=4):
     with strategy.scope():
-        made = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4, name=name), keras.layers.Dense(3)])
+        made = keras.Sequential(
+            [keras.Input((8,)), keras.layers.Dense(units, name=name), keras.layers.Dense(3)]
+        )
         made.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return made
 
@@ -82,6 +84,9 @@ if "alone" in sys.argv:
     moment = {"epoch": "on_epoch_end", "batch": "on_train_batch_end"}[sys.argv[-1]]
     fit(shared, epochs=3, callbacks=[keras.callbacks.LambdaCallback(**{moment: evaluate_alone})])
     sys.exit()
+if "shape" in sys.argv:
+    # As if each worker took the number of classes from its own rows.
+    model(units=4 + index)
 for name, call in EQUAL.items():
     call()
     tell(equal=name)
