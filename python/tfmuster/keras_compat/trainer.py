@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..errors import TfmusterError
 from .agreement import Call, agree_on_call
 from .building import build
 from .data_errors import Recorded, check_labels, generator_ended, named, raised
@@ -26,6 +27,7 @@ from .sharding import without_autotuning
 from .shuffling import patch_shuffle
 from .steps_per_execution import StepsPerExecution, may_choose
 from .strategy_info import is_chief, multi_worker, worker_of
+from .unreadable_rows import name_unreadable
 
 
 def _local_dataset(dataset: Any, strategy: Any, *, told: bool) -> Any:
@@ -86,6 +88,16 @@ def _one_local_replica(strategy: Any) -> bool:
     return strategy.num_replicas_in_sync == 1 and not isinstance(
         strategy, tf.distribute.ParameterServerStrategy
     )
+
+
+def _cause(epochs: Any, error: Exception) -> TfmusterError | None:
+    """Return a named error for an error of TensorFlow in a call on the data of an epoch iterator, or None."""
+    known = named(error)
+    if known is not None and known.fields["reason"] == "labels":
+        return known
+    found = name_unreadable(local_part(getattr(epochs.data_adapter, "_dataset", None)), error)
+    # A Python exception names its own line. That is less than a file.
+    return known if known is not None and (found is None or found.fields["path"] is None) else found
 
 
 def patch_trainer(module: Any) -> None:
@@ -165,7 +177,7 @@ def patch_trainer(module: Any) -> None:
                     raise
                 # TensorFlow's error has the text of the exception, but not the exception.
                 exceptions = recorded.exceptions
-                cause = raised(exceptions[0]) if exceptions else named(error)
+                cause = raised(exceptions[0]) if exceptions else _cause(self, error)
                 if cause is None:
                     raise
                 raise cause from (exceptions[0] if exceptions else error)

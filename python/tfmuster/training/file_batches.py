@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, TfmusterError
+from ..keras_compat.data_errors import plain_text, unreadable_row
 from ..keras_compat.input_errors import keep_error
 from ..keras_compat.sharding import LocalBatch, part_of, without_autotuning
 from ..system.cores import usable_cores
@@ -167,7 +168,10 @@ def _generate(
             needed = {piece.chunk for _, later in waiting for piece in later} | {p.chunk for p in pieces}
             for chunk in [chunk for chunk in loaded if chunk not in needed]:
                 del loaded[chunk]
-            data = tf.nest.map_structure(np.asarray, read.finish(columns))
+            try:
+                data = tf.nest.map_structure(np.asarray, read.finish(columns))
+            except Exception as error:
+                raise _unfinished(read, plan, pieces, columns) or error from error
             size = plan.size_of(step)
             start, stop = part_of(size, *(part or (0, 1)))
             yield data if part is None else LocalBatch(data, np.int64(stop - start), np.int64(size))
@@ -176,6 +180,27 @@ def _generate(
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _unfinished(read: Any, plan: Plan, pieces: list[Piece], columns: tuple[Any, ...]) -> DataError | None:
+    """Return the error for the first row that a reader can't finish alone, or None."""
+    tf = import_tensorflow()
+    places = [
+        (plan.chunks[piece.chunk], row)
+        for piece in pieces
+        for row in np.arange(plan.chunks[piece.chunk].rows)[piece.rows]
+    ]
+    for number, (chunk, row) in enumerate(places):
+        try:
+            read.finish(tuple(column[number : number + 1] for column in columns))
+        except TfmusterError:
+            return None
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            if isinstance(error, tf.errors.OpError):
+                said = plain_text(str(error))
+            return unreadable_row(said, chunk.path, chunk.first + int(row) + 1)
+    return None
 
 
 def _planned(

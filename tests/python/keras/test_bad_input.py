@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import time
 from pathlib import Path
 
@@ -64,6 +65,15 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         if importlib.util.find_spec("pyarrow"):
             assert f"{worker} | refused parquet schema {tmp_path / '2.parquet'}" in said
     assert "Every image must be readable." in errors and "b/7.png" in errors
+
+
+def test_an_unreadable_image_of_keras_own_folder_is_named(tmp_path: Path) -> None:
+    write_bad_files(tmp_path)
+    _, errors = launched(tmp_path, "folder")
+    assert re.search(r"worker \d on .*: Every row of the data must be readable\.", errors), errors
+    assert f"({tmp_path / 'images' / 'b' / '7.png'})" in errors
+    # The traceback is in the worker's log, and the error is shown once.
+    assert errors.count("b/7.png") == 1 and "Traceback" not in errors, errors
 
 
 @pytest.mark.parametrize("workers", [2, 4])

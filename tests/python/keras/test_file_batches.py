@@ -179,6 +179,20 @@ def wrong_checksum(folder: Path) -> Any:
     return paths, reader, "1.tfrecord", 120, "damaged-record"
 
 
+def other_feature(folder: Path) -> Any:
+    """A record whose feature has another length, which TensorFlow finds when it parses a batch."""
+    paths, reader = write_records(folder, 2)
+    import tensorflow as tf
+
+    records = [record.numpy() for record in tf.data.TFRecordDataset(str(folder / "1.tfrecord"))]
+    wrong = tf.train.Example.FromString(records[16])
+    wrong.features.feature["x"].float_list.value.append(1.0)
+    with tf.io.TFRecordWriter(str(folder / "1.tfrecord")) as file:
+        for number, record in enumerate(records):
+            file.write(wrong.SerializeToString() if number == 16 else record)
+    return paths, reader, "1.tfrecord", 17, "unreadable-row"
+
+
 def other_schema(folder: Path) -> Any:
     paths, reader = write_parquet(folder, 3)
     import pyarrow as pa
@@ -216,11 +230,13 @@ def no_images(folder: Path) -> Any:
 
 
 BAD = [short_line, no_number, other_names, empty_file, only_names, cut_off, wrong_checksum]
-BAD += [other_schema, no_parquet, missing_values, unreadable_image, no_images]
+BAD += [other_feature, other_schema, no_parquet, missing_values, unreadable_image, no_images]
 
 
 @pytest.mark.parametrize("damage", BAD)
 def test_a_bad_file_is_named(tmp_path: Path, damage: Any) -> None:
+    import tensorflow as tf  # noqa: F401 - its import is no part of the time
+
     from tfmuster.keras_compat.input_errors import readers_errors
 
     paths, reader, name, row, reason = damage(tmp_path)

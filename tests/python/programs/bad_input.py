@@ -65,6 +65,14 @@ def bad_files():
     fit(images, (4, 4, 3))
 
 
+def bad_folder():
+    images = keras.utils.image_dataset_from_directory(
+        folder / "images", image_size=(4, 4), batch_size=8, verbose=False
+    )
+    say("cause at", time.time())
+    fit(images, (4, 4, 3))
+
+
 def short_line():
     say("cause at", time.time())
     fit(files("*.csv", tfmuster.csv_rows("y")))
@@ -89,5 +97,5 @@ def ends_early():
     fit(generator(), steps_per_epoch=30)
 
 
-{"files": bad_files, "line": short_line, "rows": bad_rows, "ends": ends_early}[case]()
+{"files": bad_files, "folder": bad_folder, "line": short_line, "rows": bad_rows, "ends": ends_early}[case]()
 say("trained")
