@@ -4,8 +4,8 @@ Under the default strategy every model of the program belongs to all workers, wh
 subclass, ``keras.models.load_model``, ``keras.applications``.
 
 TensorFlow can join a cluster only before it starts, and its devices can be set only before. So the strategy
-is made when TensorFlow is about to start, by the first tensor, or when Keras or the program first asks for
-the strategy in force, as every model does. It is not made at the import of Keras, because ``import
+is made when TensorFlow is about to start, by the first tensor or variable, or when Keras or the program first
+asks for the strategy in force, as every model does. It is not made at the import of Keras, because ``import
 tensorflow`` imports Keras, and a program sets devices after that. A
 ``tf.distribute.MultiWorkerMirroredStrategy()`` of the program itself is or becomes this strategy. Any other
 strategy is refused, because TensorFlow doesn't enter one strategy inside of another.
@@ -44,12 +44,14 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
     from tensorflow.python.distribute import collective_all_reduce_strategy, distribute_lib
     from tensorflow.python.eager import backprop, context
     from tensorflow.python.framework import ops
+    from tensorflow.python.ops import variables
 
     strategy = collective_all_reduce_strategy.CollectiveAllReduceStrategy
     stock_init, stock_start = strategy.__init__, context.Context.ensure_initialized
     # Not the function of tf.compat.v1: a later "import tensorflow.compat.v1" makes that module anew.
     stock_reset = ops._default_graph_stack.reset
     stock_gradient = backprop.GradientTape.gradient
+    stock_variable = variables.VariableMetaclass.__call__
 
     def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
         return _given[0] if _given else object.__new__(cls)
@@ -71,6 +73,15 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
             _make()
         stock_start(self)
 
+    @functools.wraps(stock_variable)
+    def variable(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        # It looks for a strategy before its first value starts TensorFlow. A layer of a functional model may
+        # be the first thing that a program makes.
+        if not _making:
+            _make()
+            _set_default()
+        return stock_variable(cls, *args, **kwargs)
+
     @functools.wraps(stock_reset)
     def reset() -> None:
         # Keras's clear_session() discards the graph to which the default strategy belongs.
@@ -87,6 +98,7 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
         return stock_gradient(self, target, sources, *args, **kwargs)
 
     backprop.GradientTape.gradient = gradient
+    variables.VariableMetaclass.__call__ = variable
     distribute_lib.StrategyBase.__new__ = staticmethod(_new_other)
     strategy.__new__, strategy.__init__ = staticmethod(new), init
     context.Context.ensure_initialized = start

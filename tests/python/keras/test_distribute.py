@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.launching import environment, names, only_run, read_json, tfmuster
+from support.launching import environment, names, only_run, read_json, tfmuster, write
 from support.paths import PROGRAMS
 
 KINDS = ("sequential", "functional", "subclassed", "loaded", "tf.data")
@@ -58,6 +58,37 @@ def test_a_program_as_it_stands_has_the_weights_of_one_process(tmp_path: Path) -
     assert "batch_size is the batch of all 2 workers" in about[0]
     assert 'os.environ["TFMUSTER_IS_CHIEF"] == "1"' in about[0]
     assert read_json(only_run(tmp_path) / "run.json")["distribute"] is True
+
+
+FIRST = """
+import sys
+import keras
+import numpy as np
+import tensorflow as tf
+
+if sys.argv[1] == "layer":
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    made = model.layers[1].kernel.value
+else:
+    made = tf.Variable([1.0, 2.0])
+print("of all workers:", isinstance(made, tf.distribute.DistributedValues))
+if sys.argv[1] == "layer":
+    model.compile("adam", "mse")
+    print("loss:", model.fit(np.ones((8, 3)), np.ones((8, 1)), verbose=0).history["loss"][0] >= 0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("first", ["layer", "variable"])
+def test_the_first_thing_that_a_program_makes_belongs_to_all_workers(tmp_path: Path, first: str) -> None:
+    program = write(tmp_path, "first.py", FIRST)
+    done = tfmuster("launch", "-n", 2, "--distribute", program, first, cwd=tmp_path, limit=140)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for worker in (0, 1):
+        assert f"worker {worker} | of all workers: True" in done.stdout
+    assert done.stdout.count("loss: True") == (2 if first == "layer" else 0)
 
 
 @pytest.mark.slow
