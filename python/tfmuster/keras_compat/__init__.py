@@ -126,12 +126,13 @@ def apply() -> bool:
     from keras.src.trainers.trainer import Trainer
     from tensorflow.python.distribute import cross_device_utils, values
     from tensorflow.python.eager.polymorphic_function import polymorphic_function
-    from tensorflow.python.ops import gen_random_ops
+    from tensorflow.python.ops import collective_ops, gen_random_ops
 
     from .agreement import patch_calls
     from .callbacks import patch_stops
     from .checkpoint_files import patch_checkpoints
     from .files import patch_files, patch_writers, redirect_writer
+    from .first_values import patch_broadcasts
     from .gradients import patch_gradients
     from .inlining import patch_functions
     from .instance_keys import patch_gathers
@@ -156,6 +157,7 @@ def apply() -> bool:
     patch_calls(trainer.TensorFlowTrainer)
     patch_gradients(optimizer.TFOptimizer, LossScaleOptimizer)
     patch_gathers(cross_device_utils.CollectiveReplicaLauncher)
+    patch_broadcasts(collective_ops)
     patch_loss(loss, compile_utils)
     patch_tapes(tf.GradientTape)
     patch_functions(polymorphic_function.Function)

@@ -44,7 +44,10 @@ def arrays_of(case: Case) -> dict[str, np.ndarray]:
     keras.utils.set_random_seed(7)
     with scope():
         result = case.run(folder / case.name)
-    found = {f"weight_{i}": w for i, w in enumerate(result.model.get_weights())} if result.model else {}
+    weights = result.model.get_weights() if result.model else []
+    # NumPy's files do not keep the type bfloat16.
+    weights = [w.astype("float32") if w.dtype.name == "bfloat16" else w for w in weights]
+    found = {f"weight_{i}": w for i, w in enumerate(weights)}
     found |= {f"history_{k}": np.asarray(v, "float64") for k, v in result.history.items()}
     return found | {name: np.asarray(value) for name, value in result.others.items()}
 

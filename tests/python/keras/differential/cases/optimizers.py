@@ -89,6 +89,9 @@ def in_precision(policy: str, **expected: Any) -> None:
 # A gradient is rounded to 16 bits on each worker, and then summed.
 in_precision("mixed_float16", tolerance=1e-3)
 in_precision("mixed_bfloat16", tolerance=1e-2)
+in_precision("float64")
+in_precision("float16", tolerance=1e-2)
+in_precision("bfloat16", tolerance=5e-2)
 
 
 @case()
