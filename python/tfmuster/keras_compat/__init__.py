@@ -20,8 +20,8 @@ Changes
 - **Logs and moving statistics.** One all-reduce of one packed vector per execution gives all workers the
   same logs and, for layers such as BatchNormalization, the same non-trainable weights. Another one reads all
   metrics at the end of an epoch.
-- **Files.** Callbacks run on every worker, but only the chief writes files. A backup is read on the chief
-  and sent to the other workers.
+- **Files.** Callbacks run on every worker, but only the chief writes files. Other workers read copies of
+  their own. A backup is read on the chief and sent to the other workers.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def apply() -> bool:
     from .agreement import patch_calls
     from .callbacks import patch_stops
     from .checkpoint_files import patch_checkpoints
-    from .files import patch_files, patch_writers, redirect_writer
+    from .files import patch_files, patch_saved_models, patch_writers
     from .first_values import patch_broadcasts
     from .gradients import patch_gradients
     from .inlining import patch_functions
@@ -169,6 +169,6 @@ def apply() -> bool:
     patch_checkpoints()
     patch_stops(callbacks.CallbackList)
     patch_writers(models.Model)
-    redirect_writer(tf.saved_model, "save")
+    patch_saved_models()
     _applied.append(keras.__version__)
     return True

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import contextvars
 import functools
 import inspect
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from .jax_processes import jax_process_index, send_bytes_in_jax
-from .strategy_info import is_chief, multi_worker
+from .own_copies import forget_copy, reading_copies, scratch, writing_copy
+from .replacing import replace_everywhere
+from .strategy_info import is_chief, made_strategy, multi_worker
 from .sums import sum_of_workers
 
 _everywhere = contextvars.ContextVar("everywhere", default=False)
@@ -34,12 +32,9 @@ def saved_everywhere() -> Iterator[None]:
         _everywhere.reset(before)
 
 
-@functools.cache
-def _scratch() -> str:
-    """Return a temporary folder for files that workers other than the chief write and nobody reads."""
-    folder = tempfile.mkdtemp(prefix="tfmuster-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+def _strategy_of(model: Any) -> Any:
+    """Return the strategy of TensorFlow under which a model was made; None on JAX."""
+    return getattr(model, "_distribute_strategy", None)
 
 
 def patch_files(model_class: Any, callbacks: Any) -> None:
@@ -52,7 +47,7 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
         def set_model(self: Any, model: Any) -> None:
             if not is_chief(_strategy_of(model)):
                 for path in (path for path in paths if hasattr(self, path)):
-                    setattr(self, path, os.path.join(_scratch(), os.path.basename(getattr(self, path))))
+                    setattr(self, path, os.path.join(scratch(), os.path.basename(getattr(self, path))))
             stock(self, model)
 
         callback.set_model = set_model
@@ -77,11 +72,11 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
     callbacks.BackupAndRestore.on_train_begin = restore
 
 
-def redirect_writer(owner: Any, name: str, model_of: Callable[[Any], Any] = lambda model: model) -> None:
+def redirect_writer(owner: Any, name: str, strategy_of: Callable[[Any], Any] = _strategy_of) -> None:
     """Let a function that takes a model and a path write to the path on the chief alone.
 
-    Other workers write to a scratch folder. They don't ask whether to overwrite a file that the chief may
-    have made a moment ago.
+    Other workers write copies of their own, which they read later. They don't ask whether to overwrite a file
+    that the chief may have made a moment ago.
     """
     stock = getattr(owner, name)
     signature = inspect.signature(stock)
@@ -95,23 +90,37 @@ def redirect_writer(owner: Any, name: str, model_of: Callable[[Any], Any] = lamb
             return stock(*args, **kwargs)  # It reports what is wrong with the arguments.
         given.apply_defaults()
         path = given.arguments[second]
-        if not isinstance(path, (str, os.PathLike)) or _everywhere.get():
+        if not isinstance(path, (str, os.PathLike)):
             return stock(*args, **kwargs)
-        if is_chief(_strategy_of(model_of(given.arguments[first]))):
+        if _everywhere.get() or is_chief(strategy_of(given.arguments[first])):
+            forget_copy(path)
             return stock(*args, **kwargs)
-        given.arguments[second] = os.path.join(_scratch(), os.path.basename(os.fspath(path).rstrip("/")))
-        if "overwrite" in signature.parameters:
-            given.arguments["overwrite"] = True
-        return stock(*given.args, **given.kwargs)
+        with writing_copy(path) as given.arguments[second]:
+            if "overwrite" in signature.parameters:
+                given.arguments["overwrite"] = True
+            return stock(*given.args, **given.kwargs)
 
     setattr(owner, name, write)
 
 
+def patch_saved_models() -> None:
+    """Keep only the chief's folder of ``tf.saved_model.save``; other workers load their own copies."""
+    from tensorflow.python.saved_model import load, save
+
+    stock = save.save
+    redirect_writer(save, "save")
+    replace_everywhere(stock, save.save)
+    replace_everywhere(load.load, reading_copies(load.load))
+
+
 def patch_writers(model_class: Any) -> None:
-    """Keep only the chief's files of the functions that write models, and of ``export``."""
+    """Keep only the chief's files of the functions that write models, and of ``export``.
+
+    Other workers read their own copies.
+    """
     from keras.src.export import saved_model
     from keras.src.legacy.saving import legacy_h5_format
-    from keras.src.saving import saving_api, saving_lib
+    from keras.src.saving import file_editor, saving_api, saving_lib
     from keras.src.utils import model_visualization
 
     # keras.saving.save_model, which R's keras3 calls, does not call Model.save.
@@ -130,23 +139,30 @@ def patch_writers(model_class: Any) -> None:
         return stock_track(self, resource)
 
     archive.track = track
-    redirect_writer(archive, "write_out", lambda archive: getattr(archive, "_tfmuster_model", None))
-    for owner, name in ((saving_api, "save_model"), (model_visualization, "plot_model")):
+    redirect_writer(
+        archive, "write_out", lambda archive: _strategy_of(getattr(archive, "_tfmuster_model", None))
+    )
+    for owner, name in (
+        (saving_api, "save_model"),
+        (saving_api, "save_weights"),
+        (model_visualization, "plot_model"),
+    ):
         stock = getattr(owner, name)
         redirect_writer(owner, name)
-        for module in _modules_of_keras():
-            if vars(module).get(name) is stock:
-                setattr(module, name, getattr(owner, name))
-
-
-def _modules_of_keras() -> list[Any]:
-    """Return the modules of Keras that are imported: several export the same function."""
-    return [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "keras"]
-
-
-def _strategy_of(model: Any) -> Any:
-    """Return the strategy of TensorFlow under which a model was made; None on JAX."""
-    return getattr(model, "_distribute_strategy", None)
+        replace_everywhere(stock, getattr(owner, name))
+    for owner, name in (
+        (saving_api, "load_model"),
+        (saving_api, "load_weights"),
+        (saving_lib, "load_model"),
+        (saving_lib, "load_weights_only"),
+        (legacy_h5_format, "load_model_from_hdf5"),
+    ):
+        stock = getattr(owner, name)
+        replace_everywhere(stock, reading_copies(stock))
+    # It has no model, so it does not tell to which workers it belongs.
+    editor = file_editor.KerasFileEditor
+    redirect_writer(editor, "save", lambda editor: made_strategy())
+    editor.__init__ = reading_copies(editor.__init__)
 
 
 _BACKUP = (

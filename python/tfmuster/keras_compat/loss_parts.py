@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 import threading
 from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
 from .notes import tell
+from .replacing import replace_everywhere
 
 _step = threading.local()
 
@@ -137,10 +137,7 @@ def patch_tapes(tape: Any) -> None:
     for name in ("compute_average_loss", "scale_regularization_loss"):
         stock_nn = getattr(nn_impl_distribute, name)
         marked = functools.wraps(stock_nn)(lambda *a, _stock=stock_nn, **k: mark_part(_stock(*a, **k)))
-        # Modules of the API that are imported later, such as compat.v1, take the function from there.
-        for module_name, module in list(sys.modules.items()):
-            if module_name.partition(".")[0] == "tensorflow" and vars(module).get(name) is stock_nn:
-                setattr(module, name, marked)
+        replace_everywhere(stock_nn, marked)
 
 
 def _all_variables(sources: Any) -> bool:

@@ -23,6 +23,7 @@ from ..system.replace import replacing_path
 from ..system.tensorflow_import import import_tensorflow
 from .files import saved_everywhere
 from .model_checks import check_model
+from .own_copies import forget_copy
 from .strategy_info import is_chief
 
 #: File of a run's model in its run directory.
@@ -62,6 +63,7 @@ def save_model(model: Any, path: str | Path | None = None, *, strategy: Any = No
     if strategy is None:
         strategy = getattr(model, "distribute_strategy", None)
     if not is_chief(strategy):
+        forget_copy(target)
         # Reading such variables is collective: without the other workers the chief would hang.
         if _reads_from_all_workers(model):
             with tempfile.TemporaryDirectory(prefix="tfmuster-") as scratch:

@@ -241,3 +241,18 @@ def test_every_worker_gets_the_bytes_of_the_model() -> None:
     assert len(digests[0]) == 2
     assert digests[0] == digests[1]
     assert digests[0][0] == digests[0][1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_every_worker_reads_what_all_have_saved(tmp_path: Path) -> None:
+    done = succeeded(run_job("read_what_was_saved.py", 2, tmp_path))
+    chief, other = (json.loads(each.stdout.splitlines()[-1]) for each in done)
+    assert other["found"] == chief["found"]
+    found = chief["found"]
+    same = ["deep/m.keras", "m.h5", "unzipped", "many.weights.json", "best.weights.h5", "model.weights.h5"]
+    for name in [*same, "edited", "served"]:
+        np.testing.assert_allclose(found[name], found["model"], atol=2e-5, err_msg=name)
+    assert found["newer"] == found["other"] != found["model"]
+    assert {"m.keras", "m.h5", "best.weights.h5", "edited.weights.h5", "saved_model.pb"} <= {*chief["there"]}
+    assert other["there"] == []

@@ -197,7 +197,6 @@ def method_saved_by_function(folder: Path) -> Result:
 
 
 def _loaded_by_all(path: Path) -> Result:
-    _wait_for_chief()
     loaded = keras.saving.load_model(path)
     return Result(loaded, loaded.fit(X, Y, batch_size=BATCH, verbose=0).history)
 
@@ -219,7 +218,6 @@ def method_weights_in_a_file(folder: Path) -> Result:
     model = compiled()
     model.fit(X, Y, batch_size=BATCH, verbose=0)
     model.save_weights(folder / "model.weights.h5")
-    _wait_for_chief()
     other = compiled()
     other.load_weights(folder / "model.weights.h5")
     return Result(other, other.fit(X, Y, batch_size=BATCH, verbose=0).history)
