@@ -36,6 +36,8 @@ import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from keras.src.backend import backend  # noqa: E402
 
+CONFIG = json.loads(os.environ.get("TF_CONFIG", "{}"))
+TASK = CONFIG.get("task", {"index": 0})
 #: Seconds that a test may take on another worker.
 LONGEST = 60
 
@@ -60,10 +62,10 @@ if way == "workers":
     directories = itertools.count()
 
     def get_temp_dir(self: Any) -> str:
-        """Return a folder that all workers share, as the working directory of a job is."""
-        shared = folder / f"temporary-{next(directories)}"
-        shared.mkdir(exist_ok=True)
-        return str(shared)
+        """Return a folder of this worker's own, as on machines that share none."""
+        own = folder / str(TASK["index"]) / f"temporary-{next(directories)}"
+        own.mkdir(parents=True)
+        return str(own)
 
     testing.TestCase.get_temp_dir = get_temp_dir
 
@@ -72,10 +74,8 @@ class LockStep:
     """Writes each test's outcome, and waits for the other workers before the next one."""
 
     def __init__(self) -> None:
-        task = json.loads(os.environ.get("TF_CONFIG", "{}"))
-        self._index = task["task"]["index"] if task else 0
-        self._workers = len(task["cluster"]["worker"]) if task else 1
-        self._file = (folder / f"{self._index}.jsonl").open("a", encoding="utf-8")
+        self._workers = len(CONFIG["cluster"]["worker"]) if CONFIG else 1
+        self._file = (folder / f"{TASK['index']}.jsonl").open("a", encoding="utf-8")
         self._reports: list[pytest.TestReport] = []
         self._ended = 0
         # Keras's root conftest.py is not in the wheel.
@@ -132,7 +132,9 @@ class LockStep:
         """
         moment = time.monotonic() + (10 if outcome == "failed" else LONGEST)
         while time.monotonic() < moment:
-            lines = (folder / f"{worker}.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+            file = folder / f"{worker}.jsonl"
+            # The other worker may not have begun.
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
             ended = [
                 line["outcome"]
                 for line in (json.loads(each) for each in lines if each.endswith("\n"))
