@@ -23,7 +23,6 @@ from ..runs.stacks import answer_request
 from ..system.activity import ACTIVITY
 from ..system.exit_code import failure_of_exit, watch_exit
 from .failures import STALLED, Failure, disappeared, exception_fields, failure_text
-from .origins import read_end
 from .replies import Replies
 from .silence import Silence
 
@@ -66,8 +65,8 @@ class ControlChannel:
         self.seed: Message = {}
         self.peers: list[str] = []
         self.direct = False
-        #: Called with the address and port from which a task connects to TensorFlow's port here.
-        self.on_knock: Callable[[tuple[str, int]], None] = lambda end: None
+        #: What to do with the chief's messages of other modules, by type.
+        self.on: dict[str, Callable[[Message], None]] = {}
         self._pid = os.getpid()
         self._connections: Connections | None = None
         self._connection: Connection | None = None
@@ -202,11 +201,10 @@ class ControlChannel:
             self.raise_failure()
         return reply
 
-    def knock(self, here: tuple[str, int], there: tuple[str, int]) -> None:
-        """Announce a connection from `here`, in this process, to `there`, the port of a task."""
+    def send(self, message: Message) -> None:
+        """Send a message to the chief that gets no reply."""
         connections, connection = self._connections, self._connection
         if connections is not None and connection is not None and self.active:
-            message = {"type": "knock", "from": list(here), "to": list(there)}
             connections.post(lambda: connection.send(message))
 
     def wait_done(self, timeout: float | None = None) -> bool:
@@ -301,10 +299,10 @@ class ControlChannel:
             self._note({key: value for key, value in message.items() if key != "type"})
         elif message.get("type") == "agreed":
             self._replies.take(message)
-        elif message.get("type") == "knock":
-            self.on_knock(read_end(message["from"]))
         elif message.get("type") == "over":
             self._let_go()
+        elif (handle := self.on.get(str(message.get("type")))) is not None:
+            handle(message)
 
     def _lost(self, why: str) -> None:
         if not self._over.is_set():

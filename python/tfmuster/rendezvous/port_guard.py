@@ -11,6 +11,7 @@ from ..environment import OPEN_PORT_VARIABLE, is_on
 from ..net.addresses import split_address
 from ..net.door import Door, guarding_works
 from ..system.say import say
+from .origins import read_end
 
 if TYPE_CHECKING:
     from ..cluster.spec import Task
@@ -34,14 +35,18 @@ class PortGuard:
     def __init__(self, task: Task, control: ControlChannel) -> None:
         self._task, self._control = task, control
         self._printed = 0
-        self.door = Door([split_address(task.address)[1]], control.peers, control.knock, self._refused)
+        self.door = Door([split_address(task.address)[1]], control.peers, self._knock, self._refused)
 
     def start(self) -> None:
         """Guard the port from the moment at which TensorFlow opens it."""
-        self._control.on_knock = self.door.expect
+        self._control.on["knock"] = lambda message: self.door.expect(read_end(message["from"]))
         self.door.start()
         # A name server may be slow, and most peers were seen already.
         threading.Thread(target=self._look_up, name="tfmuster-names", daemon=True).start()
+
+    def _knock(self, here: tuple[str, int], there: tuple[str, int]) -> None:
+        """Announce a connection from `here`, in this process, to `there`, the port of a task."""
+        self._control.send({"type": "knock", "from": list(here), "to": list(there)})
 
     def close_soon(self, *, after_first: bool) -> None:
         """Close the door soon, if connections that come later can be announced."""
