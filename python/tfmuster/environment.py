@@ -55,6 +55,9 @@ START_TIMEOUT_VARIABLE: Final = "TFMUSTER_START_TIMEOUT"
 #: How long workers may wait for one that does not move, in seconds; ``0`` for any time.
 STALL_TIMEOUT_VARIABLE: Final = "TFMUSTER_STALL_TIMEOUT"
 
+#: How long a job that is told to go may take to save, in seconds.
+GRACE_VARIABLE: Final = "TFMUSTER_GRACE"
+
 #: ``0`` turns the rendezvous off.
 RENDEZVOUS_VARIABLE: Final = "TFMUSTER_RENDEZVOUS"
 
@@ -120,6 +123,9 @@ DEFAULT_SECONDS: Final = 60.0
 #: Default of the time that workers may wait for one that does not move, in seconds.
 DEFAULT_STALL_SECONDS: Final = 300.0
 
+#: Default of the time that a job may take to save when it is told to go, in seconds.
+DEFAULT_GRACE_SECONDS: Final = 30.0
+
 #: Largest seed that R, NumPy and TensorFlow accept alike.
 LARGEST_SEED: Final = 2**31 - 1
 
@@ -173,6 +179,30 @@ def start_timeout(timeout: float | None = None) -> float:
             fix="give a number such as 60",
         )
     return seconds
+
+
+def grace(seconds: float | None = None) -> float:
+    """Return how long a job that is told to go may take to save, in seconds.
+
+    It is the argument, otherwise ``TFMUSTER_GRACE``, otherwise 30.
+
+    Raises
+    ------
+    TfmusterError
+        If it is not a positive number.
+    """
+    given: Any = os.environ.get(GRACE_VARIABLE, DEFAULT_GRACE_SECONDS) if seconds is None else seconds
+    try:
+        limit = float(given)
+    except (TypeError, ValueError):
+        limit = 0.0
+    if not 0 < limit < 1e9:
+        raise TfmusterError(
+            f"{GRACE_VARIABLE if seconds is None else 'grace'} must be a positive number of seconds.",
+            found=repr(given),
+            fix="give a number such as 30; `tfmuster runs stop` ends a job without saving",
+        )
+    return limit
 
 
 #: Fewest characters of the job's secret. With one frame, secrets can be tried as fast as a machine computes.

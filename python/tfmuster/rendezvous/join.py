@@ -23,6 +23,7 @@ from ..system.exit_code import end_with_its_code
 from ..system.say import say
 from .control_channel import ControlChannel
 from .failures import STALLED, failure_text
+from .farewell import FAREWELL
 from .meet import muster, print_progress
 from .port_guard import guard_port
 from .seeding import take_seed
@@ -93,6 +94,7 @@ def join_cluster(
     if control.active:
         _joined[:] = [control]
         control.on_failure(_tell_and_end)
+        FAREWELL.hear(control)
         if "rpytools" in sys.modules:
             _leave_with_the_process()
             watch_busy_python(task.name)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from ..cluster.spec import Task
 from ..environment import stall_timeout
 from ..net.channel import Message
+from .departure import Departure
 from .exchanges import Answers, Exchanges
 from .failures import STALLED, earliest
 from .roster import Participant, printable
@@ -14,7 +15,7 @@ from .silence import Silence
 from .stalls import Report, cannot_come, find_stall
 
 #: Kinds of messages for the watch.
-KINDS: Final = ("agree", "doing")
+KINDS: Final = ("agree", "doing", "leave", "points")
 #: A task that has not reported for so long does not respond, in seconds.
 _SILENT_SECONDS: Final = 5.0
 _NUMBERS: Final = ("executions", "unchanged", "still", "epoch", "epochs", "step", "steps", "ended")
@@ -33,6 +34,7 @@ class Watch:
         trainers = [each.name for each in task.cluster.tasks() if each.type in ("chief", "worker")]
         self.reports = {name: Report(name) for name in trainers}
         self._exchanges = Exchanges(trainers)
+        self._departure = Departure(trainers)
         self._limit = stall_timeout()
         self._silences: dict[str, Silence] = {}
         self._beat = 0.0
@@ -52,6 +54,10 @@ class Watch:
     def handle(self, participant: Participant, message: Message, now: float) -> Answers:
         """Take a message of a task. Return the answers to send, by task."""
         report = self.reports[participant.name]
+        if message["type"] == "leave":
+            return self._departure.ask(message)
+        if message["type"] == "points":
+            return self._departure.take(report.task, message)
         report.host, report.pid = participant.host, participant.pid
         report.doing, report.heard = _checked(message["doing"]), now
         self._silences[report.task] = Silence(report.host, report.pid, now)
@@ -67,7 +73,7 @@ class Watch:
             # Its latest report may be older than its last execution.
             report.doing, report.heard, report.done = _checked(message["doing"]), now, True
             self._silences.pop(report.task, None)
-        return self._answered(self._hopeless())
+        return self._departure.done(participant.name) + self._answered(self._hopeless())
 
     def look(self, now: float) -> tuple[Answers, Message | None]:
         """Return the answers that are due, and the failure to send to all tasks if the job stalls."""

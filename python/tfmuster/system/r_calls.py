@@ -1,4 +1,4 @@
-"""Read the calls of the R session in this process."""
+"""Read the calls of the R session in this process, and end it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import ctypes
 import sys
 import threading
 
+#: Of R's `SA_TYPE`: don't save the workspace.
+_SA_NOSAVE = 3
 # Evaluated in a function, because sys.calls() of the global environment is empty.
 _EXPRESSION = (
     b"(function() paste(vapply(utils::head(sys.calls(), -3L), function(call) "
@@ -30,3 +32,10 @@ def r_calls() -> str:
         made = r.R_ParseEvalString(_EXPRESSION, ctypes.c_void_p.in_dll(r, "R_GlobalEnv"))
         return str(r.R_CHAR(r.STRING_ELT(made, 0)).decode())
     return ""
+
+
+def leave_r(code: int) -> None:
+    """End the R session in this process with an exit code. R removes its temporary files."""
+    r = ctypes.CDLL(None)
+    r.R_CleanUp.restype = None
+    r.R_CleanUp(_SA_NOSAVE, code, 0)
