@@ -64,6 +64,8 @@ class Call:
         #: The epoch iterator of the call; for ``fit`` that of the training data.
         self.epochs: Any = None
         self.compared = False
+        #: What was compared (:mod:`.call_documents`).
+        self.document: dict[str, Any] = {}
 
     @classmethod
     def of(cls, model: Any) -> Call | None:
@@ -138,7 +140,8 @@ def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:
         place = ACTIVITY.place()
         place["epoch"] = int(model._initial_epoch or call.arguments.get("initial_epoch", 0))
         place["epochs"] = int(call.arguments.get("epochs", 1))
-    answer = _compare[0](call.name, {**document_of(call, epochs), _CHOOSES: chooses})
+    call.document = document_of(call, epochs)
+    answer = _compare[0](call.name, {**call.document, _CHOOSES: chooses})
     if answer.absent:
         raise _absent(f"call {call.name}", answer.absent)
     differences = {each.name: each for each in answer.differences}

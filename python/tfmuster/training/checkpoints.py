@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,8 +18,13 @@ from ..keras_compat.files import send_bytes
 from ..keras_compat.metric_state import read_metrics, restore_metrics
 from ..keras_compat.resume import resume_at, training_epochs
 from ..keras_compat.strategy_info import is_chief, multi_worker
+from ..rendezvous.agreement import agree
+from ..rendezvous.farewell import FAREWELL
+from ..runs.states import State
+from ..system.say import say
 from ..system.tensorflow_import import import_tensorflow
 from . import checkpoint_files
+from .checkpoint_data import check_data, data_of
 from .checkpoint_files import folder_of_job
 
 #: Fields of a checkpoint without which a training can't resume.
@@ -27,7 +32,7 @@ FIELDS = ("epoch", "step", "state", "history")
 
 
 def checkpoint_callback(
-    folder: str | os.PathLike[str] | None = None, *, every: int | str = "epoch", keep: int = 2
+    folder: str | os.PathLike[str] | None = None, *, every: int | str | None = "epoch", keep: int = 2
 ) -> Any:
     """Make a Keras callback that writes checkpoints, and resumes from the newest one when ``fit`` starts.
 
@@ -35,12 +40,16 @@ def checkpoint_callback(
     other workers. If the data has a seeded order, an interrupted and restarted run ends with the same weights
     as an uninterrupted one, bit for bit. The state of other callbacks, such as EarlyStopping, is not saved.
 
+    While ``fit`` runs, SIGTERM and SIGUSR1 to any worker, and ``tfmuster runs stop --save``, tell all workers
+    to go: they write one more checkpoint after the same step, and end with exit code 128 + the signal. A
+    second signal ends a worker at once.
+
     Parameters
     ----------
     folder : path, optional
         Folder of the checkpoints. Default: ``checkpoints`` in the run directory of the job.
-    every : int or "epoch"
-        Write after this many steps, or after each epoch.
+    every : int, "epoch" or None
+        Write after this many steps, after each epoch, or only when the job is told to go.
     keep : int
         Number of checkpoints to keep; at least 2, so that an earlier one exists if the newest is damaged.
 
@@ -52,13 +61,14 @@ def checkpoint_callback(
     ------
     CheckpointError
         There is no folder and no job. Later, from ``fit``: the disk is full, or the checkpoint belongs to
-        another model.
+        another model (reason ``other-model``), other data or another batch size (``other-data``), or another
+        version of TensorFlow (``other-tensorflow``).
     StrategyError
         Keras has another backend than TensorFlow (reason ``backend``).
     """
-    if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+    if every not in ("epoch", None) and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         raise CheckpointError(
-            'every must be "epoch", or a whole number of steps of at least 1.',
+            'every must be "epoch", None, or a whole number of steps of at least 1.',
             found=repr(every),
             path=None if folder is None else str(folder),
             reason="every",
@@ -72,7 +82,7 @@ def checkpoint_callback(
     return _make_callback(where, every, max(2, keep))
 
 
-def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
+def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
     import keras
 
     from ..keras_compat import apply
@@ -86,7 +96,9 @@ def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
             """Update the model; `ps_fit` replaces this, because parameter servers have the weights."""
 
         def on_train_begin(self, logs: Any = None) -> None:
+            FAREWELL.begins()
             self.epoch = self.step = self.last = 0
+            self.leaves = False
             self.metrics: list[Any] | None = None
             self.past: dict[str, list[float]] = {}
             strategy = self.model.distribute_strategy
@@ -99,8 +111,13 @@ def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
             if content is not None:
                 build(self.model, training_epochs(self.model))
                 self._restore(content)
+            if FAREWELL.point():
+                # Nothing has been trained since the newest checkpoint.
+                self._leave()
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if self.leaves:
+                self._leave()
             self.epoch = epoch
             if self.past:
                 self.model.history.history.update({name: list(values) for name, values in self.past.items()})
@@ -116,13 +133,25 @@ def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
             self.step = batch + 1
             steps = self.params.get("steps")
             # At the end of an epoch, `on_epoch_end` writes the checkpoint with the epoch's logs.
-            if self._due() and (steps is None or self.step < steps):
+            if steps is not None and self.step >= steps:
+                return
+            leaves = FAREWELL.point()
+            if leaves or self._due():
                 self._write()
+            if leaves:
+                self._leave()
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             self.epoch, self.step = epoch + 1, 0
-            if every == "epoch" or self._due():
+            # The other callbacks have the end of the epoch, too, before this process leaves.
+            self.leaves = FAREWELL.point()
+            if self.leaves or every == "epoch" or self._due():
                 self._write(logs)
+
+        def on_train_end(self, logs: Any = None) -> None:
+            if self.leaves:
+                self._leave()
+            FAREWELL.ends()
 
         def _due(self) -> bool:
             return isinstance(every, int) and self.last >= every
@@ -143,16 +172,32 @@ def _make_callback(folder: Path, every: int | str, keep: int) -> Any:
                 # Optimizers count the steps of all epochs, and of earlier runs.
                 number = int(self.model.optimizer.iterations.numpy())
                 place["of"] = _identity(self.model)
+                place["data"] = data_of(self.model)
                 checkpoint_files.write(folder, number, place, [*state, *metrics])
                 checkpoint_files.remove_old(folder, keep)
 
+        def _leave(self) -> NoReturn:
+            """End this process, which has been told to go, after the chief has written."""
+            strategy = self.model.distribute_strategy
+            if is_chief(strategy):
+                done = int(self.model.optimizer.iterations.numpy())
+                say(f"tfmuster: told to go; saved after step {done}, in {folder}")
+            if multi_worker(strategy):
+                agree("the end of saving", {})
+            total = {name: self.params.get(name) for name in ("epochs", "steps")}
+            FAREWELL.leave(State("preempted", epoch=self.epoch, step=self.step, **total))
+
         def _restore(self, content: bytes) -> None:
             position, metrics = _load(self.model, content, folder)
+            check_data(position.get("data") or {}, data_of(self.model), folder)
             self.past = position["history"]
             if position["step"]:
                 self.metrics = metrics
             self.epoch, self.step = position["epoch"], position["step"]
             resume_at(self.model, self.epoch, self.step)
+            if is_chief(self.model.distribute_strategy):
+                done = int(self.model.optimizer.iterations.numpy())
+                say(f"tfmuster: resumes after step {done}: epoch {self.epoch + 1}, step {self.step}")
 
     return Checkpoint()
 

@@ -1,0 +1,86 @@
+"""Say what a training was fed with, so that it does not resume with something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import CheckpointError
+from ..keras_compat.agreement import Call
+from ..keras_compat.call_documents import SAMPLE
+from ..keras_compat.data_samples import close
+from ..keras_compat.resume import training_epochs
+from ..system.generators import job_seed
+
+_SEED: Final = "seed"
+_TENSORFLOW: Final = "TensorFlow"
+#: Entries of a call's document that must stay the same, and the texts for them.
+_SAME: Final = {
+    "batch size": "batch size",
+    "number of rows": "rows",
+    "steps": "steps in an epoch",
+    "elements": "elements",
+    SAMPLE: "numbers in the first rows",
+}
+
+
+def data_of(model: Any) -> dict[str, Any]:
+    """Return what the current ``fit`` of a model trains on, as JSON values, and with which TensorFlow."""
+    import tensorflow as tf
+
+    about: dict[str, Any] = {_TENSORFLOW: tf.__version__, _SEED: job_seed()}
+    call = Call.of(model)
+    if call is not None and call.document:
+        return about | {name: call.document[name] for name in _SAME if name in call.document}
+    adapter = getattr(training_epochs(model), "data_adapter", None)
+    # The coordinator of parameter servers reads no data itself.
+    for name, attribute in (("batch size", "batch_size"), ("number of rows", "_num_samples")):
+        value = getattr(adapter, attribute, None)
+        about[name] = None if value is None else int(value)
+    return about
+
+
+def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> None:
+    """Raise a CheckpointError if a checkpoint in ``folder`` is of another training, or another TensorFlow.
+
+    Parameters
+    ----------
+    theirs, ours : dict
+        What `data_of` has returned when the checkpoint was written, and what it returns now.
+    folder : Path
+        The folder of the checkpoint.
+    """
+    if (version := theirs.get(_TENSORFLOW, ours[_TENSORFLOW])) != ours[_TENSORFLOW]:
+        raise CheckpointError(
+            "A training resumes exactly only with the TensorFlow that it began with.",
+            found=f"TensorFlow {version} in {folder}, here {ours[_TENSORFLOW]}",
+            fix=f"install tensorflow=={version}; or remove {folder}, and begin anew",
+            path=str(folder),
+            reason="other-tensorflow",
+        )
+    differing = [
+        f"{text} {theirs[name]}, here {ours[name]}"
+        for name, text in _SAME.items()
+        if name in theirs and name in ours and not _equal(name, theirs[name], ours[name])
+    ]
+    if not differing:
+        return
+    fix = f"give it the same data and batch size; or remove {folder}, or choose another folder"
+    seed = theirs.get(_SEED)
+    if seed is not None and seed != ours[_SEED]:
+        differing.append(f"seed {seed}, here {ours[_SEED]}")
+        fix = f"start it with the same seed: --seed {seed}; or {fix}"
+    raise CheckpointError(
+        "A training resumes exactly only with the data that it began with.",
+        found="; ".join(differing),
+        fix=fix,
+        path=str(folder),
+        reason="other-data",
+    )
+
+
+def _equal(name: str, first: Any, second: Any) -> bool:
+    if name == SAMPLE:
+        return close(str(first), str(second))
+    # Not every kind of data says everything.
+    return first == second or first is None or second is None
