@@ -59,6 +59,7 @@ def watch_this_worker() -> None:
     if ACTIVITY.watched:
         return
     ACTIVITY.watched = True
+    _end_at_sigterm()
     os.register_at_fork(after_in_child=_end_at_sigterm)
     stock = Function.__call__
     main = threading.main_thread().ident
@@ -80,13 +81,16 @@ def watch_this_worker() -> None:
 
 
 def _end_at_sigterm() -> None:
-    """Let a forked process end when it is told to.
+    """Let this process, or a forked one, end when it is told to.
 
-    TensorFlow catches SIGTERM as soon as it is in a cluster. A child inherits that without the thread that
-    handles it, so `multiprocessing` would wait for it forever (Keras's `use_multiprocessing`).
+    TensorFlow catches SIGTERM as soon as it is in a cluster, and then goes on. A child inherits that without
+    the thread that handles it, so `multiprocessing` would wait for it forever (Keras's
+    `use_multiprocessing`).
     """
-    # Python knows only of handlers that were set from Python.
-    if signal.getsignal(signal.SIGTERM) in (None, signal.SIG_DFL):
+    # Python knows only of handlers that were set from Python, and only its main thread sets any.
+    if threading.current_thread() is threading.main_thread() and (
+        signal.getsignal(signal.SIGTERM) in (None, signal.SIG_DFL)
+    ):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
