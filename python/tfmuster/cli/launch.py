@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -105,8 +104,9 @@ def command(
     from ..launch.engines.registry import engine_for
     from ..launch.job import Job, workers_for
     from ..system.processes import adopt_orphans
+    from ..system.told_to_go import TOLD
 
-    training = take_training(training_and_where)
+    training = take_training(training_and_where, run_dir)
     engine = engine_for(read_where(**training_and_where))
     if timings and not isinstance(engine, ThisMachine):
         raise click.UsageError("--timings is for workers on this machine.")
@@ -120,6 +120,7 @@ def command(
         run_dir=run_dir,
         max_restarts=max_restarts,
         start_timeout=start_timeout,
+        where=engine.again(),
         **training,
     )
     if dry_run:
@@ -136,10 +137,7 @@ def command(
     show = "nothing" if quiet else "chief" if only_chief else "all"
     adopt_orphans()
     # Whichever signal ends the launcher, it must end its workers first.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # nohup ignores SIGHUP: the job is to survive the terminal.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
+    TOLD.take_signals()
     try:
         return run_and_report(engine, job, show=show, timings=timings)
     except KeyboardInterrupt:

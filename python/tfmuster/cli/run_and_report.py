@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import EXIT_DONE, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
+from ..runs.layout import PREEMPTED
 from ..system.say import say
 
 if TYPE_CHECKING:
     from ..launch.engines.base import Engine
     from ..launch.job import Job
+    from ..runs.run import Run
 
 
 def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool = False) -> int:
@@ -38,10 +40,24 @@ def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool
     if failure is not None:
         say(f"\n{failure}")
         return EXIT_NOT_EVERYONE if failure.not_everyone else EXIT_WORKER_FAILED
+    if (code := preempted_code(run)) is not None:
+        say(f"tfmuster: saved, and ended; go on: tfmuster runs resume {name_of(run)}")
+        return code
     if show != "nothing":
         seconds = time.monotonic() - begun
         say(f"tfmuster: done in {seconds:.1f} s; {shown_path(run)}")
     return EXIT_DONE
+
+
+def name_of(run: Run) -> str:
+    """Return what `tfmuster runs` accepts in the working directory: the name, or the path."""
+    return run.name if run.path.parent == Path("runs").resolve() else os.path.relpath(run.path)
+
+
+def preempted_code(run: Run) -> int | None:
+    """Return 128 + the signal because of which a run was saved and has ended; None for other runs."""
+    status = run.status()
+    return 128 + int(status.get("signal", 15)) if status["state"] == PREEMPTED else None
 
 
 def start_and_tell(engine: Engine, job: Job) -> int:
@@ -56,7 +72,7 @@ def start_and_tell(engine: Engine, job: Job) -> int:
     from ..launch.supervise.display import shown_path
 
     run = start_detached(engine, job)
-    name = run.name if run.path.parent == Path("runs").resolve() else os.path.relpath(run.path)
+    name = name_of(run)
     say(f"tfmuster: {job.workers} workers started; {shown_path(run)}")
     for verb, what in (("show", "what it does"), ("logs -f", "its output"), ("stop", "end it")):
         say(f"  tfmuster runs {verb:<7} {name}   # {what}")

@@ -106,14 +106,38 @@ def stacks(name: str | None, folder: str, as_json: bool) -> int:
 @command.command()
 @_RUN
 @_FOLDER
-def stop(name: str | None, folder: str) -> int:
+@click.option("--save", is_flag=True, help="Let all workers write a checkpoint first, to resume from.")
+def stop(name: str | None, folder: str, save: bool) -> int:
     """Stop a run and all its processes."""
     from ..runs.listing import find_run
 
     run = find_run(name, folder)
-    state = run.stop()["state"]
+    state = run.stop(save=save)["state"]
     click.echo(f"{run.name}: {state}")
     return EXIT_WORKER_FAILED if state in ("starting", "running") else EXIT_DONE
+
+
+@command.command()
+@_RUN
+@_FOLDER
+@click.option("--detach", is_flag=True, help="Return when the workers run. `tfmuster runs` follows them.")
+def resume(name: str | None, folder: str, detach: bool) -> int:
+    """Start a run again that was saved, was interrupted or has failed, as it was launched.
+
+    It keeps its run directory, and a program with checkpoint_callback() goes on from its newest checkpoint.
+    """
+    import os
+
+    from ..runs.listing import find_run
+    from ..runs.resuming import launch_again
+    from .launch import command as launch
+
+    arguments, directory = launch_again(find_run(name, folder))
+    os.chdir(directory)
+    code: int = launch.main(
+        [*(["--detach"] if detach else []), *arguments], "tfmuster launch", standalone_mode=False
+    )
+    return code
 
 
 @command.command()

@@ -10,6 +10,7 @@ from ..environment import LARGEST_SEED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
@@ -21,16 +22,17 @@ def training_options(command: _Command) -> _Command:
     return command
 
 
-def take_training(given: dict[str, Any]) -> dict[str, Any]:
+def take_training(given: dict[str, Any], run_dir: Path | None) -> dict[str, Any]:
     """Remove the values of these options from ``given``, and return them as fields of a ``Job``."""
     from ..launch.job import seed_for
 
     return {
-        "seed": seed_for(given.pop("seed")),
+        "seed": seed_for(given.pop("seed"), run_dir),
         "gpus_per_worker": given.pop("gpus_per_worker"),
         "keras_compat": not given.pop("no_keras_compat"),
         **{name: given.pop(name) for name in ("independent", "distribute", "scale_batch")},
         "stall_timeout": given.pop("stall_timeout"),
+        "grace": given.pop("grace"),
     }
 
 
@@ -65,6 +67,12 @@ _OPTIONS = (
         metavar="SECONDS",
         type=click.FloatRange(min=0),
         help="End the job if workers wait this long for one that does not move; 0: never. Default: 300.",
+    ),
+    click.option(
+        "--grace",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        help="How long a job that a signal tells to go may take to save. Default: TFMUSTER_GRACE, else 30.",
     ),
     click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3."),
 )

@@ -52,6 +52,7 @@ Variable                   Meaning
 ``TFMUSTER_START_TIMEOUT`` Time limit of the rendezvous in seconds, if ``start_timeout`` was given.
 ``TFMUSTER_STALL_TIMEOUT`` How long workers may wait for one that does not move, if ``stall_timeout`` was
                            given.
+``TFMUSTER_GRACE``         How long saving may take when the job is told to go, if ``grace`` was given.
 ``TFMUSTER_KERAS_COMPAT``  ``0`` with ``keras_compat=False``.
 ``TFMUSTER_IS_CHIEF``      ``1`` for the chief, which writes files, otherwise ``0``.
 ``TFMUSTER_DISTRIBUTE``    ``1`` with ``distribute=True``; ``TFMUSTER_SCALE_BATCH`` with ``scale_batch=True``;
@@ -101,6 +102,7 @@ def launch(
     max_restarts: int = 0,
     start_timeout: float | None = None,
     stall_timeout: float | None = None,
+    grace: float | None = None,
     seed: int | None = None,
     gpus_per_worker: int | None = None,
     distribute: bool = False,
@@ -170,6 +172,10 @@ def launch(
     stall_timeout : float, optional
         End the job if workers wait this long for one that does not move, in seconds; 0 for no limit. Default:
         ``TFMUSTER_STALL_TIMEOUT``, otherwise 300.
+    grace : float, optional
+        How long a job that is told to go by a signal or by ``Run.stop(save=True)`` may take to save, in
+        seconds. Then it ends. Default: ``TFMUSTER_GRACE``, otherwise 30. See
+        :func:`tfmuster.checkpoint_callback`.
     seed : int, optional
         Seed of the random number generators of every worker: R's, NumPy's, Python's, TensorFlow's and
         Keras's, from 0 to 2147483647. A program that sets its own seeds is not affected. Default:
@@ -266,11 +272,13 @@ def launch(
             max_restarts=max_restarts,
             start_timeout=start_timeout,
             stall_timeout=stall_timeout,
-            seed=seed_for(seed),
+            grace=grace,
+            seed=seed_for(seed, run_dir),
             gpus_per_worker=gpus_per_worker,
             distribute=distribute,
             scale_batch=scale_batch,
             independent=independent,
+            where=engine.again(),
         )
         if not wait:
             return start_detached(engine, job)

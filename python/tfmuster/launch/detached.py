@@ -67,6 +67,8 @@ def _start_launcher(job: Job, more: Sequence[str] = ()) -> Run:
 
 def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
     options = [*launch_options(job, run), *more]
+    # A run that is resumed has the information of its earlier start.
+    before = run.info().get("started")
     launcher = subprocess.Popen(
         [*run_module("tfmuster"), "launch", "--quiet", *options, "--", *job.command],
         env=with_tfmuster_on_path({**os.environ, **job.env}),
@@ -81,8 +83,8 @@ def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
     # Hosts may take as long to answer as workers take to start.
     limit = _DETACH_SECONDS + start_timeout(job.start_timeout)
     end = time.monotonic() + limit
-    while run.status()["state"] == "starting" or not run.info():
-        if launcher.poll() is not None and not run.info():
+    while run.status()["state"] == "starting" or run.info().get("started") == before:
+        if launcher.poll() is not None and run.info().get("started") == before:
             said = launcher.stderr.read().decode(errors="replace").strip()
             raise LaunchError("The job could not be started.", found=said or "no message", reason="detached")
         if time.monotonic() > end:

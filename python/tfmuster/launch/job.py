@@ -8,10 +8,12 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..cluster.spec import Task
 from ..environment import (
     DISTRIBUTE_VARIABLE,
+    GRACE_VARIABLE,
     INDEPENDENT_VARIABLE,
     LARGEST_SEED,
     SCALE_BATCH_VARIABLE,
@@ -19,11 +21,13 @@ from ..environment import (
     STALL_TIMEOUT_VARIABLE,
     START_TIMEOUT_VARIABLE,
     given_seed,
+    grace,
     is_on,
     stall_timeout,
     start_timeout,
 )
 from ..errors import LaunchError
+from ..runs.resuming import record_launch, resumed_seed
 from ..runs.run import Run
 from ..system.interpreter import python_executable, rscript_executable, run_module
 from .supervise.restarts import Attempt
@@ -44,8 +48,10 @@ def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:
     return max(1, slots - others) if slots else 2
 
 
-def seed_for(seed: int | None) -> int:
-    """Return the seed of a job: as given, otherwise ``TFMUSTER_SEED``, otherwise drawn."""
+def seed_for(seed: int | None, run_dir: str | os.PathLike[str] | None = None) -> int:
+    """Return the seed of a job: as given, that of the run it resumes, ``TFMUSTER_SEED``, or drawn."""
+    if seed is None:
+        seed = resumed_seed(run_dir)
     if seed is None:
         seed = given_seed()
     return secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
@@ -67,11 +73,14 @@ class Job:
     max_restarts: int = 0
     start_timeout: float | None = None
     stall_timeout: float | None = None
+    grace: float | None = None
     gpus_per_worker: int | None = None
     seed: int = field(default_factory=lambda: seed_for(None))
     independent: bool = False
     distribute: bool = False
     scale_batch: bool = False
+    #: The engine as options of ``tfmuster launch``; None if another process can't start the job there.
+    where: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         counts = [("workers", self.workers, 1), ("ps", self.ps, 0), ("restarts", self.max_restarts, 0)]
@@ -86,6 +95,7 @@ class Job:
                 )
         start_timeout(self.start_timeout)
         stall_timeout(self.stall_timeout)
+        grace(self.grace)
         if type(self.seed) is not int or not 0 <= self.seed <= LARGEST_SEED:
             raise LaunchError(
                 f"The seed must be a whole number from 0 to {LARGEST_SEED}.",
@@ -130,16 +140,24 @@ class Job:
             variables[START_TIMEOUT_VARIABLE] = str(self.start_timeout)
         if self.stall_timeout is not None:
             variables[STALL_TIMEOUT_VARIABLE] = str(self.stall_timeout)
+        if self.grace is not None:
+            variables[GRACE_VARIABLE] = str(self.grace)
         return {**variables, **{variable: "1" for field, variable in _SWITCHES if getattr(self, field)}}
 
-    def settings(self) -> dict[str, bool]:
+    def settings(self) -> dict[str, Any]:
         """Return the settings of the training that ``run.json`` records: those that are not the default."""
         environment = {**os.environ, **self.env}
-        return {
+        switches = {
             field: True
             for field, variable in _SWITCHES
             if getattr(self, field) or is_on(variable, environment)
         }
+        return {**switches, **({} if self.grace is None else {"grace": self.grace})}
+
+    def record(self, run: Run) -> None:
+        """Record in its run how the job is started again."""
+        if self.where is not None:
+            record_launch(run, [*launch_options(self, run), *self.where], self.command)
 
     def run_name(self) -> str:
         """Return the given name, or one made from the command."""
@@ -195,6 +213,8 @@ def launch_options(job: Job, run: Run | None) -> list[str]:
         options += ["--start-timeout", str(job.start_timeout)]
     if job.stall_timeout is not None:
         options += ["--stall-timeout", str(job.stall_timeout)]
+    if job.grace is not None:
+        options += ["--grace", str(job.grace)]
     if job.gpus_per_worker is not None:
         options += ["--gpus-per-worker", str(job.gpus_per_worker)]
     switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}

@@ -31,8 +31,14 @@ STACKS = "stacks"
 #: File in the run directory with the command that ends the run's batch job, from any machine.
 STOP_COMMAND = "stop.json"
 
+#: File in the run directory with what starts the run again.
+RESUME = "resume.json"
+
 #: State between a failure and the restart of all tasks.
 RESTARTING = "restarting"
+
+#: State of a run that was told to go, and was saved.
+PREEMPTED = "preempted"
 
 #: States of a run that has not ended.
 UNFINISHED = ("starting", "running", RESTARTING)
@@ -40,7 +46,17 @@ UNFINISHED = ("starting", "running", RESTARTING)
 
 #: What only the launcher and the sessions of its machine write in the run directory.
 RESERVED = (
-    *("run.json", "status.json", "error.json", STOP_COMMAND, "stop", "logs", "tfruns.d", "report.html"),
+    *(
+        "run.json",
+        "status.json",
+        "error.json",
+        RESUME,
+        STOP_COMMAND,
+        "stop",
+        "logs",
+        "tfruns.d",
+        "report.html",
+    ),
 )
 
 

@@ -19,8 +19,10 @@ from ..cluster.resolvers import batch_job
 from ..errors import LaunchError
 from ..system.ask import NoAnswerError, ask
 from ..system.processes import birth
+from ..system.told_to_go import TOLD
 from ..system.versions import recorded_versions
 from .layout import ANY_VALUES, CALL, RUNS, utc_now
+from .resuming import resuming
 from .run import Run
 
 #: Time limit of each git command, in seconds.
@@ -39,6 +41,9 @@ def new_run(
 ) -> Run:
     """Make a run directory: `run_dir`, or by default ``runs/<UTC time>-<name>``, and record the job in it.
 
+    If `run_dir` has a run of the same command that has ended before its program had finished, that run is
+    resumed.
+
     ``job`` is the name that the job's processes have in their environment, and ``settings`` are the settings
     of the training; ``run.json`` records both.
 
@@ -47,18 +52,6 @@ def new_run(
     LaunchError
         If the directory holds another run, or can't be made.
     """
-    claim = claim_run_dir(name, run_dir)
-    try:
-        claim.take("logs")
-    except LaunchError:
-        claim.release()
-        raise
-    run = Run(claim.path)
-    batch = batch_job()
-    if batch is not None:
-        run.set_stop_command(batch.stop)
-    import psutil
-
     about = {
         "name": name,
         "command": list(command),
@@ -66,19 +59,43 @@ def new_run(
         "job": job,
         "seed": seed,
         **(settings or {}),
+    }
+    with contextlib.nullcontext() if run_dir is None else resuming(Path(run_dir), command) as earlier:
+        if earlier is not None:
+            _record(earlier, {**about, "resumed": 1 + int(earlier.info().get("resumed", 0))})
+            return earlier
+        claim = claim_run_dir(name, run_dir)
+        try:
+            claim.take("logs")
+        except LaunchError:
+            claim.release()
+            raise
+        run = Run(claim.path)
+        _record(run, about)
+    return run
+
+
+def _record(run: Run, about: Mapping[str, Any]) -> None:
+    """Write what is known of a job when it starts."""
+    batch = batch_job()
+    if batch is not None:
+        run.set_stop_command(batch.stop)
+    import psutil
+
+    about = {
+        **about,
         "started": utc_now(),
         "directory": os.getcwd(),
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "pid_birth": birth(psutil.Process()),
         # On SIGTERM the launcher command ends its workers. An R or Python session would leave them behind.
-        "ends_on_sigterm": signal.getsignal(signal.SIGTERM) is signal.default_int_handler,
+        "ends_on_sigterm": TOLD.takes(signal.SIGTERM),
         "versions": recorded_versions(),
         **({f"{batch.system}_job": batch.number} if batch else {}),
     }
     run.set_info(about)
     run.set_status(state="starting", restarts=0, tasks={})
-    return run
 
 
 class Claim:
@@ -118,7 +135,8 @@ class Claim:
             raise LaunchError(
                 "The run directory must be new.",
                 found=f"{self._shown} already holds a run",
-                fix="Choose another directory, or remove this one.",
+                fix="Choose another directory, or remove this one. If its program has not finished: "
+                f"tfmuster runs resume {self._shown}",
                 reason="run-dir",
             ) from None
         except OSError as error:

@@ -10,8 +10,9 @@
 ``notes.jsonl``    what was decided for the program while it ran, one line each
 ``model.keras``    the model, if the program saved it there
 ``call/``          for a function: the function, and the value that each worker returned, see :mod:`.values`
+``resume.json``    what starts the run again, until its program has finished
 ``stop.json``      for a batch job: the command that ends it
-``stop``           exists while a session asks a launcher that can't be signaled to end the run
+``stop``           exists while a session asks the launcher to end the run
 ``error.json``     the first failure (of the last attempt): time, host, task, exit code or signal, traceback
 
 All access to a run goes through its directory. So you can start a run in one session and watch it from
@@ -20,25 +21,22 @@ another.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import LaunchError, TfmusterError
-from .batch_job import end_batch_job, stop_command
+from ..errors import TfmusterError
 from .hidden_values import without_secrets
-from .layout import CALL, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
-from .liveness import is_lost, launcher_process
+from .layout import CALL, RESUME, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
+from .liveness import is_lost
 from .log_text import last_lines, whole_text
 from .metrics import NO_METRICS, read_metrics
 from .notes import read_notes
-from .ownership import check_owner
 from .removing import remove_files
 from .stacks import ask_for_stacks
+from .stopping import stop_run
 from .tfruns import write_tfruns
 from .values import Values, returned_model, values_of
 
@@ -94,9 +92,9 @@ class Run:
         known, the fields of :class:`~tfmuster.runs.states.State`: ``epoch``, ``steps_per_second``,
         ``metrics``, ``wait_share`` and others.
 
-        The states of a run are starting, running, restarting, done, failed, interrupted and lost. A run is
-        lost if its launcher ended without a report, or runs on another machine and has written nothing for
-        five minutes. ``restarts`` is the number of restarts.
+        The states of a run are starting, running, restarting, done, failed, interrupted, preempted (told to
+        go, and saved) and lost. A run is lost if its launcher ended without a report, or runs on another
+        machine and has written nothing for five minutes. ``restarts`` is the number of restarts.
         """
         status = {"state": "starting", "restarts": 0, "tasks": {}, **read_json(self.path / "status.json")}
         if self._is_readable() and is_lost(self.info(), status):
@@ -231,59 +229,48 @@ class Run:
         if state not in ("done", *UNFINISHED):
             raise TfmusterError(f"The run {self.name} did not finish.", found=state, run=self.name)
 
-    def stop(self, timeout: float = 10.0) -> dict[str, Any]:
+    def stop(self, timeout: float = 10.0, *, save: bool = False) -> dict[str, Any]:
         """End the run and all its processes, and return the status.
 
         You can call this in any session on the run's machine or in its batch system. A run that has ended
         stays unchanged; of a lost one, processes that are left are ended. The session that waits for the run
         gets an error, and continues.
 
+        Parameters
+        ----------
+        timeout : float
+            How long to wait for the end, in seconds; with ``save``, in addition to the time to save.
+        save : bool
+            Let all workers write a checkpoint after the same step first. Then the state is ``preempted``, and
+            the run can be resumed there. The program trains with :func:`tfmuster.checkpoint_callback`.
+
         Raises
         ------
         TfmusterError
-            The run belongs to another user (reason ``foreign``), or can't be stopped from here.
+            The run belongs to another user (reason ``foreign``), can't be stopped from here, or can't be
+            saved now.
         """
-        # These files name the processes that are ended.
-        check_owner(self.path, self.path / "run.json", self.path / "status.json")
-        status, info = self.status(), self.info()
-        if status["state"] == "lost" and info.get("job"):
-            from ..system.processes import end_job
+        return stop_run(self, timeout, save=save)
 
-            end_job(info["job"])
-        if status["state"] not in UNFINISHED:
-            return status
-        launcher = launcher_process(info)
-        if launcher is None:
-            host = info.get("host")
-            if host != socket.gethostname():
-                command = stop_command(self.path)
-                if not command:
-                    message = f"The run {self.name} can be stopped on its own host only."
-                    raise LaunchError(message, found=f"host {host}", run=self.name)
-                end_batch_job(self, command)
-            return self.status()
-        if info.get("ends_on_sigterm"):
-            with contextlib.suppress(Exception):
-                launcher.terminate()
-        else:
-            self._stop_path.touch()
-        return self.wait(timeout)
+    def resume(self) -> Run:
+        """Start the run again in the background, as it was launched, and return it when its workers run.
+
+        A program with :func:`tfmuster.checkpoint_callback` goes on from its newest checkpoint; one that was
+        saved by ``stop(save=True)`` or a signal, from the step after which it left.
+
+        Raises
+        ------
+        LaunchError
+            The run goes on, its program has finished, or it can't be started from here (reason ``resume``).
+        """
+        from .resuming import resume_run
+
+        resume_run(self)
+        return self
 
     def set_stop_command(self, command: Sequence[str]) -> None:
         """Record the command that ends this run's batch job. Called on submission and by the job itself."""
         write_json(self.path / STOP_COMMAND, {"command": list(command)})
-
-    @property
-    def _stop_path(self) -> Path:
-        return self.path / "stop"
-
-    def check_stopped(self) -> None:
-        """Raise TfmusterError if another session has asked to end this run. Only the launcher calls this."""
-        if self._stop_path.exists():
-            self._stop_path.unlink(missing_ok=True)
-            raise TfmusterError(
-                f"The run {self.name} was stopped.", found="asked for by another session", run=self.name
-            )
 
     @property
     def goes_on(self) -> bool:
@@ -309,7 +296,7 @@ class Run:
         )
         if state == "done":
             # What a function was given may be large and private; its values stay.
-            for path in (self.path / CALL).glob("call.*"):
+            for path in (*(self.path / CALL).glob("call.*"), self.path / RESUME):
                 path.unlink(missing_ok=True)
         # The state is written last, so that a session that waits for it finds everything else.
         self.set_status(state=state, **changes)

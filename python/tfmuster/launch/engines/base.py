@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ...errors import LaunchError
 from ...system.ask import Answer, NoAnswerError, ask
 
 if TYPE_CHECKING:
@@ -67,6 +68,13 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def as_options(self) -> list[str]:
         """Return the engine as options of ``tfmuster launch``."""
+
+    def again(self) -> list[str] | None:
+        """Return `as_options`; None if another process can't start a job here."""
+        try:
+            return self.as_options()
+        except LaunchError:
+            return None
 
     @abc.abstractmethod
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:

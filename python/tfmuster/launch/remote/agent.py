@@ -163,7 +163,9 @@ class Agent:
         except OSError as error:
             self._trouble = error
             files.drop()
-        if read and read["type"] not in ("beat", "file"):
+        if read and read["type"] == "leave":
+            self._work.leave(int(read["signal"]))
+        elif read and read["type"] not in ("beat", "file"):
             self._messages.put(read)
 
     def _end(self) -> None:

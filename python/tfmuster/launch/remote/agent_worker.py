@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import subprocess
@@ -18,6 +19,7 @@ from ...cluster.tf_config import parse_tf_config
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...net.channel import OUTPUT, Frame, message
+from ...runs.leaving import order_to_leave
 from ...runs.run import Run
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
@@ -53,6 +55,7 @@ class AgentWorker:
         self._ending = False
         self._sent: dict[str, tuple[int, int]] = {}
         self._gpus: dict[str, str] = {}
+        self._run: Path | None = None
         #: What was last sent: the worker's process, its stopped descendant, and the time that was stopped.
         self._process: tuple[int, int | None, float | None] = (0, None, None)
 
@@ -108,6 +111,7 @@ class AgentWorker:
         if trouble is not None:
             return self._refuse(trouble)
         run_dir, shared = self._run_dir(job)
+        self._run = run_dir
         if job["must_share"] and not shared:
             return self._refuse(_not_shared(job["run_dir"]))
         note = self._folder / "error.json"
@@ -150,6 +154,12 @@ class AgentWorker:
         if not shared:
             self._send_files(run_dir)
         return process.returncode
+
+    def leave(self, signal: int) -> None:
+        """Tell the worker to save and leave."""
+        if self._run is not None:
+            with contextlib.suppress(OSError):
+                order_to_leave(self._run, signal)
 
     def end(self) -> None:
         """End the worker, and start none afterward."""
@@ -218,9 +228,9 @@ class AgentWorker:
 
 def _not_shared(run_dir: str) -> LaunchError:
     return LaunchError(
-        "A job with restarts needs a run directory that its chief's host shares.",
+        "A job that is started again needs a run directory that its chief's host shares.",
         found=f"no {run_dir} of this run on {os.uname().nodename}",
-        fix="Choose one on a shared file system with --run-dir, or leave --max-restarts out.",
+        fix="Choose one on a shared file system with --run-dir; or begin anew, without --max-restarts.",
         reason="not-shared",
     )
 

@@ -33,6 +33,7 @@ import orjson
 from ...net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
 from ...runs.failure import LOST, not_writable
 from ...runs.layout import CALL, may_arrive, task_of, write_json
+from ...runs.leaving import order_in
 from ...system.exit_code import exit_as
 from ...system.terminal_text import safe_text
 from ..supervise.time_limits import DOUBTFUL, PROXY, SILENT
@@ -63,6 +64,7 @@ class WorkerProxy:
         self._refused: set[str] = set()
         self._code: int | None = None
         self._ending = False
+        self._ordered = False
 
     def run(self) -> int:
         """Run to the worker's end. Return its exit code, negative for a signal; 1 for a lost connection."""
@@ -72,6 +74,7 @@ class WorkerProxy:
             while self._connection.open and self._connection.silence < SILENT.seconds:
                 for kind, payload in self._connection.receive():
                     self._handle(kind, payload)
+                self._pass_on_order()
                 if self._ending and self._connection.silence > DOUBTFUL.seconds:
                     break
         except ChannelError as error:
@@ -88,6 +91,12 @@ class WorkerProxy:
             return 1
         said = self._connection.said.strip().splitlines()
         return self._lost(said[-1] if said else "the connection was closed at the other end")
+
+    def _pass_on_order(self) -> None:
+        """Tell the agent once that the worker is to save and leave."""
+        if not self._ordered and (number := order_in(self._run_dir)):
+            self._ordered = True
+            self._connection.send(message("leave", signal=number))
 
     def _handle(self, kind: bytes, payload: bytes) -> None:
         if kind == OUTPUT:

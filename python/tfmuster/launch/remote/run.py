@@ -128,8 +128,8 @@ class RemoteJob:
             "env": environment,
             "run_dir": str(run.path),
             "run_mark": {key: info[key] for key in ("started", "host", "pid")},
-            # The chief writes the checkpoints, which the next attempt must find.
-            "must_share": task.is_chief and self.job.max_restarts > 0,
+            # The chief writes the checkpoints, which the next attempt, or a run that is resumed, must find.
+            "must_share": task.is_chief and (self.job.max_restarts > 0 or bool(info.get("resumed"))),
         }
         return Placement(
             task.name,
@@ -278,7 +278,14 @@ def run_remote(
             remote_job.placement(task, run, remote)
             for task, remote in zip(cluster.tasks(), remotes, strict=True)
         ]
-        supervisor = Supervisor(attempt.name, run, placements, show=show, another_after=attempt.another_after)
+        supervisor = Supervisor(
+            attempt.name,
+            run,
+            placements,
+            show=show,
+            grace=job.grace,
+            another_after=attempt.another_after,
+        )
         return run, supervisor.supervise()
 
 

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE
+from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, grace
 from ...errors import EXIT_WORKER_FAILED, LaunchError
 from ...runs.layout import read_json
+from ...runs.leaving import child_saves
 from ...system.interpreter import worker_environment
 from ...system.orphan_guard import dismiss_guard, start_guard
 from ...system.processes import adopt_orphans, end_job
@@ -111,5 +112,6 @@ class _Child:
             return
         self._process.send_signal(number)
         if number in _ENDING:
-            # TensorFlow catches SIGTERM, and continues.
-            self._deadline = min(self._deadline, time.monotonic() + SUPERVISOR.seconds)
+            # A program may catch SIGTERM, and continue.
+            seconds = grace() if child_saves(self._note_path) else SUPERVISOR.seconds
+            self._deadline = min(self._deadline, time.monotonic() + seconds)

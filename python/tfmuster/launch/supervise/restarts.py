@@ -9,13 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...environment import MAX_RESTARTS_VARIABLE, RESTART_VARIABLE, TOKEN_VARIABLE
 from ...runs.failure import Failure
 from ...runs.layout import RESTARTING, utc_now
 from ...runs.lifecycle import new_run
+from ...runs.resuming import separate
 from ...runs.run import Run
 from ...system.say import say
 
@@ -51,7 +51,7 @@ class Attempt:
     def begin(self, job: Job, cluster: Cluster) -> Run:
         """Return the run, which the first attempt makes."""
         if self.run is None:
-            return new_run(
+            run = new_run(
                 job.run_name(),
                 run_dir=job.run_dir,
                 command=job.command,
@@ -60,6 +60,8 @@ class Attempt:
                 seed=job.seed,
                 settings=job.settings(),
             )
+            job.record(run)
+            return run
         changed = {"cluster": cluster.to_dict(), "job": self.name}
         self.run.set_info({**self.run.info(), **changed})
         return self.run
@@ -108,16 +110,6 @@ def with_restarts(
 def _prepare(run: Run, line: str) -> None:
     """Write a separator to the logs, and remove the records of the attempt's processes and exceptions."""
     for path in run.log_paths().values():
-        _append_line(path, f"---- {line} ----")
+        separate(path, line)
     for path in (run.path / "logs").glob("*.json"):
         path.unlink(missing_ok=True)
-
-
-def _append_line(path: Path, line: str) -> None:
-    with path.open("ab+") as log:
-        cut = ""
-        if log.tell():
-            log.seek(-1, 2)
-            # The output of a killed worker may end in the middle of a line.
-            cut = "" if log.read() == b"\n" else "\n"
-        log.write(f"{cut}{line}\n".encode())

@@ -9,16 +9,19 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...environment import ERROR_FILE_VARIABLE
 from ...runs.busy_stacks import keep_busy_stacks
 from ...runs.failure import Failure, not_writable
-from ...runs.layout import RESTARTING, file_stem
+from ...runs.layout import PREEMPTED, RESTARTING, file_stem
+from ...runs.leaving import can_save, forget_orders, note_ending
 from ...runs.liveness import BEAT_SECONDS
 from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
@@ -27,6 +30,8 @@ from ...system.orphan_guard import dismiss_guard, guard_session, start_guard
 from ...system.processes import end_job, look_at_orphans, stopped_trees
 from ...system.tensorflow_import import HAVE_GPU
 from ...system.terminal_text import is_chatter
+from ...system.told_to_go import TOLD
+from .departing import Departing
 from .display import Row, display
 from .time_limits import SUPERVISOR
 from .worker_process import Placement, WorkerProcess
@@ -49,6 +54,9 @@ class Supervisor:
         The processes to start.
     show : str
         Output to show: ``"all"``, ``"chief"`` or ``"nothing"``.
+    grace : float, optional
+        How long the job may take to save when it is told to go, in seconds. Default: ``TFMUSTER_GRACE``,
+        otherwise 30.
     another_after : callable
         Whether the job will be restarted after this failure.
     """
@@ -60,6 +68,7 @@ class Supervisor:
         placements: Sequence[Placement],
         *,
         show: str = "all",
+        grace: float | None = None,
         another_after: Callable[[Failure], bool] = lambda _: False,
     ) -> None:
         self._job = job
@@ -73,6 +82,7 @@ class Supervisor:
         self._workers: list[WorkerProcess] = []
         self._selector = selectors.DefaultSelector()
         self._disk_error: OSError | None = None
+        self._departing = Departing(run, grace)
         self._noted: dict[str, Any] = {}
         self._next_beat = 0.0
 
@@ -86,14 +96,20 @@ class Supervisor:
         failure = None
         try:
             forget_states(self._run.path)
+            forget_orders(self._run.path)
             for placement in self._placements:
                 self._workers.append(self._start(placement))
             self._run.set_status(state="running", tasks=self._tasks())
+            TOLD.can_save = partial(can_save, self._run.path)
             self._watch()
             failure = self._first_failure()
-            state = "failed" if failure else "done"
+            left = any(worker.left for worker in self._workers)
+            state = "failed" if failure else PREEMPTED if left else "done"
         finally:
+            TOLD.can_save = None
+            note_ending(self._run.path)
             self._end()
+            forget_orders(self._run.path)
             keep_busy_stacks(self._run.path)
             if failure is not None:
                 failure = self._first_failure(until=failure.cause_time) or failure
@@ -105,9 +121,15 @@ class Supervisor:
                     self._run.set_status(state=state, tasks=self._tasks())
                 else:
                     error = failure.to_dict() if failure else None
-                    self._run.end(state, error, tasks=self._tasks())
+                    more = {"signal": self._signal()} if state == PREEMPTED else {}
+                    self._run.end(state, error, tasks=self._tasks(), **more)
             dismiss_guard(guard)
         return failure
+
+    def _signal(self) -> int:
+        """Return the signal because of which the workers have left."""
+        codes = [worker.code for worker in self._workers if worker.left and worker.code]
+        return max([code - 128 for code in codes if code > 128], default=signal.SIGTERM)
 
     def _start(self, placement: Placement) -> WorkerProcess:
         stem = file_stem(placement.task)
@@ -149,7 +171,7 @@ class Supervisor:
                     return
             self._pump(_LOOK_SECONDS)
             self._collect()
-            self._run.check_stopped()
+            self._departing.look()
             if time.monotonic() > next_look:
                 begun = time.monotonic()
                 self._look()
@@ -177,7 +199,9 @@ class Supervisor:
             if worker.code is None and (code := worker.process.poll()) is not None:
                 worker.code, worker.ended = code, time.time()
                 note_phase(self._run.path, worker.task, worker.state())
-                worker.serves = worker.task in read_serving(self._run.path)
+                said = read_states(self._run.path).get(worker.task)
+                worker.serves = said is not None and said.serves
+                worker.left = said is not None and said.phase == PREEMPTED
                 changed = True
                 if worker.failed and worker.serves and not worker.serving:
                     self._go_on_without(worker)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...runs.failure import FROZEN, LAST_LINES, Failure
-from ...runs.layout import read_json
+from ...runs.layout import PREEMPTED, read_json
 from ...runs.states import State
 from ...system.terminal_text import Lines
 
@@ -64,6 +64,8 @@ class WorkerProcess:
     serves: bool = False
     #: Whether it has failed and the job continues without it.
     lost: bool = False
+    #: Whether it was told to go, and has been saved.
+    left: bool = False
 
     @property
     def task(self) -> str:
@@ -88,7 +90,7 @@ class WorkerProcess:
     @property
     def failed(self) -> bool:
         """Whether it has ended by itself with an error."""
-        return bool(self.code) and not self.dismissed and not self.lost
+        return bool(self.code) and not (self.dismissed or self.lost or self.left)
 
     @property
     def frozen(self) -> bool:
@@ -101,6 +103,8 @@ class WorkerProcess:
             return "running"
         if self.lost:
             return "lost"
+        if self.left:
+            return PREEMPTED
         return "ended" if self.dismissed else "failed" if self.code else "done"
 
     def doing(self, said: Mapping[str, State]) -> State:
@@ -153,7 +157,7 @@ class WorkerProcess:
 
     def failure(self) -> Failure | None:
         """Return its failure, or None if it has not failed before the launcher ended it."""
-        if self.lost:
+        if self.lost or self.left:
             return None
         note = self.note()
         suspect = self.stopped_for > _SUSPECT_SECONDS

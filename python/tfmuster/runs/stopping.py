@@ -1,0 +1,92 @@
+"""End a run from any session: at once, or after its training has been saved."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..environment import grace
+from ..errors import LaunchError, TfmusterError
+from .batch_job import end_batch_job, stop_command
+from .layout import UNFINISHED
+from .leaving import can_save, note_ending
+from .liveness import launcher_process
+from .ownership import check_owner
+
+if TYPE_CHECKING:
+    from .run import Run
+
+#: A launcher looks for this file in its run directory. If it is not empty, the training is to be saved.
+_STOP: Final = "stop"
+_SAVE: Final = "save"
+
+
+def stop_run(run: Run, timeout: float, *, save: bool) -> dict[str, Any]:
+    """End a run and all its processes; see :meth:`.run.Run.stop`."""
+    # These files name the processes that are ended.
+    check_owner(run.path, run.path / "run.json", run.path / "status.json")
+    status, info = run.status(), run.info()
+    if status["state"] == "lost" and info.get("job"):
+        from ..system.processes import end_job
+
+        end_job(info["job"])
+    if status["state"] not in UNFINISHED:
+        return status
+    if save:
+        return _save(run, timeout)
+    launcher = launcher_process(info)
+    if launcher is None:
+        host = info.get("host")
+        if host != socket.gethostname():
+            command = stop_command(run.path)
+            if not command:
+                message = f"The run {run.name} can be stopped on its own host only."
+                raise LaunchError(message, found=f"host {host}", run=run.name)
+            end_batch_job(run, command)
+        return run.status()
+    if info.get("ends_on_sigterm"):
+        # Else the launcher would save first.
+        note_ending(run.path)
+        with contextlib.suppress(Exception):
+            launcher.terminate()
+    else:
+        _stop_path(run).touch()
+    return run.wait(timeout)
+
+
+def _save(run: Run, timeout: float) -> dict[str, Any]:
+    if not can_save(run.path):
+        raise TfmusterError(
+            f"The run {run.name} can't be saved now.",
+            found="it is in no training with checkpoint_callback()",
+            fix=f"wait until fit() runs, or end it without saving: tfmuster runs stop {run.name}",
+            run=run.name,
+        )
+    _stop_path(run).write_text(_SAVE)
+    return run.wait(timeout + grace(run.info().get("grace")))
+
+
+def asked_to_save(run: Run) -> bool:
+    """Return whether another session has asked the launcher, which calls this, to save the run and end it.
+
+    Raises
+    ------
+    TfmusterError
+        Another session has asked to end the run at once.
+    """
+    path = _stop_path(run)
+    if not path.exists():
+        return False
+    save = path.read_text() == _SAVE
+    path.unlink(missing_ok=True)
+    if not save:
+        raise TfmusterError(
+            f"The run {run.name} was stopped.", found="asked for by another session", run=run.name
+        )
+    return True
+
+
+def _stop_path(run: Run) -> Path:
+    return run.path / _STOP

@@ -1,0 +1,47 @@
+"""Note in a launcher that a signal has told it to go, so that its job can be saved before it ends."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+#: Signals that end a launcher: of the system, of a terminal that closes, and of batch systems.
+SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+class ToldToGo:
+    """Whether a signal has told this process to go.
+
+    Attributes
+    ----------
+    signal : int
+        The signal; 0 if there was none.
+    can_save : callable or None
+        Tells whether the job can be saved now. Without it, a signal interrupts this process.
+    """
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self.can_save: Callable[[], bool] | None = None
+
+    def take_signals(self) -> None:
+        """Handle the signals that this process does not ignore. A second one interrupts it at once."""
+        for number in SIGNALS:
+            # nohup ignores SIGHUP: the job is to survive the terminal.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._handle)
+
+    def takes(self, number: int) -> bool:
+        """Return whether this process ends its job after a signal, and not only itself."""
+        return signal.getsignal(number) == self._handle
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        first, self.signal = not self.signal, self.signal or number
+        if not (first and self.can_save is not None and self.can_save()):
+            raise KeyboardInterrupt
+
+
+#: What this process was told.
+TOLD: Final = ToldToGo()
