@@ -5,12 +5,18 @@
 #' complete checkpoint, also in the middle of an epoch, at the same position in the data. If the data has a
 #' seeded order, the final weights equal those of an uninterrupted run, bit for bit.
 #'
+#' While `fit` runs, SIGTERM and SIGUSR1 to any worker, and `run_stop(save = TRUE)`, tell all workers to go: they
+#' write one more checkpoint after the same step, and end with exit code 128 + the signal. A second signal ends a
+#' worker at once. [run_resume()] goes on there.
+#'
 #' @param folder Folder of the checkpoints. Default: `checkpoints` in the run directory of the job.
-#' @param every Write after this many steps, or after each `"epoch"`.
+#' @param every Write after this many steps, after each `"epoch"`, or, with `NULL`, only when the job is told to
+#'   go.
 #' @param keep Number of checkpoints to keep, at least 2, because the newest may be damaged.
 #' @return A Python object, a Keras callback.
 #' @section Errors: `tfmuster_error_checkpoint` with the fields `path` and `reason`: there is no folder and no
-#'   job. Later, from `fit`: the disk is full, or the checkpoint belongs to another model.
+#'   job. Later, from `fit`: the disk is full, or the checkpoint belongs to another model, to other data or
+#'   another batch size, or to another version of TensorFlow.
 #' @export
 #' @examplesIf tfmuster_available()
 #' folder <- tempfile("checkpoints")
@@ -26,5 +32,5 @@ checkpoint_callback <- function(folder = NULL, every = "epoch", keep = 2) {
   )
 }
 
-# A number of steps or the word "epoch"; the core raises an error for anything else.
-as_steps <- function(x) if (is.character(x)) x else as_whole(x)
+# A number of steps, the word "epoch" or NULL; the core raises an error for anything else.
+as_steps <- function(x) if (is.character(x) || is.null(x)) x else as_whole(x)
