@@ -1,0 +1,300 @@
+"""A job that is told to go saves, ends, and goes on at that step when it is started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.launching import environment, nothing_left, start_tfmuster, tfmuster, wait_until, write
+from support.paths import PROGRAMS
+from tfmuster.errors import LaunchError, TfmusterError
+from tfmuster.runs.run import Run
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+PROGRAM = PROGRAMS / "preempted.py"
+
+
+@pytest.fixture(autouse=True)
+def _clean(tmp_path: Path) -> Iterator[None]:
+    yield
+    nothing_left(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Train once for each kind of data, undisturbed, and return the final values."""
+    known: dict[tuple[str, int], dict[str, np.ndarray]] = {}
+
+    def final_of(kind: str, workers: int) -> dict[str, np.ndarray]:
+        if (kind, workers) not in known:
+            folder = tmp_path_factory.mktemp(kind)
+            done = tfmuster("launch", "-n", workers, "--seed", 5, PROGRAM, ".", kind, 10**6, cwd=folder)
+            assert done.returncode == 0, done.stderr
+            known[kind, workers] = final(folder)
+        return known[kind, workers]
+
+    return final_of
+
+
+def final(folder: Path, worker: int = 0) -> dict[str, np.ndarray]:
+    with np.load(folder / f"final-{worker}.npz") as file:
+        return dict(file)
+
+
+def started(
+    folder: Path, kind: str, step: int, *more: object, workers: int = 2, **env: str
+) -> tuple[subprocess.Popen[str], Run]:
+    """Launch the program, and wait until it is slow."""
+    launcher = start_tfmuster(
+        *("launch", "-n", workers, "--seed", 5, "--run-dir", "run", PROGRAM, ".", kind, step, *more),
+        cwd=folder,
+        **env,
+    )
+    wait_until(lambda: (folder / f"reached-{workers - 1}").exists() or launcher.poll() is not None, 60)
+    assert launcher.poll() is None, launcher.stdout and launcher.stdout.read()
+    return launcher, Run(folder / "run")
+
+
+def pid_of(run: Run, task: str) -> int:
+    return int(run.status()["tasks"][task]["pid"])
+
+
+def saved(launcher: subprocess.Popen[str], run: Run, number: int) -> str:
+    """The launcher's output, after the run was saved because of a signal."""
+    said, _ = launcher.communicate(timeout=60)
+    assert launcher.returncode == 128 + number, said
+    status = run.status()
+    assert (status["state"], status["signal"], run.error()) == ("preempted", number, None), said
+    assert {task["exit_code"] for task in status["tasks"].values()} == {128 + number}
+    assert {task["state"] for task in status["tasks"].values()} == {"preempted"}
+    return said
+
+
+#: What is told to go, by which signal, the kind of training, and the number of workers.
+CASES = [
+    ("launcher", signal.SIGUSR1, "executions", 2),
+    ("launcher", signal.SIGHUP, "epochs", 2),
+    ("worker 0", signal.SIGUSR1, "generator", 2),
+    ("worker 0", signal.SIGTERM, "numpy", 1),
+    ("worker 3", signal.SIGTERM, "executions", 4),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
+def test_a_job_that_is_told_to_go_goes_on_at_that_step(
+    tmp_path: Path, undisturbed: Any, case: tuple[str, signal.Signals, str, int]
+) -> None:
+    who, number, kind, workers = case
+    launcher, run = started(tmp_path, kind, 4, workers=workers)
+    begun = time.monotonic()
+    os.kill(launcher.pid if who == "launcher" else pid_of(run, who), number)
+    said = saved(launcher, run, number)
+    assert time.monotonic() - begun < 20
+    assert "go on: tfmuster runs resume run" in said
+    (checkpoint, *_) = sorted((run.path / "checkpoints").glob("*.checkpoint"), reverse=True)
+    assert 4 <= int(checkpoint.stem) < 40
+    (tmp_path / "fast").touch()
+    done = tfmuster("runs", "resume", "run", "--runs", ".", cwd=tmp_path, limit=100)
+    assert done.returncode == 0, done.stderr
+    assert f"resumes after step {int(checkpoint.stem)}" in done.stdout
+    assert (run.status()["state"], run.info()["resumed"]) == ("done", 1)
+    expected = undisturbed(kind, workers)
+    for worker in range(workers):
+        for name, value in final(tmp_path, worker).items():
+            np.testing.assert_array_equal(value, expected[name], err_msg=f"worker {worker}: {name}")
+
+
+def test_a_session_saves_and_resumes_a_run(tmp_path: Path, undisturbed: Any) -> None:
+    launcher, run = started(tmp_path, "numpy", 12)
+    assert run.stop(save=True)["state"] == "preempted"
+    assert "asked to end; saving" in saved(launcher, run, signal.SIGTERM)
+    with pytest.raises(TfmusterError, match="did not finish"):
+        run.check()
+    (tmp_path / "fast").touch()
+    assert run.resume().wait(60)["state"] == "done"
+    for name, value in final(tmp_path).items():
+        np.testing.assert_array_equal(value, undisturbed("numpy", 2)[name], err_msg=name)
+    with pytest.raises(LaunchError, match=r"(?s)can't be resumed.*the program of run has finished") as caught:
+        run.resume()
+    assert caught.value.fields["reason"] == "resume"
+
+
+def test_the_same_command_resumes_and_another_one_is_refused(tmp_path: Path, undisturbed: Any) -> None:
+    launcher, run = started(tmp_path, "numpy", 12)
+    launcher.terminate()
+    saved(launcher, run, signal.SIGTERM)
+    (tmp_path / "fast").touch()
+    other = tfmuster("launch", "--run-dir", "run", PROGRAM, ".", "numpy", 13, cwd=tmp_path)
+    assert other.returncode == 2
+    assert "already holds a run" in other.stderr and "tfmuster runs resume" in other.stderr
+    # Its seed is that of the run, and so the program draws the same numbers.
+    again = tfmuster("launch", "--run-dir", "run", PROGRAM, ".", "numpy", 12, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    for name, value in final(tmp_path).items():
+        np.testing.assert_array_equal(value, undisturbed("numpy", 2)[name], err_msg=name)
+
+
+def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+    launcher, run = started(tmp_path, "numpy", 4, 30)
+    launcher.terminate()
+    time.sleep(1)
+    assert launcher.poll() is None
+    begun = time.monotonic()
+    launcher.terminate()
+    said, _ = launcher.communicate(timeout=30)
+    assert time.monotonic() - begun < 4
+    assert (launcher.returncode, run.status()["state"]) == (130, "interrupted"), said
+
+
+def test_one_who_does_not_get_there_in_time_ends(tmp_path: Path) -> None:
+    launcher, run = started(tmp_path, "numpy", 4, 60, TFMUSTER_GRACE="1.5")
+    begun = time.monotonic()
+    launcher.terminate()
+    said, _ = launcher.communicate(timeout=30)
+    assert time.monotonic() - begun < 8
+    assert launcher.returncode in (1, 130), said
+    assert "could not be saved within 1.5 s" in said
+    assert run.status()["state"] in ("failed", "interrupted")
+
+
+def test_stop_ends_a_training_without_saving(tmp_path: Path) -> None:
+    launcher, run = started(tmp_path, "numpy", 4)
+    begun = time.monotonic()
+    assert run.stop()["state"] == "interrupted"
+    assert time.monotonic() - begun < 5
+    launcher.communicate(timeout=30)
+    assert not list((run.path / "checkpoints").glob("*.checkpoint"))
+
+
+def test_a_training_without_the_callback_ends_at_once(tmp_path: Path) -> None:
+    """TensorFlow catches SIGTERM in a cluster and goes on; here it ends the worker."""
+    write(
+        tmp_path,
+        "train.py",
+        "import time, pathlib, tfmuster",
+        "strategy = tfmuster.strategy('multi_worker_mirrored')",
+        "pathlib.Path(f'reached-{tfmuster.current_task().index}').touch()",
+        "time.sleep(60)",
+    )
+    launcher = start_tfmuster("launch", "-n", 2, "--run-dir", "run", "train.py", cwd=tmp_path)
+    wait_until(lambda: (tmp_path / "reached-0").exists() and (tmp_path / "reached-1").exists(), 60)
+    with pytest.raises(TfmusterError, match="can't be saved now"):
+        Run(tmp_path / "run").stop(save=True)
+    begun = time.monotonic()
+    launcher.terminate()
+    launcher.communicate(timeout=30)
+    assert time.monotonic() - begun < 1.5
+    assert {task["exit_code"] for task in Run(tmp_path / "run").status()["tasks"].values()} == {-15}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path) -> None:
+    disk = tmp_path / "run" / "checkpoints"
+    disk.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=True)
+    try:
+        launcher, _ = started(tmp_path, "epochs", 10)
+        wait_until(lambda: list(disk.glob("*.checkpoint")))
+        (before,) = disk.glob("*.checkpoint")
+        content = before.read_bytes()
+        (disk / "filling").write_bytes(b"x" * (4096 * 12))
+        launcher.terminate()
+        said, _ = launcher.communicate(timeout=60)
+        assert launcher.returncode == 1, said
+        assert "The checkpoint could not be written; the earlier ones are intact." in said
+        assert before.read_bytes() == content
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+#: A change of the program, how the error begins, and what it has found.
+CHANGES = [
+    (
+        "(16, activation",
+        "(17, activation",
+        "The checkpoint belongs to another model",
+        "of shape (12, 16), here",
+    ),
+    (
+        '"batch_size": 20',
+        '"batch_size": 25',
+        "A training resumes exactly only with the data",
+        "batch size 20, here 25",
+    ),
+    (
+        "default_rng(0)",
+        "default_rng(1)",
+        "A training resumes exactly only with the data",
+        "numbers in the first rows",
+    ),
+    (
+        "import keras",
+        "import keras, tensorflow; tensorflow.__version__ = '1.0'",
+        "other-tensorflow",
+        "here 1.0",
+    ),
+]
+
+
+def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
+    """The checkpoints stay as they are."""
+    text = PROGRAM.read_text()
+    write(tmp_path, "train.py", text)
+    launcher = start_tfmuster(
+        *("launch", "-n", 1, "--seed", 5, "--run-dir", "run", "train.py", ".", "numpy", 12), cwd=tmp_path
+    )
+    wait_until(lambda: (tmp_path / "reached-0").exists(), 60)
+    launcher.terminate()
+    run = Run(tmp_path / "run")
+    saved(launcher, run, signal.SIGTERM)
+    kept = {path: path.read_bytes() for path in (run.path / "checkpoints").glob("*.checkpoint")}
+    for old, new, message, found in CHANGES:
+        assert old in text
+        write(tmp_path, "train.py", text.replace(old, new))
+        done = tfmuster("runs", "resume", "run", "--runs", ".", cwd=tmp_path)
+        assert done.returncode == 1, done.stderr
+        assert message in done.stderr and found in done.stderr, done.stderr
+        assert {path: path.read_bytes() for path in kept} == kept
+
+
+def test_no_time_to_save_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "")
+    done = tfmuster("launch", "-n", 2, "--grace", 0, "train.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--grace" in done.stderr
+
+
+def test_a_program_of_one_process_is_saved_too(tmp_path: Path) -> None:
+    """Outside of a job, a training with the callback resumes from its own folder."""
+    program = write(
+        tmp_path,
+        "train.py",
+        "import sys, time, pathlib, numpy as np, keras, tfmuster",
+        "class Slow(keras.callbacks.Callback):",
+        "    def on_train_batch_end(self, batch, logs=None):",
+        "        pathlib.Path('reached').touch(); time.sleep(float(sys.argv[1]))",
+        "keras.utils.set_random_seed(1)",
+        "model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])",
+        "model.compile('adam', 'mse')",
+        "callbacks = [tfmuster.checkpoint_callback('here', every=None), Slow()]",
+        "model.fit(np.ones((100, 3)), np.ones((100, 2)), batch_size=4, verbose=0, callbacks=callbacks)",
+        "print(int(model.optimizer.iterations))",
+    )
+    process = subprocess.Popen([sys.executable, program, "0.2"], cwd=tmp_path, env=environment())
+    wait_until((tmp_path / "reached").exists, 60)
+    process.terminate()
+    assert process.wait(timeout=30) == 143
+    done = subprocess.run(
+        [sys.executable, program, "0"], cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stdout.split()[-1] == "25", done.stderr

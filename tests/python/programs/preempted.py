@@ -1,0 +1,70 @@
+"""Train, slowly from a given step on, so that the training can be told to go there.
+
+Usage: preempted.py OUT KIND STEP [SECONDS]; KIND is numpy, generator, executions or epochs. From step STEP
+on, counted over all epochs, each call at the end of an execution takes SECONDS (0.2) in the job's first
+start. At that step every worker makes the file `reached-INDEX` in its working directory.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import tfmuster
+
+out, kind, slow_from, seconds, *_ = [*sys.argv[1:], "0.2"]
+index = tfmuster.current_task().index
+strategy = tfmuster.strategy("multi_worker_mirrored")
+
+import keras
+
+rng = np.random.default_rng(0)
+x, y = rng.random((200, 12)).astype("float32"), rng.integers(0, 3, 200)
+
+
+class Slow(keras.callbacks.Callback):
+    needs_batches = False
+
+    def _wait(self):
+        mark = Path(f"reached-{index}")
+        if int(self.model.optimizer.iterations.numpy()) >= int(slow_from) and not Path("fast").exists():
+            mark.touch()
+            time.sleep(float(seconds))
+
+    def on_train_batch_end(self, batch, logs=None):
+        if kind != "epochs":
+            self._wait()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if kind == "epochs":
+            self._wait()
+
+
+def batches():
+    for first in range(0, 200, 20):
+        yield x[first : first + 20], y[first : first + 20]
+
+
+with strategy.scope():
+    model = keras.Sequential(
+        [
+            keras.Input((12,)),
+            keras.layers.Dense(16, activation="relu"),
+            keras.layers.Dropout(0.4),
+            keras.layers.Dense(3),
+        ]
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    one = {} if kind == "executions" else {"steps_per_execution": 1}
+    model.compile("adam", loss, metrics=["accuracy"], **one)
+every = "epoch" if kind == "epochs" else None
+history = model.fit(
+    *((batches(),) if kind == "generator" else (x, y)),
+    **({"steps_per_epoch": 10} if kind == "generator" else {"batch_size": 20}),
+    epochs=1 if kind == "generator" else 4,
+    validation_data=None if kind == "generator" else (x[:50], y[:50]),
+    verbose=0,
+    callbacks=[tfmuster.checkpoint_callback(every=every), Slow()],
+)
+np.savez(Path(out, f"final-{index}.npz"), *model.get_weights(), **history.history)
