@@ -1,6 +1,7 @@
 """The programs of the documents that users have run as they stand, on several workers.
 
-Only their data come from a local file, and R's keras is keras3. The programs are in programs/documents.
+Only their data come from a local file, and R's keras is keras3, or Python's Keras by reticulate. The programs
+are in programs/documents.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -159,6 +161,34 @@ def test_document_000_in_r(folder: Path, workers: int) -> None:
     trained_alike(launched(folder, workers, place(folder, "document_000.R")), 3)
 
 
+def set_in_r(cluster: list[str], index: int) -> str:
+    """What document 000 runs in the session of each worker before its program."""
+    return f"""
+Sys.setenv(TF_CONFIG = jsonlite::toJSON(list(
+    cluster = list(
+        worker = c({", ".join(f'"{address}"' for address in cluster)})
+    ),
+    task = list(type = 'worker', index = {index})
+), auto_unbox = TRUE))
+"""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("document_000.R", marks=NEEDS_KERAS3), "document_000_reticulate.R"]
+)
+def test_document_000_in_r_in_two_terminals(folder: Path, name: str) -> None:
+    if shutil.which("Rscript") is None:
+        pytest.skip("R is not installed")
+    cluster = free_addresses(2)
+    programs = []
+    for index in range(2):
+        (folder / f"worker_{index}.R").write_text(
+            (folder / place(folder, name, before=set_in_r(cluster, index))).read_text()
+        )
+        programs.append([f"worker_{index}.R"])
+    trained_alike(in_terminals(folder, programs), 3)
+
+
 #: As the program for Spark begins: each worker sets TF_CONFIG, and Python runs before keras3 is loaded.
 IN_SPARK = """
 library(tensorflow)
@@ -230,6 +260,12 @@ def test_document_004_with_several_strategies(folder: Path) -> None:
     trained_alike(said, 3)
     for text in said:
         assert "multiworker_mirrored 4\nmirrored 1\ncentral_storage 1\n" in text
+
+
+def test_document_004_in_two_terminals(folder: Path) -> None:
+    said = in_terminals(folder, [[place(folder, "document_004.py")]] * 2, exported(worker=2))
+    trained_alike(said, 3)
+    assert all("multiworker_mirrored 2\nmirrored 1\n" in text for text in said)
 
 
 def test_document_004_with_its_strategies_in_their_order(folder: Path) -> None:
