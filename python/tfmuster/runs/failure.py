@@ -32,6 +32,12 @@ _NOTICED_SECONDS = 1.0
 _R_ERROR = re.compile(r"Error( in .*)?:")
 #: How Python shows errors that tfmuster raises itself.
 _ON_PURPOSE = re.compile(r"tfmuster\.errors\.(\w+): ")
+#: What TensorFlow says in every process when it starts: its messages of the level INFO.
+_AT_START = re.compile(
+    r"I\d{4} \d\d:\d\d:[\d.]+ +\d+ [\w.]+:\d+\] |\d{4}-\d\d-\d\d [\d:.]+: I tensorflow/"
+    r"|WARNING: All log messages before absl::InitializeLog\(\) is called"
+    r"|To enable the following instructions: .*rebuild TensorFlow"
+)
 #: The first line of a traceback.
 _HEADER = "Traceback (most recent call last):"
 
@@ -157,6 +163,7 @@ class Failure:
             # The error itself has all details.
             text += self.error.splitlines()[1:]
         lines = _without(self.traceback, self.error, self.last_lines)
+        lines = [line for line in lines if not _AT_START.match(line)]
         shown = f"Error: {_ON_PURPOSE.sub('', self.error)}".splitlines()[0]
         if self.traceback and shown in lines:
             lines = lines[: lines.index(shown)]

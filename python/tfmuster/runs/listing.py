@@ -98,6 +98,7 @@ def summary(run: Run) -> dict[str, Any]:
         "started": info.get("started"),
         # For a function, the command is a file of this package, which tells the user nothing.
         **({"function": info.get("name")} if (run.path / CALL).is_dir() else {"command": command}),
+        "training": _training(info),
         "host": info.get("host"),
         **{task: _task_line(entry, info.get("host")) for task, entry in status["tasks"].items()},
         **_notes_by_subject(run),
@@ -108,6 +109,16 @@ def summary(run: Run) -> dict[str, Any]:
         how = error["error"] or error["signal"] or f"exit code {error['exit_code']}"
         known["first failure"] = f"{error['task']} at {error['time']}: {how}"
     return {label: value for label, value in known.items() if value}
+
+
+def _training(info: dict[str, Any]) -> str | None:
+    """Say what the options of a launch have made of the training; None without such an option."""
+    if info.get("independent"):
+        return "each worker trains a model of its own (--independent)"
+    if info.get("distribute"):
+        batch = "multiplied by the number of workers" if info.get("scale_batch") else "that of all workers"
+        return f"all workers train one model (--distribute); batch_size is {batch}"
+    return None
 
 
 def document(run: Run) -> dict[str, Any]:

@@ -97,3 +97,5 @@ def test_a_job_that_trains_independently_says_so(tmp_path: Path) -> None:
     done = tfmuster("launch", "-n", 2, "--independent", "train.py", cwd=tmp_path)
     assert sorted(done.stdout.splitlines()) == ["worker 0 | 1", "worker 1 | 1"]
     assert read_json(only_run(tmp_path) / "run.json")["independent"] is True
+    shown = tfmuster("runs", "show", cwd=tmp_path).stdout
+    assert "each worker trains a model of its own (--independent)" in shown

@@ -91,3 +91,33 @@ def test_an_error_is_shown_once(before: int, said: list[str]) -> None:
     assert "  bye" in lines
     shown = "\n".join(lines[: lines.index("  bye")])
     assert "train.py" not in shown
+
+
+def test_what_tensorflow_says_when_it_starts_is_not_shown() -> None:
+    noise = [
+        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
+        "I0000 00:00:1795447393.387994   20663 port.cc:153] oneDNN custom operations are on. You may see",
+        "2026-11-23 15:23:13.387994: I tensorflow/core/platform/cpu_feature_guard.cc:210] This binary is",
+        "To enable the following instructions: AVX2 FMA, in other operations, rebuild TensorFlow with",
+    ]
+    kept = [
+        "W0000 00:00:1795447393.387994   20663 gpu.cc:1] Cannot dlopen some GPU libraries.",
+        "Epoch 1/2",
+    ]
+    said = Failure.of(
+        "worker 1",
+        host="h",
+        code=1,
+        time=0.0,
+        note={"error": "tfmuster.errors.DataError: No."},
+        last_lines=tuple([*noise, *kept]),
+        log="x.log",
+    )
+    lines = str(said).splitlines()
+    assert [line[2:] for line in lines if line[2:] in noise + kept] == kept
+    only_noise = Failure.of(
+        "worker 1", host="h", code=1, time=0.0, note={}, last_lines=tuple(noise), log="x.log"
+    )
+    assert "Its last lines" not in str(only_noise)
+    # They are in the run directory all the same.
+    assert only_noise.last_lines == tuple(noise)
