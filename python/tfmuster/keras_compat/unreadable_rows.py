@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -168,15 +169,64 @@ def _of_map(step: Any, until: float) -> Unreadable | None:
         def applied(*parts: Any) -> Any:
             return apply(parts if type(below.element_spec) is tuple else parts[0])
 
-        mapped = elements.map(applied, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-        if found := _first_error(mapped, until):
-            position, error = found
-            if path is not None:
-                return Unreadable(error, path, position + 1)
-            missing = isinstance(error, tf.errors.NotFoundError)
-            named = _path_in(next(iter(elements.skip(position))), missing=missing)
-            return Unreadable(error, named, None if named else position)
+        found = None
+        for suspect in _suspects(elements, until) if path is None else ():
+            if error := _first_error(elements.skip(suspect).take(1).map(applied), until):
+                found = suspect, error[1]
+                break
+        if found is None:
+            mapped = elements.map(applied, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+            found = _first_error(mapped, until)
+        if found is None:
+            continue
+        position, error = found
+        if path is not None:
+            return Unreadable(error, path, position + 1)
+        missing = isinstance(error, tf.errors.NotFoundError)
+        named = _path_in(next(iter(elements.skip(position))), missing=missing)
+        return Unreadable(error, named, None if named else position)
     return None
+
+
+def _suspects(elements: Any, until: float) -> list[int]:
+    """Return the positions of files that do not begin or end as most files with their suffix do.
+
+    To decode all images of a large folder would take too long.
+    """
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(elements.element_spec)
+    texts = [n for n, spec in enumerate(parts) if spec == tf.TensorSpec([], tf.string)]
+    if not texts:
+        return []
+    ends: list[tuple[str, bytes, bytes]] = []
+    for batch in elements.map(lambda *parts: tf.nest.flatten(parts)[texts[0]]).batch(1024):
+        ends += [_ends_of(os.fsdecode(name)) for name in batch.numpy()]
+        if time.monotonic() > until:
+            return []
+    usual = set()
+    for place in (1, 2):
+        of_suffix = Counter(each[0] for each in ends)
+        found = Counter((each[0], each[place]) for each in ends)
+        usual |= {(place, *key) for key, count in found.items() if count > 0.9 * of_suffix[key[0]]}
+    known = {(place, suffix) for place, suffix, _ in usual}
+    return [
+        position
+        for position, (suffix, *each) in enumerate(ends)
+        if any((n, suffix) in known and (n, suffix, end) not in usual for n, end in enumerate(each, 1))
+    ]
+
+
+def _ends_of(path: str) -> tuple[str, bytes, bytes]:
+    """Return the suffix of a file, its first three bytes and its last two."""
+    suffix = os.path.splitext(path)[1].lower()
+    try:
+        with open(path, "rb", buffering=0) as file:
+            first = file.read(3)
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 2))
+            return suffix, first, file.read(2)
+    except (OSError, ValueError):
+        return suffix, b"", b""
 
 
 def _by_file(dataset: Any) -> Iterator[tuple[str | None, Any]]:

@@ -177,6 +177,36 @@ def test_the_row_and_its_file_are_named(tmp_path: Path, make: Any) -> None:
     )
 
 
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("damage", [b"", b"no picture", None])
+def test_a_damaged_file_among_many_is_named_in_time(tmp_path: Path, damage: bytes | None) -> None:
+    """To decode all of them again would take 20 s and more."""
+    import tensorflow as tf
+
+    from tfmuster.keras_compat.unreadable_rows import name_unreadable
+
+    whole = tf.io.encode_jpeg(np.random.default_rng(1).integers(0, 255, (8, 8, 3), np.uint8)).numpy()
+    paths = [str(tmp_path / f"{number}.jpg") for number in range(4000)]
+    for path in paths:
+        Path(path).write_bytes(whole)
+    Path(paths[2900]).write_bytes(whole[:-70] if damage is None else damage)
+
+    def slowly(image: Any) -> Any:
+        time.sleep(0.01)
+        return image
+
+    def load(path: Any, label: Any) -> Any:
+        image = tf.io.decode_jpeg(tf.io.read_file(path), 3)
+        return tf.numpy_function(slowly, [image], tf.uint8), label
+
+    data = tf.data.Dataset.from_tensor_slices((paths, [0] * len(paths))).shuffle(4000)
+    error = tf.errors.InvalidArgumentError(None, None, "Input is empty.")
+    begin = time.monotonic()
+    named = name_unreadable(data.map(load).batch(8), error)
+    assert time.monotonic() - begin < 6
+    assert named is not None and named.fields["path"] == paths[2900]
+
+
 def test_what_can_be_read_is_not_blamed() -> None:
     import tensorflow as tf
 
