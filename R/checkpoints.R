@@ -9,7 +9,8 @@
 #' write one more checkpoint after the same step, and end with exit code 128 + the signal. A second signal ends a
 #' worker at once. [run_resume()] goes on there.
 #'
-#' @param folder Folder of the checkpoints. Default: `checkpoints` in the run directory of the job.
+#' @param folder Folder of the checkpoints. Default: `checkpoints` in the run directory of the job; for further
+#'   callbacks of the same program `checkpoints-2` and so on, because each `fit` needs a folder of its own.
 #' @param every Write after this many steps, after each `"epoch"`, or, with `NULL`, only when the job is told to
 #'   go.
 #' @param keep Number of checkpoints to keep, at least 2, because the newest may be damaged.

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..environment import MAX_RESTARTS_VARIABLE
+from ..environment import MAX_RESTARTS_VARIABLE, RUN_DIR_VARIABLE
 from ..errors import ModelError, StrategyError
 from ..keras_compat.backend import require_tensorflow_backend
 from ..runs.states import State, say_state
@@ -102,7 +102,7 @@ def train_mnist(
     checkpoint_every : int or "epoch", optional
         Write checkpoints to the run directory after this many steps or after each epoch, and resume from the
         newest one: see :func:`tfmuster.checkpoint_callback`. Default: each epoch in a job that can restart or
-        has an evaluator, otherwise never.
+        has an evaluator; in other jobs, only when they are told to go.
     updates, replicas_to_aggregate
         With parameter servers, see :func:`tfmuster.ps_fit`. Default: ``async``, where a step is one worker's
         batch; otherwise a step is one batch of each worker.
@@ -282,15 +282,18 @@ def _check_numbers(**numbers: Any) -> None:
 
 
 def _checkpoints(every: int | str | None) -> list[Any]:
-    """Return the checkpoint callback if checkpoints are needed."""
+    """Return the checkpoint callback, in a job or if it was asked for."""
     from ..cluster.tf_config import current_task
     from ..training.checkpoints import checkpoint_callback
 
     task = current_task()
+    if every is None and RUN_DIR_VARIABLE not in os.environ:
+        return []
     needed = int(os.environ.get(MAX_RESTARTS_VARIABLE, "0")) > 0
     if every is None and (needed or (task is not None and task.cluster.jobs.get("evaluator"))):
         every = "epoch"
-    return [] if every is None else [checkpoint_callback(every=every)]
+    # Without a number of steps, it writes only when the job is told to go.
+    return [checkpoint_callback(every=every)]
 
 
 def _chosen(strategy: Any) -> Any:

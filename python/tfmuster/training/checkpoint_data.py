@@ -8,7 +8,7 @@ from typing import Any, Final
 from ..errors import CheckpointError
 from ..keras_compat.agreement import Call
 from ..keras_compat.call_documents import SAMPLE
-from ..keras_compat.data_samples import close
+from ..keras_compat.data_samples import close, sample_of
 from ..keras_compat.resume import training_epochs
 from ..system.generators import job_seed
 
@@ -25,19 +25,22 @@ _SAME: Final = {
 
 
 def data_of(model: Any) -> dict[str, Any]:
-    """Return what the current ``fit`` of a model trains on, as JSON values, and with which TensorFlow."""
+    """Return what a ``fit`` that begins trains on, as JSON values, and with which TensorFlow."""
     import tensorflow as tf
 
     about: dict[str, Any] = {_TENSORFLOW: tf.__version__, _SEED: job_seed()}
     call = Call.of(model)
     if call is not None and call.document:
         return about | {name: call.document[name] for name in _SAME if name in call.document}
-    adapter = getattr(training_epochs(model), "data_adapter", None)
-    # The coordinator of parameter servers reads no data itself.
+    epochs = training_epochs(model)
+    adapter = getattr(epochs, "data_adapter", None)
+    if adapter is None:
+        # The coordinator of parameter servers reads no data itself.
+        return about
     for name, attribute in (("batch size", "batch_size"), ("number of rows", "_num_samples")):
         value = getattr(adapter, attribute, None)
         about[name] = None if value is None else int(value)
-    return about
+    return about | {SAMPLE: sample_of(epochs)}
 
 
 def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import warnings
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..environment import RUN_DIR_VARIABLE
-from ..errors import CheckpointError
+from ..errors import CheckpointError, TfmusterWarning
 from ..keras_compat.backend import require_tensorflow_backend
 from ..keras_compat.building import build
 from ..keras_compat.files import send_bytes
@@ -29,6 +30,10 @@ from .checkpoint_files import folder_of_job
 
 #: Fields of a checkpoint without which a training can't resume.
 FIELDS = ("epoch", "step", "state", "history")
+#: The default folders of the callbacks that this program has made.
+_without_folder: list[Path] = []
+#: The folders of each `fit` of this program that has ended.
+_ended: set[Path] = set()
 
 
 def checkpoint_callback(
@@ -47,7 +52,9 @@ def checkpoint_callback(
     Parameters
     ----------
     folder : path, optional
-        Folder of the checkpoints. Default: ``checkpoints`` in the run directory of the job.
+        Folder of the checkpoints. Default: ``checkpoints`` in the run directory of the job; for further
+        callbacks of the same program ``checkpoints-2`` and so on, because each ``fit`` needs a folder of its
+        own.
     every : int, "epoch" or None
         Write after this many steps, after each epoch, or only when the job is told to go.
     keep : int
@@ -78,6 +85,10 @@ def checkpoint_callback(
         "use keras.callbacks.BackupAndRestore, whose files the chief writes and reads",
     )
     where = folder_of_job(folder)
+    if folder is None:
+        _without_folder.append(where)
+        number = len(_without_folder)
+        where = where if number == 1 else where.with_name(f"{where.name}-{number}")
     import_tensorflow()
     return _make_callback(where, every, max(2, keep))
 
@@ -91,6 +102,8 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
 
     class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         needs_batches = isinstance(every, int)
+        #: When it writes; other modules recognize it by this.
+        saves_at = every
 
         def before_writing(self) -> None:
             """Update the model; `ps_fit` replaces this, because parameter servers have the weights."""
@@ -99,6 +112,8 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
             FAREWELL.begins()
             self.epoch = self.step = self.last = 0
             self.leaves = False
+            # Later, the model's current data are those of its validation.
+            self.data = data_of(self.model)
             self.metrics: list[Any] | None = None
             self.past: dict[str, list[float]] = {}
             strategy = self.model.distribute_strategy
@@ -111,6 +126,13 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
             if content is not None:
                 build(self.model, training_epochs(self.model))
                 self._restore(content)
+            if folder in _ended and self.epoch >= (self.params or {}).get("epochs", 0):
+                warnings.warn(
+                    f"This fit has nothing to train: {folder} has the end of an earlier fit of this program. "
+                    "Give each fit a folder of its own.",
+                    TfmusterWarning,
+                    stacklevel=2,
+                )
             if FAREWELL.point():
                 # Nothing has been trained since the newest checkpoint.
                 self._leave()
@@ -151,6 +173,7 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
         def on_train_end(self, logs: Any = None) -> None:
             if self.leaves:
                 self._leave()
+            _ended.add(folder)
             FAREWELL.ends()
 
         def _due(self) -> bool:
@@ -172,7 +195,7 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
                 # Optimizers count the steps of all epochs, and of earlier runs.
                 number = int(self.model.optimizer.iterations.numpy())
                 place["of"] = _identity(self.model)
-                place["data"] = data_of(self.model)
+                place["data"] = self.data
                 checkpoint_files.write(folder, number, place, [*state, *metrics])
                 checkpoint_files.remove_old(folder, keep)
 
@@ -189,7 +212,7 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
 
         def _restore(self, content: bytes) -> None:
             position, metrics = _load(self.model, content, folder)
-            check_data(position.get("data") or {}, data_of(self.model), folder)
+            check_data(position.get("data") or {}, self.data, folder)
             self.past = position["history"]
             if position["step"]:
                 self.metrics = metrics

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from ..cluster.tf_config import is_chief
 from ..cluster.together import workers_here
-from ..environment import DISTRIBUTE_VARIABLE, IS_CHIEF_VARIABLE, SCALE_BATCH_VARIABLE, is_on
+from ..environment import (
+    DISTRIBUTE_VARIABLE,
+    IS_CHIEF_VARIABLE,
+    RUN_DIR_VARIABLE,
+    SCALE_BATCH_VARIABLE,
+    is_on,
+)
+from ..system.activity import ACTIVITY
 from ..system.say import say
 
 
@@ -20,6 +30,22 @@ def distribute(package: str) -> None:
     from ..keras_compat.distribute import distribute_keras
 
     distribute_keras(package, scale_batch=is_on(SCALE_BATCH_VARIABLE))
+
+
+def saving_callback(present: Sequence[Any]) -> list[Any]:
+    """Return the callback that saves a ``fit`` of such a program when its job is told to go.
+
+    A ``fit`` that has a callback of its own for checkpoints gets none.
+    """
+    from keras.callbacks import BackupAndRestore
+
+    if not distributes() or RUN_DIR_VARIABLE not in os.environ or ACTIVITY.place().get("call") != "fit":
+        return []
+    if any(isinstance(callback, BackupAndRestore) or hasattr(callback, "saves_at") for callback in present):
+        return []
+    from ..training.checkpoints import checkpoint_callback
+
+    return [checkpoint_callback(every=None)]
 
 
 def say_distributed() -> None:

@@ -11,7 +11,7 @@ from ..errors import StrategyError
 from ..system.say import say
 from ..system.tensorflow_import import without_gc
 from . import load_hooks
-from .distribute import distribute, distributes, say_distributed
+from .distribute import distribute, distributes, saving_callback, say_distributed
 from .joining_jax import watch_jax
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def _more_callbacks(present: Sequence[Any]) -> list[Any]:
     from .progress import progress_callback
     from .trial import trial_callback
 
-    more = trial_callback()
+    more = trial_callback() + saving_callback(present)
     if not any(getattr(callback, "notes_progress", False) for callback in present):
         more += progress_callback()
     return more

@@ -240,7 +240,7 @@ CHANGES = [
     (
         "import keras",
         "import keras, tensorflow; tensorflow.__version__ = '1.0'",
-        "other-tensorflow",
+        "A training resumes exactly only with the TensorFlow",
         "here 1.0",
     ),
 ]
@@ -265,6 +265,100 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
         assert done.returncode == 1, done.stderr
         assert message in done.stderr and found in done.stderr, done.stderr
         assert {path: path.read_bytes() for path in kept} == kept
+
+
+def test_a_program_that_knows_nothing_of_it_is_saved_in_its_second_fit(tmp_path: Path) -> None:
+    """Under --distribute each fit has a folder of its own. The first one is trained again."""
+    write(
+        tmp_path,
+        "train.py",
+        "import os, time, pathlib, numpy as np, keras",
+        "class Slow(keras.callbacks.Callback):",
+        "    def on_train_batch_end(self, batch, logs=None):",
+        "        if not pathlib.Path('fast').exists():",
+        "            pathlib.Path('reached').touch(); time.sleep(0.2)",
+        "rng = np.random.default_rng(0)",
+        "x, y = rng.random((64, 3)), rng.random((64, 2))",
+        "model = keras.Sequential([keras.Input((3,)), keras.layers.Dropout(0.5), keras.layers.Dense(2)])",
+        "model.compile('adam', 'mse')",
+        "head = model.fit(x, y, batch_size=8, epochs=2, verbose=0)",
+        "model.compile(keras.optimizers.Adam(0.1), 'mse')",
+        "tail = model.fit(x, y, batch_size=8, epochs=2, verbose=0, callbacks=[Slow()])",
+        "if os.environ['TFMUSTER_IS_CHIEF'] == '1':",
+        "    losses = {'head': head.history['loss'], 'tail': tail.history['loss']}",
+        "    np.savez('final.npz', *model.get_weights(), **losses)",
+    )
+    command = ("launch", "-n", 2, "--seed", 3, "--distribute", "--run-dir", "run", "train.py")
+    launcher = start_tfmuster(*command, cwd=tmp_path)
+    wait_until((tmp_path / "reached").exists, 60)
+    launcher.terminate()
+    run = Run(tmp_path / "run")
+    saved(launcher, run, signal.SIGTERM)
+    assert [path.parent.name for path in run.path.glob("checkpoints*/*.checkpoint")] == ["checkpoints-2"]
+    (tmp_path / "fast").touch()
+    done = tfmuster("runs", "resume", "run", "--runs", ".", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "final.npz") as file:
+        resumed = dict(file)
+    done = tfmuster(*command[:-2], "undisturbed", "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "final.npz") as file:
+        for name, value in resumed.items():
+            np.testing.assert_array_equal(value, file[name], err_msg=name)
+
+
+def test_a_built_in_training_is_saved(tmp_path: Path) -> None:
+    command = ["--", "tfmuster", "train", "mnist", "--dataset", "synthetic", "--epochs", 40]
+    launcher = start_tfmuster("launch", "-n", 2, "--run-dir", "run", *command, cwd=tmp_path)
+    run = Run(tmp_path / "run")
+    wait_until(lambda: run.history().get("loss"), 60)
+    launcher.terminate()
+    saved(launcher, run, signal.SIGTERM)
+    before = len(run.history()["loss"])
+    assert 1 <= before < 40
+    done = tfmuster("runs", "resume", "run", "--runs", ".", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(run.history()["loss"]) == 40
+    assert "resumes after step" in done.stdout
+
+
+R_PROGRAM = """
+library(tfmuster)
+strategy <- strategy("multi_worker_mirrored")
+keras <- reticulate::import("keras")
+x <- matrix(seq(0, 1, length.out = 300), 100)
+y <- matrix(seq(1, 0, length.out = 200), 100)
+with(strategy$scope(), {
+  model <- keras$Sequential(list(keras$Input(list(3L)), keras$layers$Dense(2L)))
+  model$compile("adam", "mse", steps_per_execution = 1L)
+})
+slow <- keras$callbacks$LambdaCallback(on_train_batch_end = function(batch, logs) {
+  if (!file.exists("fast")) {
+    file.create("reached")
+    Sys.sleep(0.2)
+  }
+})
+history <- model$fit(x, y, batch_size = 10L, epochs = 2L, verbose = 0L, callbacks = list(
+  checkpoint_callback(every = NULL), slow
+))
+cat("trained", as.integer(model$optimizer$iterations$numpy()), "\n")
+"""
+
+
+def test_a_program_in_r_is_saved(tmp_path: Path) -> None:
+    write(tmp_path, "train.R", R_PROGRAM)
+    launcher = start_tfmuster(
+        "launch", "-n", 2, "--run-dir", "run", "train.R", cwd=tmp_path, TMPDIR=str(tmp_path)
+    )
+    wait_until((tmp_path / "reached").exists, 90)
+    launcher.terminate()
+    saved(launcher, Run(tmp_path / "run"), signal.SIGTERM)
+    # R has removed its temporary folders.
+    assert not list(tmp_path.glob("Rtmp*"))
+    (tmp_path / "fast").touch()
+    done = tfmuster("runs", "resume", "run", "--runs", ".", cwd=tmp_path, limit=90)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("trained 20") == 2 and "resumes after step" in done.stdout
 
 
 def test_no_time_to_save_is_refused(tmp_path: Path) -> None:
