@@ -53,6 +53,8 @@
 #'   error that names it; 0 for no limit. Default: `TFMUSTER_STALL_TIMEOUT`, else 300.
 #' @param grace Seconds that a job may take to save when it is told to go: by SIGTERM, by SIGUSR1, or by
 #'   `run_stop(save = TRUE)`. Then it ends. Default: `TFMUSTER_GRACE`, otherwise 30. See [checkpoint_callback()].
+#' @param notice_command A line of shell that each worker asks every 5 s while a training can be saved. When it exits
+#'   with 0, its machine will be taken away, and the job is saved and ends as after a signal.
 #' @param seed Seed of the random number generators of every worker: R's, Python's, NumPy's, TensorFlow's,
 #'   and Keras's. A program that sets its own seeds is not affected. Default: `TFMUSTER_SEED`, else drawn from
 #'   the generator of this session, so that [set.seed()] before `launch()` makes the job repeatable.
@@ -97,7 +99,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
                    backend_options = character(), master = NULL, spark = NULL, hosts = NULL, copy = FALSE,
                    files = character(), remote_python = NULL, env = character(), quiet = FALSE,
                    only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
-                   start_timeout = NULL, stall_timeout = NULL, grace = NULL, seed = NULL, gpus_per_worker = NULL,
+                   start_timeout = NULL, stall_timeout = NULL, grace = NULL, notice_command = NULL, seed = NULL, gpus_per_worker = NULL,
                    distribute = FALSE, scale_batch = FALSE, independent = FALSE, wait = TRUE, args = list(),
                    strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL,
                    trust_hosts = FALSE, isolated = FALSE) {
@@ -141,7 +143,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     env = worker_variables(env), quiet = quiet,
     only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat,
     max_restarts = as_whole(max_restarts), start_timeout = start_timeout,
-    stall_timeout = stall_timeout, grace = grace, seed = as_whole(seed %||% drawn_seed()),
+    stall_timeout = stall_timeout, grace = grace, notice_command = notice_command, seed = as_whole(seed %||% drawn_seed()),
     gpus_per_worker = as_whole(gpus_per_worker),
     distribute = distribute, scale_batch = scale_batch, independent = independent, wait = wait,
     isolated = isolated,

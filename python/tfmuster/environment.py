@@ -58,6 +58,9 @@ STALL_TIMEOUT_VARIABLE: Final = "TFMUSTER_STALL_TIMEOUT"
 #: How long a job that is told to go may take to save, in seconds.
 GRACE_VARIABLE: Final = "TFMUSTER_GRACE"
 
+#: A line of shell that succeeds once this machine will be taken away.
+NOTICE_COMMAND_VARIABLE: Final = "TFMUSTER_NOTICE_COMMAND"
+
 #: ``0`` turns the rendezvous off.
 RENDEZVOUS_VARIABLE: Final = "TFMUSTER_RENDEZVOUS"
 

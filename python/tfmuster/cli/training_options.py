@@ -33,6 +33,7 @@ def take_training(given: dict[str, Any], run_dir: Path | None) -> dict[str, Any]
         **{name: given.pop(name) for name in ("independent", "distribute", "scale_batch")},
         "stall_timeout": given.pop("stall_timeout"),
         "grace": given.pop("grace"),
+        "notice_command": given.pop("notice_command"),
     }
 
 
@@ -73,6 +74,12 @@ _OPTIONS = (
         metavar="SECONDS",
         type=click.FloatRange(min=0, min_open=True),
         help="How long a job that a signal tells to go may take to save. Default: TFMUSTER_GRACE, else 30.",
+    ),
+    click.option(
+        "--notice-command",
+        metavar="COMMAND",
+        help="Save and end the job when this line of shell exits with 0 on a worker's machine, as a notice "
+        "that a spot instance will be taken away; asked every 5 s.",
     ),
     click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3."),
 )

@@ -53,6 +53,8 @@ Variable                   Meaning
 ``TFMUSTER_STALL_TIMEOUT`` How long workers may wait for one that does not move, if ``stall_timeout`` was
                            given.
 ``TFMUSTER_GRACE``         How long saving may take when the job is told to go, if ``grace`` was given.
+``TFMUSTER_NOTICE_COMMAND`` A line of shell that succeeds once this machine will be taken away, if
+                           ``notice_command`` was given.
 ``TFMUSTER_KERAS_COMPAT``  ``0`` with ``keras_compat=False``.
 ``TFMUSTER_IS_CHIEF``      ``1`` for the chief, which writes files, otherwise ``0``.
 ``TFMUSTER_DISTRIBUTE``    ``1`` with ``distribute=True``; ``TFMUSTER_SCALE_BATCH`` with ``scale_batch=True``;
@@ -103,6 +105,7 @@ def launch(
     start_timeout: float | None = None,
     stall_timeout: float | None = None,
     grace: float | None = None,
+    notice_command: str | None = None,
     seed: int | None = None,
     gpus_per_worker: int | None = None,
     distribute: bool = False,
@@ -176,6 +179,10 @@ def launch(
         How long a job that is told to go by a signal or by ``Run.stop(save=True)`` may take to save, in
         seconds. Then it ends. Default: ``TFMUSTER_GRACE``, otherwise 30. See
         :func:`tfmuster.checkpoint_callback`.
+    notice_command : str, optional
+        A line of shell that each worker asks every 5 s while a training can be saved. When it exits with 0,
+        its machine will be taken away, and the job is saved and ends as after a signal. See
+        docs/launching.md.
     seed : int, optional
         Seed of the random number generators of every worker: R's, NumPy's, Python's, TensorFlow's and
         Keras's, from 0 to 2147483647. A program that sets its own seeds is not affected. Default:
@@ -273,6 +280,7 @@ def launch(
             start_timeout=start_timeout,
             stall_timeout=stall_timeout,
             grace=grace,
+            notice_command=notice_command,
             seed=seed_for(seed, run_dir),
             gpus_per_worker=gpus_per_worker,
             distribute=distribute,

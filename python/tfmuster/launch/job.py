@@ -16,6 +16,7 @@ from ..environment import (
     GRACE_VARIABLE,
     INDEPENDENT_VARIABLE,
     LARGEST_SEED,
+    NOTICE_COMMAND_VARIABLE,
     SCALE_BATCH_VARIABLE,
     SEED_VARIABLE,
     STALL_TIMEOUT_VARIABLE,
@@ -74,6 +75,7 @@ class Job:
     start_timeout: float | None = None
     stall_timeout: float | None = None
     grace: float | None = None
+    notice_command: str | None = None
     gpus_per_worker: int | None = None
     seed: int = field(default_factory=lambda: seed_for(None))
     independent: bool = False
@@ -103,11 +105,19 @@ class Job:
                 reason="seed",
             )
         self._check_training()
+        if self.notice_command is not None and not self.notice_command.strip():
+            raise LaunchError(
+                "The notice command must be a line of shell.",
+                found="an empty one",
+                fix="Leave notice_command out.",
+                reason="notice-command",
+            )
         if not self.command:
             raise LaunchError(
                 "Nothing to run.", fix="Name a script, or a command after `--`.", reason="command"
             )
-        check_text(*self.command, *map(str, self.env.values()), self.name or "", str(self.run_dir or ""))
+        given = (self.name or "", str(self.run_dir or ""), self.notice_command or "")
+        check_text(*self.command, *map(str, self.env.values()), *given)
 
     def _check_training(self) -> None:
         """Raise LaunchError for settings of the training that contradict each other."""
@@ -142,6 +152,8 @@ class Job:
             variables[STALL_TIMEOUT_VARIABLE] = str(self.stall_timeout)
         if self.grace is not None:
             variables[GRACE_VARIABLE] = str(self.grace)
+        if self.notice_command is not None:
+            variables[NOTICE_COMMAND_VARIABLE] = self.notice_command
         return {**variables, **{variable: "1" for field, variable in _SWITCHES if getattr(self, field)}}
 
     def settings(self) -> dict[str, Any]:
@@ -215,6 +227,8 @@ def launch_options(job: Job, run: Run | None) -> list[str]:
         options += ["--stall-timeout", str(job.stall_timeout)]
     if job.grace is not None:
         options += ["--grace", str(job.grace)]
+    if job.notice_command is not None:
+        options += ["--notice-command", job.notice_command]
     if job.gpus_per_worker is not None:
         options += ["--gpus-per-worker", str(job.gpus_per_worker)]
     switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}

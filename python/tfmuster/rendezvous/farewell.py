@@ -3,7 +3,8 @@
 A training that can be saved passes *points*: its beginning, the end of an execution of steps, the end of an
 epoch. All tasks that train pass the same points in the same order.
 
-1. A task that is told to go, by a signal or by an order in the run directory, tells the chief: ``leave``.
+1. A task that is told to go, by a signal, by an order in the run directory or by the notice that its machine
+   will be taken away, tells the chief: ``leave``.
 2. The chief sends ``leave`` to all tasks. Each answers with the number of points that it has passed, and from
    then on waits before it passes another one.
 3. When all have answered, the chief names the first point that no task has passed (:mod:`.departure`):
@@ -23,9 +24,10 @@ import sys
 import threading
 from typing import Any, Final, NoReturn
 
-from ..environment import grace
+from ..environment import NOTICE_COMMAND_VARIABLE, grace
 from ..runs.leaving import is_ending, note_saves, own_order
 from ..runs.states import State, say_state
+from ..system.notice import Notice
 from ..system.r_calls import leave_r
 from ..system.say import say
 from .agreement import training_tasks
@@ -125,13 +127,15 @@ class Farewell:
             self._thread.start()
 
     def _listen(self) -> None:
-        """Wait for signals and orders, and then for the end of the time to save."""
+        """Wait for signals, orders and notices, and then for the end of the time to save."""
         number = 0
+        notice = Notice(os.environ.get(NOTICE_COMMAND_VARIABLE, ""))
         while not number:
             try:
                 number = self._signals.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
-                number = own_order() if self._in_training else 0
+                if self._in_training:
+                    number = own_order() or (signal.SIGTERM if notice.look() else 0)
         self._ask(number)
         threading.Event().wait(grace())
         self._end_late()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import http.server
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +18,7 @@ import numpy as np
 import pytest
 
 from support.launching import environment, nothing_left, start_tfmuster, tfmuster, wait_until, write
-from support.paths import PROGRAMS
+from support.paths import PROGRAMS, ROOT
 from tfmuster.errors import LaunchError, TfmusterError
 from tfmuster.runs.run import Run
 
@@ -359,6 +362,47 @@ def test_a_program_in_r_is_saved(tmp_path: Path) -> None:
     done = tfmuster("runs", "resume", "run", "--runs", ".", cwd=tmp_path, limit=90)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("trained 20") == 2 and "resumes after step" in done.stdout
+
+
+class Metadata(http.server.BaseHTTPRequestHandler):
+    """Answers as the metadata of an EC2 instance: 404 until it is to be taken away."""
+
+    taken = False
+
+    def do_PUT(self) -> None:
+        self._say(200, b"a-token")
+
+    def do_GET(self) -> None:
+        known = self.headers["X-aws-ec2-metadata-token"] == "a-token"
+        self._say(200 if known and Metadata.taken else 404, b'{"action": "terminate"}')
+
+    def _say(self, code: int, text: bytes) -> None:
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_a_machine_that_will_be_taken_away(tmp_path: Path) -> None:
+    """With the command of docs/launching.md, asked of a server here."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        text = (ROOT / "docs" / "launching.md").read_text()
+        (command,) = re.findall(r"--notice-command '(token.*?)'$", text, re.DOTALL | re.MULTILINE)
+        command = command.replace("169.254.169.254", f"127.0.0.1:{server.server_port}")
+        launcher = start_tfmuster(
+            *("launch", "-n", 2, "--run-dir", "run", "--notice-command", command),
+            *(PROGRAM, ".", "numpy", 4),
+            cwd=tmp_path,
+        )
+        wait_until(lambda: (tmp_path / "reached-1").exists(), 60)
+        time.sleep(1)
+        assert launcher.poll() is None
+        Metadata.taken = True
+        saved(launcher, Run(tmp_path / "run"), signal.SIGTERM)
+        server.shutdown()
 
 
 def test_no_time_to_save_is_refused(tmp_path: Path) -> None:

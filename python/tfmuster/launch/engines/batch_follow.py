@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
-from ...runs.layout import STOP_COMMAND, UNFINISHED, read_json, write_json
+from ...runs.layout import PREEMPTED, STOP_COMMAND, UNFINISHED, read_json, write_json
 from ...runs.run import Run
 from ...runs.states import State
 from ...runs.tail import Tail
@@ -236,7 +236,7 @@ def _outcome(job: Submitted) -> tuple[Run, Failure | None]:
             reason="batch",
         )
     state = _written_state(run)
-    if state == "done":
+    if state in ("done", PREEMPTED):
         return run, None
     if (error := run.error()) and state == "failed":
         return run, Failure.from_dict(error)

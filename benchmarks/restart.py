@@ -1,0 +1,88 @@
+"""How long a restart takes, beside the start of the same job.
+
+Usage: restart.py [--repeats 5] [--workers 2] [--options OPTION...]
+
+Each job trains a small model with checkpoints. At some step one worker is ended by SIGKILL, and the launcher
+starts all again. Measured in the same job: the seconds from the launcher's start to the end of the first
+step, and from the kill to the end of the first step after it. The table has each repetition's figures and the
+median of their ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PROGRAM = """
+import os, signal, time, pathlib
+import numpy as np, tfmuster
+strategy = tfmuster.strategy("multi_worker_mirrored")
+import keras
+index, attempt = tfmuster.current_task().index, int(os.environ["TFMUSTER_RESTART"])
+
+class Watch(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        here = pathlib.Path(f"step-{attempt}-{index}")
+        if not here.exists():
+            here.write_text(str(time.time()))
+        if attempt == 0 and index == 1 and batch == 20:
+            pathlib.Path("killed").write_text(str(time.time()))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+x, y = np.zeros((4096, 784), "float32"), np.zeros(4096, "int32")
+with strategy.scope():
+    model = keras.Sequential([keras.Input((784,)), keras.layers.Dense(128, "relu"), keras.layers.Dense(10)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", loss, steps_per_execution=1)
+callbacks = [tfmuster.checkpoint_callback(every=10), Watch()]
+model.fit(x, y, batch_size=64, epochs=1, verbose=0, callbacks=callbacks)
+"""
+
+
+def once(workers: int, options: list[str]) -> tuple[float, float]:
+    """Return the seconds of a start and of a restart."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "train.py").write_text(PROGRAM)
+        begun = time.time()
+        launch = [sys.executable, "-m", "tfmuster", "launch", "-n", str(workers), "--max-restarts", "1"]
+        subprocess.run(
+            [*launch, "--quiet", *options, "train.py"],
+            cwd=folder,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+            check=True,
+            timeout=120,
+        )
+
+        def moment(stem: str) -> float:
+            return max(float(path.read_text()) for path in folder.glob(f"{stem}*"))
+
+        return moment("step-0-") - begun, moment("step-1-") - moment("killed")
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--options", nargs="*", default=[])
+    given = parser.parse_args()
+    ratios = []
+    print("| start, s | restart, s | ratio |\n|---|---|---|")
+    for _ in range(given.repeats):
+        start, restart = once(given.workers, given.options)
+        ratios.append(restart / start)
+        print(f"| {start:.2f} | {restart:.2f} | {ratios[-1]:.2f} |", flush=True)
+    print(f"\nmedian of the ratios: {statistics.median(ratios):.2f}")
+
+
+if __name__ == "__main__":
+    main()

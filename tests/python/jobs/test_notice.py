@@ -1,0 +1,57 @@
+"""What a notice command may say, and that one that hangs or does not exist is named once and harmless."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tfmuster.system import notice
+from tfmuster.system.notice import Notice
+
+
+def looked(asked: Notice, seconds: float) -> bool:
+    """Whether there is a notice within some seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        begun = time.monotonic()
+        if asked.look():
+            return True
+        assert time.monotonic() - begun < 0.5
+        time.sleep(0.02)
+    return False
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notice, "ASK_SECONDS", 0.5)
+
+
+def test_it_is_asked_until_it_succeeds(tmp_path: Path) -> None:
+    asked = Notice(f"echo x >> {tmp_path}/asked; test -e {tmp_path}/taken")
+    assert not looked(asked, 1.3)
+    assert 2 <= len((tmp_path / "asked").read_text().split()) <= 3
+    (tmp_path / "taken").touch()
+    assert looked(asked, 3)
+
+
+def test_without_a_command_there_is_no_notice() -> None:
+    assert not looked(Notice(""), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("command", "why"), [("sleep 61.5 && true", "no answer"), ("no-such-command", "can't run it")]
+)
+def test_one_that_says_nothing_is_named_once(
+    command: str, why: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert not looked(Notice(command), 2)
+    said = [line for line in capfd.readouterr().err.splitlines() if "notice command" in line]
+    assert len(said) == 1 and why in said[0] and command in said[0]
+    left = [each for each in psutil.process_iter(["cmdline"]) if "61.5" in (each.info["cmdline"] or [])]
+    # The last one may just have been asked.
+    assert len(left) <= 1
+    for each in left:
+        each.kill()
