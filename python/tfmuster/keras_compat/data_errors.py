@@ -190,23 +190,33 @@ def check_labels(model: Any, adapter: Any) -> None:
 
     On GPUs TensorFlow raises no error for such a label; the loss is NaN.
     """
+    arrays, classes = getattr(adapter, "_inputs", None), classes_of(model)
+    if isinstance(arrays, tuple) and len(arrays) > 1 and classes is not None:
+        check_classes(arrays[1], classes)
+
+
+def classes_of(model: Any) -> int | None:
+    """Return the number of classes of a model whose labels are their numbers; None for other models."""
     import keras
-    import numpy as np
 
     loss = getattr(model, "loss", None)
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         if getattr(loss, "ignore_class", None) is not None:
-            return
+            return None
     elif loss not in ("sparse_categorical_crossentropy", keras.losses.sparse_categorical_crossentropy):
-        return
-    arrays = getattr(adapter, "_inputs", None)
+        return None
     outputs = getattr(model, "outputs", None)
-    if not isinstance(arrays, tuple) or len(arrays) < 2 or not outputs or len(outputs) != 1:
-        return
-    labels, classes = np.asarray(arrays[1]), outputs[0].shape[-1]
-    if classes is None or not labels.size or labels.dtype.kind not in "iuf":
+    return outputs[0].shape[-1] if outputs and len(outputs) == 1 else None
+
+
+def check_classes(labels: Any, classes: int, *, has_row: bool = True) -> None:
+    """Raise DataError if a label is none of these classes. Without ``has_row``, its row is not told."""
+    import numpy as np
+
+    labels = np.asarray(labels)
+    if not labels.size or labels.dtype.kind not in "iuf":
         return
     wrong = (labels < 0) | (labels >= classes)
     if wrong.any():
         first = np.unravel_index(np.argmax(wrong), wrong.shape)
-        raise wrong_label(int(labels[first]), classes, int(first[0]))
+        raise wrong_label(int(labels[first]), classes, int(first[0]) if has_row else None)

@@ -14,8 +14,10 @@ from typing import Any
 from ..system.activity import ACTIVITY
 from .agreement import Call, agree_on_call, agree_on_end, agree_on_weight, patch_calls
 from .callbacks import patch_stops
+from .data_errors import check_classes, classes_of
 from .jax_processes import jax_process_index, spans_all_processes
 from .resume import place_in_epoch
+from .unreadable_rows import cause_in
 
 
 def trains_together(model: Any = None) -> bool:
@@ -24,6 +26,15 @@ def trains_together(model: Any = None) -> bool:
 
     distribution = get_global_attribute("distribution")
     return jax_process_index() is not None and distribution is not None and spans_all_processes(distribution)
+
+
+def _check_labels(batch: Any) -> None:
+    """Raise DataError for a label that no output of the model stands for. JAX counts it as no class."""
+    call = Call.current[-1] if Call.current else None
+    if call is None or call.name == "predict" or not isinstance(batch, tuple) or len(batch) < 2:
+        return
+    if (classes := classes_of(call.model)) is not None:
+        check_classes(batch[1], classes, has_row=False)
 
 
 def patch_agreement(trainer: Any, epochs: Any) -> None:
@@ -38,9 +49,11 @@ def patch_agreement(trainer: Any, epochs: Any) -> None:
     """
     from keras.src.backend import Variable
     from keras.src.callbacks import CallbackList
+    from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
     stock_init, stock_steps, stock_batches = epochs.__init__, epochs._enumerate_iterator, epochs._get_iterator
     stock_catch, stock_variable = epochs.catch_stop_iteration, Variable._initialize
+    stock_arrays = TFDatasetAdapter.get_jax_iterator
 
     @functools.wraps(stock_init)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -56,11 +69,26 @@ def patch_agreement(trainer: Any, epochs: Any) -> None:
 
     @functools.wraps(stock_batches)
     def batches(self: Any) -> Iterator[Any]:
-        for batch in stock_batches(self):
+        dataset = getattr(self.data_adapter, "_dataset", None)
+        try:
+            for batch in stock_batches(self):
+                if trains_together():
+                    # A process that has a batch enters a step, for which it needs the others.
+                    ACTIVITY.executions += 1
+                    ACTIVITY.changed()
+                yield batch
+        except Exception as error:
+            cause = cause_in(dataset, error) if dataset is not None and trains_together() else None
+            if cause is None:
+                raise
+            raise cause from error
+
+    @functools.wraps(stock_arrays)
+    def arrays(self: Any) -> Iterator[Any]:
+        # Later a batch is an array of which each process sees its rows only.
+        for batch in stock_arrays(self):
             if trains_together():
-                # A process that has a batch enters a step, for which it needs the others.
-                ACTIVITY.executions += 1
-                ACTIVITY.changed()
+                _check_labels(batch)
             yield batch
 
     @functools.wraps(stock_catch)
@@ -93,6 +121,7 @@ def patch_agreement(trainer: Any, epochs: Any) -> None:
 
     epochs.__init__, epochs._enumerate_iterator, epochs._get_iterator = init, steps, batches
     epochs.catch_stop_iteration = catch_stop_iteration
+    TFDatasetAdapter.get_jax_iterator = arrays
     Variable._initialize = initialize
     for name in ("train", "test", "predict"):
         method = f"make_{name}_function"

@@ -8,10 +8,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..errors import TfmusterError
 from .agreement import Call, agree_on_call
 from .building import build
-from .data_errors import Recorded, check_labels, generator_ended, named, raised
+from .data_errors import Recorded, check_labels, generator_ended, raised
 from .execution import local_batch, make_function, moving_statistics
 from .feeding import feed_of, set_feed, take_generator
 from .file_policy import shard_files
@@ -27,7 +26,7 @@ from .sharding import without_autotuning
 from .shuffling import patch_shuffle
 from .steps_per_execution import StepsPerExecution, may_choose
 from .strategy_info import is_chief, multi_worker, worker_of
-from .unreadable_rows import name_unreadable
+from .unreadable_rows import cause_in
 
 
 def _local_dataset(dataset: Any, strategy: Any, *, told: bool) -> Any:
@@ -88,16 +87,6 @@ def _one_local_replica(strategy: Any) -> bool:
     return strategy.num_replicas_in_sync == 1 and not isinstance(
         strategy, tf.distribute.ParameterServerStrategy
     )
-
-
-def _cause(epochs: Any, error: Exception) -> TfmusterError | None:
-    """Return a named error for an error of TensorFlow in a call on the data of an epoch iterator, or None."""
-    known = named(error)
-    if known is not None and known.fields["reason"] == "labels":
-        return known
-    found = name_unreadable(local_part(getattr(epochs.data_adapter, "_dataset", None)), error)
-    # A Python exception names its own line. That is less than a file.
-    return known if known is not None and (found is None or found.fields["path"] is None) else found
 
 
 def patch_trainer(module: Any) -> None:
@@ -177,7 +166,11 @@ def patch_trainer(module: Any) -> None:
                     raise
                 # TensorFlow's error has the text of the exception, but not the exception.
                 exceptions = recorded.exceptions
-                cause = raised(exceptions[0]) if exceptions else _cause(self, error)
+                cause = (
+                    raised(exceptions[0])
+                    if exceptions
+                    else cause_in(local_part(getattr(self.data_adapter, "_dataset", None)), error)
+                )
                 if cause is None:
                     raise
                 raise cause from (exceptions[0] if exceptions else error)

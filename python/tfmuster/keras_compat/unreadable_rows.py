@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ..errors import DataError
-from .data_errors import exception_in, plain_text, unreadable_row
+from ..errors import DataError, TfmusterError
+from .data_errors import exception_in, named, plain_text, unreadable_row
 from .pipeline_steps import call_of, kind_of
 
 #: For how many seconds to search. A job should end within 10 seconds after the failure.
@@ -37,6 +37,16 @@ class Unreadable(NamedTuple):
     error: Any
     path: str | None
     row: int | None
+
+
+def cause_in(dataset: Any, error: Exception) -> TfmusterError | None:
+    """Return a named error for an error of TensorFlow in a call on a data set, if the data are its cause."""
+    known = named(error)
+    if known is not None and known.fields["reason"] == "labels":
+        return known
+    found = name_unreadable(dataset, error)
+    # A Python exception names its own line. That is less than a file.
+    return known if known is not None and (found is None or found.fields["path"] is None) else found
 
 
 def name_unreadable(dataset: Any, error: Exception) -> DataError | None:

@@ -173,6 +173,7 @@ def test_workers_that_differ_are_told_before_the_first_step(trained: Any) -> Non
         ("sleep", "stalled: worker 0 waited"),
         ("end", "The data of fit ended on this worker before those of worker 0."),
         ("leave", "stalled: worker 0 still needs worker 1, which finished its program."),
+        ("label", "A label must be one of the model's 3 classes, 0 to 2.\n  found: label 3\n"),
     ],
 )
 def test_the_first_failure_is_named(what: str, message: str, tmp_path: Path) -> None:
@@ -184,6 +185,19 @@ def test_the_first_failure_is_named(what: str, message: str, tmp_path: Path) -> 
     if what in ("sleep", "leave"):
         assert "worker 0 (" in said and "inside a step or another JAX call" in said
         assert names(only_run(tmp_path) / "stacks") == ["worker-0.txt", "worker-1.txt"]
+    nothing_left(tmp_path, 5)
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    for number in range(64):
+        row = tf.io.serialize_tensor(tf.zeros([8])).numpy()
+        (tmp_path / f"{number}.txt").write_bytes(b"no tensor" if number == 45 else row)
+    done = jax.launch(PROGRAMS / "jax_failing.py", "file", cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Every row of the data must be readable." in done.stderr
+    assert "(45.txt)" in done.stderr
     nothing_left(tmp_path, 5)
 
 

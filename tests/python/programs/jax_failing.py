@@ -33,4 +33,18 @@ if what == "end":
     # Nobody knows its length before it has ended, and worker 1 has one batch less.
     length = 4 - jax.process_index()
     data = data.enumerate().filter(lambda number, _: number < length).map(lambda _, batch: batch)
+if what in ("label", "file"):
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    labels = np.arange(64) % 3
+if what == "label":
+    labels[45] = 3  # a row of worker 1
+    data = tf.data.Dataset.from_tensor_slices((rows, labels)).batch(16)
+if what == "file":
+    names = [f"{number}.txt" for number in range(64)]
+
+    def load(name, label):
+        return tf.ensure_shape(tf.io.parse_tensor(tf.io.read_file(name), tf.float32), [8]), label
+
+    data = tf.data.Dataset.from_tensor_slices((names, labels)).map(load).batch(16)
 model.fit(data, epochs=50, verbose=0, callbacks=[Event()])
