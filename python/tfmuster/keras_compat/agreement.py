@@ -30,7 +30,8 @@ _ADVICE = {
 }
 #: What TensorFlow says of a collective operation of tensors of different shapes.
 _OTHER_SHAPE = re.compile(
-    r"expected shape (\[.*?\]) but another member in the group expected shape (\[.*?\])"
+    r"Op at device /job:(\w+)/replica:\d+/task:(\d+)/\S* expected shape (\[.*?\]) "
+    r"but another member in the group expected shape (\[.*?\])"
 )
 _ROWS_ADVICE = (
     "read the same rows in the same order on every worker, with the same seed; tfmuster gives each worker "
@@ -276,28 +277,28 @@ def agree_on_weight(name: str, value: Any) -> None:
         raise differ("they make a weight", differences)
 
 
-def other_weight(name: str, text: str, task: str) -> DataError | None:
-    """Return the error for a weight that another worker makes in another shape, or None.
+def other_weight(name: str, text: str) -> DataError | None:
+    """Return the error for a weight that workers make in different shapes, or None.
 
     Parameters
     ----------
     name : str
         The weight's name.
     text : str
-        The error of TensorFlow, which sends the chief's first value of each weight to all workers.
-    task : str
-        This worker's name.
+        The error of TensorFlow, which sends the chief's first value of each weight to all workers. It names
+        one worker, which need not be this one.
     """
-    shapes = _OTHER_SHAPE.search(text)
-    if shapes is None:
+    found = _OTHER_SHAPE.search(text)
+    if found is None:
         return None
+    task, shapes = f"{found[1]} {found[2]}", (found[3], found[4])
     return DataError(
-        f"The workers must agree when they make a weight: {name} has the shape {shapes[1]} on {task}, "
-        f"and {shapes[2]} on another worker.",
+        f"The workers must agree when they make a weight: {name} has the shape {shapes[0]} on {task}, "
+        f"and {shapes[1]} on another worker.",
         fix="build the same model on every worker; if its size comes from the data, read the same data",
         path=None,
         reason="workers-differ",
-        differences={"weight": {task: f"{name} {shapes[1]}", "another worker": f"{name} {shapes[2]}"}},
+        differences={"weight": {task: f"{name} {shapes[0]}", "another worker": f"{name} {shapes[1]}"}},
     )
 
 

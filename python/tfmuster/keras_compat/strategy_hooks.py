@@ -118,8 +118,7 @@ def _name_other_weights(extended: Any) -> None:
         try:
             return stock(self, *args, **kwargs)
         except tf.errors.InvalidArgumentError as error:
-            task = f"{self._task_type} {self._task_id}"
-            other = other_weight(str(kwargs.get("name") or "a weight"), str(error), task)
+            other = other_weight(str(kwargs.get("name") or "a weight"), str(error))
             if other is None:
                 raise
             raise other from None
