@@ -78,6 +78,8 @@
 #'   no functions, formulas, environments, S4 or R6 objects. Workers on this machine may return any R object.
 #' @param isolated `TRUE` gives workers on this machine a network of their own, in which they reach only each
 #'   other, and nothing else reaches them. Programs that download data then fail. Linux only.
+#' @param requeue `TRUE`, for Slurm: all workers save two minutes before the time limit, and Slurm starts the job
+#'   again, which goes on there; also after other losses of its machines, from the newest checkpoint.
 #' @return For a script, invisibly the run: a Python object for [run_status()] and related functions. For a
 #'   function, a list of the workers' values, named `"worker 0"`, `"worker 1"`, and so on, with the run in the
 #'   attribute `run`. Only the chief returns a model; the others have `NULL`. With `wait = FALSE` the run;
@@ -102,7 +104,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
                    start_timeout = NULL, stall_timeout = NULL, grace = NULL, notice_command = NULL, seed = NULL, gpus_per_worker = NULL,
                    distribute = FALSE, scale_batch = FALSE, independent = FALSE, wait = TRUE, args = list(),
                    strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL,
-                   trust_hosts = FALSE, isolated = FALSE) {
+                   trust_hosts = FALSE, isolated = FALSE, requeue = FALSE) {
   check_session(spark)
   given <- c(list(...), as.list(args))
   check_launch(script, given, mget(names(launch_arguments)), strategy = strategy, globals = globals)
@@ -146,7 +148,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     stall_timeout = stall_timeout, grace = grace, notice_command = notice_command, seed = as_whole(seed %||% drawn_seed()),
     gpus_per_worker = as_whole(gpus_per_worker),
     distribute = distribute, scale_batch = scale_batch, independent = independent, wait = wait,
-    isolated = isolated,
+    isolated = isolated, requeue = requeue,
     parent = function(error) condition_of(run_dir, error$task)
   ))
   if (is_function && wait) values_of(run) else invisible(run)

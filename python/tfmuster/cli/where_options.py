@@ -76,6 +76,11 @@ def where_options(command: _Command) -> _Command:
             "other.",
         ),
         click.option(
+            "--requeue",
+            is_flag=True,
+            help="Slurm: save before the time limit, and let Slurm start the job again, which goes on there.",
+        ),
+        click.option(
             "--address",
             "addresses",
             metavar="HOST=ADDRESS",

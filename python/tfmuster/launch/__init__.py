@@ -115,6 +115,7 @@ def launch(
     strategy: str = "multi_worker_mirrored",
     trust_hosts: bool = False,
     isolated: bool = False,
+    requeue: bool = False,
 ) -> Any:
     """Run a script or a function on several workers, on this machine or on others.
 
@@ -211,6 +212,10 @@ def launch(
     isolated : bool
         On this machine: give the workers a network of their own, in which they reach only each other, and
         nothing else reaches them. Programs that download data then fail. Linux only. Default: False.
+    requeue : bool
+        Slurm: let all workers save two minutes before the time limit, and have Slurm start the job again,
+        which goes on there; also after other losses of its machines, from the newest checkpoint. Default:
+        False.
 
     Returns
     -------
@@ -264,6 +269,7 @@ def launch(
                 remote_python=remote_python,
                 ssh_config=os.environ.get(SSH_CONFIG_VARIABLE) or None,
                 isolated=isolated,
+                requeue=requeue,
             )
         )
         job = Job(

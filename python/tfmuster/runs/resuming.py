@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from ..cluster.resolvers import batch_job
 from ..errors import LaunchError
 from ..system.interpreter import run_module, with_tfmuster_on_path
 from .hidden_values import HIDDEN, without_secrets
@@ -106,12 +107,19 @@ def resuming(path: Path, command: Sequence[str]) -> Iterator[Run | None]:
             yield None
             return
         same = run.info().get("command") == without_secrets(command)
-        if not same or run.status()["state"] not in RESUMABLE:
+        if not same or not (run.status()["state"] in RESUMABLE or _is_of_this_job(run)):
             yield None
             return
         check_owner(run.path, record, run.path / "status.json")
         _prepare(run)
         yield run
+
+
+def _is_of_this_job(run: Run) -> bool:
+    """Whether a run's launcher was in this batch job, which its system has started again, and so has gone."""
+    batch, info = batch_job(), run.info()
+    same = batch is not None and info.get(f"{batch.system}_job") == batch.number
+    return same and run.status()["state"] in UNFINISHED and info.get("pid") != os.getpid()
 
 
 def _prepare(run: Run) -> None:

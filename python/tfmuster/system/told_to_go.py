@@ -19,7 +19,8 @@ class ToldToGo:
     signal : int
         The signal; 0 if there was none.
     can_save : callable or None
-        Tells whether the job can be saved now. Without it, a signal interrupts this process.
+        Tells whether the job can be saved now. Without it, a signal interrupts this process; so does any but
+        SIGUSR1 while it can't be saved.
     """
 
     def __init__(self) -> None:
@@ -39,7 +40,9 @@ class ToldToGo:
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         first, self.signal = not self.signal, self.signal or number
-        if not (first and self.can_save is not None and self.can_save()):
+        # SIGUSR1 announces the end, so a training that begins soon is still saved.
+        waits = self.can_save is not None and (number == signal.SIGUSR1 or self.can_save())
+        if not (first and waits):
             raise KeyboardInterrupt
 
 

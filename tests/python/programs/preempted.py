@@ -1,8 +1,9 @@
 """Train, slowly from a given step on, so that the training can be told to go there.
 
-Usage: preempted.py OUT KIND STEP [SECONDS]; KIND is numpy, generator, executions or epochs. From step STEP
-on, counted over all epochs, each call at the end of an execution takes SECONDS (0.2) in the job's first
-start. At that step every worker makes the file `reached-INDEX` in its working directory.
+Usage: preempted.py OUT KIND STEP [SECONDS]; KIND is numpy, generator, executions, epochs or steps (with a
+checkpoint after each step). From step STEP on, counted over all epochs, each call at the end of an execution
+takes SECONDS (0.2), until there is a file `fast` in the working directory. At that step every worker makes the
+file `reached-INDEX` there.
 """
 
 import sys
@@ -58,7 +59,7 @@ with strategy.scope():
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     one = {} if kind == "executions" else {"steps_per_execution": 1}
     model.compile("adam", loss, metrics=["accuracy"], **one)
-every = "epoch" if kind == "epochs" else None
+every = {"epochs": "epoch", "steps": 1}.get(kind)
 history = model.fit(
     *((batches(),) if kind == "generator" else (x, y)),
     **({"steps_per_epoch": 10} if kind == "generator" else {"batch_size": 20}),

@@ -34,6 +34,7 @@ class Where:
     master: str | None = None
     spark: Any = None
     isolated: bool = False
+    requeue: bool = False
 
     def sent_options(self) -> list[str]:
         """Return the options of ``tfmuster launch`` for files to send and for the remote Python."""

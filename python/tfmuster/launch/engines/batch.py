@@ -182,6 +182,7 @@ class BatchEngine(Engine):
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
         options = [f"--backend-option={option}" for option in self.where.backend_options]
+        options += ["--requeue"] if self.where.requeue else []
         return [f"--backend={self.NAME}", *self.where.sent_options(), *options]
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:

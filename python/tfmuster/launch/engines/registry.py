@@ -23,6 +23,7 @@ _SETTINGS = {
     "spark": "A Spark master or session",
     "backend_options": "A backend option",
     "isolated": "A network of the job's own (isolated)",
+    "requeue": "Requeuing (requeue)",
 }
 
 

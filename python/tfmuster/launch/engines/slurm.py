@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ from functools import partial
 from ...cluster.resolvers import slurm as resolver
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
+from ...runs.layout import PREEMPTED
 from ...runs.run import Run
 from ...system.interpreter import python_executable
 from ..job import Job
@@ -26,7 +28,9 @@ _NO_ROOM = re.compile(
     "More processors requested|Requested node configuration|nodes? count|not available", re.IGNORECASE
 )
 #: See :class:`.base.Engine`.
-READS = ("backend_options",)
+READS = ("backend_options", "requeue")
+#: Slurm signals the launcher, which is the batch script's own process, two minutes before the time is over.
+_REQUEUE = ("#SBATCH --requeue", "#SBATCH --open-mode=append", "#SBATCH --signal=B:USR1@120")
 #: Slurm gives each task the GPUs that are its own, and only the task itself can tell which.
 _WITH_GPUS = '"--gpus=${CUDA_VISIBLE_DEVICES:--1}"'
 #: ``scancel`` asks all processes of a batch job to end, the launcher among them: only that one does as asked.
@@ -61,10 +65,10 @@ class Slurm(BatchEngine):
         for name, value in asked.items():
             check_line(value, name, without="\\")
         lines = [f"#SBATCH --{name}={_quoted(value)}" for name, value in asked.items()]
-        # A second start would find the run directory of the first.
         return [
             *lines,
-            "#SBATCH --no-requeue",
+            # Without that, a job would begin anew whose training has no checkpoints.
+            *(_REQUEUE if self.where.requeue else ("#SBATCH --no-requeue",)),
             *(f"#SBATCH {option}" for option in self.where.backend_options),
         ]
 
@@ -97,8 +101,15 @@ class Slurm(BatchEngine):
         return fields.get("JobState", "")
 
     def run_inside(self, job: Job, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
-        """See :class:`.batch.BatchEngine`."""
-        return run_placed(job, self, show=show, tell=tell)
+        """See :class:`.batch.BatchEngine`. Put the job into the queue again if its time was over."""
+        run, failure = run_placed(job, self, show=show, tell=tell)
+        number = os.environ.get("SLURM_JOB_ID")
+        status = run.status()
+        # When Slurm itself takes the machines away, it sends SIGTERM, and then puts the job there itself.
+        over = status["state"] == PREEMPTED and status["signal"] == signal.SIGUSR1
+        if self.where.requeue and number and over:
+            self.ask("scontrol", "requeue", number)
+        return run, failure
 
     def start(self, request: AgentRequest) -> AgentCommand:
         """Have ``srun`` start agents in the allocation."""

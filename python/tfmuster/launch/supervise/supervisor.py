@@ -103,6 +103,9 @@ class Supervisor:
             TOLD.can_save = partial(can_save, self._run.path)
             self._watch()
             failure = self._first_failure()
+            if failure is not None and TOLD.signal and not failure.error:
+                # Those who take the machine away end the workers, too.
+                raise KeyboardInterrupt
             left = any(worker.left for worker in self._workers)
             state = "failed" if failure else PREEMPTED if left else "done"
         finally:
@@ -113,7 +116,7 @@ class Supervisor:
             keep_busy_stacks(self._run.path)
             if failure is not None:
                 failure = self._first_failure(until=failure.cause_time) or failure
-                if not self._interrupted and self._another_after(failure):
+                if not (self._interrupted or TOLD.signal) and self._another_after(failure):
                     state = RESTARTING
             # On a full disk, nothing can be recorded, but the error with the reason is already raised.
             with contextlib.suppress(OSError):

@@ -8,11 +8,12 @@ import shutil
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from support import jax
 from support.hosts import lines_of
-from support.launching import TFMUSTER, only_run, read_json, wait_until, write
+from support.launching import TFMUSTER, only_run, read_json, tfmuster, wait_until, write
 from support.paths import PROGRAMS
 from support.r import NEEDS_R
 from support.slurm_cluster import Slurm
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.timeout(200)
 
 WORKER = (*TFMUSTER, "worker")
 LAUNCH = (*TFMUSTER, "launch", "--backend", "slurm")
+PREEMPTED = PROGRAMS / "preempted.py"
 #: Tells what Slurm says of its place, and what tfmuster makes of it.
 TELL = (
     "import json, os, sys",
@@ -357,3 +359,46 @@ def test_without_waiting_a_job_that_can_not_start_says_so(slurm: Slurm) -> None:
     assert run.wait(timeout=30)["state"] == "failed"
     with pytest.raises(WorkerError, match="could not start the workers: The host can't take part"):
         run.check()
+
+
+@pytest.fixture
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    """The weights and the history of an undisturbed run."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    done = tfmuster("launch", "-n", 2, "--seed", 5, PREEMPTED, ".", "steps", 10**6, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    with np.load(folder / "final-0.npz") as file:
+        return dict(file)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("how", ["time limit", "scontrol requeue"])
+def test_a_job_that_slurm_starts_again_goes_on(
+    slurm: Slurm, trained: dict[str, np.ndarray], how: str
+) -> None:
+    # Slurm signals up to a minute earlier than it is asked to.
+    options = ("--time=2", "--signal=B:USR1@30") if how == "time limit" else ()
+    launcher = slurm.popen(
+        *(*LAUNCH, "--requeue", "-n", 2, "--seed", 5, "--run-dir", "run"),
+        *(f"--backend-option={option}" for option in options),
+        *(PREEMPTED, ".", "steps", 4, 1),
+    )
+    run = Run(slurm.shared / "run")
+    wait_until(lambda: (slurm.shared / "reached-1").exists() or launcher.poll() is not None, 60)
+    assert launcher.poll() is None, launcher.communicate()
+    (number,) = slurm.output("squeue", "-h", "-o", "%i").split()
+    if how == "scontrol requeue":
+        time.sleep(2)
+        assert slurm.run("scontrol", "requeue", number).returncode == 0
+    wait_until(lambda: run.status()["state"] in ("preempted", "interrupted", "lost"), 150)
+    (slurm.shared / "fast").touch()
+    if how == "time limit":
+        assert (run.status()["state"], run.status()["signal"]) == ("preempted", 10)
+    said, errors = launcher.communicate(timeout=200)
+    assert launcher.returncode == 0, (said, errors)
+    assert (run.status()["state"], run.info()["resumed"]) == ("done", 1)
+    assert "resumes after step" in said
+    with np.load(slurm.shared / "final-0.npz") as file:
+        for name, value in trained.items():
+            np.testing.assert_array_equal(file[name], value, err_msg=name)
