@@ -117,7 +117,7 @@ def apply() -> bool:
     patch_run()
     import tensorflow as tf
     from keras.src import callbacks, models
-    from keras.src.backend.tensorflow import core, optimizer, random, trainer
+    from keras.src.backend.tensorflow import core, image, optimizer, random, trainer
     from keras.src.losses import loss
     from keras.src.metrics import reduction_metrics
     from keras.src.optimizers import base_optimizer
@@ -163,7 +163,7 @@ def apply() -> bool:
     patch_functions(polymorphic_function.Function)
     patch_metrics(reduction_metrics)
     patch_metric_reads(core.Variable, Trainer)
-    patch_random(random)
+    patch_random(random, image)
     patch_operations(gen_random_ops)
     patch_files(models.Model, callbacks)
     patch_checkpoints()

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 from .loss_reduction import place_of_rows
@@ -41,29 +40,37 @@ _WITH_STATE = {
 }
 
 
-class _TensorFlow:
-    """TensorFlow, as Keras's module of random numbers sees it."""
+class _Over:
+    """A module, or a part of one, of which some names are others."""
 
-    def __init__(self, tensorflow: Any) -> None:
-        self._tensorflow = tensorflow
-        stock = tensorflow.random
-        names = [name for name in dir(stock) if name.startswith("stateless_")]
-        self.random = SimpleNamespace(**{name: getattr(stock, name) for name in names})
-        for name in ("stateless_truncated_normal", "stateless_gamma", "stateless_binomial"):
-            setattr(self.random, name, _cut(getattr(stock, name)))
-        self.random.stateless_uniform = _uniform(stock.stateless_uniform)
-        self.random.stateless_normal = _normal(stock.stateless_normal)
-        self.random.stateless_categorical = _categorical(stock.stateless_categorical)
-        dropout = _dropout(tensorflow.nn.experimental.stateless_dropout)
-        self.nn = SimpleNamespace(experimental=SimpleNamespace(stateless_dropout=dropout))
+    def __init__(self, stock: Any, **others: Any) -> None:
+        self._stock = stock
+        vars(self).update(others)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._tensorflow, name)
+        return getattr(self._stock, name)
 
 
-def patch_random(module: Any) -> None:
-    """Make ``keras.src.backend.tensorflow.random`` draw the numbers of a worker's own rows in its steps."""
-    module.tf = _TensorFlow(module.tf)
+def patch_random(*modules: Any) -> None:
+    """Make modules of Keras's backend draw the numbers of a worker's own rows in its steps."""
+    for module in modules:
+        module.tf = _with_own_rows(module.tf)
+
+
+def _with_own_rows(tensorflow: Any) -> _Over:
+    """Return TensorFlow, as modules of Keras that draw random numbers see it."""
+    stock, experimental = tensorflow.random, tensorflow.nn.experimental
+    names = ("stateless_truncated_normal", "stateless_gamma", "stateless_binomial")
+    random = _Over(
+        stock,
+        stateless_uniform=_uniform(stock.stateless_uniform),
+        stateless_normal=_normal(stock.stateless_normal),
+        stateless_categorical=_categorical(stock.stateless_categorical),
+        **{name: _cut(getattr(stock, name)) for name in names},
+    )
+    dropout = _dropout(experimental.stateless_dropout)
+    nn = _Over(tensorflow.nn, experimental=_Over(experimental, stateless_dropout=dropout))
+    return _Over(tensorflow, random=random, nn=nn)
 
 
 def patch_operations(operations: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,25 @@ def data_generator(folder: Path) -> Result:
                 yield X[start : start + BATCH], Y[start : start + BATCH]
 
     return trained(small_network(), batches(), steps_per_epoch=3)
+
+
+@case()
+def data_validated_by_a_generator(folder: Path) -> Result:
+    def batches() -> Any:
+        for i in itertools.count():
+            rows = slice(7 * i % 30, 7 * i % 30 + 11)
+            yield X[rows], Y[rows]
+
+    # Each epoch continues where the last one has ended.
+    return trained(small_network(), X, Y, epochs=3, validation_data=batches(), validation_steps=2)
+
+
+@case()
+def data_tf_data_in_any_order(folder: Path) -> Result:
+    options = tf.data.Options()
+    options.deterministic = False
+    rows = tf.data.Dataset.from_tensor_slices((X, Y)).map(lambda x, y: (2 * x, y), num_parallel_calls=4)
+    return trained(small_network(), rows.batch(ROWS).with_options(options), epochs=3)
 
 
 @case()

@@ -127,6 +127,13 @@ def loss_masked_and_weighted(folder: Path) -> Result:
 
 
 @case()
+def loss_ctc(folder: Path) -> Result:
+    model = keras.Sequential([keras.Input((8, 3)), layers.Dense(5)])
+    labels = 1 + integers(4, 3)  # 0 is the class of blanks
+    return trained(model, numbers(8, 3), labels, loss=losses.CTC(), optimizer=keras.optimizers.SGD(0.02))
+
+
+@case()
 def loss_of_two_outputs(folder: Path) -> Result:
     x = keras.Input((6,))
     hidden = layers.Dense(4, activation="tanh")(x)

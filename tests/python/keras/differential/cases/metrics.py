@@ -177,6 +177,8 @@ with_metrics(
     3,
     "softmax",
     {
+        "io_u": lambda: metrics.IoU(3, [0, 2], sparse_y_pred=False),
+        "mean_io_u": lambda: metrics.MeanIoU(3, sparse_y_pred=False),
         "sparse_categorical_accuracy": metrics.SparseCategoricalAccuracy,
         "sparse_categorical_crossentropy": metrics.SparseCategoricalCrossentropy,
         "sparse_top_k": lambda: metrics.SparseTopKCategoricalAccuracy(2),

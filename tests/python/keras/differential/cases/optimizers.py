@@ -30,6 +30,11 @@ def on_embedding(name: str, make: Callable[[], Any], **expected: Any) -> None:
     add(f"embedding_{name}", run, **expected)
 
 
+def two_optimizers() -> Any:
+    first = optimizers.SGD(0.5, clipnorm=0.02)
+    return optimizers.OptimizerMap(optimizers.Adam(0.01), {".*kernel": first})
+
+
 SCHEDULE = optimizers.schedules.ExponentialDecay(0.05, 2, 0.7)
 # Adaptive optimizers divide by roots of small numbers, which magnifies rounding.
 ADAPTIVE = {"tolerance": 1e-4}
@@ -45,7 +50,9 @@ for name, make in [
     ("lamb", lambda: optimizers.Lamb(0.01)),
     ("lion", lambda: optimizers.Lion(0.001)),
     ("nadam", lambda: optimizers.Nadam(0.01)),
+    ("muon", lambda: optimizers.Muon(0.01)),
     ("rmsprop", lambda: optimizers.RMSprop(0.01, momentum=0.5, centered=True)),
+    ("multi", lambda: optimizers.MultiOptimizer(two_optimizers())),
 ]:
     with_optimizer(name, make, **ADAPTIVE)
     on_embedding(name, make, **ADAPTIVE)
@@ -92,6 +99,14 @@ in_precision("mixed_bfloat16", tolerance=1e-2)
 in_precision("float64")
 in_precision("float16", tolerance=1e-2)
 in_precision("bfloat16", tolerance=5e-2)
+
+
+@case(**ADAPTIVE)
+def optimizer_schedule_free(folder: Path) -> Result:
+    model, optimizer = small_network(), optimizers.ScheduleFreeAdamW(0.01, warmup_steps=2)
+    # Built by fit() in one process, it begins with weights of 0, because its copy of them is lost.
+    optimizer.build(model.trainable_variables)
+    return trained(model, numbers(6), numbers(1, seed=2), optimizer=optimizer, epochs=3)
 
 
 @case()
