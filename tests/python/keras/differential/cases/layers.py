@@ -170,19 +170,17 @@ one_layer(
 )
 
 
-def whole_batches(name: str, layer: Callable[[], Any], **expected: Any) -> None:
-    """Train without a smaller last batch, in which these layers have other random numbers."""
+def whole_batches(name: str, layer: Callable[[], Any]) -> None:
+    """Train without a smaller last batch, in which some layers have other random numbers."""
 
     def run(folder: Path) -> Result:
         x, y = numbers(*IMAGE3, rows=32), numbers(1, rows=32, seed=2)
-        return trained(model_with(layer, *IMAGE3), x, y, optimizer=keras.optimizers.SGD(0.001))
+        return trained(model_with(layer, *IMAGE3), x, y, optimizer=keras.optimizers.SGD(0.01))
 
-    add(f"layer_{name}", run, **expected)
+    add(f"layer_{name}", run)
 
 
 whole_batches("random_elastic_transform", lambda: layers.RandomElasticTransform(1.0, 0.5, value_range=(0, 1)))
-# Some of its operations round to few colors, after others.
-whole_batches("rand_augment", lambda: layers.RandAugment(value_range=(0, 1)), tolerance=1e-3)
 
 
 def several_inputs(name: str, join: Callable[[Any, Any], Any], *shape: int, **expected: Any) -> None:
