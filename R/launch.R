@@ -52,9 +52,10 @@
 #' @param stall_timeout Seconds that workers may wait for one that does not move before the job ends with an
 #'   error that names it; 0 for no limit. Default: `TFMUSTER_STALL_TIMEOUT`, else 300.
 #' @param grace Seconds that a job may take to save when it is told to go: by SIGTERM, by SIGUSR1, or by
-#'   `run_stop(save = TRUE)`. Then it ends. Default: `TFMUSTER_GRACE`, otherwise 30. See [checkpoint_callback()].
-#' @param notice_command A line of shell that each worker asks every 5 s while a training can be saved. When it exits
-#'   with 0, its machine will be taken away, and the job is saved and ends as after a signal.
+#'   `run_stop(save = TRUE)`. Then it ends. Default: `TFMUSTER_GRACE`, otherwise 30. See
+#'   [checkpoint_callback()].
+#' @param notice_command A line of shell that each worker asks every 5 s while a training can be saved. When
+#'   it exits with 0, its machine will be taken away, and the job is saved and ends as after a signal.
 #' @param seed Seed of the random number generators of every worker: R's, Python's, NumPy's, TensorFlow's,
 #'   and Keras's. A program that sets its own seeds is not affected. Default: `TFMUSTER_SEED`, else drawn from
 #'   the generator of this session, so that [set.seed()] before `launch()` makes the job repeatable.
@@ -78,8 +79,8 @@
 #'   no functions, formulas, environments, S4 or R6 objects. Workers on this machine may return any R object.
 #' @param isolated `TRUE` gives workers on this machine a network of their own, in which they reach only each
 #'   other, and nothing else reaches them. Programs that download data then fail. Linux only.
-#' @param requeue `TRUE`, for Slurm: all workers save two minutes before the time limit, and Slurm starts the job
-#'   again, which goes on there; also after other losses of its machines, from the newest checkpoint.
+#' @param requeue `TRUE`, for Slurm: all workers save two minutes before the time limit, and Slurm starts the
+#'   job again, which goes on there; also after other losses of its machines, from the newest checkpoint.
 #' @return For a script, invisibly the run: a Python object for [run_status()] and related functions. For a
 #'   function, a list of the workers' values, named `"worker 0"`, `"worker 1"`, and so on, with the run in the
 #'   attribute `run`. Only the chief returns a model; the others have `NULL`. With `wait = FALSE` the run;
@@ -101,8 +102,8 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
                    backend_options = character(), master = NULL, spark = NULL, hosts = NULL, copy = FALSE,
                    files = character(), remote_python = NULL, env = character(), quiet = FALSE,
                    only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
-                   start_timeout = NULL, stall_timeout = NULL, grace = NULL, notice_command = NULL, seed = NULL, gpus_per_worker = NULL,
-                   distribute = FALSE, scale_batch = FALSE, independent = FALSE, wait = TRUE, args = list(),
+                   start_timeout = NULL, stall_timeout = NULL, grace = NULL, notice_command = NULL,
+                   seed = NULL, gpus_per_worker = NULL, distribute = FALSE, scale_batch = FALSE, independent = FALSE, wait = TRUE, args = list(),
                    strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL,
                    trust_hosts = FALSE, isolated = FALSE, requeue = FALSE) {
   check_session(spark)
@@ -145,7 +146,8 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     env = worker_variables(env), quiet = quiet,
     only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat,
     max_restarts = as_whole(max_restarts), start_timeout = start_timeout,
-    stall_timeout = stall_timeout, grace = grace, notice_command = notice_command, seed = as_whole(seed %||% drawn_seed()),
+    stall_timeout = stall_timeout, grace = grace, notice_command = notice_command,
+    seed = as_whole(seed %||% drawn_seed()),
     gpus_per_worker = as_whole(gpus_per_worker),
     distribute = distribute, scale_batch = scale_batch, independent = independent, wait = wait,
     isolated = isolated, requeue = requeue,

@@ -2,8 +2,8 @@
 
 Usage: preempted.py OUT KIND STEP [SECONDS]; KIND is numpy, generator, executions, epochs or steps (with a
 checkpoint after each step). From step STEP on, counted over all epochs, each call at the end of an execution
-takes SECONDS (0.2), until there is a file `fast` in the working directory. At that step every worker makes the
-file `reached-INDEX` there.
+takes SECONDS (0.2), until there is a file `fast` in the working directory. At that step every worker makes
+the file `reached-INDEX` there.
 """
 
 import sys
