@@ -61,8 +61,8 @@ launch_arguments <- c(
   remote_python = "name", env = "variables", quiet = "flag", only_chief = "flag", name = "name",
   run_dir = "name", keras_compat = "flag", max_restarts = "number", start_timeout = "seconds",
   stall_timeout = "limit", grace = "seconds", notice_command = "name", seed = "seed",
-  gpus_per_worker = "share", distribute = "flag", scale_batch = "flag", independent = "flag", wait = "flag", packages = "strings",
-  trust_hosts = "flag", isolated = "flag", requeue = "flag"
+  gpus_per_worker = "share", distribute = "flag", scale_batch = "flag", independent = "flag", wait = "flag",
+  packages = "strings", trust_hosts = "flag", isolated = "flag", requeue = "flag"
 )
 
 # `given`: arguments of the program. `settings`: all other arguments of launch(), by name.

@@ -103,7 +103,8 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
                    files = character(), remote_python = NULL, env = character(), quiet = FALSE,
                    only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
                    start_timeout = NULL, stall_timeout = NULL, grace = NULL, notice_command = NULL,
-                   seed = NULL, gpus_per_worker = NULL, distribute = FALSE, scale_batch = FALSE, independent = FALSE, wait = TRUE, args = list(),
+                   seed = NULL, gpus_per_worker = NULL, distribute = FALSE, scale_batch = FALSE,
+                   independent = FALSE, wait = TRUE, args = list(),
                    strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL,
                    trust_hosts = FALSE, isolated = FALSE, requeue = FALSE) {
   check_session(spark)
