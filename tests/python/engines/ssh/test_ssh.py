@@ -23,6 +23,7 @@ from support.r import NEEDS_R
 from tfmuster.launch.engines.base import Where
 from tfmuster.launch.engines.hosts import Host
 from tfmuster.launch.engines.ssh import Ssh
+from tfmuster.runs.leaving import can_save
 from tfmuster.runs.run import Run
 
 pytestmark = pytest.mark.timeout(120)
@@ -309,7 +310,7 @@ class TestFourHosts:
         done = network.launch(*options, "t.py")
         assert done.returncode == 1
         assert summary(done).startswith(
-            "worker 0 on node1 failed with exit code 2: A job with restarts needs a run directory "
+            "worker 0 on node1 failed with exit code 2: A job that is started again needs a run directory "
             f"that its chief's host shares.\n  found: no {only_run(network.work)} of this run on node1\n"
         )
 
@@ -377,3 +378,43 @@ class TestFourHosts:
         assert [host.split(":")[0] for host in first[0].split(",")] == ["node1", "node2"]
         assert (first[1:3], second[1:3]) == (["2", "0"], ["2", "1"])
         assert (first[0], first[3]) == (second[0], second[3])
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(240)
+    @pytest.mark.parametrize(("who", "shared"), [("launcher", True), ("worker 1", True), ("launcher", False)])
+    def test_a_job_on_hosts_is_saved_when_it_is_told_to_go(
+        self, network: Network, tmp_path: Path, who: str, shared: bool
+    ) -> None:
+        """The workers' machines have the program, and with `shared` also the run directory."""
+        run_dir = tmp_path / "run" if shared else network.work / "runs" / "own"
+        program = (PROGRAMS / "preempted.py", tmp_path, "numpy", 4)
+        process = network.start("-H", "node1,node2", "--seed", 5, "--run-dir", run_dir, "--", *program)
+        run = Run(run_dir)
+        reached = [network.in_work(machine) / f"reached-{i}" for i, machine in enumerate(("node1", "node2"))]
+        wait_until(lambda: all(path.exists() for path in reached) or process.poll() is not None, 60)
+        assert process.poll() is None, process.communicate()
+        # Agents send small files once a second.
+        wait_until(lambda: can_save(run.path))
+        begun = time.monotonic()
+        if who == "launcher":
+            process.terminate()
+        else:
+            pid = run.status()["tasks"]["worker 1"]["pid"]
+            subprocess.run([*network.inside("node2"), "kill", "-USR1", str(pid)], check=True)
+        said, errors = process.communicate(timeout=60)
+        number = signal.SIGTERM if who == "launcher" else signal.SIGUSR1
+        assert process.returncode == 128 + number, said + errors
+        assert time.monotonic() - begun < 20
+        assert (run.status()["state"], run.status()["signal"]) == ("preempted", number)
+        for machine in ("node1", "node2"):
+            (network.in_work(machine) / "fast").touch()
+        done = network.launch("-H", "node1,node2", "--run-dir", run_dir, "--", *program, limit=100)
+        for path in reached:
+            path.unlink()
+            path.with_name("fast").unlink()
+        if shared:
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "resumes after step" in done.stdout
+        else:
+            assert done.returncode == 1
+            assert "A job that is started again needs a run directory" in done.stderr
