@@ -16,11 +16,13 @@ BeforeStrategy = Callable[[dict[str, list[str]], str, int | None], None]
 
 
 def patch_strategies(
+    *,
     begin: Callable[[], None],
     before: BeforeStrategy,
     after: Callable[[], None],
     served: Callable[[], None],
     waits: Callable[[], None],
+    joins: Callable[[], bool],
 ) -> None:
     """Call hooks when a program makes a strategy or a server for several processes.
 
@@ -38,8 +40,13 @@ def patch_strategies(
         Called after the server is made.
     waits : callable
         Called when a program waits in ``Server.join()``, which never returns.
+    joins : callable
+        Tells whether this process is to join a cluster of workers. Then it does so before the program makes a
+        strategy of its own devices, which starts TensorFlow: a started one can't join any more.
     """
+    from tensorflow.python.distribute import central_storage_strategy as central
     from tensorflow.python.distribute import collective_all_reduce_strategy as collective
+    from tensorflow.python.distribute import mirrored_strategy as mirrored
     from tensorflow.python.distribute import parameter_server_strategy as ps
     from tensorflow.python.distribute import parameter_server_strategy_v2 as ps_v2
     from tensorflow.python.training import server_lib
@@ -67,6 +74,22 @@ def patch_strategies(
                 after()
 
         owner.__init__ = init
+
+    def after_joining(owner: Any) -> None:
+        stock = owner.__init__
+
+        @functools.wraps(stock)
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            if joins():
+                collective.CollectiveAllReduceStrategy()
+            stock(self, *args, **kwargs)
+
+        owner.__init__ = init
+
+    for own in (mirrored.MirroredStrategy, mirrored.MirroredStrategyV1):
+        after_joining(own)
+    for own in (central.CentralStorageStrategy, central.CentralStorageStrategyV1):
+        after_joining(own)
 
     def agreed(strategy: Any) -> bool:
         several = bool(strategy.extended._in_multi_worker_mode())

@@ -109,7 +109,9 @@ def _watch_strategy() -> None:
         load_hooks.hold()
     patch_shuffle()
     patch_checkpoints()
-    patch_strategies(begin=keep_tf_config, before=_join, after=_joined, served=serving, waits=_serve)
+    patch_strategies(
+        begin=keep_tf_config, before=_join, after=_joined, served=serving, waits=_serve, joins=_joins
+    )
     if distributes():
         from ..keras_compat.distribute import watch_tensorflow
 
@@ -142,6 +144,19 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
         )
     join_cluster(task, link=sums_directly(communication))
     prepare_sums(communication)
+
+
+def _joins() -> bool:
+    """Tell whether this process is one of several workers that train together and have not joined yet."""
+    from ..cluster.tf_config import current_task
+    from ..cluster.together import workers_together
+    from ..keras_compat import tensorflow_started
+    from ..rendezvous.control_channel import ControlChannel
+
+    if ControlChannel.current() is not None or tensorflow_started():
+        return False
+    # With parameter servers, the program chooses how it joins.
+    return workers_together() > 1 and (task := current_task()) is not None and not task.cluster.jobs.get("ps")
 
 
 def _serve() -> None:

@@ -4,10 +4,9 @@ import tensorflow as tf
 
 strategy = {}
 
-# Changed: the strategy of several workers comes first, because TensorFlow starts with the first strategy.
-strategy["multiworker_mirrored"] = tf.distribute.experimental.MultiWorkerMirroredStrategy()
 strategy["mirrored"] = tf.compat.v1.distribute.MirroredStrategy()
 strategy["central_storage"] = tf.distribute.experimental.CentralStorageStrategy()
+strategy["multiworker_mirrored"] = tf.distribute.experimental.MultiWorkerMirroredStrategy()
 # Left out: ParameterServerStrategy(), which needs tasks of another kind and a resolver.
 
 mnist = tf.keras.datasets.mnist.load_data()
