@@ -244,7 +244,7 @@ def _value(name: str, value: Any) -> str:
     if name in counted:
         return f"an unknown number of {counted[name]}" if value is None else f"{value} {counted[name]}"
     if name == SAMPLE:
-        return f"rows with the sample {str(value)[:60]}"
+        return f"rows with the numbers {str(value)[:60]}"
     return f"{name} {value}"
 
 

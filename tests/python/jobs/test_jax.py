@@ -138,7 +138,7 @@ def test_what_is_refused_in_a_job(trained: Any) -> None:
 #: What the errors of workers that differ say.
 DIFFERENT = {
     "steps": "when fit begins: worker 0 has 5 steps, worker 1 has 4 steps",
-    "order": "when fit begins: worker 0 has rows with the sample ",
+    "order": "when fit begins: worker 0 has rows with the numbers ",
     "shard": "when fit begins: worker 0 has data set TensorSlice > Batch(4) > Shard(2, 0), worker 1 has ",
     "batch size": "when fit begins: worker 0 has data set TensorSlice > Batch(16) > Take(3), worker 1 has "
     "data set TensorSlice > Batch(24) > Take(3)",

@@ -26,8 +26,8 @@ EQUAL = {
 DIFFERENT = {
     "rows of arrays": "when fit begins: worker 0 has 6 steps, worker 1 has 7 steps",
     "steps of a data set": "when fit begins: worker 0 has 9 steps, worker 1 has 7 steps",
-    "own part": "when fit begins: worker 0 has rows with the sample ",
-    "order": "when fit begins: worker 0 has rows with the sample ",
+    "own part": "when fit begins: worker 0 has rows with the numbers ",
+    "order": "when fit begins: worker 0 has rows with the numbers ",
     "shard": "when fit begins: worker 0 has 5 steps, worker 1 has 4 steps",
     "batch size": "when fit begins: worker 0 has batch size 26, worker 1 has batch size 25",
     "batch size of a data set": "when fit begins: worker 0 has data set TensorSlice > Batch(26) > Take(9), ",
