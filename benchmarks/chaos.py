@@ -6,7 +6,8 @@
 An undisturbed job is run first; then jobs with the same seed by `tfmuster launch --max-restarts`, in each of
 which some worker, the chief among them, is hit again and again:
 
-- SIGKILL, SIGSTOP or SIGTERM; an exception or `os._exit` in its training; an exception after it has changed
+- SIGKILL or SIGSTOP; SIGTERM or SIGUSR1, also to the launcher, after which a job that trains is saved and
+  ends, and is started again; an exception or `os._exit` in its training; an exception after it has changed
   its title and left a daemon with an empty environment; no more file descriptors;
 - a full disk under its checkpoints, whose room comes back when the fault has been named;
 - nobody reads the launcher's output any more; another user sends to TensorFlow's port what a client of gRPC
@@ -14,8 +15,9 @@ which some worker, the chief among them, is hit again and again:
 
 Every fourth job runs by ssh on machines of its own, which are network namespaces, and what happens to it is
 that a machine's link goes down, until that has been named. Half of the moments are in the start of an
-attempt, half in its training. A fault is survived if the launcher names that worker and starts all again, or
-if it does no harm at all. Full disks, links and other users need root on Linux.
+attempt, half in its training. A fault is survived if the launcher names that worker and starts all again, if
+the job says that it was saved, or ended before it trained, and goes on when it is started again, or if it does
+no harm at all. Full disks, links and other users need root on Linux.
 
 Exits with 1 unless every fault is survived, named within 10 s (SIGSTOP: 20 s), every final weight is bitwise
 that of the undisturbed job, no stranger was answered, and no process is left.
@@ -46,10 +48,12 @@ from chaos_worker import CHECKPOINTS
 
 from tfmuster.runs.run import Run
 
-SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM")
+SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGUSR1")
 ORDERS = ("exception", "os._exit", "title and daemon", "descriptors")
 CLOSED_OUTPUT, STRANGER, FULL_DISK, LINK_DOWN = "closed output", "stranger", "full disk", "link down"
-KINDS = (*SIGNALS, *ORDERS, CLOSED_OUTPUT, STRANGER, FULL_DISK, LINK_DOWN)
+#: SIGTERM to the launcher itself.
+TOLD_LAUNCHER = "launcher told"
+KINDS = (*SIGNALS, TOLD_LAUNCHER, *ORDERS, CLOSED_OUTPUT, STRANGER, FULL_DISK, LINK_DOWN)
 LIMITS = {"SIGSTOP": 20.0}
 LIMIT = 10.0
 #: How long beyond its limit a fault may go unnoticed before it counts as one without effect, seconds.
@@ -79,6 +83,7 @@ class Fault:
     named: float | None = None
     text: str = ""
     served: bool = False
+    saved: bool = False
 
     @property
     def seconds(self) -> float | None:
@@ -86,7 +91,8 @@ class Fault:
 
     @property
     def survived(self) -> bool:
-        return not self.served and (self.named is None or f"worker {self.worker} on " in self.text)
+        named = self.saved or f"worker {self.worker} on " in self.text
+        return not self.served and (self.named is None or named)
 
 
 class Job:
@@ -106,35 +112,43 @@ class Job:
             ["-n", str(workers)] if network is None else ["-H", hosts, "--ssh-config", str(network.config)]
         )
         prefix = [] if network is None else ["ip", "netns", "exec", network.here]
-        self.lines: list[tuple[float, str]] = []
         self.said = ""
+        self._command = [
+            *(*prefix, sys.executable, "-m", "tfmuster", "launch", *where, "--only-chief"),
+            *("--max-restarts", str(restarts), "--run-dir", str(self.run.path)),
+            *(str(WORKER), "train", str(folder)),
+        ]
+        self._directory = folder if network is None else network.work
+        self.start()
+
+    def start(self) -> None:
+        """Start the job, or start it again after it was saved."""
+        for path in (*self.run.path.glob("training-*"), *self.run.path.glob("order-*")):
+            path.unlink()
+        self.lines: list[tuple[float, str]] = []
         self.process = subprocess.Popen(
-            [
-                *(*prefix, sys.executable, "-m", "tfmuster", "launch", *where, "--only-chief"),
-                *("--max-restarts", str(restarts), "--run-dir", str(self.run.path)),
-                *(str(WORKER), "train", str(folder)),
-            ],
-            cwd=folder if network is None else network.work,
+            self._command,
+            cwd=self._directory,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         self.reads = True
         for read in (self._read, self._drain):
-            threading.Thread(target=read, daemon=True).start()
+            threading.Thread(target=read, args=[self.process], daemon=True).start()
 
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
             self.said += line
             if re.search(r"; restart \d+ of \d+$", line.rstrip()):
                 self.lines.append((time.time(), line.rstrip()))
 
-    def _drain(self) -> None:
-        assert self.process.stdout is not None
-        while self.reads and self.process.stdout.readline():
+    def _drain(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        while self.reads and process.stdout.readline():
             pass
-        self.process.stdout.close()
+        process.stdout.close()
 
     def close(self) -> None:
         """Give the disk of the checkpoints back."""
@@ -177,6 +191,10 @@ class Job:
                 return False
             if self.wait(lambda: len(self.lines) > attempt, LIMITS.get(fault.kind, LIMIT) + PATIENCE):
                 fault.named, fault.text = self.lines[attempt]
+            elif self.ended and self.run.status()["state"] in ("preempted", "interrupted"):
+                # Before a training begins, there is nothing to save.
+                fault.saved, fault.named, fault.text = True, time.time(), self.said[-200:]
+                self.start()
         return True
 
     def _inject(self, fault: Fault, attempt: int, repairs: contextlib.ExitStack) -> bool:
@@ -187,6 +205,10 @@ class Job:
                 os.kill(self.pids(attempt)[fault.worker], signal.Signals[fault.kind])
             except (ProcessLookupError, IndexError):
                 return False
+        elif fault.kind == TOLD_LAUNCHER:
+            fault.at = time.time()
+            launcher = psutil.Process(int(self.run.info()["pid"]))
+            launcher.terminate()
         elif fault.kind in ORDERS:
             return self._order(fault, attempt)
         elif fault.kind == CLOSED_OUTPUT:

@@ -199,7 +199,7 @@ def train_mnist(
             # Report an epoch before its checkpoint: a run that resumes from it does not report it again.
             *reporters(plan, enabled=chief, printing=bool(verbose)),
             *progress_callback(plan.global_batch_size),
-            *_checkpoints(checkpoint_every),
+            *_checkpoints(checkpoint_every, callbacks),
         ],
         verbose=0,
     )
@@ -281,13 +281,14 @@ def _check_numbers(**numbers: Any) -> None:
             )
 
 
-def _checkpoints(every: int | str | None) -> list[Any]:
-    """Return the checkpoint callback, in a job or if it was asked for."""
+def _checkpoints(every: int | str | None, present: Sequence[Any]) -> list[Any]:
+    """Return the checkpoint callback if it was asked for, and in a job unless the caller has passed one."""
     from ..cluster.tf_config import current_task
     from ..training.checkpoints import checkpoint_callback
 
     task = current_task()
-    if every is None and RUN_DIR_VARIABLE not in os.environ:
+    own = any(hasattr(callback, "saves_at") for callback in present)
+    if every is None and (own or RUN_DIR_VARIABLE not in os.environ):
         return []
     needed = int(os.environ.get(MAX_RESTARTS_VARIABLE, "0")) > 0
     if every is None and (needed or (task is not None and task.cluster.jobs.get("evaluator"))):
