@@ -27,6 +27,7 @@ PROGRAMS = {
     "rendezvous": [],
     "launch": [],
     "starting": ["--repeat", "1"],
+    "restart": [],
     "fit": [],
     "fit, gradients as bfloat16": ["--gradient-dtype", "bfloat16", "--batches", "64"],
     "fit, four workers": ["--workers", "4", "--batches", "64,256"],
