@@ -40,7 +40,12 @@ test_that("launch() refuses wrong arguments about training before anything start
     told <- "`stall_timeout` must be a number of seconds, or 0 for no limit."
     refused(launch("a.R", stall_timeout = wrong), told, deparse1(wrong))
   }
-  for (flag in c("distribute", "scale_batch", "independent")) {
+  for (wrong in list("5", 0, -1, NA, c(1, 2))) {
+    refused(launch("a.R", grace = wrong), "`grace` must be a positive number of seconds.", deparse1(wrong))
+  }
+  refused(launch("a.R", notice_command = NA), "`notice_command` must be one string.")
+  refused(launch("a.R", notice_command = ""), "must be")
+  for (flag in c("distribute", "scale_batch", "independent", "requeue")) {
     for (wrong in list("yes", NA, 1, NULL)) {
       given <- stats::setNames(list(wrong), flag)
       refused(rlang::inject(launch("a.R", !!!given)), sprintf("`%s` must be TRUE or FALSE.", flag))

@@ -54,6 +54,7 @@ class Farewell:
         self._passed = 0
         self._at: float | None = None
         self._in_training = False
+        self._left = False
         self._changed = threading.Condition()
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -102,6 +103,7 @@ class Farewell:
         doing : State
             The place that was saved.
         """
+        self._left = True
         say_state(doing)
         control = ControlChannel.current()
         if control is not None:
@@ -150,7 +152,8 @@ class Farewell:
             control.send({"type": "leave", "signal": number})
 
     def _end_late(self) -> None:
-        if not is_ending():
+        # A session such as Jupyter's survives SystemExit.
+        if not self._left and not is_ending():
             say(
                 f"tfmuster: told to go by {signal.Signals(self.signal or signal.SIGTERM).name}, but the "
                 f"training could not be saved within {grace():g} s (--grace)"
