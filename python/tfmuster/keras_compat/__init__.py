@@ -116,7 +116,7 @@ def apply() -> bool:
         )
     patch_run()
     import tensorflow as tf
-    from keras.src import callbacks, models
+    from keras.src import callbacks, layers, models
     from keras.src.backend.tensorflow import core, image, optimizer, random, trainer
     from keras.src.losses import loss
     from keras.src.metrics import reduction_metrics
@@ -129,6 +129,7 @@ def apply() -> bool:
     from tensorflow.python.ops import collective_ops, gen_random_ops
 
     from .agreement import patch_calls
+    from .batch_statistics import patch_equalization
     from .callbacks import patch_stops
     from .checkpoint_files import patch_checkpoints
     from .files import patch_files, patch_saved_models, patch_writers
@@ -165,6 +166,9 @@ def apply() -> bool:
     patch_metric_reads(core.Variable, Trainer)
     patch_random(random, image)
     patch_operations(gen_random_ops)
+    # Keras has it since version 3.8.
+    if hasattr(layers, "Equalization"):
+        patch_equalization(layers.Equalization)
     patch_files(models.Model, callbacks)
     patch_checkpoints()
     patch_stops(callbacks.CallbackList)

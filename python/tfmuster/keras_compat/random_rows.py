@@ -81,7 +81,7 @@ def patch_operations(operations: Any) -> None:
         @functools.wraps(stock)
         def draw(given: Any, *args: Any, seed: int = 0, seed2: int = 0, **kwargs: Any) -> Any:
             # Without any seed, the numbers differ by themselves.
-            if (seed, seed2) != (0, 0) and (context := _replica_of_several()) is not None:
+            if (seed, seed2) != (0, 0) and (context := replica_of_several()) is not None:
                 shape = given if kind == "shape" else tf.shape(given)
                 if _span(shape) is not None:
                     seed2 = (seed2 + worker_of(context.strategy)[0] * 0x9E3779B9) % 2**31
@@ -100,7 +100,7 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
     """
     import tensorflow as tf
 
-    place, context = place_of_rows(), _replica_of_several()
+    place, context = place_of_rows(), replica_of_several()
     if place is None and context is None:
         return None
     shape = tf.cast(tf.convert_to_tensor(shape), tf.int64)
@@ -124,7 +124,7 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
     return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
 
 
-def _replica_of_several() -> Any:
+def replica_of_several() -> Any:
     """Return the context of this replica, if it is one of several workers; else None."""
     import tensorflow as tf
 

@@ -180,6 +180,8 @@ def whole_batches(name: str, layer: Callable[[], Any]) -> None:
     add(f"layer_{name}", run)
 
 
+whole_batches("equalization_of_a_batch", lambda: layers.Equalization(value_range=(0, 1)))
+whole_batches("rand_augment", lambda: layers.RandAugment(value_range=(0, 1)))
 whole_batches("random_elastic_transform", lambda: layers.RandomElasticTransform(1.0, 0.5, value_range=(0, 1)))
 
 
