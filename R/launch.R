@@ -81,6 +81,10 @@
 #'   other, and nothing else reaches them. Programs that download data then fail. Linux only.
 #' @param requeue `TRUE`, for Slurm: all workers save two minutes before the time limit, and Slurm starts the
 #'   job again, which goes on there; also after other losses of its machines, from the newest checkpoint.
+#' @param min_workers With hosts and `max_restarts`: a host that is lost and does not come back is left out at
+#'   the restart, as long as so many workers are left. They make the same updates, with the same global
+#'   batches. Default: all workers are needed.
+#' @param rejoin_timeout With `min_workers`: seconds that a lost host may take to come back.
 #' @return For a script, invisibly the run: a Python object for [run_status()] and related functions. For a
 #'   function, a list of the workers' values, named `"worker 0"`, `"worker 1"`, and so on, with the run in the
 #'   attribute `run`. Only the chief returns a model; the others have `NULL`. With `wait = FALSE` the run;
@@ -106,7 +110,8 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
                    seed = NULL, gpus_per_worker = NULL, distribute = FALSE, scale_batch = FALSE,
                    independent = FALSE, wait = TRUE, args = list(),
                    strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL,
-                   trust_hosts = FALSE, isolated = FALSE, requeue = FALSE) {
+                   trust_hosts = FALSE, isolated = FALSE, requeue = FALSE, min_workers = NULL,
+                   rejoin_timeout = 30) {
   check_session(spark)
   given <- c(list(...), as.list(args))
   check_launch(script, given, mget(names(launch_arguments)), strategy = strategy, globals = globals)
@@ -151,7 +156,8 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     seed = as_whole(seed %||% drawn_seed()),
     gpus_per_worker = as_whole(gpus_per_worker),
     distribute = distribute, scale_batch = scale_batch, independent = independent, wait = wait,
-    isolated = isolated, requeue = requeue,
+    isolated = isolated, requeue = requeue, min_workers = as_whole(min_workers),
+    rejoin_timeout = rejoin_timeout,
     parent = function(error) condition_of(run_dir, error$task)
   ))
   if (is_function && wait) values_of(run) else invisible(run)

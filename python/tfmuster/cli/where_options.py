@@ -76,6 +76,20 @@ def where_options(command: _Command) -> _Command:
             "other.",
         ),
         click.option(
+            "--min-workers",
+            metavar="N",
+            type=int,
+            help="With hosts and --max-restarts: go on with N workers or more if hosts are lost.",
+        ),
+        click.option(
+            "--rejoin-timeout",
+            metavar="SECONDS",
+            type=click.FloatRange(min=0),
+            default=30.0,
+            show_default=True,
+            help="With --min-workers: how long a lost host may take to come back at a restart.",
+        ),
+        click.option(
             "--requeue",
             is_flag=True,
             help="Slurm: save before the time limit, and let Slurm start the job again, which goes on there.",

@@ -116,6 +116,8 @@ def launch(
     trust_hosts: bool = False,
     isolated: bool = False,
     requeue: bool = False,
+    min_workers: int | None = None,
+    rejoin_timeout: float = 30.0,
 ) -> Any:
     """Run a script or a function on several workers, on this machine or on others.
 
@@ -216,6 +218,12 @@ def launch(
         Slurm: let all workers save two minutes before the time limit, and have Slurm start the job again,
         which goes on there; also after other losses of its machines, from the newest checkpoint. Default:
         False.
+    min_workers : int, optional
+        With hosts and ``max_restarts``: a host that is lost and does not come back is left out at the
+        restart, as long as so many workers are left. They make the same updates, with the same global
+        batches. The next restart takes all hosts that are back. Default: all workers are needed.
+    rejoin_timeout : float
+        With ``min_workers``: how long a lost host may take to come back, in seconds. Default: 30.
 
     Returns
     -------
@@ -270,6 +278,8 @@ def launch(
                 ssh_config=os.environ.get(SSH_CONFIG_VARIABLE) or None,
                 isolated=isolated,
                 requeue=requeue,
+                min_workers=min_workers,
+                rejoin_timeout=rejoin_timeout,
             )
         )
         job = Job(

@@ -35,6 +35,8 @@ class Where:
     spark: Any = None
     isolated: bool = False
     requeue: bool = False
+    min_workers: int | None = None
+    rejoin_timeout: float = 30.0
 
     def sent_options(self) -> list[str]:
         """Return the options of ``tfmuster launch`` for files to send and for the remote Python."""

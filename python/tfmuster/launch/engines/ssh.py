@@ -13,6 +13,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ...environment import start_timeout
@@ -23,6 +24,7 @@ from ...runs.run import Run
 from ...system.ask import ask
 from ...system.interpreter import package_root, python_executable
 from ..job import Job
+from ..remote.fewer import Fewer, Task
 from ..remote.files import script_to_send
 from ..remote.run import AgentPlace, RemoteJob, run_remote
 from ..supervise.restarts import Attempt, with_restarts
@@ -59,7 +61,7 @@ _CONNECT_SECONDS = 10
 #: How long ssh may take to read its configuration, in seconds.
 _CONFIG_SECONDS = 20.0
 #: See :class:`.base.Engine`.
-READS = ()
+READS = ("min_workers",)
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,13 @@ class Ssh(Engine):
             script_to_send(Path(job.command[0]))
         tasks = place_tasks(job.sizes(), self.hosts)
         seconds = start_timeout(job.start_timeout)
+        fewer = Fewer(where.min_workers, where.rejoin_timeout)
+        fewer.check(job)
 
         def once(attempt: Attempt) -> tuple[Run, Failure | None]:
+            return fewer.start(tasks, attempt, partial(on_hosts, attempt))
+
+        def on_hosts(attempt: Attempt, tasks: Sequence[Task]) -> tuple[Run, Failure | None]:
             names = {host.name: self.names(host) for host in dict.fromkeys(host for *_, host in tasks)}
             places = [
                 AgentPlace(kind, host.name, {"ssh": self.agent_command(host, seconds), "host": host.target})
@@ -130,6 +137,9 @@ class Ssh(Engine):
             for host in self.hosts
         )
         options = ["--hosts", hosts, *replace(self.where, remote_python=self.python).sent_options()]
+        if self.where.min_workers is not None:
+            options += ["--min-workers", str(self.where.min_workers)]
+            options += ["--rejoin-timeout", str(self.where.rejoin_timeout)]
         if self.where.ssh_config is not None:
             options += ["--ssh-config", str(self.where.ssh_config)]
         return options + [f"--address={host}={address}" for host, address in self.where.addresses.items()]

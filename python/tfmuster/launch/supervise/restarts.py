@@ -62,8 +62,10 @@ class Attempt:
             )
             job.record(run)
             return run
-        changed = {"cluster": cluster.to_dict(), "job": self.name}
-        self.run.set_info({**self.run.info(), **changed})
+        info = self.run.info()
+        clusters = [*info.get("clusters", [info["cluster"]]), cluster.to_dict()]
+        # Hosts may have been lost, or have come back.
+        self.run.set_info({**info, "cluster": cluster.to_dict(), "clusters": clusters, "job": self.name})
         return self.run
 
     def variables(self) -> dict[str, str]:
