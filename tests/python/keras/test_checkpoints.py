@@ -108,6 +108,12 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path, other: dict, f
     assert epochs_trained(tmp_path, epochs=3) == [2]
 
 
+def test_a_second_fit_that_finds_the_end_of_the_first_is_warned_of(tmp_path: Path) -> None:
+    assert epochs_trained(tmp_path) == [0, 1]
+    with pytest.warns(TfmusterWarning, match=f"nothing to train: {tmp_path} has the end of an earlier fit"):
+        assert epochs_trained(tmp_path) == []
+
+
 def test_a_damaged_newest_checkpoint_is_skipped(tmp_path: Path) -> None:
     epochs_trained(tmp_path)
     newest = max(tmp_path.glob("*.checkpoint"))
