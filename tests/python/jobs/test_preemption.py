@@ -20,6 +20,7 @@ import pytest
 from support.launching import environment, nothing_left, start_tfmuster, tfmuster, wait_until, write
 from support.paths import PROGRAMS, ROOT
 from tfmuster.errors import LaunchError, TfmusterError
+from tfmuster.launch import launch
 from tfmuster.runs.run import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -130,6 +131,23 @@ def test_a_session_saves_and_resumes_a_run(tmp_path: Path, undisturbed: Any) -> 
     with pytest.raises(LaunchError, match=r"(?s)can't be resumed.*the program of run has finished") as caught:
         run.resume()
     assert caught.value.fields["reason"] == "resume"
+
+
+def test_a_session_can_launch_after_a_run_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def stop() -> None:
+        wait_until(lambda: (tmp_path / "reached-0").exists(), 60)
+        Run("run").stop(save=True)
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    run = launch(PROGRAM, ".", "numpy", 4, workers=1, run_dir="run", quiet=True)
+    stopping.join()
+    assert run.status()["state"] == "preempted"
+    (tmp_path / "fast").touch()
+    run = launch(PROGRAM, ".", "numpy", 4, workers=1, run_dir="next", quiet=True)
+    assert run.status()["state"] == "done"
 
 
 def test_the_same_command_resumes_and_another_one_is_refused(tmp_path: Path, undisturbed: Any) -> None:

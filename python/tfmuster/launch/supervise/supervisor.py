@@ -100,7 +100,8 @@ class Supervisor:
             for placement in self._placements:
                 self._workers.append(self._start(placement))
             self._run.set_status(state="running", tasks=self._tasks())
-            TOLD.can_save = partial(can_save, self._run.path)
+            # A session may have had another job, which was saved.
+            TOLD.signal, TOLD.can_save = 0, partial(can_save, self._run.path)
             self._watch()
             failure = self._first_failure()
             if failure is not None and TOLD.signal and not failure.error:
