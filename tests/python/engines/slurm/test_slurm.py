@@ -382,7 +382,8 @@ def test_a_job_that_slurm_starts_again_goes_on(
     launcher = slurm.popen(
         *(*LAUNCH, "--requeue", "-n", 2, "--seed", 5, "--run-dir", "run"),
         *(f"--backend-option={option}" for option in options),
-        *(PREEMPTED, ".", "steps", 4, 1),
+        # The training would take longer than the time limit.
+        *(PREEMPTED, ".", "steps", 4, 4),
     )
     run = Run(slurm.shared / "run")
     wait_until(lambda: (slurm.shared / "reached-1").exists() or launcher.poll() is not None, 60)
