@@ -204,6 +204,11 @@ def _without(traceback: str, error: str, lines: Sequence[str]) -> list[str]:
     lines = [line.rstrip() for line in lines]
     if not traceback or not error:
         return lines
+    # A mistake in a script is printed without a header, and with another text than its error has.
+    written = [line.rstrip() for line in traceback.rstrip().splitlines()]
+    for end in range(len(lines), 0, -1):
+        if lines[:end][-len(written) :] == written[-end:]:
+            return lines[: max(0, end - len(written))] + lines[end:]
     said = [line.rstrip() for line in error.splitlines()]
     for end in range(len(lines), 0, -1):
         # Its text may have started before the first line, too.

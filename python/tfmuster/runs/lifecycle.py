@@ -135,7 +135,7 @@ class Claim:
             raise LaunchError(
                 "The run directory must be new.",
                 found=f"{self._shown} already holds a run",
-                fix="Choose another directory, or remove this one. If its program has not finished: "
+                fix="Choose another directory, or remove this one; or go on with its run: "
                 f"tfmuster runs resume {self._shown}",
                 reason="run-dir",
             ) from None

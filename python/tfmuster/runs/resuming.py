@@ -82,7 +82,7 @@ def launch_again(run: Run) -> tuple[list[str], str]:
 
 def resumed_seed(run_dir: str | os.PathLike[str] | None) -> int | None:
     """Return the seed of the unfinished run in a directory; None if there is none."""
-    if run_dir is None or not Path(run_dir, "run.json").exists():
+    if run_dir is None or not os.path.exists(Path(run_dir, "run.json")):
         return None
     run = Run(run_dir)
     seed = run.info().get("seed")
@@ -96,7 +96,8 @@ def resuming(path: Path, command: Sequence[str]) -> Iterator[Run | None]:
     Inside the block no other launcher can resume it.
     """
     record = path / "run.json"
-    if not record.exists():
+    # Unlike Path.exists, this allows names that are too long.
+    if not os.path.exists(record):
         yield None
         return
     run = Run(path)
