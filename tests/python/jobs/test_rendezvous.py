@@ -199,6 +199,7 @@ def test_the_chief_is_interrupted(job: Job):
     cluster = local_cluster(3)
     chief = job.start(cluster, "worker", 0)
     worker = job.start(cluster, "worker", 1)
+    wait_until(lambda: all(port_holder(port_of(cluster, index)) for index in (0, 1)))
     time.sleep(1.5)
     os.kill(chief.pid, signal.SIGINT)
     result = worker.result(5)
