@@ -27,7 +27,8 @@ def looked(asked: Notice, seconds: float) -> bool:
 
 
 def sleeping() -> list[psutil.Process]:
-    return [each for each in psutil.process_iter(["cmdline"]) if "61.5" in (each.info["cmdline"] or [])]
+    # The title of a process of pytest-xdist has the test's name.
+    return [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == ["sleep", "61.5"]]
 
 
 @pytest.fixture(autouse=True)
