@@ -55,10 +55,10 @@ START_TIMEOUT_VARIABLE: Final = "TFMUSTER_START_TIMEOUT"
 #: How long workers may wait for one that does not move, in seconds; ``0`` for any time.
 STALL_TIMEOUT_VARIABLE: Final = "TFMUSTER_STALL_TIMEOUT"
 
-#: How long a job that is told to go may take to save, in seconds.
+#: How long the workers may take to write a checkpoint after a shutdown signal, in seconds.
 GRACE_VARIABLE: Final = "TFMUSTER_GRACE"
 
-#: A line of shell that succeeds once this machine will be taken away.
+#: A shell command that succeeds once this machine is about to be reclaimed.
 NOTICE_COMMAND_VARIABLE: Final = "TFMUSTER_NOTICE_COMMAND"
 
 #: ``0`` turns the rendezvous off.
@@ -126,7 +126,7 @@ DEFAULT_SECONDS: Final = 60.0
 #: Default of the time that workers may wait for one that does not move, in seconds.
 DEFAULT_STALL_SECONDS: Final = 300.0
 
-#: Default of the time that a job may take to save when it is told to go, in seconds.
+#: Default of the time for a checkpoint after a shutdown signal, in seconds.
 DEFAULT_GRACE_SECONDS: Final = 30.0
 
 #: Largest seed that R, NumPy and TensorFlow accept alike.
@@ -169,23 +169,11 @@ def start_timeout(timeout: float | None = None) -> float:
     TfmusterError
         If it is not a positive number.
     """
-    given: Any = os.environ.get(START_TIMEOUT_VARIABLE, DEFAULT_SECONDS) if timeout is None else timeout
-    try:
-        seconds = float(given)
-    except (TypeError, ValueError):
-        seconds = 0.0
-    if not 0 < seconds < 1e9:
-        where = START_TIMEOUT_VARIABLE if timeout is None else "timeout"
-        raise TfmusterError(
-            f"{where} must be a positive number of seconds.",
-            found=repr(given),
-            fix="give a number such as 60",
-        )
-    return seconds
+    return _positive_seconds(timeout, "timeout", START_TIMEOUT_VARIABLE, DEFAULT_SECONDS)
 
 
 def grace(seconds: float | None = None) -> float:
-    """Return how long a job that is told to go may take to save, in seconds.
+    """Return how long the workers may take to write a checkpoint after a shutdown signal, in seconds.
 
     It is the argument, otherwise ``TFMUSTER_GRACE``, otherwise 30.
 
@@ -194,18 +182,22 @@ def grace(seconds: float | None = None) -> float:
     TfmusterError
         If it is not a positive number.
     """
-    given: Any = os.environ.get(GRACE_VARIABLE, DEFAULT_GRACE_SECONDS) if seconds is None else seconds
+    return _positive_seconds(seconds, "grace", GRACE_VARIABLE, DEFAULT_GRACE_SECONDS)
+
+
+def _positive_seconds(given: float | None, name: str, variable: str, default: float) -> float:
+    value: Any = os.environ.get(variable, default) if given is None else given
     try:
-        limit = float(given)
+        seconds = float(value)
     except (TypeError, ValueError):
-        limit = 0.0
-    if not 0 < limit < 1e9:
+        seconds = 0.0
+    if not 0 < seconds < 1e9:
         raise TfmusterError(
-            f"{GRACE_VARIABLE if seconds is None else 'grace'} must be a positive number of seconds.",
-            found=repr(given),
-            fix="give a number such as 30; `tfmuster runs stop` ends a job without saving",
+            f"{variable if given is None else name} must be a positive number of seconds.",
+            found=repr(value),
+            fix=f"give a number such as {default:g}",
         )
-    return limit
+    return seconds
 
 
 #: Fewest characters of the job's secret. With one frame, secrets can be tried as fast as a machine computes.

@@ -104,7 +104,7 @@ def command(
     from ..launch.engines.registry import engine_for
     from ..launch.job import Job, workers_for
     from ..system.processes import adopt_orphans
-    from ..system.told_to_go import TOLD
+    from ..system.shutdown_signal import SHUTDOWN
 
     training = take_training(training_and_where, run_dir)
     engine = engine_for(read_where(**training_and_where))
@@ -137,7 +137,7 @@ def command(
     show = "nothing" if quiet else "chief" if only_chief else "all"
     adopt_orphans()
     # Whichever signal ends the launcher, it must end its workers first.
-    TOLD.take_signals()
+    SHUTDOWN.take_signals()
     try:
         return run_and_report(engine, job, show=show, timings=timings)
     except KeyboardInterrupt:

@@ -102,7 +102,7 @@ def train_mnist(
     checkpoint_every : int or "epoch", optional
         Write checkpoints to the run directory after this many steps or after each epoch, and resume from the
         newest one: see :func:`tfmuster.checkpoint_callback`. Default: each epoch in a job that can restart or
-        has an evaluator; in other jobs, only when they are told to go.
+        has an evaluator; in other jobs, only on a shutdown signal.
     updates, replicas_to_aggregate
         With parameter servers, see :func:`tfmuster.ps_fit`. Default: ``async``, where a step is one worker's
         batch; otherwise a step is one batch of each worker.
@@ -284,16 +284,15 @@ def _check_numbers(**numbers: Any) -> None:
 def _checkpoints(every: int | str | None, present: Sequence[Any]) -> list[Any]:
     """Return the checkpoint callback if it was asked for, and in a job unless the caller has passed one."""
     from ..cluster.tf_config import current_task
-    from ..training.checkpoints import checkpoint_callback
+    from ..training.checkpoints import checkpoint_callback, has_checkpoints
 
     task = current_task()
-    own = any(hasattr(callback, "saves_at") for callback in present)
-    if every is None and (own or RUN_DIR_VARIABLE not in os.environ):
+    if every is None and (has_checkpoints(present) or RUN_DIR_VARIABLE not in os.environ):
         return []
     needed = int(os.environ.get(MAX_RESTARTS_VARIABLE, "0")) > 0
     if every is None and (needed or (task is not None and task.cluster.jobs.get("evaluator"))):
         every = "epoch"
-    # Without a number of steps, it writes only when the job is told to go.
+    # Without a number of steps, it writes only on a shutdown signal.
     return [checkpoint_callback(every=every)]
 
 

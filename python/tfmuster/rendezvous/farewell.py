@@ -1,10 +1,10 @@
-"""Let all tasks leave their training at the same point when one of them is told to go.
+"""Let all tasks leave their training at the same point when one of them gets a shutdown signal.
 
 A training that can be saved passes *points*: its beginning, the end of an execution of steps, the end of an
 epoch. All tasks that train pass the same points in the same order.
 
-1. A task that is told to go, by a signal, by an order in the run directory or by the notice that its machine
-   will be taken away, tells the chief: ``leave``.
+1. A task that gets a signal, an order in the run directory, or the notice that its machine is about to be
+   reclaimed, sends ``leave`` to the chief.
 2. The chief sends ``leave`` to all tasks. Each answers with the number of points that it has passed, and from
    then on waits before it passes another one.
 3. When all have answered, the chief names the first point that no task has passed (:mod:`.departure`):
@@ -138,7 +138,8 @@ class Farewell:
             except queue.Empty:
                 if self._in_training:
                     number = own_order() or (signal.SIGTERM if notice.look() else 0)
-        self._ask(number)
+        if not self.signal:
+            self._ask(number)
         threading.Event().wait(grace())
         self._end_late()
 
@@ -155,8 +156,8 @@ class Farewell:
         # A session such as Jupyter's survives SystemExit.
         if not self._left and not is_ending():
             say(
-                f"tfmuster: told to go by {signal.Signals(self.signal or signal.SIGTERM).name}, but the "
-                f"training could not be saved within {grace():g} s (--grace)"
+                f"tfmuster: received {signal.Signals(self.signal or signal.SIGTERM).name}, but wrote no "
+                f"checkpoint within {grace():g} s (--grace)"
             )
         sys.stdout.flush()
         sys.stderr.flush()

@@ -19,7 +19,7 @@ from ..cluster.resolvers import batch_job
 from ..errors import LaunchError
 from ..system.ask import NoAnswerError, ask
 from ..system.processes import birth
-from ..system.told_to_go import TOLD
+from ..system.shutdown_signal import SHUTDOWN
 from ..system.versions import recorded_versions
 from .layout import ANY_VALUES, CALL, RUNS, utc_now
 from .resuming import resuming
@@ -90,7 +90,7 @@ def _record(run: Run, about: Mapping[str, Any]) -> None:
         "pid": os.getpid(),
         "pid_birth": birth(psutil.Process()),
         # On SIGTERM the launcher command ends its workers. An R or Python session would leave them behind.
-        "ends_on_sigterm": TOLD.takes(signal.SIGTERM),
+        "ends_on_sigterm": SHUTDOWN.takes(signal.SIGTERM),
         "versions": recorded_versions(),
         **({f"{batch.system}_job": batch.number} if batch else {}),
     }
@@ -132,13 +132,7 @@ class Claim:
         try:
             folder.mkdir(mode)
         except FileExistsError:
-            raise LaunchError(
-                "The run directory must be new.",
-                found=f"{self._shown} already holds a run",
-                fix="Choose another directory, or remove this one; or go on with its run: "
-                f"tfmuster runs resume {self._shown}",
-                reason="run-dir",
-            ) from None
+            raise not_new(self._shown) from None
         except OSError as error:
             raise _not_made(self._shown, error) from error
         self._taken.append(folder)
@@ -153,6 +147,16 @@ class Claim:
         for folder in self._made:
             with contextlib.suppress(OSError):
                 folder.rmdir()
+
+
+def not_new(shown: Path) -> LaunchError:
+    """Return the error for a run directory that already holds a run."""
+    return LaunchError(
+        "The run directory must be new.",
+        found=f"{shown} already holds a run",
+        fix=f"Choose another directory, or remove this one. To resume its run: tfmuster runs resume {shown}",
+        reason="run-dir",
+    )
 
 
 def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> Claim:

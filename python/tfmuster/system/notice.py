@@ -1,4 +1,4 @@
-"""Ask a command whether this machine will be taken away, as spot instances say it beforehand."""
+"""Ask a command whether this machine is about to be reclaimed, as spot instances announce it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ASK_SECONDS: Final = 5.0
 
 
 class Notice:
-    """The command's answers. It exits with 0 once the machine will be taken away.
+    """The command's answers. It exits with 0 once the machine is about to be reclaimed.
 
     Parameters
     ----------
     command : str
-        A line of shell; "" for none.
+        A shell command; "" for none.
     """
 
     def __init__(self, command: str) -> None:
@@ -31,7 +31,7 @@ class Notice:
         self._complained = False
 
     def look(self) -> bool:
-        """Ask, if it is time, and return whether the last answer is that the machine will be taken away.
+        """Ask, if it is time, and return whether the machine is about to be reclaimed by the last answer.
 
         Nothing here waits. Call it about twice a second.
         """

@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,9 +46,9 @@ def checkpoint_callback(
     other workers. If the data has a seeded order, an interrupted and restarted run ends with the same weights
     as an uninterrupted one, bit for bit. The state of other callbacks, such as EarlyStopping, is not saved.
 
-    While ``fit`` runs, SIGTERM and SIGUSR1 to any worker, and ``tfmuster runs stop --save``, tell all workers
-    to go: they write one more checkpoint after the same step, and end with exit code 128 + the signal. A
-    second signal ends a worker at once.
+    While ``fit`` runs, SIGTERM or SIGUSR1 to any worker, and ``tfmuster runs stop --save``, shut all workers
+    down: the chief writes one more checkpoint after the same step on all of them, and they exit with code
+    128 + the signal. A second signal ends a worker at once.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def checkpoint_callback(
         callbacks of the same program ``checkpoints-2`` and so on, because each ``fit`` needs a folder of its
         own.
     every : int, "epoch" or None
-        Write after this many steps, after each epoch, or only when the job is told to go.
+        Write after this many steps, after each epoch, or only on a shutdown signal.
     keep : int
         Number of checkpoints to keep; at least 2, so that an earlier one exists if the newest is damaged.
 
@@ -91,6 +92,11 @@ def checkpoint_callback(
         where = where if number == 1 else where.with_name(f"{where.name}-{number}")
     import_tensorflow()
     return _make_callback(where, every, max(2, keep))
+
+
+def has_checkpoints(callbacks: Iterable[Any]) -> bool:
+    """Return whether one of these callbacks was made by `checkpoint_callback`."""
+    return any(hasattr(callback, "saves_at") for callback in callbacks)
 
 
 def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
@@ -200,11 +206,11 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
                 checkpoint_files.remove_old(folder, keep)
 
         def _leave(self) -> NoReturn:
-            """End this process, which has been told to go, after the chief has written."""
+            """End this process because of a shutdown signal, after the chief has written."""
             strategy = self.model.distribute_strategy
             if is_chief(strategy):
                 done = int(self.model.optimizer.iterations.numpy())
-                say(f"tfmuster: told to go; saved after step {done}, in {folder}")
+                say(f"tfmuster: shutting down; wrote the checkpoint of step {done} to {folder}")
             if multi_worker(strategy):
                 agree("the end of saving", {})
             total = {name: self.params.get(name) for name in ("epochs", "steps")}

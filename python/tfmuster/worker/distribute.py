@@ -33,19 +33,18 @@ def distribute(package: str) -> None:
 
 
 def saving_callback(present: Sequence[Any]) -> list[Any]:
-    """Return the callback that saves a ``fit`` of such a program when its job is told to go.
+    """Return the callback that writes a checkpoint of such a program's ``fit`` on a shutdown signal.
 
     A ``fit`` that has a callback of its own for checkpoints gets none.
     """
-    from keras.callbacks import BackupAndRestore
-
     if not distributes() or RUN_DIR_VARIABLE not in os.environ or ACTIVITY.place().get("call") != "fit":
         return []
-    if any(isinstance(callback, BackupAndRestore) or hasattr(callback, "saves_at") for callback in present):
-        return []
-    from ..training.checkpoints import checkpoint_callback
+    from keras.callbacks import BackupAndRestore
 
-    return [checkpoint_callback(every=None)]
+    from ..training.checkpoints import checkpoint_callback, has_checkpoints
+
+    own = has_checkpoints(present) or any(isinstance(callback, BackupAndRestore) for callback in present)
+    return [] if own else [checkpoint_callback(every=None)]
 
 
 def say_distributed() -> None:

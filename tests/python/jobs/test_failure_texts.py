@@ -231,7 +231,7 @@ Error: Every worker must have GPUs of its own.
             """\
 Error: The run directory must be new.
   found: old already holds a run
-  to do: Choose another directory, or remove this one; or go on with its run: tfmuster runs resume old
+  to do: Choose another directory, or remove this one. To resume its run: tfmuster runs resume old
 """,
         ),
     ],

@@ -149,14 +149,7 @@ def _run_once(
         ]
         if attempt.number == 0:
             record_git(run)
-        supervisor = Supervisor(
-            attempt.name,
-            run,
-            placements,
-            show=show,
-            grace=job.grace,
-            another_after=attempt.another_after,
-        )
+        supervisor = Supervisor(attempt.name, run, placements, show=show, another_after=attempt.another_after)
         return run, supervisor.supervise()
 
 

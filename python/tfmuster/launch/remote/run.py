@@ -278,14 +278,7 @@ def run_remote(
             remote_job.placement(task, run, remote)
             for task, remote in zip(cluster.tasks(), remotes, strict=True)
         ]
-        supervisor = Supervisor(
-            attempt.name,
-            run,
-            placements,
-            show=show,
-            grace=job.grace,
-            another_after=attempt.another_after,
-        )
+        supervisor = Supervisor(attempt.name, run, placements, show=show, another_after=attempt.another_after)
         return run, supervisor.supervise()
 
 

@@ -1,4 +1,4 @@
-"""Ask the workers of a job to save and leave, when its launcher is told to go."""
+"""Ask the workers of a job to write a checkpoint and exit, when its launcher gets a shutdown signal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ...runs.leaving import order_to_leave
 from ...runs.run import Run
 from ...runs.stopping import asked_to_save
 from ...system.say import say
-from ...system.told_to_go import TOLD
+from ...system.shutdown_signal import SHUTDOWN
 
-#: How long the launcher waits longer than the workers, which say themselves what they could not save.
+#: How much longer the launcher waits than the workers, which report a missing checkpoint themselves.
 _MORE_SECONDS = 2.0
 
 
@@ -23,17 +23,14 @@ class Departing:
     ----------
     run : Run
         The run.
-    seconds : float or None
-        How long the workers may take to save; see :func:`tfmuster.environment.grace`.
     """
 
-    def __init__(self, run: Run, seconds: float | None) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
-        self._seconds = grace(seconds)
         self._until = float("inf")
 
     def look(self) -> None:
-        """Pass on that this process was told to go. Proxies tell the workers of other machines.
+        """Pass a shutdown signal on to the workers. Proxies pass it on to those of other machines.
 
         Raises
         ------
@@ -43,14 +40,15 @@ class Departing:
             Another session has asked to end the run at once.
         """
         asked = asked_to_save(self._run)
-        if asked and not TOLD.signal:
-            TOLD.signal = signal.SIGTERM
-        if not TOLD.signal:
+        if asked and not SHUTDOWN.signal:
+            SHUTDOWN.signal = signal.SIGTERM
+        if not SHUTDOWN.signal:
             return
         if self._until == float("inf"):
-            self._until = time.monotonic() + self._seconds + _MORE_SECONDS
-            why = "asked to end" if asked else f"told to go by {signal.Signals(TOLD.signal).name}"
-            say(f"tfmuster: {why}; saving, for at most {self._seconds:g} s")
-            order_to_leave(self._run.path, TOLD.signal)
+            seconds = grace(self._run.info().get("grace"))
+            self._until = time.monotonic() + seconds + _MORE_SECONDS
+            why = "another session asked" if asked else f"received {signal.Signals(SHUTDOWN.signal).name}"
+            say(f"tfmuster: {why}; the workers write a checkpoint and exit within {seconds:g} s")
+            order_to_leave(self._run.path, SHUTDOWN.signal)
         elif time.monotonic() > self._until:
             raise KeyboardInterrupt

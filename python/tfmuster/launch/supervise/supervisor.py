@@ -28,9 +28,9 @@ from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...system.limits import cannot_start
 from ...system.orphan_guard import dismiss_guard, guard_session, start_guard
 from ...system.processes import end_job, look_at_orphans, stopped_trees
+from ...system.shutdown_signal import SHUTDOWN
 from ...system.tensorflow_import import HAVE_GPU
 from ...system.terminal_text import is_chatter
-from ...system.told_to_go import TOLD
 from .departing import Departing
 from .display import Row, display
 from .time_limits import SUPERVISOR
@@ -54,9 +54,6 @@ class Supervisor:
         The processes to start.
     show : str
         Output to show: ``"all"``, ``"chief"`` or ``"nothing"``.
-    grace : float, optional
-        How long the job may take to save when it is told to go, in seconds. Default: ``TFMUSTER_GRACE``,
-        otherwise 30.
     another_after : callable
         Whether the job will be restarted after this failure.
     """
@@ -68,7 +65,6 @@ class Supervisor:
         placements: Sequence[Placement],
         *,
         show: str = "all",
-        grace: float | None = None,
         another_after: Callable[[Failure], bool] = lambda _: False,
     ) -> None:
         self._job = job
@@ -82,7 +78,7 @@ class Supervisor:
         self._workers: list[WorkerProcess] = []
         self._selector = selectors.DefaultSelector()
         self._disk_error: OSError | None = None
-        self._departing = Departing(run, grace)
+        self._departing = Departing(run)
         self._noted: dict[str, Any] = {}
         self._next_beat = 0.0
 
@@ -101,23 +97,23 @@ class Supervisor:
                 self._workers.append(self._start(placement))
             self._run.set_status(state="running", tasks=self._tasks())
             # A session may have had another job, which was saved.
-            TOLD.signal, TOLD.can_save = 0, partial(can_save, self._run.path)
+            SHUTDOWN.signal, SHUTDOWN.can_save = 0, partial(can_save, self._run.path)
             self._watch()
             failure = self._first_failure()
-            if failure is not None and TOLD.signal and not failure.error:
+            if failure is not None and SHUTDOWN.signal and not failure.error:
                 # Those who take the machine away end the workers, too.
                 raise KeyboardInterrupt
             left = any(worker.left for worker in self._workers)
             state = "failed" if failure else PREEMPTED if left else "done"
         finally:
-            TOLD.can_save = None
+            SHUTDOWN.can_save = None
             note_ending(self._run.path)
             self._end()
             forget_orders(self._run.path)
             keep_busy_stacks(self._run.path)
             if failure is not None:
                 failure = self._first_failure(until=failure.cause_time) or failure
-                if not (self._interrupted or TOLD.signal) and self._another_after(failure):
+                if not (self._interrupted or SHUTDOWN.signal) and self._another_after(failure):
                     state = RESTARTING
             # On a full disk, nothing can be recorded, but the error with the reason is already raised.
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Note in a launcher that a signal has told it to go, so that its job can be saved before it ends."""
+"""Note a shutdown signal in a launcher, so that its job can write a checkpoint before it ends."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Final
 SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
-class ToldToGo:
-    """Whether a signal has told this process to go.
+class ShutdownSignal:
+    """The shutdown signal that this process has got.
 
     Attributes
     ----------
@@ -46,5 +46,5 @@ class ToldToGo:
             raise KeyboardInterrupt
 
 
-#: What this process was told.
-TOLD: Final = ToldToGo()
+#: The shutdown signal of this process.
+SHUTDOWN: Final = ShutdownSignal()
