@@ -21,6 +21,7 @@ from ..environment import (
     SEED_VARIABLE,
     STALL_TIMEOUT_VARIABLE,
     START_TIMEOUT_VARIABLE,
+    SUBMITTED_VARIABLE,
     given_seed,
     grace,
     is_on,
@@ -107,7 +108,7 @@ class Job:
         self._check_training()
         if self.notice_command is not None and not self.notice_command.strip():
             raise LaunchError(
-                "The notice command must be a line of shell.",
+                "The notice command must be a shell command.",
                 found="an empty one",
                 fix="Leave notice_command out.",
                 reason="notice-command",
@@ -167,9 +168,10 @@ class Job:
         return {**switches, **({} if self.grace is None else {"grace": self.grace})}
 
     def record(self, run: Run) -> None:
-        """Record in its run how the job is started again."""
-        if self.where is not None:
-            record_launch(run, [*launch_options(self, run), *self.where], self.command)
+        """Record in its run how the job is launched again."""
+        # In a batch job the options of its system are not known. They were recorded on submission.
+        if self.where is not None and SUBMITTED_VARIABLE not in os.environ:
+            record_launch(run, [*launch_options(self, run), *self.where], self.command, self.env)
 
     def run_name(self) -> str:
         """Return the given name, or one made from the command."""

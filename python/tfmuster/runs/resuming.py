@@ -1,4 +1,4 @@
-"""Start a run again that has ended before its program had finished, in its own run directory.
+"""Restart a run that has ended before its program had finished, in its own run directory.
 
 The program resumes by itself: :func:`tfmuster.checkpoint_callback` finds its checkpoints there.
 ``resume.json`` has what starts the run again; only its owner can read it.
@@ -10,14 +10,15 @@ import contextlib
 import fcntl
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..cluster.resolvers import batch_job
+from ..environment import PREFIX, TOKEN_VARIABLE
 from ..errors import LaunchError
 from ..system.interpreter import run_module, with_tfmuster_on_path
-from .hidden_values import HIDDEN, without_secrets
+from .hidden_values import HIDDEN, is_secret, without_secrets
 from .layout import PREEMPTED, RESUME, UNFINISHED, read_json, utc_now, write_json
 from .ownership import check_owner
 from .run import Run
@@ -26,7 +27,25 @@ from .run import Run
 RESUMABLE: Final = (PREEMPTED, "interrupted", "failed", "lost")
 
 
-def record_launch(run: Run, options: Sequence[str], command: Sequence[str]) -> None:
+class Again(NamedTuple):
+    """How a run is launched again.
+
+    Attributes
+    ----------
+    arguments : list of str
+        The arguments of ``tfmuster launch``.
+    directory : str
+        The working directory.
+    env : dict of str
+        Environment variables of the launcher.
+    """
+
+    arguments: list[str]
+    directory: str
+    env: dict[str, str]
+
+
+def record_launch(run: Run, options: Sequence[str], command: Sequence[str], env: Mapping[str, str]) -> None:
     """Record how a run was launched. Values that look like secrets are not kept.
 
     Parameters
@@ -37,47 +56,54 @@ def record_launch(run: Run, options: Sequence[str], command: Sequence[str]) -> N
         The job and where it runs, as options of ``tfmuster launch``.
     command : sequence of str
         The program and its arguments.
+    env : mapping of str
+        The job's own environment variables. The user's settings of tfmuster are recorded, too.
     """
+    settings = {name: os.environ[name] for name in os.environ if name.startswith(PREFIX)}
+    settings.pop(TOKEN_VARIABLE, None)
+    variables = {**settings, **env}
     record = {
         "options": without_secrets(options),
         "command": without_secrets(command),
         "directory": os.getcwd(),
+        "env": {name: HIDDEN if is_secret(name) else value for name, value in variables.items()},
     }
     write_json(run.path / RESUME, record, mode=0o600)
 
 
-def launch_again(run: Run) -> tuple[list[str], str]:
-    """Return the arguments of ``tfmuster launch`` that resume a run, and the working directory.
+def launch_again(run: Run) -> Again:
+    """Return how to resume a run.
 
     Raises
     ------
     TfmusterError
         The run belongs to another user (reason ``foreign``).
     LaunchError
-        The run goes on, has done everything, or was started in a way that can't be repeated from here
-        (reason ``resume``).
+        The run has not ended, its program has finished, or it was launched in a way that can't be repeated
+        from here (reason ``resume``).
     """
     check_owner(run.path, run.path / "run.json", run.path / "status.json", run.path / RESUME)
     state = run.status()["state"]
     if state not in RESUMABLE:
-        goes_on = state in UNFINISHED
+        runs = state in UNFINISHED
         raise LaunchError(
             "This run can't be resumed.",
-            found=f"{run.name} goes on" if goes_on else f"the program of {run.name} has finished",
-            fix=f"Stop it first: tfmuster runs stop --save {run.name}" if goes_on else "Start a new run.",
+            found=f"{run.name} is {state}" if runs else f"the program of {run.name} has finished",
+            fix=f"Stop it first: tfmuster runs stop --save {run.name}" if runs else "Start a new run.",
             reason="resume",
         )
     record = read_json(run.path / RESUME)
-    if not record or any(HIDDEN in word for word in (*record["options"], *record["command"])):
+    given = [*record.get("options", ()), *record.get("command", ()), *record.get("env", {}).values()]
+    if not record or any(HIDDEN in word for word in given):
         raise LaunchError(
             "This run can't be resumed by its name.",
-            found="its command line has a secret, which is not kept"
+            found="its command line or its environment has a secret, which is not kept"
             if record
             else "another program has started its workers, or an older tfmuster",
-            fix=f"Start it as before, with --run-dir {run.path}: it resumes from its last checkpoint.",
+            fix=f"Launch it as before, with --run-dir {run.path}: it resumes from its newest checkpoint.",
             reason="resume",
         )
-    return [*record["options"], "--", *record["command"]], str(record["directory"])
+    return Again([*record["options"], "--", *record["command"]], record["directory"], record["env"])
 
 
 def resumed_seed(run_dir: str | os.PathLike[str] | None) -> int | None:
@@ -107,13 +133,18 @@ def resuming(path: Path, command: Sequence[str]) -> Iterator[Run | None]:
         except OSError:
             yield None
             return
-        same = run.info().get("command") == without_secrets(command)
-        if not same or not (run.status()["state"] in RESUMABLE or _is_of_this_job(run)):
+        if not resumes(run, command):
             yield None
             return
         check_owner(run.path, record, run.path / "status.json")
         _prepare(run)
         yield run
+
+
+def resumes(run: Run, command: Sequence[str]) -> bool:
+    """Return whether a launch of this command in the directory of a run resumes it."""
+    same = run.info().get("command") == without_secrets(command)
+    return same and (run.status()["state"] in RESUMABLE or _is_of_this_job(run))
 
 
 def _is_of_this_job(run: Run) -> bool:
@@ -148,7 +179,7 @@ def separate(path: Path, line: str) -> None:
 
 
 def resume_run(run: Run) -> None:
-    """Start a run again in the background; see :meth:`.run.Run.resume`."""
+    """Restart a run in the background; see :meth:`.run.Run.resume`."""
     launch_again(run)
     done = subprocess.run(
         [*run_module("tfmuster"), "runs", "resume", "--detach", str(run.path)],

@@ -1,4 +1,4 @@
-"""A job that is told to go saves, ends, and goes on at that step when it is started again."""
+"""A job that gets a shutdown signal writes a checkpoint, ends, and is resumed at that step."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def saved(launcher: subprocess.Popen[str], run: Run, number: int) -> str:
     return said
 
 
-#: What is told to go, by which signal, the kind of training, and the number of workers.
+#: What gets which signal, the kind of training, and the number of workers.
 CASES = [
     ("launcher", signal.SIGUSR1, "executions", 2),
     ("launcher", signal.SIGHUP, "epochs", 2),
@@ -95,7 +95,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
-def test_a_job_that_is_told_to_go_goes_on_at_that_step(
+def test_a_signal_writes_a_checkpoint_and_the_job_resumes_there(
     tmp_path: Path, undisturbed: Any, case: tuple[str, signal.Signals, str, int]
 ) -> None:
     who, number, kind, workers = case
@@ -104,7 +104,7 @@ def test_a_job_that_is_told_to_go_goes_on_at_that_step(
     os.kill(launcher.pid if who == "launcher" else pid_of(run, who), number)
     said = saved(launcher, run, number)
     assert time.monotonic() - begun < 20
-    assert "go on: tfmuster runs resume run" in said
+    assert "tfmuster: preempted; resume it: tfmuster runs resume run" in said
     (checkpoint, *_) = sorted((run.path / "checkpoints").glob("*.checkpoint"), reverse=True)
     assert 4 <= int(checkpoint.stem) < 40
     (tmp_path / "fast").touch()
@@ -121,7 +121,7 @@ def test_a_job_that_is_told_to_go_goes_on_at_that_step(
 def test_a_session_saves_and_resumes_a_run(tmp_path: Path, undisturbed: Any) -> None:
     launcher, run = started(tmp_path, "numpy", 12)
     assert run.stop(save=True)["state"] == "preempted"
-    assert "asked to end; saving" in saved(launcher, run, signal.SIGTERM)
+    assert "another session asked; the workers write a checkpoint" in saved(launcher, run, signal.SIGTERM)
     with pytest.raises(TfmusterError, match="did not finish"):
         run.check()
     (tmp_path / "fast").touch()
@@ -131,6 +131,42 @@ def test_a_session_saves_and_resumes_a_run(tmp_path: Path, undisturbed: Any) -> 
     with pytest.raises(LaunchError, match=r"(?s)can't be resumed.*the program of run has finished") as caught:
         run.resume()
     assert caught.value.fields["reason"] == "resume"
+
+
+def test_a_run_is_resumed_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another directory, and without the variables that the launch had."""
+    write(
+        tmp_path,
+        "train.py",
+        "import os, pathlib",
+        "failed = pathlib.Path('failed')",
+        "if not failed.exists():",
+        "    raise SystemExit(failed.touch() or 'fails at first')",
+        "print(os.environ['COLOR'], os.environ['TFMUSTER_STALL_TIMEOUT'], os.environ['TFMUSTER_TOKEN'])",
+    )
+    token = "0123456789" * 4
+    with monkeypatch.context() as before:
+        before.chdir(tmp_path)
+        before.setenv("TFMUSTER_STALL_TIMEOUT", "77")
+        before.setenv("TFMUSTER_TOKEN", token)
+        first = launch("train.py", workers=1, run_dir="run", env={"COLOR": "blue"}, wait=False, quiet=True)
+        run = Run(tmp_path / "run")
+        assert first.wait(30)["state"] == "failed"
+    assert token not in (run.path / "resume.json").read_text()
+    assert (run.path / "resume.json").stat().st_mode & 0o777 == 0o600
+    assert run.resume().wait(30)["state"] == "done"
+    (line,) = (run.path / "logs" / "worker-0.log").read_text().splitlines()[-1:]
+    assert line.startswith("blue 77 ") and token not in line
+
+
+def test_a_secret_of_the_environment_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "train.py", "raise SystemExit('fails')")
+    run = launch("train.py", workers=1, run_dir="run", env={"API_KEY": "abc-123"}, wait=False, quiet=True)
+    assert run.wait(30)["state"] == "failed"
+    assert "abc-123" not in (run.path / "resume.json").read_text()
+    with pytest.raises(LaunchError, match=r"(?s)can't be resumed by its name.*its environment has a secret"):
+        run.resume()
 
 
 def test_a_session_can_launch_after_a_run_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +220,7 @@ def test_one_who_does_not_get_there_in_time_ends(tmp_path: Path) -> None:
     said, _ = launcher.communicate(timeout=30)
     assert time.monotonic() - begun < 8
     assert launcher.returncode in (1, 130), said
-    assert "could not be saved within 1.5 s" in said
+    assert "wrote no checkpoint within 1.5 s" in said
     assert run.status()["state"] in ("failed", "interrupted")
 
 
@@ -198,7 +234,7 @@ def test_stop_ends_a_training_without_saving(tmp_path: Path) -> None:
 
 
 def test_a_training_without_the_callback_ends_at_once(tmp_path: Path) -> None:
-    """TensorFlow catches SIGTERM in a cluster and goes on; here it ends the worker."""
+    """TensorFlow catches SIGTERM in a cluster and continues; here it ends the worker."""
     write(
         tmp_path,
         "train.py",
@@ -383,7 +419,7 @@ def test_a_program_in_r_is_saved(tmp_path: Path) -> None:
 
 
 class Metadata(http.server.BaseHTTPRequestHandler):
-    """Answers as the metadata of an EC2 instance: 404 until it is to be taken away."""
+    """Answers as the metadata of an EC2 instance: 404 until it is to be reclaimed."""
 
     taken = False
 

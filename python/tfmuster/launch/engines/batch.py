@@ -33,7 +33,8 @@ from ...environment import SUBMITTED_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.layout import utc_now
-from ...runs.lifecycle import claim_run_dir
+from ...runs.lifecycle import claim_run_dir, not_new
+from ...runs.resuming import resumes
 from ...runs.run import Run
 from ...system.ask import Answer, NoAnswerError, ask
 from ...system.interpreter import package_root, python_executable
@@ -182,7 +183,7 @@ class BatchEngine(Engine):
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
         options = [f"--backend-option={option}" for option in self.where.backend_options]
-        options += ["--requeue"] if self.where.requeue else []
+        options += ["--requeue"] * self.where.requeue
         return [f"--backend={self.NAME}", *self.where.sent_options(), *options]
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
@@ -265,23 +266,22 @@ class BatchEngine(Engine):
             claim.release()
 
     def _submit_in(self, run: Run, job: Job) -> Submitted:
-        if has_started(run):
-            raise LaunchError(
-                "The run directory must be new.",
-                found=f"{run.path} already holds a run",
-                fix="Choose another directory, or remove this one.",
-                reason="run-dir",
-            )
+        resumed = has_started(run)
+        if resumed and not resumes(run, job.command):
+            raise not_new(run.path)
         for name in self.COMMANDS:
             self.program(name)
         script = self.script(job, run)
-        about = {"name": run.name, "command": list(job.command), "cluster": {}, "started": utc_now()}
-        # No machine has its launcher yet.
-        run.set_info({**about, "directory": os.getcwd(), "host": ""})
+        if not resumed:
+            about = {"name": run.name, "command": list(job.command), "cluster": {}, "started": utc_now()}
+            # No machine has its launcher yet.
+            run.set_info({**about, "directory": os.getcwd(), "host": ""})
+        job.record(run)
         try:
             number = self._number(script, {**os.environ, **job.env})
         except BaseException:
-            forget(run)
+            if not resumed:
+                forget(run)
             raise
         # Not into run.json, which the launcher may be writing now.
         run.set_stop_command([self.CANCEL, number])
@@ -307,8 +307,7 @@ class BatchEngine(Engine):
 
     def submit_script(self, script: str, env: Mapping[str, str], seconds: float) -> Answer:
         """Give a script to the batch system. Raises NoAnswerError if that takes too long."""
-        name, *options = self.SUBMIT
-        return ask(self.program(name), *options, seconds=seconds, env=env, input=script)
+        return ask(self.program(self.SUBMIT[0]), *self.SUBMIT[1:], seconds=seconds, env=env, input=script)
 
     def script(self, job: Job, run: Run | None = None) -> str:
         """The batch script; without a run directory it may be submitted again and again."""

@@ -361,7 +361,7 @@ def test_without_waiting_a_job_that_can_not_start_says_so(slurm: Slurm) -> None:
         run.check()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """The weights and the history of an undisturbed run."""
     folder = tmp_path_factory.mktemp("undisturbed")
@@ -372,11 +372,38 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_job_is_saved_and_resumed_by_its_name(slurm: Slurm, trained: dict[str, np.ndarray]) -> None:
+    """With the options for Slurm that it was submitted with."""
+    launcher = slurm.popen(
+        *(*LAUNCH, "-n", 2, "--seed", 5, "--run-dir", "run", "--backend-option=--comment=kept"),
+        *(PREEMPTED, ".", "steps", 4, 2),
+    )
+    run = Run(slurm.shared / "run")
+    wait_until(lambda: (slurm.shared / "reached-1").exists() or launcher.poll() is not None, 60)
+    assert launcher.poll() is None, launcher.communicate()
+    (number,) = slurm.output("squeue", "-h", "-o", "%i").split()
+    stopped = slurm.run(*TFMUSTER, "runs", "stop", "--save", "run", "--runs", ".")
+    assert stopped.returncode == 0, stopped.stderr
+    said, errors = launcher.communicate(timeout=60)
+    assert (run.status()["state"], run.status()["signal"]) == ("preempted", 15), (said, errors)
+    again = slurm.run(*TFMUSTER, "runs", "resume", "run", "--runs", ".", "--detach")
+    assert again.returncode == 0, again.stderr
+    wait_until(lambda: slurm.output("squeue", "-h", "-o", "%i %k").split() not in ([], [number, "kept"]), 60)
+    (second, comment) = slurm.output("squeue", "-h", "-o", "%i %k").split()
+    assert (second != number, comment) == (True, "kept")
+    (slurm.shared / "fast").touch()
+    wait_until(lambda: run.status()["state"] == "done", 120)
+    assert run.info()["resumed"] == 1
+    with np.load(slurm.shared / "final-0.npz") as file:
+        for name, value in trained.items():
+            np.testing.assert_array_equal(file[name], value, err_msg=name)
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("how", ["time limit", "scontrol requeue"])
-def test_a_job_that_slurm_starts_again_goes_on(
-    slurm: Slurm, trained: dict[str, np.ndarray], how: str
-) -> None:
+def test_a_job_that_slurm_requeues_resumes(slurm: Slurm, trained: dict[str, np.ndarray], how: str) -> None:
     # Slurm signals up to a minute earlier than it is asked to.
     options = ("--time=2", "--signal=B:USR1@30") if how == "time limit" else ()
     launcher = slurm.popen(

@@ -1,0 +1,70 @@
+"""``tfmuster runs stop``, ``resume`` and ``remove``."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ..errors import EXIT_DONE, EXIT_WORKER_FAILED
+
+FOLDER = click.option(
+    "--runs",
+    "folder",
+    type=click.Path(file_okay=False),
+    default="runs",
+    show_default=True,
+    help="Folder of the runs.",
+)
+RUN = click.argument("name", metavar="[RUN]", required=False)
+
+
+@click.command()
+@RUN
+@FOLDER
+@click.option("--save", is_flag=True, help="Let all workers write a checkpoint first. Default: stop at once.")
+def stop(name: str | None, folder: str, save: bool) -> int:
+    """Stop a run and all its processes."""
+    from ..runs.listing import find_run
+
+    run = find_run(name, folder)
+    state = run.stop(save=save)["state"]
+    click.echo(f"{run.name}: {state}")
+    return EXIT_WORKER_FAILED if state in ("starting", "running") else EXIT_DONE
+
+
+@click.command()
+@RUN
+@FOLDER
+@click.option("--detach", is_flag=True, help="Return when the workers run. `tfmuster runs` follows them.")
+def resume(name: str | None, folder: str, detach: bool) -> int:
+    """Restart a run that was preempted, interrupted or lost, or has failed, with its original options.
+
+    It keeps its run directory. A program with checkpoint_callback() resumes from its newest checkpoint.
+    """
+    from ..runs.listing import find_run
+    from ..runs.resuming import launch_again
+    from .launch import command as launch
+
+    again = launch_again(find_run(name, folder))
+    os.environ.update(again.env)
+    os.chdir(again.directory)
+    arguments = ["--detach", *again.arguments] if detach else again.arguments
+    code: int = launch.main(arguments, "tfmuster launch", standalone_mode=False)
+    return code
+
+
+@click.command()
+@click.argument("names", metavar="[RUN]...", nargs=-1)
+@FOLDER
+@click.option("--older-than", metavar="AGE", help="Remove all runs that ended longer ago: 12h, 30d or 8w.")
+def remove(names: tuple[str, ...], folder: str, older_than: str | None) -> None:
+    """Remove runs from the disk: the named ones, or those that ended some time ago."""
+    from ..runs.listing import ended_before, find_run
+
+    if bool(names) == (older_than is not None):
+        raise click.UsageError("Name the runs to remove, or give --older-than.")
+    runs = [find_run(name, folder) for name in names] if names else ended_before(older_than or "", folder)
+    for run in runs:
+        left = run.remove()
+        click.echo(f"{run.name}: removed" + (f", but for {', '.join(left)}" if left else ""))
