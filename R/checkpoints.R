@@ -4,15 +4,16 @@
 #' checkpoint after a number of steps or after each epoch. When `fit` starts again, it resumes from the newest
 #' complete checkpoint, also in the middle of an epoch, at the same position in the data. If the data has a
 #' seeded order, the final weights equal those of an uninterrupted run, bit for bit.
-#'  While `fit` runs, SIGTERM and SIGUSR1 to any worker, and `run_stop(save = TRUE)`, tell all workers to go:
-#' they write one more checkpoint after the same step, and end with exit code 128 + the signal. A second
-#' signal ends a worker at once. [run_resume()] goes on there.
+#'
+#' While `fit` runs, SIGTERM or SIGUSR1 to any worker, and `run_stop(save = TRUE)`, shut all workers down: the
+#' chief writes one more checkpoint after the same step on all of them, and they exit with code 128 + the
+#' signal. [run_resume()] resumes there. A second signal ends a worker at once.
 #'
 #' @param folder Folder of the checkpoints. Default: `checkpoints` in the run directory of the job; for
 #'   further callbacks of the same program `checkpoints-2` and so on, because each `fit` needs a folder of its
 #'   own.
-#' @param every Write after this many steps, after each `"epoch"`, or, with `NULL`, only when the job is told
-#'   to go.
+#' @param every Write after this many steps, after each `"epoch"`, or, with `NULL`, only on a
+#'   shutdown signal.
 #' @param keep Number of checkpoints to keep, at least 2, because the newest may be damaged.
 #' @return A Python object, a Keras callback.
 #' @section Errors: `tfmuster_error_checkpoint` with the fields `path` and `reason`: there is no folder and no

@@ -51,11 +51,12 @@
 #' @param start_timeout Seconds to wait for all tasks to start. Default: `TFMUSTER_START_TIMEOUT`, else 60.
 #' @param stall_timeout Seconds that workers may wait for one that does not move before the job ends with an
 #'   error that names it; 0 for no limit. Default: `TFMUSTER_STALL_TIMEOUT`, else 300.
-#' @param grace Seconds that a job may take to save when it is told to go: by SIGTERM, by SIGUSR1, or by
-#'   `run_stop(save = TRUE)`. Then it ends. Default: `TFMUSTER_GRACE`, otherwise 30. See
-#'   [checkpoint_callback()].
-#' @param notice_command A line of shell that each worker asks every 5 s while a training can be saved. When
-#'   it exits with 0, its machine will be taken away, and the job is saved and ends as after a signal.
+#' @param grace Seconds to write a checkpoint after a shutdown signal (SIGTERM, SIGUSR1) or
+#'   `run_stop(save = TRUE)`. After them, the job ends without a checkpoint. Default: `TFMUSTER_GRACE`,
+#'   otherwise 30. See [checkpoint_callback()].
+#' @param notice_command A shell command that each worker runs every 5 s during `fit` with checkpoints. When
+#'   it succeeds, the worker's machine is about to be reclaimed, and the job writes a checkpoint and ends, as
+#'   after a signal.
 #' @param seed Seed of the random number generators of every worker: R's, Python's, NumPy's, TensorFlow's,
 #'   and Keras's. A program that sets its own seeds is not affected. Default: `TFMUSTER_SEED`, else drawn from
 #'   the generator of this session, so that [set.seed()] before `launch()` makes the job repeatable.
@@ -79,8 +80,8 @@
 #'   no functions, formulas, environments, S4 or R6 objects. Workers on this machine may return any R object.
 #' @param isolated `TRUE` gives workers on this machine a network of their own, in which they reach only each
 #'   other, and nothing else reaches them. Programs that download data then fail. Linux only.
-#' @param requeue `TRUE`, for Slurm: all workers save two minutes before the time limit, and Slurm starts the
-#'   job again, which goes on there; also after other losses of its machines, from the newest checkpoint.
+#' @param requeue `TRUE`, for Slurm: write a checkpoint two minutes before the time limit, requeue the job,
+#'   and resume it. After preemption or a lost node it resumes from the newest checkpoint.
 #' @param min_workers With hosts and `max_restarts`: a host that is lost and does not come back is left out at
 #'   the restart, as long as so many workers are left. They make the same updates, with the same global
 #'   batches. Default: all workers are needed.

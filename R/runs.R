@@ -16,7 +16,7 @@
 #'   that ended longer ago.
 #' @param timeout Seconds to wait; `NULL` waits without limit.
 #' @param save `run_stop()`: `TRUE` lets all workers write a checkpoint after the same step first. Then the
-#'   state is `"preempted"`, and `run_resume()` goes on at that step. The program trains with
+#'   state is `"preempted"`, and `run_resume()` resumes at that step. The program trains with
 #'   [checkpoint_callback()].
 #' @param ... Names of the runs to list, or parts of names. Default: all runs.
 #' @param folder Folder of the runs.
@@ -31,15 +31,16 @@
 #'   saved as `model.keras` in the run directory by [save_model()], or else the first model among the values
 #'   that a function has returned. `run_stacks()`: for each worker that responds, the lines of its Python
 #'   stacks and, if known, R's calls. `run_wait()` and `run_stop()`, invisibly: the run, when it has ended or
-#'   the time is up. `run_resume()`, invisibly: the run, when it has been started again, as it was launched,
-#'   and its workers run. `run_values()` waits, and returns the values of a function as [launch()] does.
+#'   the time is up. `run_resume()`, invisibly: the run, when it has been launched again as before and
+#'   its workers run. `run_values()` waits, and returns the values of a function as [launch()] does.
 #'   `run_list()`: a list of runs, which prints as a table; `as.data.frame()` returns the table.
 #'   `run_remove()`, invisibly: for each removed run, the files in its directory that are not the run's, which
 #'   stay. `run_in_rstudio()`, invisibly: RStudio's name of the job.
 #' @section Errors: `tfmuster_error_error`: the run or task does not exist, the run has no model or is not of
 #'   a function, the run has not ended (`run_remove()`), it can't be saved now (`run_stop()`), or an argument
-#'   is invalid. `tfmuster_error_launch`: the run goes on or has finished (`run_resume()`). `run_values()`
-#'   also raises the errors of [launch()]. `run_wait()` warns with `tfmuster_warning` when the time is up.
+#'   is invalid. `tfmuster_error_launch`: the run has not ended or its program has finished (`run_resume()`).
+#'   `run_values()` also raises the errors of [launch()]. `run_wait()` warns with `tfmuster_warning` when the
+#'   time is up.
 #' @seealso [plot.tfmuster.Run()] and [view_run()]
 #' @export
 #' @examplesIf tfmuster_available()

@@ -16,7 +16,7 @@ which some worker, the chief among them, is hit again and again:
 Every fourth job runs by ssh on machines of its own, which are network namespaces, and what happens to it is
 that a machine's link goes down, until that has been named. Half of the moments are in the start of an
 attempt, half in its training. A fault is survived if the launcher names that worker and starts all again, if
-the job says that it was saved, or ended before it trained, and goes on when it is started again, or if it
+the job says that it was saved, or ended before it trained, and resumes when it is launched again, or if it
 does no harm at all. Full disks, links and other users need root on Linux.
 
 Exits with 1 unless every fault is survived, named within 10 s (SIGSTOP: 20 s), every final weight is bitwise

@@ -126,6 +126,10 @@ test_that("arguments that can't be meant are errors of R's own", {
     expect_equal(found(run_wait(run, timeout = wrong)), deparse(wrong))
     expect_equal(found(run_stop(run, timeout = wrong)), deparse(wrong))
   }
+  for (wrong in list("yes", NA, c(TRUE, FALSE))) {
+    expect_equal(expect_kind(run_stop(run, save = wrong), "launch")$found, deparse(wrong))
+  }
+  expect_match(expect_kind(run_resume(run), "launch")$found, "the program of mine has finished")
   for (wrong in list(-1, 0, 1.5, "a", NA, 1:2)) {
     expect_equal(found(run_logs(run, lines = wrong)), deparse(wrong))
   }

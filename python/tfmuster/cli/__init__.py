@@ -30,7 +30,7 @@ _VERBS = {
         "Run a program as the task that MPI, a batch system, Kubernetes or TF_CONFIG names.",
     ),
     "tune": ("tune", "Find fast settings for a training on several workers, by short trials."),
-    "runs": ("runs", "List, show, follow, stop and remove runs."),
+    "runs": ("runs", "List, show, follow, stop, resume and remove runs."),
     "token": ("token", "Make a secret for workers that you start yourself."),
     "strategies": ("strategies", "Show what each strategy trains with, and whether it works here."),
     "doctor": ("doctor", "Show what is installed here, for yourself or for an issue."),

@@ -41,7 +41,7 @@ def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool
         say(f"\n{failure}")
         return EXIT_NOT_EVERYONE if failure.not_everyone else EXIT_WORKER_FAILED
     if (code := preempted_code(run)) is not None:
-        say(f"tfmuster: saved, and ended; go on: tfmuster runs resume {name_of(run)}")
+        say(f"tfmuster: preempted; resume it: tfmuster runs resume {name_of(run)}")
         return code
     if show != "nothing":
         seconds = time.monotonic() - begun

@@ -73,13 +73,13 @@ _OPTIONS = (
         "--grace",
         metavar="SECONDS",
         type=click.FloatRange(min=0, min_open=True),
-        help="How long a job that a signal tells to go may take to save. Default: TFMUSTER_GRACE, else 30.",
+        help="Time to write a checkpoint after a shutdown signal. Default: TFMUSTER_GRACE, else 30.",
     ),
     click.option(
         "--notice-command",
         metavar="COMMAND",
-        help="Save and end the job when this line of shell exits with 0 on a worker's machine, as a notice "
-        "that a spot instance will be taken away; asked every 5 s.",
+        help="Write a checkpoint and end the job when this shell command succeeds on a worker's machine, "
+        "because its spot instance is about to be reclaimed. Run every 5 s. Default: none.",
     ),
     click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3."),
 )

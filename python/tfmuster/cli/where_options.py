@@ -79,7 +79,8 @@ def where_options(command: _Command) -> _Command:
             "--min-workers",
             metavar="N",
             type=int,
-            help="With hosts and --max-restarts: go on with N workers or more if hosts are lost.",
+            help="With hosts and --max-restarts: continue with N or more workers if hosts are lost. "
+            "Default: all.",
         ),
         click.option(
             "--rejoin-timeout",
@@ -92,7 +93,7 @@ def where_options(command: _Command) -> _Command:
         click.option(
             "--requeue",
             is_flag=True,
-            help="Slurm: save before the time limit, and let Slurm start the job again, which goes on there.",
+            help="Slurm: write a checkpoint before the time limit, requeue the job, and resume it.",
         ),
         click.option(
             "--address",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 COMMUNICATIONS: Final = ("auto", "tcp", "tensorflow", "ring", "nccl")
 _TYPES: Final = ("float32", "float64", "int32", "int64")
-#: Bytes of gradients that are sent together, while backpropagation goes on. Within a machine all are summed
+#: Bytes of gradients that are sent together, while backpropagation continues. Within a machine all are summed
 #: at the end: there the sum needs the processor that backpropagation needs.
 _BUCKET: Final = 4 * 1024 * 1024
 

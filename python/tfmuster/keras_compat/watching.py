@@ -83,7 +83,7 @@ def watch_this_worker() -> None:
 def _end_at_sigterm() -> None:
     """Let this process, or a forked one, end when it is told to.
 
-    TensorFlow catches SIGTERM as soon as it is in a cluster, and then goes on. A child inherits that without
+    TensorFlow catches SIGTERM as soon as it is in a cluster, and continues. A child inherits that without
     the thread that handles it, so `multiprocessing` would wait for it forever (Keras's
     `use_multiprocessing`).
     """

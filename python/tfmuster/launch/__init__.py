@@ -52,8 +52,8 @@ Variable                   Meaning
 ``TFMUSTER_START_TIMEOUT`` Time limit of the rendezvous in seconds, if ``start_timeout`` was given.
 ``TFMUSTER_STALL_TIMEOUT`` How long workers may wait for one that does not move, if ``stall_timeout`` was
                            given.
-``TFMUSTER_GRACE``         How long saving may take when the job is told to go, if ``grace`` was given.
-``TFMUSTER_NOTICE_COMMAND`` A line of shell that succeeds once this machine will be taken away, if
+``TFMUSTER_GRACE``         Time to write a checkpoint after a shutdown signal, if ``grace`` was given.
+``TFMUSTER_NOTICE_COMMAND`` A shell command that succeeds once this machine is about to be reclaimed, if
                            ``notice_command`` was given.
 ``TFMUSTER_KERAS_COMPAT``  ``0`` with ``keras_compat=False``.
 ``TFMUSTER_IS_CHIEF``      ``1`` for the chief, which writes files, otherwise ``0``.
@@ -179,13 +179,13 @@ def launch(
         End the job if workers wait this long for one that does not move, in seconds; 0 for no limit. Default:
         ``TFMUSTER_STALL_TIMEOUT``, otherwise 300.
     grace : float, optional
-        How long a job that is told to go by a signal or by ``Run.stop(save=True)`` may take to save, in
-        seconds. Then it ends. Default: ``TFMUSTER_GRACE``, otherwise 30. See
+        Time to write a checkpoint after a shutdown signal or ``Run.stop(save=True)``, in seconds. After it,
+        the job ends without a checkpoint. Default: ``TFMUSTER_GRACE``, otherwise 30. See
         :func:`tfmuster.checkpoint_callback`.
     notice_command : str, optional
-        A line of shell that each worker asks every 5 s while a training can be saved. When it exits with 0,
-        its machine will be taken away, and the job is saved and ends as after a signal. See
-        docs/launching.md.
+        A shell command that each worker runs every 5 s during ``fit`` with checkpoints. When it succeeds, the
+        worker's machine is about to be reclaimed, and the job writes a checkpoint and ends, as after a
+        signal. See docs/launching.md.
     seed : int, optional
         Seed of the random number generators of every worker: R's, NumPy's, Python's, TensorFlow's and
         Keras's, from 0 to 2147483647. A program that sets its own seeds is not affected. Default:
@@ -215,9 +215,8 @@ def launch(
         On this machine: give the workers a network of their own, in which they reach only each other, and
         nothing else reaches them. Programs that download data then fail. Linux only. Default: False.
     requeue : bool
-        Slurm: let all workers save two minutes before the time limit, and have Slurm start the job again,
-        which goes on there; also after other losses of its machines, from the newest checkpoint. Default:
-        False.
+        Slurm: write a checkpoint two minutes before the time limit, requeue the job, and resume it. After
+        preemption or a lost node it resumes from the newest checkpoint. Default: False.
     min_workers : int, optional
         With hosts and ``max_restarts``: a host that is lost and does not come back is left out at the
         restart, as long as so many workers are left. They make the same updates, with the same global

@@ -31,13 +31,13 @@ STACKS = "stacks"
 #: File in the run directory with the command that ends the run's batch job, from any machine.
 STOP_COMMAND = "stop.json"
 
-#: File in the run directory with what starts the run again.
+#: File in the run directory with what launches the run again.
 RESUME = "resume.json"
 
 #: State between a failure and the restart of all tasks.
 RESTARTING = "restarting"
 
-#: State of a run that was told to go, and was saved.
+#: State of a run that has written a checkpoint because of a shutdown signal, and ended.
 PREEMPTED = "preempted"
 
 #: States of a run that has not ended.

@@ -92,9 +92,10 @@ class Run:
         known, the fields of :class:`~tfmuster.runs.states.State`: ``epoch``, ``steps_per_second``,
         ``metrics``, ``wait_share`` and others.
 
-        The states of a run are starting, running, restarting, done, failed, interrupted, preempted (told to
-        go, and saved) and lost. A run is lost if its launcher ended without a report, or runs on another
-        machine and has written nothing for five minutes. ``restarts`` is the number of restarts.
+        The states of a run are starting, running, restarting, done, failed, interrupted, preempted (a
+        checkpoint was written because of a shutdown signal) and lost. A run is lost if its launcher ended
+        without a report, or runs on another machine and has written nothing for five minutes. ``restarts`` is
+        the number of restarts.
         """
         status = {"state": "starting", "restarts": 0, "tasks": {}, **read_json(self.path / "status.json")}
         if self._is_readable() and is_lost(self.info(), status):
@@ -253,15 +254,16 @@ class Run:
         return stop_run(self, timeout, save=save)
 
     def resume(self) -> Run:
-        """Start the run again in the background, as it was launched, and return it when its workers run.
+        """Restart the run in the background, as it was launched, and return it when its workers run.
 
-        A program with :func:`tfmuster.checkpoint_callback` goes on from its newest checkpoint; one that was
-        saved by ``stop(save=True)`` or a signal, from the step after which it left.
+        A program with :func:`tfmuster.checkpoint_callback` resumes from its newest checkpoint. After
+        ``stop(save=True)`` or a shutdown signal, that is the step at which it stopped.
 
         Raises
         ------
         LaunchError
-            The run goes on, its program has finished, or it can't be started from here (reason ``resume``).
+            The run has not ended, its program has finished, or it can't be launched from here (reason
+            ``resume``).
         """
         from .resuming import resume_run
 

@@ -1,4 +1,4 @@
-"""A job goes on when nobody reads its output, and when the terminal that started it is closed."""
+"""A job continues when nobody reads its output, and when the terminal that started it is closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train, slowly from a given step on, so that the training can be told to go there.
+"""Train, slowly from a given step on, so that the training can be shut down there.
 
 Usage: preempted.py OUT KIND STEP [SECONDS]; KIND is numpy, generator, executions, epochs or steps (with a
 checkpoint after each step). From step STEP on, counted over all epochs, each call at the end of an execution

@@ -24,7 +24,7 @@ _SETTINGS = {
     "backend_options": "A backend option",
     "isolated": "A network of the job's own (isolated)",
     "requeue": "Requeuing (requeue)",
-    "min_workers": "Going on with fewer workers (min_workers)",
+    "min_workers": "Continuing with fewer workers (min_workers)",
 }
 
 

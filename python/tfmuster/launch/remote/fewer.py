@@ -1,4 +1,4 @@
-"""Go on with fewer hosts at a restart, when some are lost and do not come back."""
+"""Restart a job with fewer hosts, if some are lost and do not come back."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Fewer:
             wrong = "min_workers with a chief, an evaluator or parameter servers"
         if wrong is not None:
             raise LaunchError(
-                "A job that may go on with fewer workers has only workers, and is restarted after a failure.",
+                "min_workers is for jobs that have only workers, and that may be restarted.",
                 found=wrong,
                 fix="Choose min_workers from 1 to the number of workers, and add max_restarts.",
                 reason="min-workers",
@@ -99,12 +99,12 @@ class Fewer:
             raise LaunchError(
                 "Too few workers are left.",
                 found=f"{len(left)} of {len(tasks)}; {self._least} are needed (min_workers); lost: {names}",
-                fix="Start the job again with other hosts and the same run directory: it goes on from its "
-                "last checkpoint.",
+                fix="Launch the job with other hosts and the same run directory. It resumes from its newest "
+                "checkpoint.",
                 reason="min-workers",
             ) from error
         self._gone = lost
-        say(f"tfmuster: {names} lost; the job goes on with {len(left)} of {len(tasks)} workers")
+        say(f"tfmuster: {names} lost; the job continues with {len(left)} of {len(tasks)} workers")
         return [(kind, index, host) for index, (kind, _, host) in enumerate(left)]
 
 

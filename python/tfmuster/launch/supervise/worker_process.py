@@ -64,7 +64,7 @@ class WorkerProcess:
     serves: bool = False
     #: Whether it has failed and the job continues without it.
     lost: bool = False
-    #: Whether it was told to go, and has been saved.
+    #: Whether it has ended after a checkpoint because of a shutdown signal.
     left: bool = False
 
     @property

@@ -382,7 +382,7 @@ class TestFourHosts:
     @pytest.mark.slow
     @pytest.mark.timeout(240)
     @pytest.mark.parametrize(("who", "shared"), [("launcher", True), ("worker 1", True), ("launcher", False)])
-    def test_a_job_on_hosts_is_saved_when_it_is_told_to_go(
+    def test_a_signal_makes_a_job_on_hosts_write_a_checkpoint(
         self, network: Network, tmp_path: Path, who: str, shared: bool
     ) -> None:
         """The workers' machines have the program, and with `shared` also the run directory."""
@@ -422,7 +422,7 @@ class TestFourHosts:
     @pytest.mark.slow
     @pytest.mark.timeout(300)
     def test_a_job_goes_on_without_a_host_that_is_lost(self, network: Network, tmp_path: Path) -> None:
-        """Three workers begin, and the first host is lost. Two go on, and the weights are those of one."""
+        """Three workers begin, and the first host is lost. Two continue, and the weights are those of one."""
         alone = tmp_path / "alone"
         alone.mkdir()
         program = PROGRAMS / "preempted.py"
@@ -441,7 +441,7 @@ class TestFourHosts:
                 (machine / "fast").touch()
             said, errors = process.communicate(timeout=150)
             assert process.returncode == 0, said + errors
-            assert "tfmuster: node1 lost; the job goes on with 2 of 3 workers\n" in errors
+            assert "tfmuster: node1 lost; the job continues with 2 of 3 workers\n" in errors
             assert "resumes after step" in said
             run = Run(tmp_path / "run")
             assert [len(each["worker"]) for each in run.info()["clusters"]] == [3, 2]
