@@ -1,7 +1,8 @@
-"""Options of ``tfmuster launch`` that say how the workers of a job train."""
+"""Options of ``tfmuster launch`` that say what the workers of a job get, and how they train."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -27,6 +28,7 @@ def take_training(given: dict[str, Any], run_dir: Path | None) -> dict[str, Any]
     from ..launch.job import seed_for
 
     return {
+        "env": _variables(given.pop("env")),
         "seed": seed_for(given.pop("seed"), run_dir),
         "gpus_per_worker": given.pop("gpus_per_worker"),
         "keras_compat": not given.pop("no_keras_compat"),
@@ -37,7 +39,25 @@ def take_training(given: dict[str, Any], run_dir: Path | None) -> dict[str, Any]
     }
 
 
+def _variables(texts: tuple[str, ...]) -> dict[str, str]:
+    variables = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals and name in os.environ:
+            value = os.environ[name]
+        elif not (equals and name):
+            raise click.BadParameter(f"{text!r}: not NAME=VALUE, and no variable here.", param_hint="--env")
+        variables[name] = value
+    return variables
+
+
 _OPTIONS = (
+    click.option(
+        "--env",
+        metavar="NAME[=VALUE]",
+        multiple=True,
+        help="Set a variable for every worker, by default to its value here; repeatable.",
+    ),
     click.option(
         "--seed",
         metavar="N",

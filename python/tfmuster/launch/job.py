@@ -218,9 +218,15 @@ def command_of(command: Sequence[str], task: Task) -> tuple[str, ...]:
 
 
 def launch_options(job: Job, run: Run | None) -> list[str]:
-    """Return the job as options of ``tfmuster launch``, without its environment variables."""
+    """Return the job as options of ``tfmuster launch``.
+
+    With a run, its environment variables are named only, because they may be secrets: whoever runs the
+    command sets them. Without one, the command is for the user, and has their values.
+    """
     options = ["-n", str(job.workers), "--ps", str(job.ps), "--name", job.run_name()]
     options += ["--max-restarts", str(job.max_restarts), "--seed", str(job.seed)]
+    for name, value in job.env.items():
+        options += ["--env", f"{name}={value}" if run is None else name]
     if run is not None:
         options += ["--run-dir", str(run.path)]
     if job.start_timeout is not None:

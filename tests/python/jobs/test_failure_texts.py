@@ -227,6 +227,24 @@ Error: Every worker must have GPUs of its own.
 """,
         ),
         (
+            ["--env", "=5", "train.py"],
+            """\
+Usage: tfmuster launch [OPTIONS] SCRIPT|COMMAND [ARGUMENT]...
+Try 'tfmuster launch --help' for help.
+
+Error: Invalid value for --env: '=5': not NAME=VALUE, and no variable here.
+""",
+        ),
+        (
+            ["--env", "NO_SUCH_VARIABLE", "train.py"],
+            """\
+Usage: tfmuster launch [OPTIONS] SCRIPT|COMMAND [ARGUMENT]...
+Try 'tfmuster launch --help' for help.
+
+Error: Invalid value for --env: 'NO_SUCH_VARIABLE': not NAME=VALUE, and no variable here.
+""",
+        ),
+        (
             ["--run-dir", "old", "train.py"],
             """\
 Error: The run directory must be new.

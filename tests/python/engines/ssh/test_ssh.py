@@ -278,6 +278,22 @@ class TestFourHosts:
         assert "Traceback" not in err
         network.nothing_left(5 - (time.monotonic() - begun))
 
+    def test_variables_are_sent_also_by_a_launcher_in_the_background(self, network: Network) -> None:
+        put(
+            network,
+            "t.py",
+            "import os; print(os.environ['COLOR'], os.environ['SHADE'], os.environ.get('TONE'))",
+        )
+        variables = ("--env", "COLOR=light blue", "--env", "SHADE")
+        done = network.launch(
+            "-H", "node1,node2", "--detach", *variables, "t.py", SHADE="a=b", TONE="not sent"
+        )
+        assert done.returncode == 0, done.stderr
+        run = Run(only_run(network.work))
+        assert run.wait(20)["state"] == "done"
+        for index in range(2):
+            assert (run.path / "logs" / f"worker-{index}.log").read_text() == "light blue a=b None\n"
+
     def test_the_gpus_of_each_host_are_shared_out_among_its_workers(self, network: Network) -> None:
         put(network, "t.py", "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))")
         network.config.write_text(network.ssh_config(node1="SetEnv CUDA_VISIBLE_DEVICES=3,4,5"))
