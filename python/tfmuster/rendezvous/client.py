@@ -19,7 +19,7 @@ from ..runs.states import waiting_state
 from .error import rendezvous_error, too_late
 from .failures import this_process
 from .links import Links
-from .probes import Probe, Probes
+from .probes import Probe, Probes, too_few_files
 from .seeding import offered_seed
 from .server import RendezvousServer
 
@@ -90,6 +90,7 @@ class RendezvousClient:
         self._id = uuid.uuid4().hex
         self._deadline, self._limit = deadline, limit
         self._port_trouble = port_trouble
+        self._limits = too_few_files(task)
         self._on_progress = on_progress
         self._resolver = Resolver()
         self._connection: Connection | None = None
@@ -244,6 +245,7 @@ class RendezvousClient:
                     "versions": self._versions,
                     **offered_seed(),
                     "port": self._port_trouble,
+                    "limits": self._limits,
                     "links": self._link,
                     "left": self._deadline - now,
                     "limit": self._limit,

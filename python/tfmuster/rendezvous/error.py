@@ -21,11 +21,11 @@ _PACKAGES = {"tfmuster": "tfmuster", "tensorflow": "TensorFlow", "keras": "Keras
 def rendezvous_error(cluster: Cluster, seconds: float | None, **fields: list[Entry]) -> RendezvousError:
     """Build the error of a rendezvous that failed, with the same text and fields on every task.
 
-    Its fields are lists, which may be empty: ``missing``, ``duplicates``, ``clusters``, ``versions``,
-    ``ports``, ``unreachable``, ``strangers``. Long lists are cut to `MAX_LISTED` entries, and ``counts`` has
-    their full lengths.
+    Its fields are lists, which may be empty: ``limits``, ``missing``, ``duplicates``, ``clusters``,
+    ``versions``, ``ports``, ``unreachable``, ``strangers``. Long lists are cut to `MAX_LISTED` entries, and
+    ``counts`` has their full lengths.
     """
-    kinds = ("missing", "duplicates", "clusters", "versions", "ports", "unreachable", "strangers")
+    kinds = tuple(_FOUND)
     lists = {kind: fields.get(kind, []) for kind in kinds}
     chief = cluster.chief_task()
     found: list[str] = []
@@ -33,6 +33,9 @@ def rendezvous_error(cluster: Cluster, seconds: float | None, **fields: list[Ent
     for kind in kinds:
         entries = lists[kind]
         if not entries or (kind == "strangers" and not lists["missing"]):
+            continue
+        if kind == "missing" and any(entry["task"] == chief.name for entry in lists["limits"]):
+            # They may be here, and the chief could not accept their connections.
             continue
         lines = [_FOUND[kind](entry, chief) for entry in entries[:MAX_SHOWN]]
         if len(entries) > MAX_SHOWN:
@@ -111,6 +114,10 @@ def _different_version(entry: Entry, chief: Task) -> str:
     return f"{_who(entry)} has {package} {entry['version']}; {chief.name} has {entry['expected']}"
 
 
+def _limit(entry: Entry, chief: Task) -> str:
+    return f"{_who(entry)} may open {entry['allowed']} files; the rendezvous needs about {entry['needed']}"
+
+
 def _port(entry: Entry, chief: Task) -> str:
     why = entry["reason"]
     if "holder" in entry:
@@ -145,7 +152,9 @@ def _same(text: str) -> Any:
     return lambda entries, chief: text
 
 
+#: In the order in which they are shown.
 _FOUND = {
+    "limits": _limit,
     "missing": _missing,
     "duplicates": _duplicate,
     "clusters": _different_cluster,
@@ -155,6 +164,7 @@ _FOUND = {
     "strangers": _stranger,
 }
 _FIX: dict[str, Any] = {
+    "limits": _same("raise the limit of open files on its machine (`ulimit -n`)"),
     "missing": _missing_fix,
     "duplicates": _same("give each process an index of its own: all but one of them have a wrong one"),
     "clusters": _same("give every task the same cluster"),

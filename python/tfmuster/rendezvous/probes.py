@@ -11,8 +11,9 @@ from ..cluster.spec import Task
 from ..net.channel import Message
 from ..net.connections import PENDING_SECONDS, Connection, Connections
 from ..net.ports import Resolver
-from .error import MAX_LISTED
-from .roster import printable
+from ..system.limits import fewer_files, open_files
+from .error import MAX_LISTED, Entry
+from .roster import ALL_PAIRS, check_targets, printable
 
 if TYPE_CHECKING:
     from .links import Links
@@ -136,3 +137,15 @@ class Probes:
     def _report_when_done(self) -> None:
         if not self._unanswered:
             self._report(self._round, self._problems[:MAX_LISTED])
+
+
+def too_few_files(task: Task) -> Entry | None:
+    """Return what the rendezvous ``needed`` and is ``allowed``, if this process may not open enough files.
+
+    Each task calls its targets, and is called by them; the chief is called by all.
+    """
+    tasks = len(task.cluster)
+    callers = tasks if task.is_chief or tasks <= ALL_PAIRS else 2
+    needed = open_files() + len(check_targets(task.cluster.chief_task())[task.name]) + callers + 16
+    allowed = fewer_files(needed)
+    return None if allowed is None else {"needed": needed, "allowed": allowed}

@@ -27,6 +27,13 @@ def printable(value: object, limit: int = _MAX_TEXT) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def _entry(value: object) -> Entry | None:
+    """Return what a task says of a trouble of its own, or None."""
+    if not isinstance(value, dict):
+        return None
+    return {printable(k, 40): v if isinstance(v, int) else printable(v) for k, v in list(value.items())[:4]}
+
+
 @dataclass(frozen=True)
 class Participant:
     """One process that reported to the chief."""
@@ -38,6 +45,7 @@ class Participant:
     digest: str
     versions: Mapping[str, str]
     port: Entry | None = None
+    limits: Entry | None = None
     origin: str = ""
     links: bool = False
     seed: int | None = None
@@ -46,7 +54,7 @@ class Participant:
     @classmethod
     def from_hello(cls, hello: Message) -> Participant:
         """Read a hello message. Raises ValueError if it is malformed."""
-        versions, pid, port = hello.get("versions"), hello.get("pid"), hello.get("port")
+        versions, pid = hello.get("versions"), hello.get("pid")
         if not isinstance(versions, dict) or not isinstance(pid, int):
             raise ValueError("not a hello")
         return cls(
@@ -56,11 +64,8 @@ class Participant:
             pid=pid,
             digest=printable(hello.get("digest")),
             versions={printable(k, 40): printable(v, 40) for k, v in list(versions.items())[:16]},
-            port={
-                printable(k, 40): v if isinstance(v, int) else printable(v) for k, v in list(port.items())[:4]
-            }
-            if isinstance(port, dict)
-            else None,
+            port=_entry(hello.get("port")),
+            limits=_entry(hello.get("limits")),
             origin=printable(hello.get("from") or "", 64),
             links=hello.get("links") is True,
             seed=read_seed(hello.get("seed")),
@@ -212,6 +217,7 @@ class Roster:
                 for a in self.here.values()
                 for package, found, expected in self._other_versions(a)
             ],
+            limits=[{**a.process, **a.limits} for a in self.here.values() if a.limits],
             # A port held by a duplicate of the same task is not a second fault.
             ports=[
                 {**a.process, **a.port}
@@ -235,7 +241,10 @@ class Roster:
 
     def _differs(self, participant: Participant) -> bool:
         return bool(
-            participant.digest != self.digest or participant.port or self._other_versions(participant)
+            participant.digest != self.digest
+            or participant.port
+            or participant.limits
+            or self._other_versions(participant)
         )
 
 

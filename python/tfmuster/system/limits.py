@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 from ..errors import LaunchError
 
@@ -15,22 +16,40 @@ def need_files(count: int, what: str) -> None:
     LaunchError
         The hard limit is too low (reason ``files``).
     """
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    endless = resource.RLIM_INFINITY
-    if soft == endless or soft >= count:
-        return
-    if hard != endless and hard < count:
+    if (allowed := fewer_files(count)) is not None:
         raise LaunchError(
             f"{what} needs about {count} open files.",
-            found=f"this system allows {hard} (`ulimit -n`)",
+            found=f"this system allows {allowed} (`ulimit -n`)",
             fix="Raise the limit, or start fewer workers here.",
             reason="files",
         )
+
+
+def fewer_files(count: int) -> int | None:
+    """Return how many open files this process may have if these are fewer than `count`, otherwise None.
+
+    The soft limit is raised if it is too low.
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    endless = resource.RLIM_INFINITY
+    if soft == endless or soft >= count:
+        return None
+    if hard != endless and hard < count:
+        return hard
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+    return None
+
+
+def open_files() -> int:
+    """Return how many files this process has open, or a guess where the system does not say."""
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return 16
 
 
 def cannot_start(what: str, error: OSError) -> LaunchError:

@@ -436,6 +436,20 @@ def test_strangers_may_take_all_file_descriptors_but_not_the_place_of_a_task(job
             caller.close()
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_too_few_file_descriptors_are_named(job: Job, index: int):
+    """By all whom the chief can tell. Those whom it could not accept are not called missing."""
+    cluster = local_cluster(24)
+    few = ("sh", "-c", 'ulimit -n 30; exec "$@"', "sh")
+    tasks = [
+        job.start(cluster, "worker", i, timeout=LIMIT, prefix=few if i == index else ()) for i in range(24)
+    ]
+    text = all_say_the_same(tasks if index else tasks[:1], within=LIMIT + 4)
+    assert re.search(rf"found: worker {index} \(.*, pid {tasks[index].pid}\) may open 30 files; the", text)
+    assert "to do: raise the limit of open files on its machine (`ulimit -n`)" in text
+    assert "missing" not in text and "reach" not in text
+
+
 @pytest.mark.slow
 def test_ten_thousand_connections(job: Job):
     cluster = local_cluster(3)
