@@ -2,6 +2,7 @@
 
     export PYTHONPATH=tests/python  # machines of the tests
     python benchmarks/chaos.py [--workers 2] [--faults 30] [--per-job 5] [--minutes 60] [--seed 0]
+        [--set-clock]
 
 An undisturbed job is run first; then jobs with the same seed by `tfmuster launch --max-restarts`, in each of
 which some worker, the chief among them, is hit again and again:
@@ -11,13 +12,16 @@ which some worker, the chief among them, is hit again and again:
   its title and left a daemon with an empty environment; no more file descriptors;
 - a full disk under its checkpoints, whose room comes back when the fault has been named;
 - nobody reads the launcher's output any more; another user sends to TensorFlow's port what a client of gRPC
-  sends.
+  sends;
+- with --set-clock, the clock of this machine, for all its programs, is set forward or back by 3 s, and
+  afterwards set right again.
 
 Every fourth job runs by ssh on machines of its own, which are network namespaces, and what happens to it is
 that a machine's link goes down, until that has been named. Half of the moments are in the start of an
 attempt, half in its training. A fault is survived if the launcher names that worker and starts all again, if
 the job says that it was saved, or ended before it trained, and resumes when it is launched again, or if it
-does no harm at all. Full disks, links and other users need root on Linux.
+does no harm at all, and the run is never called lost. Full disks, links, other users and the clock need root
+on Linux.
 
 Exits with 1 unless every fault is survived, named within 10 s (SIGSTOP: 20 s), every final weight is bitwise
 that of the undisturbed job, no stranger was answered, and no process is left.
@@ -51,9 +55,14 @@ from tfmuster.runs.run import Run
 SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGUSR1")
 ORDERS = ("exception", "os._exit", "title and daemon", "descriptors")
 CLOSED_OUTPUT, STRANGER, FULL_DISK, LINK_DOWN = "closed output", "stranger", "full disk", "link down"
+CLOCK = "clock set"
 #: SIGTERM to the launcher itself.
 TOLD_LAUNCHER = "launcher told"
-KINDS = (*SIGNALS, TOLD_LAUNCHER, *ORDERS, CLOSED_OUTPUT, STRANGER, FULL_DISK, LINK_DOWN)
+#: What needs nothing of the machine.
+ANYWHERE = (*SIGNALS, TOLD_LAUNCHER, *ORDERS, CLOSED_OUTPUT)
+KINDS = (*ANYWHERE, STRANGER, FULL_DISK, LINK_DOWN, CLOCK)
+#: By how much the clock is set forward or back, seconds.
+STEP = 3.0
 LIMITS = {"SIGSTOP": 20.0}
 LIMIT = 10.0
 #: How long beyond its limit a fault may go unnoticed before it counts as one without effect, seconds.
@@ -83,6 +92,7 @@ class Fault:
     named: float | None = None
     text: str = ""
     served: bool = False
+    lost: bool = False
     saved: bool = False
 
     @property
@@ -92,7 +102,7 @@ class Fault:
     @property
     def survived(self) -> bool:
         named = self.saved or f"worker {self.worker} on " in self.text
-        return not self.served and (self.named is None or named)
+        return not (self.served or self.lost) and (self.named is None or named)
 
 
 class Job:
@@ -142,7 +152,7 @@ class Job:
         for line in process.stderr:
             self.said += line
             if re.search(r"; restart \d+ of \d+$", line.rstrip()):
-                self.lines.append((time.time(), line.rstrip()))
+                self.lines.append((time.monotonic(), line.rstrip()))
 
     def _drain(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -193,40 +203,45 @@ class Job:
                 fault.named, fault.text = self.lines[attempt]
             elif self.ended and self.run.status()["state"] in ("preempted", "interrupted"):
                 # Before a training begins, there is nothing to save.
-                fault.saved, fault.named, fault.text = True, time.time(), self.said[-200:]
+                fault.saved, fault.named, fault.text = True, time.monotonic(), self.said[-200:]
                 self.start()
+            fault.lost = self.run.status()["state"] == "lost"
         return True
 
     def _inject(self, fault: Fault, attempt: int, repairs: contextlib.ExitStack) -> bool:
         """Do it, and note the time; False if there was nothing to do it to."""
         if fault.kind in SIGNALS:
-            fault.at = time.time()
+            fault.at = time.monotonic()
             try:
                 os.kill(self.pids(attempt)[fault.worker], signal.Signals[fault.kind])
             except (ProcessLookupError, IndexError):
                 return False
         elif fault.kind == TOLD_LAUNCHER:
-            fault.at = time.time()
+            fault.at = time.monotonic()
             launcher = psutil.Process(int(self.run.info()["pid"]))
             launcher.terminate()
         elif fault.kind in ORDERS:
             return self._order(fault, attempt)
         elif fault.kind == CLOSED_OUTPUT:
-            fault.at, self.reads = time.time(), False
+            fault.at, self.reads = time.monotonic(), False
         elif fault.kind == STRANGER:
-            fault.at = time.time()
+            fault.at = time.monotonic()
             address = json.loads((self.run.path / "run.json").read_text())["cluster"]["worker"][fault.worker]
             command = [sys.executable, WORKER, "stranger", *address.rsplit(":", 1)]
             said = subprocess.run(command, capture_output=True, text=True, check=False)
             fault.served = "served" in said.stdout
+        elif fault.kind == CLOCK:
+            fault.at, step = time.monotonic(), STEP if fault.worker % 2 else -STEP
+            set_clock(step)
+            repairs.callback(set_clock, -step)
         elif fault.kind == LINK_DOWN:
-            fault.at = time.time()
+            fault.at = time.monotonic()
             self.network.cut(f"node{fault.worker + 1}")
             repairs.callback(self.network.connect, f"node{fault.worker + 1}")
         else:
             filler = self.disk / "filler"
             repairs.callback(filler.unlink)
-            fault.at = time.time()
+            fault.at = time.monotonic()
             with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
                 while True:
                     file.write(bytes(1 << 16))
@@ -244,6 +259,11 @@ class Job:
             return False
         fault.at = float(order.read_text())
         return True
+
+
+def set_clock(step: float) -> None:
+    """Set the clock of this machine forward or back, by seconds."""
+    time.clock_settime(time.CLOCK_REALTIME, time.time() + step)
 
 
 def weights(folder: Path, workers: int) -> list[list[np.ndarray]]:
@@ -289,6 +309,7 @@ def main() -> int:
     parser.add_argument("--per-job", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=60.0, help="no new fault after that")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set-clock", action="store_true", help="set this machine's clock, too")
     given = parser.parse_args()
     from support.hosts import built, why_not
 
@@ -309,7 +330,8 @@ def main() -> int:
         while len(faults) < given.faults and time.monotonic() < end:
             turn += 1
             by_ssh = network is not None and turn % 4 == 2
-            kinds = [LINK_DOWN] if by_ssh else KINDS[: -3 if reason else -1]
+            here = [*ANYWHERE, *([] if reason else [STRANGER, FULL_DISK]), *[CLOCK] * given.set_clock]
+            kinds = [LINK_DOWN] if by_ssh else here
             job = Job(folder / f"job-{turn}", given.workers, given.per_job, network if by_ssh else None)
             for _ in range(given.per_job):
                 kind, training = choose.choice(kinds), choose.random() < 0.5
@@ -323,9 +345,9 @@ def main() -> int:
                 faults.append(fault)
                 print(json.dumps({**vars(fault), "seconds": fault.seconds}), flush=True)
             failed = job.process.wait(timeout=600)
-            if here := left_behind(folder / f"job-{turn}"):
-                left += len(here)
-                print(f"left behind: {[psutil.Process(pid).cmdline() for pid in here]}", file=sys.stderr)
+            if pids := left_behind(folder / f"job-{turn}"):
+                left += len(pids)
+                print(f"left behind: {[psutil.Process(pid).cmdline() for pid in pids]}", file=sys.stderr)
             job.close()
             if failed:
                 lost += 1

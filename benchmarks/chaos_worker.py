@@ -47,7 +47,7 @@ def train(folder: Path) -> None:
             (run_dir / f"training-{attempt}").touch()
             if not _held and order.exists():
                 kind = order.read_text()
-                order.write_text(repr(time.time()))
+                order.write_text(repr(time.monotonic()))
                 disturb(kind, folder)
 
     result = tfmuster.train_mnist(
