@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from ..net.sockets import close_in_children
+from ..system.compiled import NotCompiled
 from ..system.say import say
 from .in_numpy import TYPES, NumpyExchange, SumError
-from .native import NotCompiled, library, library_path
+from .native import library, library_path
 
 #: Every error of a sum has these words.
 ABORTED: Final = "A sum over the workers was aborted"

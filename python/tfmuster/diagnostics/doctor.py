@@ -18,13 +18,14 @@ from typing import Any
 import orjson
 
 from .. import __version__
-from ..collectives.native import NotCompiled, library_path
+from ..collectives.native import library_path
 from ..environment import MNIST_VARIABLE
 from ..errors import TfmusterError
 from ..launch.engines.registry import availability
-from ..net.door import guarding_works
 from ..net.ports import held_ports
+from ..rendezvous.port_guard import guarding_works
 from ..system.ask import NoAnswerError, ask
+from ..system.compiled import NotCompiled
 from ..system.interpreter import python_executable, rscript_executable, run_code
 from ..system.tensorflow_import import HOW_TO_INSTALL, is_installed
 from ..system.versions import tensorflow_version, version_of

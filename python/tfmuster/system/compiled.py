@@ -1,0 +1,93 @@
+"""Compile C files of tfmuster into libraries.
+
+A library is compiled once for each version of its source, in less than a second, and kept in the user's cache
+directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+_FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC")
+_LIBRARIES = ("-ldl", "-lpthread")
+_COMPILE_SECONDS = 60
+
+
+class NotCompiled(Exception):
+    """A library can't be had here. The text says why."""
+
+
+def compiled(source: Path) -> Path:
+    """Return the path of the library of a C file; compile it if this has not been done.
+
+    Raises
+    ------
+    NotCompiled
+        There is no compiler, or no directory to write to.
+    """
+    if sys.platform != "linux":
+        raise NotCompiled(f"it is for Linux only, and this is {platform.system()}")
+    # Machines that share a home directory may have other processors and other versions of the C library.
+    machine = "|".join([*_FLAGS, platform.machine(), *platform.libc_ver()])
+    digest = hashlib.sha256(source.read_bytes() + machine.encode()).hexdigest()
+    name = f"{source.stem}-{digest[:16]}.so"
+    folder = _folder()
+    path = folder / name
+    if _is_ours(path):
+        return path
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        raise NotCompiled("this machine has no C compiler; install gcc or clang")
+    # Other workers may compile at the same time: the rename decides, and all files are equal.
+    descriptor, made = tempfile.mkstemp(dir=folder, prefix=name, suffix=".tmp")
+    os.close(descriptor)
+    try:
+        done = subprocess.run(
+            [compiler, *_FLAGS, "-o", made, str(source), *_LIBRARIES],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            raise NotCompiled(f"{compiler} fails: {done.stderr.strip().partition(chr(10))[0]}")
+        os.chmod(made, 0o700)
+        os.replace(made, path)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotCompiled(f"{compiler} fails: {error}") from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(made)
+    return path
+
+
+def _folder() -> Path:
+    """Return a directory of this user alone, to keep the library in. Raises NotCompiled."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    places = (Path(cache) / "tfmuster", Path(tempfile.gettempdir()) / f"tfmuster-{os.getuid()}")
+    for place in places:
+        with contextlib.suppress(OSError):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_ours(place) and os.access(place, os.W_OK):
+                return place
+    raise NotCompiled(f"neither {places[0]} nor {places[1]} is a directory that only this user can write to")
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether a path exists, belongs to this user, and can't be written by others."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    others = stat.S_IWGRP | stat.S_IWOTH
+    return not stat.S_ISLNK(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & others
