@@ -12,7 +12,7 @@ filter to its listening sockets (:mod:`.packet_filter`), in two stages:
     (:meth:`Door.expect`). The kernel repeats a connection request after a second, so an announcement that
     arrives in this time costs nothing else.
 
-Connections that stand are not touched.
+Connections that stand are not touched. :mod:`.gated_door` does the same without filters.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from .socket_table import (
     TableLine,
     borrowed,
     end_of,
+    has_table,
     own_sockets,
     state_of,
     table,
@@ -162,9 +163,9 @@ class Door(threading.Thread):
                 self._changed = True
             elif kind == "accepted":
                 accepted[inode] = sockets[inode]
-            elif kind == "connecting":
+            elif kind in ("connecting", "connected"):
                 connecting.add(inode)
-            if kind in ("listener", "other"):
+            if kind not in ("new", "connecting"):
                 self._settled.add(inode)
         connecting -= self._announced
         self._update(now)
@@ -189,7 +190,8 @@ class Door(threading.Thread):
                 return "listener" if made.getsockname()[1] in self._ports else "other"
             if state == UNCONNECTED:
                 return "new"
-            return "accepted" if made.getsockname()[1] in self._ports else "other"
+            # Where the peer has no filter, the kernel connects at once.
+            return "accepted" if made.getsockname()[1] in self._ports else "connected"
 
     def _update(self, now: float) -> None:
         """Attach the filter of this moment to the listeners, if it has changed."""
@@ -203,8 +205,11 @@ class Door(threading.Thread):
         if self._stage == "watched" and self._may_close and now - self._came > QUIET_SECONDS:
             self._stage = "closed"
             changed = True
-        if not changed or not self._listeners:
-            return
+        if changed and self._listeners:
+            self._apply(expected, peers)
+
+    def _apply(self, expected: list[End], peers: set[str]) -> None:
+        """Let in, from now on, the connections of these ends, and in the first stage of these peers."""
         rules = []
         if self._stage == "watched":
             own = _own_addresses()
@@ -273,9 +278,9 @@ def _own_addresses() -> set[str]:
     return {plain_address(each.address) for each in listed if each.family in kinds}
 
 
-def guarding_works() -> str | None:
+def filters_work() -> str | None:
     """Try a filter on a socket of this machine. Return why it does not work, or None if it does."""
-    if not os.path.exists("/proc/self/net/tcp"):
+    if not has_table():
         return "this system has no /proc/net/tcp"
     with socket.socket() as listener, socket.socket() as caller:
         listener.bind(("127.0.0.1", 0))

@@ -36,6 +36,11 @@ class TableLine:
     inode: int
 
 
+def has_table() -> bool:
+    """Whether this system lists its TCP sockets."""
+    return os.path.exists("/proc/self/net/tcp")
+
+
 def table() -> list[TableLine]:
     """Return all TCP sockets of this network namespace. Raises OSError without /proc."""
     lines: list[TableLine] = []

@@ -8,8 +8,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from ..environment import OPEN_PORT_VARIABLE, is_on
+from ..net.accept_gate import SOURCE, AcceptGate
 from ..net.addresses import split_address
-from ..net.door import Door, guarding_works
+from ..net.door import Door, filters_work
+from ..net.gated_door import GatedDoor
+from ..net.socket_table import has_table
+from ..system.compiled import NotCompiled, compiled
 from ..system.say import say
 from .origins import read_end
 
@@ -30,12 +34,19 @@ class PortGuard:
         The task of this process.
     control : ControlChannel
         Brings the addresses of the peers, and announcements of connections from them.
+    gate : AcceptGate or None
+        Takes the place of filters.
     """
 
-    def __init__(self, task: Task, control: ControlChannel) -> None:
+    def __init__(self, task: Task, control: ControlChannel, gate: AcceptGate | None) -> None:
         self._task, self._control = task, control
         self._printed = 0
-        self.door = Door([split_address(task.address)[1]], control.peers, self._knock, self._refused)
+        ports = [split_address(task.address)[1]]
+        self.door: Door = (
+            Door(ports, control.peers, self._knock, self._refused)
+            if gate is None
+            else GatedDoor(ports, control.peers, self._knock, self._refused, gate)
+        )
 
     def start(self) -> None:
         """Guard the port from the moment at which TensorFlow opens it."""
@@ -82,7 +93,7 @@ def guard_port(task: Task, control: ControlChannel) -> None:
     """
     if task.type == "evaluator" or _guards:
         return
-    why = f"{OPEN_PORT_VARIABLE} is set" if is_on(OPEN_PORT_VARIABLE) else guarding_works()
+    gate, why = (None, f"{OPEN_PORT_VARIABLE} is set") if is_on(OPEN_PORT_VARIABLE) else _gate(install=True)
     if why is not None:
         if task.is_chief:
             say(
@@ -90,9 +101,31 @@ def guard_port(task: Task, control: ControlChannel) -> None:
                 f"machine included, can run commands as {_user()}; see docs/security.md"
             )
         return
-    guard = PortGuard(task, control)
+    guard = PortGuard(task, control, gate)
     _guards.append(guard)
     guard.start()
+
+
+def guarding_works() -> str | None:
+    """Return why the port of a worker on this machine can't be guarded, or None if it can.
+
+    It is not known whether TensorFlow accepts connections in the usual way.
+    """
+    return _gate(install=False)[1]
+
+
+def _gate(*, install: bool) -> tuple[AcceptGate | None, str | None]:
+    """Return the gate that this process needs, if filters are refused, and why the port can't be guarded."""
+    why = filters_work()
+    if why is None or not has_table():
+        return None, why
+    try:
+        gate = AcceptGate(compiled(SOURCE))
+    except (NotCompiled, OSError) as error:
+        return None, f"{why}, and {error}"
+    if install and not gate.install("tensorflow"):
+        return None, f"{why}, and this TensorFlow accepts connections in an unknown way"
+    return gate, None
 
 
 def all_connected() -> None:

@@ -28,6 +28,7 @@ from support.jobs import run_job, succeeded
 from tfmuster.collectives import native
 from tfmuster.collectives.group import Group, open_group
 from tfmuster.collectives.in_numpy import SumError
+from tfmuster.system.compiled import NotCompiled
 
 needs_compiler = pytest.mark.skipif(
     sys.platform != "linux" or not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler"
@@ -276,10 +277,10 @@ def test_a_compiler_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(native.NotCompiled, match="cc fails: cc1: out of luck"):
+    with pytest.raises(NotCompiled, match="cc fails: cc1: out of luck"):
         native.library_path.__wrapped__()
     broken.unlink()
-    with pytest.raises(native.NotCompiled, match="no C compiler"):
+    with pytest.raises(NotCompiled, match="no C compiler"):
         native.library_path.__wrapped__()
     assert not list((tmp_path / "cache" / "tfmuster").iterdir())
 

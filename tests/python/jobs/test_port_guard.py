@@ -12,19 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from support.launching import environment, nothing_left, start_tfmuster, wait_until
+from support.launching import TFMUSTER, environment, nothing_left, start_tfmuster, wait_until, write
 from support.paths import PROGRAMS
 from support.spaces import machines
-from tfmuster.net.door import guarding_works
+from tfmuster.rendezvous.port_guard import guarding_works
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(150),
-    pytest.mark.skipif(guarding_works() is not None, reason=f"filters: {guarding_works()}"),
+    pytest.mark.skipif(guarding_works() is not None, reason=f"{guarding_works()}"),
 ]
 
 #: A user that no process of this machine has.
 STRANGER = 64123
+#: How connections are kept out, by a filter in the kernel, or where TensorFlow accepts them, and the door.
+WAYS = {"filter": "Door", "gate": "GatedDoor"}
 as_another_user = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 
 
@@ -75,15 +77,41 @@ def attacked(folder: Path, *arguments: str, **env: str) -> tuple[list[str], str]
 
 
 @as_another_user
-def test_another_user_of_this_machine_gets_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_another_user_of_this_machine_gets_nothing(tmp_path: Path, way: str) -> None:
     """And a connection between workers that breaks later, as after an idle phase, is made anew."""
-    got, output = attacked(tmp_path, "break")
+    got, output = attacked(tmp_path, "break", way)
     assert got == ["nothing", "nothing"]
     assert f"came from user {STRANGER} of this machine" in output
     assert output.count("stages: ['closed']") == 2
+    assert output.count(f"doors: ['{WAYS[way]}']") == 2
     assert "broken: 1" in output
     weights = [line.partition("weights:")[2] for line in output.splitlines() if "weights:" in line]
     assert len(weights) == 2 and weights[0] == weights[1]
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv, of util-linux")
+def test_a_worker_without_capabilities_guards_its_port(tmp_path: Path) -> None:
+    """Newer kernels let only CAP_NET_ADMIN attach a filter to a TCP socket."""
+    lines = [
+        "import tfmuster",
+        "from tfmuster.rendezvous import port_guard",
+        "tfmuster.strategy('multi_worker_mirrored')",
+        "print('guarding:', port_guard._guards[0].door.guarding.wait(5))",
+    ]
+    write(tmp_path, "train.py", *lines)
+    drop = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin") if os.geteuid() == 0 else ()
+    done = subprocess.run(
+        [*drop, *TFMUSTER, "launch", "-n", "2", "train.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("guarding: True") == 2
+    assert "port is open" not in done.stdout + done.stderr
 
 
 @as_another_user
@@ -95,8 +123,8 @@ def test_by_an_open_port_another_user_gets_all(tmp_path: Path) -> None:
 
 @as_another_user
 @pytest.mark.skipif(not shutil.which("ip"), reason="needs iproute2")
-@pytest.mark.parametrize("open", ["0", "1"])
-def test_a_stranger_on_another_machine_gets_nothing(tmp_path: Path, open: str) -> None:
+@pytest.mark.parametrize(("way", "open"), [*((way, "0") for way in WAYS), ("filter", "1")])
+def test_a_stranger_on_another_machine_gets_nothing(tmp_path: Path, way: str, open: str) -> None:
     """Nor does another user of a worker's machine, when all workers are connected."""
     with machines(3) as hosts:
         cluster = {"worker": [f"{hosts[0].address}:2222", f"{hosts[1].address}:2223"]}
@@ -112,7 +140,7 @@ def test_a_stranger_on_another_machine_gets_nothing(tmp_path: Path, open: str) -
                 variables = {"TF_CONFIG": tf_config, "TFMUSTER_TOKEN": "0123456789abcdef"}
                 workers.append(
                     subprocess.Popen(
-                        [*hosts[index].prefix, sys.executable, str(PROGRAMS / "visited.py"), "break"],
+                        [*hosts[index].prefix, sys.executable, str(PROGRAMS / "visited.py"), "break", way],
                         cwd=tmp_path,
                         env=environment(**variables, TFMUSTER_OPEN_PORT=open),
                         stdout=subprocess.PIPE,

@@ -1,5 +1,7 @@
 """Train with pauses until a file `enough` appears.
 
+With the argument `gate`, this process can't attach filters to its sockets.
+
 Worker 0 writes its address to `starting` before TensorFlow listens, and to `closed` when nobody gets in.
 """
 
@@ -43,6 +45,8 @@ def break_connections(port: int) -> int:
     return broken
 
 
+if "gate" in sys.argv:
+    port_guard.filters_work = lambda: "the kernel refuses socket filters"  # type: ignore[assignment]
 tell("starting")
 strategy = tfmuster.strategy("multi_worker_mirrored")
 keras.utils.set_random_seed(1)
@@ -68,5 +72,6 @@ if "break" in sys.argv:
     print("broken:", break_connections(int(cluster[1].rpartition(":")[2])), flush=True)
     time.sleep(1)
     model.fit(x, y, batch_size=32, verbose=0)
+print("doors:", [type(guard.door).__name__ for guard in guards()], flush=True)
 print("stages:", [guard.door.stage for guard in guards()], flush=True)
 print("weights:", [float(weight.sum()) for weight in model.get_weights()], flush=True)

@@ -14,10 +14,10 @@ import pytest
 
 from tfmuster.net import door as doors
 from tfmuster.net import socket_table
-from tfmuster.net.door import Door, guarding_works
+from tfmuster.net.door import Door, filters_work
 from tfmuster.net.socket_table import ESTABLISHED, LISTENING, own_sockets, state_of, table
 
-pytestmark = pytest.mark.skipif(guarding_works() is not None, reason=f"filters: {guarding_works()}")
+pytestmark = pytest.mark.skipif(filters_work() is not None, reason=f"filters: {filters_work()}")
 
 
 def until(happened: Callable[[], object], seconds: float = 10) -> None:
@@ -221,4 +221,4 @@ def test_ipv6_ends_are_read() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux")
 def test_this_machine_can_guard_a_port() -> None:
-    assert guarding_works() is None
+    assert filters_work() is None

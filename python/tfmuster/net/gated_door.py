@@ -1,0 +1,116 @@
+"""A door for kernels that let only administrators filter the packets of TCP sockets.
+
+The kernel makes every connection, and TensorFlow gets it when it has been judged (:mod:`.accept_gate`). Who
+is let in, and when the door closes, is as in :mod:`.door`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from .accept_gate import AcceptGate
+from .door import Door
+from .socket_table import ESTABLISHED, End, TableLine, end_of, table
+
+#: How long a connection is held back that a peer may still announce, in seconds.
+HELD_SECONDS: Final = 10.0
+#: When more are held back, the oldest is closed.
+_MOST_HELD = 64
+
+#: How often to judge, in seconds: connections that are held back, and new ones.
+_AGAIN, _NEW = 0.02, 0.2
+
+
+class GatedDoor(Door):
+    """The door of a process. Start it before the ports are open.
+
+    Parameters
+    ----------
+    ports, peers, announce, refused
+        See :class:`.door.Door`.
+    gate : AcceptGate
+        Is installed in the code that opens the ports.
+    """
+
+    def __init__(
+        self,
+        ports: Iterable[int],
+        peers: Iterable[str],
+        announce: Callable[[End, End], None],
+        refused: Callable[[str, int | None], None],
+        gate: AcceptGate,
+    ) -> None:
+        super().__init__(ports, peers, announce, refused)
+        self._gate = gate
+        self._held: dict[socket.socket, float] = {}
+        self._judge_thread = threading.Thread(target=self._judge_held, name="tfmuster-gate", daemon=True)
+
+    def guard(self, port: int) -> None:
+        """Guard one more port. Raises OSError if there are too many."""
+        self._gate.guard(port)
+        super().guard(port)
+
+    def start(self) -> None:
+        """Guard the ports from now on."""
+        for port in self._ports:
+            self._gate.guard(port)
+        self.guarding.set()
+        self._judge_thread.start()
+        super().start()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for the end of both threads."""
+        super().join(timeout)
+        self._judge_thread.join(timeout)
+
+    def _apply(self, expected: list[End], peers: set[str]) -> None:
+        """Nothing: each connection is judged when it has come."""
+
+    def _judge(self, descriptor: int, inode: int, lines: list[TableLine]) -> None:
+        """Nothing: what TensorFlow has accepted was judged before."""
+
+    def _judge_held(self) -> None:
+        while not self._stopped:
+            try:
+                held = self._gate.next(_AGAIN if self._held else _NEW)
+                if held is not None:
+                    self._held[held] = time.monotonic() + HELD_SECONDS
+                lines = table() if self._held else []
+                for each in list(self._held):
+                    self._judge_one(each, lines)
+            except OSError:
+                # File descriptors may have run out for a while.
+                time.sleep(_AGAIN)
+
+    def _judge_one(self, held: socket.socket, lines: list[TableLine]) -> None:
+        """Let a connection be accepted, close it, or hold it back longer."""
+        try:
+            here, there = end_of(held.getsockname()), end_of(held.getpeername())
+        except OSError:  # it has ended
+            self._drop(held)
+            return
+        client = next((line for line in lines if (line.here, line.there) == (there, here)), None)
+        if client is not None and (client.state != ESTABLISHED or client.uid != os.geteuid()):
+            self._drop(held)
+            self._refused(there[0], client.uid)
+        elif there in self._expected or (self._stage == "watched" and (client or self._is_welcome(there))):
+            del self._held[held]
+            self._came = time.monotonic()
+            with self._lock:
+                self._expected.pop(there, None)
+            self._gate.admit(held)
+        elif (
+            self._held[held] < time.monotonic()
+            or len(self._held) > _MOST_HELD
+            or (self._stage == "closed" and not self._is_peer(there[0]))
+        ):
+            self._drop(held)
+
+    def _drop(self, held: socket.socket) -> None:
+        del self._held[held]
+        held.close()
