@@ -262,16 +262,21 @@ class ControlChannel:
 
     def _serve(self) -> None:
         assert self._connections is not None and self._connection is not None
-        while not self._ended.is_set():
-            self._report()
-            for connection, message in self._connections.poll(self._report_every):
-                if connection is not self._connection:
-                    continue
-                if message is None:
-                    self._lost(connection.why)
-                else:
-                    self._handle(message)
-        self._connections.close()
+        try:
+            while not self._ended.is_set():
+                self._report()
+                for connection, message in self._connections.poll(self._report_every):
+                    if connection is not self._connection:
+                        continue
+                    if message is None:
+                        self._lost(connection.why)
+                    else:
+                        self._handle(message)
+        finally:
+            if not self._ended.is_set():
+                # This thread has failed. The chief must learn that nobody answers for this task any more.
+                self._let_go()
+            self._connections.close()
 
     def _report(self) -> None:
         """Tell the chief what this task does, if others may wait for it, and whoever has asked its stacks."""

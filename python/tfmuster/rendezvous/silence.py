@@ -60,6 +60,7 @@ class Silence:
 
     def _processor_time(self) -> float:
         if self._pid is not None:
-            with contextlib.suppress(psutil.Error):
+            # File descriptors may have run out here.
+            with contextlib.suppress(psutil.Error, OSError):
                 return float(sum(psutil.Process(self._pid).cpu_times()[:2]))
         return 0.0

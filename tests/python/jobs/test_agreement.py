@@ -76,6 +76,38 @@ control.done()
         assert answer["absent"] == {"worker 1": "in predict, step 3, between two steps"}, each.stderr
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_task_without_file_descriptors_is_still_heard(job: Job, index: int):
+    """It waits for the other one, whose processor time can't be read then."""
+    cluster = local_cluster(2)
+    waiting = """
+import contextlib, os
+from tfmuster.system.activity import ACTIVITY
+ACTIVITY.watched = True
+told("fit", {})
+with contextlib.suppress(OSError):
+    while True:
+        os.open(os.devnull, os.O_RDONLY)
+told("fit", {}, timeout=12.0)
+control.done()
+"""
+    late = """
+told("fit", {})
+time.sleep(6)
+told("fit", {}, timeout=3.0)
+control.done()
+"""
+    few = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
+    tasks = [
+        job.start(cluster, "worker", i, then=AGREE + (waiting if i == index else late), prefix=few)
+        for i in range(2)
+    ]
+    for result in [task.result() for task in tasks]:
+        assert result.code == 0, result.stderr
+        assert [event["equal"] for event in told(result)] == [True, True], result.stderr
+        assert told(result)[1]["seconds"] < 10 and "Traceback" not in result.stderr, result.stderr
+
+
 def test_a_task_that_has_finished_or_waits_elsewhere_is_named_at_once(job: Job):
     cluster = local_cluster(3)
     job.start(cluster, "worker", 1, then="time.sleep(0.5); control.done()")
