@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import stat
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from support.launching import TFMUSTER, environment, nothing_left, tfmuster, write
+from support.paths import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+PACKAGES = ROOT / "python"
 
 
 def launched(folder: Path, limit: str, workers: int) -> subprocess.CompletedProcess[str]:
@@ -32,6 +42,47 @@ def test_too_few_open_files(tmp_path: Path, limit: str, workers: int, needed: in
     ]
     nothing_left(tmp_path)
     assert not (tmp_path / "runs").exists()
+
+
+def _readable_python() -> str | None:
+    """A Python of this version that every user can run, with what tfmuster imports."""
+    python = shutil.which("python3", path="/usr/bin")
+    if python is None or os.geteuid() != 0 or not shutil.which("setpriv"):
+        return None
+    for path in (PACKAGES, Path(psutil.__file__).parent):
+        if any(not folder.stat().st_mode & stat.S_IXOTH for folder in (path, *path.parents)):
+            return None
+    told = subprocess.run([python, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True)
+    return python if told.stdout.decode().strip() == str(sys.version_info[:2]) else None
+
+
+@pytest.mark.skipif(not _readable_python(), reason="needs root, and a Python that other users can run")
+@pytest.mark.parametrize("limit", [2, 6])
+def test_too_few_processes(limit: int) -> None:
+    """The system limits them for users other than root."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        write(folder, "train.py", "print('hello')")
+        os.chown(folder, 64123, 64123)
+        paths = os.pathsep.join([str(PACKAGES), str(Path(psutil.__file__).parents[1])])
+        user = ("setpriv", "--reuid=64123", "--regid=64123", "--clear-groups")
+        command = f"ulimit -u {limit}; exec {_readable_python()} -m tfmuster launch -n 8 train.py"
+        done = subprocess.run(
+            [*user, "bash", "-c", command],
+            cwd=folder,
+            env=environment(HOME=name, PYTHONPATH=paths, PATH="/usr/bin:/bin"),
+            capture_output=True,
+            text=True,
+            timeout=50,
+        )
+        assert done.returncode == 2, done.stderr
+        _, started, *error = done.stderr.splitlines()
+        assert re.fullmatch(r"Error: Worker \d can't be started\.", started)
+        assert error == [
+            "  found: Resource temporarily unavailable",
+            "  to do: Raise the limit of processes (`ulimit -u`), or start fewer workers here.",
+        ]
+        nothing_left(folder)
 
 
 def test_a_soft_limit_is_raised(tmp_path: Path) -> None:
