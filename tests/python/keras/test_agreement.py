@@ -112,3 +112,12 @@ def test_a_weight_of_another_shape_is_named(tmp_path: Path) -> None:
     assert said is not None, done.stderr
     assert said.groups() in {("[8,4]", "0", "[8,5]"), ("[8,5]", "1", "[8,4]")}
     assert "build the same model on every worker" in done.stderr
+
+
+def test_predictions_of_unknown_rows_are_refused(tmp_path: Path) -> None:
+    """The model returns some of the rows, and each worker another number of them."""
+    done = tfmuster("launch", "-n", 2, PROGRAMS / "differing.py", "rows", cwd=tmp_path, limit=120)
+    assert done.returncode == 1
+    assert "predict on several workers needs a model that gives the same number of rows" in done.stderr
+    assert re.search(r"found: \[\d+, \d+\] rows for \[\d+, \d+\] rows of the workers", done.stderr)
+    assert "return one row of predictions for each row of data" in done.stderr

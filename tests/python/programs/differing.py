@@ -87,6 +87,11 @@ if "alone" in sys.argv:
 if "shape" in sys.argv:
     # As if each worker took the number of classes from its own rows.
     model(units=4 + index)
+if "rows" in sys.argv:
+    with strategy.scope():
+        some = keras.layers.Lambda(lambda rows: tf.boolean_mask(rows, rows[:, 0] > 0.3))
+        keeps_some = keras.Sequential([keras.Input((8,)), some])
+    keeps_some.predict(x, verbose=0)
 for name, call in EQUAL.items():
     call()
     tell(equal=name)
