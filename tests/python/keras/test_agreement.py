@@ -38,6 +38,7 @@ DIFFERENT = {
     "evaluate": "when evaluate begins: worker 0 has 6 steps, worker 1 has 7 steps",
     "predict": "when predict begins: worker 0 has 6 steps, worker 1 has 7 steps",
     "call": "must make the same call. They differ: worker 0: fit; worker 1: evaluate",
+    "seed": "when fit begins: worker 0 has data set TensorSlice > Batch(32) > Shuffle(260, ",
 }
 
 
