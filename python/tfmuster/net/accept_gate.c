@@ -154,8 +154,10 @@ static int look_at(struct dl_phdr_info *object, size_t size, void *data) {
             if (each->d_tag == DT_STRTAB) names = (const char *)each->d_un.d_ptr;
         }
         if (!symbols || !names) continue;
-        search->count += replace_in(plt, plt_bytes, object->dlpi_addr, symbols, names);
-        search->count += replace_in(others, other_bytes, object->dlpi_addr, symbols, names);
+        int count = replace_in(plt, plt_bytes, object->dlpi_addr, symbols, names);
+        /* TensorFlow has millions of the others. Only libraries that are linked in another way need them. */
+        if (!count) count = replace_in(others, other_bytes, object->dlpi_addr, symbols, names);
+        search->count += count;
     }
     return 0;
 }
