@@ -273,9 +273,8 @@ class ControlChannel:
                     else:
                         self._handle(message)
         finally:
-            if not self._ended.is_set():
-                # This thread has failed. The chief must learn that nobody answers for this task any more.
-                self._let_go()
+            # If this thread fails, the chief must learn that nobody answers for this task any more.
+            self._let_go()
             self._connections.close()
 
     def _report(self) -> None:
