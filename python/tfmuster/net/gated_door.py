@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from .accept_gate import AcceptGate
 from .door import Door
@@ -21,9 +21,19 @@ from .socket_table import ESTABLISHED, End, TableLine, end_of, table
 HELD_SECONDS: Final = 10.0
 #: When more are held back, the oldest is closed.
 _MOST_HELD = 64
+#: How many are taken before they are judged.
+_MOST_AT_ONCE = 256
 
 #: How often to judge, in seconds: connections that are held back, and new ones.
 _AGAIN, _NEW = 0.02, 0.2
+
+
+class _Ends(NamedTuple):
+    """The ends of a connection, and until when it is held back."""
+
+    here: End
+    there: End
+    until: float
 
 
 class GatedDoor(Door):
@@ -47,7 +57,7 @@ class GatedDoor(Door):
     ) -> None:
         super().__init__(ports, peers, announce, refused)
         self._gate = gate
-        self._held: dict[socket.socket, float] = {}
+        self._held: dict[socket.socket, _Ends] = {}
         self._judge_thread = threading.Thread(target=self._judge_held, name="tfmuster-gate", daemon=True)
 
     def guard(self, port: int) -> None:
@@ -77,39 +87,56 @@ class GatedDoor(Door):
     def _judge_held(self) -> None:
         while not self._stopped:
             try:
-                held = self._gate.next(_AGAIN if self._held else _NEW)
-                if held is not None:
-                    self._held[held] = time.monotonic() + HELD_SECONDS
-                lines = table() if self._held else []
-                for each in list(self._held):
-                    self._judge_one(each, lines)
+                self._take(_AGAIN if self._held else _NEW)
+                # The table of sockets can be long. Strangers must not make this process read it.
+                judged = {
+                    each: ends
+                    for each, ends in self._held.items()
+                    if self._stage == "watched" or ends.there in self._expected
+                }
+                lines = {(line.there, line.here): line for line in (table() if judged else ())}
+                for each, ends in judged.items():
+                    self._judge_one(each, ends, lines.get((ends.here, ends.there)))
+                self._drop_overdue()
             except OSError:
                 # File descriptors may have run out for a while.
                 time.sleep(_AGAIN)
 
-    def _judge_one(self, held: socket.socket, lines: list[TableLine]) -> None:
+    def _take(self, seconds: float) -> None:
+        """Wait for a connection, and take all that have come."""
+        for _ in range(_MOST_AT_ONCE):
+            held = self._gate.next(seconds)
+            if held is None:
+                return
+            seconds = 0
+            try:
+                here, there = end_of(held.getsockname()), end_of(held.getpeername())
+            except OSError:  # it has ended
+                held.close()
+                continue
+            self._held[held] = _Ends(here, there, time.monotonic() + HELD_SECONDS)
+            if self._stage == "closed" and not self._is_peer(there[0]):
+                self._drop(held)
+            elif len(self._held) > _MOST_HELD:
+                self._drop(next(iter(self._held)))
+
+    def _judge_one(self, held: socket.socket, ends: _Ends, client: TableLine | None) -> None:
         """Let a connection be accepted, close it, or hold it back longer."""
-        try:
-            here, there = end_of(held.getsockname()), end_of(held.getpeername())
-        except OSError:  # it has ended
-            self._drop(held)
-            return
-        client = next((line for line in lines if (line.here, line.there) == (there, here)), None)
         if client is not None and (client.state != ESTABLISHED or client.uid != os.geteuid()):
             self._drop(held)
-            self._refused(there[0], client.uid)
-        elif there in self._expected or (self._stage == "watched" and (client or self._is_welcome(there))):
+            self._refused(ends.there[0], client.uid)
+        elif client is not None or self._is_welcome(ends.there):
             del self._held[held]
             self._came = time.monotonic()
             with self._lock:
-                self._expected.pop(there, None)
+                self._expected.pop(ends.there, None)
             self._gate.admit(held)
-        elif (
-            self._held[held] < time.monotonic()
-            or len(self._held) > _MOST_HELD
-            or (self._stage == "closed" and not self._is_peer(there[0]))
-        ):
-            self._drop(held)
+
+    def _drop_overdue(self) -> None:
+        now = time.monotonic()
+        for held, ends in list(self._held.items()):
+            if ends.until < now:
+                self._drop(held)
 
     def _drop(self, held: socket.socket) -> None:
         del self._held[held]
