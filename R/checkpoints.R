@@ -9,9 +9,9 @@
 #' chief writes one more checkpoint after the same step on all of them, and they exit with code 128 + the
 #' signal. [run_resume()] resumes there. A second signal ends a worker at once.
 #'
-#' @param folder Folder of the checkpoints. Default: `checkpoints` in the run directory of the job; for
-#'   further callbacks of the same program `checkpoints-2` and so on, because each `fit` needs a folder of its
-#'   own.
+#' @param folder Folder of the checkpoints. Default: `checkpoints` in the run directory of the job, or in
+#'   `TFMUSTER_CHECKPOINT_DIR` if that is set; for further callbacks of the same program `checkpoints-2` and
+#'   so on, because each `fit` needs a folder of its own.
 #' @param every Write after this many steps, after each `"epoch"`, or, with `NULL`, only on a
 #'   shutdown signal.
 #' @param keep Number of checkpoints to keep, at least 2, because the newest may be damaged.

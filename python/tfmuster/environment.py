@@ -58,6 +58,9 @@ STALL_TIMEOUT_VARIABLE: Final = "TFMUSTER_STALL_TIMEOUT"
 #: How long the workers may take to write a checkpoint after a shutdown signal, in seconds.
 GRACE_VARIABLE: Final = "TFMUSTER_GRACE"
 
+#: Where checkpoints are, if not in the run directory.
+CHECKPOINT_DIR_VARIABLE: Final = "TFMUSTER_CHECKPOINT_DIR"
+
 #: A shell command that succeeds once this machine is about to be reclaimed.
 NOTICE_COMMAND_VARIABLE: Final = "TFMUSTER_NOTICE_COMMAND"
 

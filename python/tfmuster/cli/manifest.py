@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from ..environment import LARGEST_SEED
 from .manifest_machines import ec2, gce
+from .pod_options import pod_options, take_pods
 
 
 @click.group("manifest")
@@ -57,19 +60,7 @@ command.add_command(ec2)
     show_default=True,
     help="Port on which each pod listens.",
 )
-@click.option(
-    "--env", "env", metavar="NAME=VALUE", multiple=True, help="Set a variable in every pod; repeatable."
-)
-@click.option(
-    "--volume",
-    "volumes",
-    metavar="CLAIM=/PATH",
-    multiple=True,
-    help="Mount a PersistentVolumeClaim at a path; repeatable.",
-)
-@click.option(
-    "--token-secret", metavar="SECRET", help="Take the job's password from the key `token` of a Secret."
-)
+@pod_options
 @click.option(
     "--start-timeout",
     metavar="SECONDS",
@@ -102,13 +93,11 @@ def kubernetes(
     name: str | None,
     namespace: str | None,
     port: int,
-    env: tuple[str, ...],
-    volumes: tuple[str, ...],
-    token_secret: str | None,
     start_timeout: float,
     network_policy: bool,
     seed: int | None,
     program: tuple[str, ...],
+    **pods: Any,
 ) -> None:
     """Print a manifest for `kubectl apply -f -` that runs a command of an image on several pods.
 
@@ -117,7 +106,8 @@ def kubernetes(
     tfmuster manifest kubernetes --image me/digits:1 -n 4 --ps 1 --gpus-per-worker 1 -- train.R
     """
     from ..launch.job import seed_for
-    from ..launch.manifests.kubernetes import PodJob, indexed_job, tf_job, to_yaml
+    from ..launch.manifests.kubernetes import indexed_job, tf_job, to_yaml
+    from ..launch.manifests.pod_job import PodJob
 
     job = PodJob(
         command=program,
@@ -128,21 +118,9 @@ def kubernetes(
         namespace=namespace,
         gpus_per_worker=gpus_per_worker,
         port=port,
-        env=_pairs("--env", env),
-        volumes=_pairs("--volume", volumes),
-        token_secret=token_secret,
         start_timeout=start_timeout,
         network_policy=network_policy,
         seed=seed_for(seed),
+        **take_pods(pods),
     )
     click.echo(to_yaml(indexed_job(job) if kind == "job" else tf_job(job)), nl=False)
-
-
-def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or name in pairs:
-            raise click.BadParameter(f"{text!r}: a name, = and a value, each name once.", param_hint=option)
-        pairs[name] = value
-    return pairs

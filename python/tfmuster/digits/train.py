@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..environment import MAX_RESTARTS_VARIABLE, RUN_DIR_VARIABLE
+from ..environment import MAX_RESTARTS_VARIABLE
 from ..errors import ModelError, StrategyError
 from ..keras_compat.backend import require_tensorflow_backend
 from ..runs.states import State, say_state
@@ -284,10 +284,11 @@ def _check_numbers(**numbers: Any) -> None:
 def _checkpoints(every: int | str | None, present: Sequence[Any]) -> list[Any]:
     """Return the checkpoint callback if it was asked for, and in a job unless the caller has passed one."""
     from ..cluster.tf_config import current_task
+    from ..training.checkpoint_files import has_place
     from ..training.checkpoints import checkpoint_callback, has_checkpoints
 
     task = current_task()
-    if every is None and (has_checkpoints(present) or RUN_DIR_VARIABLE not in os.environ):
+    if every is None and (has_checkpoints(present) or not has_place()):
         return []
     needed = int(os.environ.get(MAX_RESTARTS_VARIABLE, "0")) > 0
     if every is None and (needed or (task is not None and task.cluster.jobs.get("evaluator"))):

@@ -24,7 +24,7 @@ import numpy as np
 import orjson
 import psutil
 
-from ..environment import RUN_DIR_VARIABLE, UNPACKED_GB_VARIABLE
+from ..environment import CHECKPOINT_DIR_VARIABLE, RUN_DIR_VARIABLE, UNPACKED_GB_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
 from ..system.archives import TooLargeError, check_zip
 from ..system.processes import birth
@@ -36,7 +36,9 @@ _NAME = re.compile(rf"[0-9]+{re.escape(SUFFIX)}")
 
 
 def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Return the checkpoint folder: ``folder``, else ``checkpoints`` in the run directory of the job.
+    """Return the checkpoint folder.
+
+    It is ``folder``, otherwise ``checkpoints`` in ``TFMUSTER_CHECKPOINT_DIR`` or in the run directory.
 
     Raises
     ------
@@ -45,15 +47,24 @@ def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
     """
     if folder is not None:
         return Path(folder)
-    run = os.environ.get(RUN_DIR_VARIABLE)
-    if not run:
+    place = _place()
+    if not place:
         raise CheckpointError(
             "Outside of a job, checkpoints need a folder.",
             fix='use checkpoint_callback("checkpoints"), or run the script with `tfmuster launch`',
             path=None,
             reason="no-folder",
         )
-    return Path(run, "checkpoints")
+    return Path(place, "checkpoints")
+
+
+def has_place() -> bool:
+    """Return whether checkpoints have a place that the program need not name."""
+    return bool(_place())
+
+
+def _place() -> str | None:
+    return os.environ.get(CHECKPOINT_DIR_VARIABLE) or os.environ.get(RUN_DIR_VARIABLE)
 
 
 def claim(folder: Path) -> None:

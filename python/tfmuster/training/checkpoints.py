@@ -53,9 +53,9 @@ def checkpoint_callback(
     Parameters
     ----------
     folder : path, optional
-        Folder of the checkpoints. Default: ``checkpoints`` in the run directory of the job; for further
-        callbacks of the same program ``checkpoints-2`` and so on, because each ``fit`` needs a folder of its
-        own.
+        Folder of the checkpoints. Default: ``checkpoints`` in the run directory of the job, or in
+        ``TFMUSTER_CHECKPOINT_DIR`` if that is set; for further callbacks of the same program
+        ``checkpoints-2`` and so on, because each ``fit`` needs a folder of its own.
     every : int, "epoch" or None
         Write after this many steps, after each epoch, or only on a shutdown signal.
     keep : int

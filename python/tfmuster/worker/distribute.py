@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,6 @@ from ..cluster.together import workers_here
 from ..environment import (
     DISTRIBUTE_VARIABLE,
     IS_CHIEF_VARIABLE,
-    RUN_DIR_VARIABLE,
     SCALE_BATCH_VARIABLE,
     is_on,
 )
@@ -37,7 +35,9 @@ def saving_callback(present: Sequence[Any]) -> list[Any]:
 
     A ``fit`` that has a callback of its own for checkpoints gets none.
     """
-    if not distributes() or RUN_DIR_VARIABLE not in os.environ or ACTIVITY.place().get("call") != "fit":
+    from ..training.checkpoint_files import has_place
+
+    if not distributes() or not has_place() or ACTIVITY.place().get("call") != "fit":
         return []
     from keras.callbacks import BackupAndRestore
 

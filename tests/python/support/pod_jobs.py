@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from tfmuster.launch.manifests.kubernetes import PodJob, indexed_job, tf_job, to_yaml
+from tfmuster.launch.manifests.kubernetes import indexed_job, tf_job, to_yaml
+from tfmuster.launch.manifests.pod_job import PodJob
 
 FULL: dict[str, Any] = {
     "command": ("train.py", "--epochs", "3"),

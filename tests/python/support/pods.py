@@ -70,6 +70,13 @@ class Pods:
             (process,) = process.children()
         process.send_signal(number)
 
+    def forget(self) -> None:
+        """What a Service does when all pods have ended. Others may follow with the same names."""
+        assert all(pod.poll() is not None for pod in self.running.values())
+        self.running, self._told = {}, []
+        with self.names.open("r+") as file:
+            file.truncate(len(self._before))
+
     def remove(self) -> None:
         for name, pod in self.running.items():
             with contextlib.suppress(psutil.Error, ValueError):

@@ -9,146 +9,37 @@ servers need no GPU.
 
 from __future__ import annotations
 
-import re
+import math
+import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
 import yaml
 
-from ...cluster.resolvers.kubernetes import (
-    DEFAULT_PORT,
-    INDEX_VARIABLE,
-    job_name,
-)
+from ...cluster.resolvers.kubernetes import job_name
 from ...environment import (
     BASE_PORT_VARIABLE,
+    CHECKPOINT_DIR_VARIABLE,
+    GRACE_VARIABLE,
     KUBERNETES_NAME_VARIABLE,
     KUBERNETES_PS_VARIABLE,
     KUBERNETES_ROLE_VARIABLE,
     KUBERNETES_WORKERS_VARIABLE,
-    LARGEST_SEED,
     SEED_VARIABLE,
     START_TIMEOUT_VARIABLE,
     TOKEN_VARIABLE,
 )
-from ...errors import LaunchError
+from ...errors import EXIT_USAGE, LaunchError
 from ...system.gpus import NO_GPU, VISIBLE
 from ..engines.base import find_program
-from ..job import seed_for
-from ..text_checks import check_label, check_text, name_for
+from .pod_job import PodJob, refused
 
 Object = dict[str, Any]
 
-#: Pods are scheduled and pull their images one by one, so minutes may pass between the first and the last.
-START_TIMEOUT = 600.0
-_SUBDOMAIN = re.compile(
-    r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
-)
-# Format of image names: [REGISTRY[:PORT]/]NAME[:TAG][@DIGEST].
-_IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/:@-]{0,510}[A-Za-z0-9])?", re.ASCII)
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_NO_SUBDOMAIN = "A {}'s name has lowercase letters, digits, - and dots, a letter or digit beside each dot."
-_NO_VARIABLE = "A variable's name has letters, digits and _, and is not one that the manifest sets."
-_OURS = {
-    INDEX_VARIABLE,
-    KUBERNETES_NAME_VARIABLE,
-    KUBERNETES_PS_VARIABLE,
-    KUBERNETES_ROLE_VARIABLE,
-    KUBERNETES_WORKERS_VARIABLE,
-    BASE_PORT_VARIABLE,
-    SEED_VARIABLE,
-    "TF_CONFIG",
-    TOKEN_VARIABLE,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class PodJob:
-    """A job that runs in pods. Raises LaunchError for values that Kubernetes would refuse or misread.
-
-    Attributes
-    ----------
-    command : sequence of str
-        A script in the image, or a command, with its arguments.
-    image : str
-        Name of an image with tfmuster and the script.
-    workers, ps : int
-        Number of pods with workers and with parameter servers.
-    name : str, optional
-        Name of the Job and its Service. Default: the script's name.
-    namespace : str, optional
-        Namespace of the objects. Default: that of ``kubectl apply``.
-    gpus_per_worker : int
-        Number of GPUs of each worker. Parameter servers have none.
-    port : int
-        Port on which TensorFlow listens in each pod.
-    env : mapping
-        Additional environment variables of every pod.
-    volumes : mapping
-        Mount path of each PersistentVolumeClaim, by the claim's name.
-    token_secret : str, optional
-        Name of the Secret whose key ``token`` has the job's token for the rendezvous.
-    start_timeout : float
-        Time limit for all pods to start, in seconds.
-    network_policy : bool
-        Whether only the job's own pods may connect to its pods.
-    seed : int
-        Seed of the random number generators of every pod. Default: ``TFMUSTER_SEED``, else drawn, so that
-        the manifest repeats a job.
-    """
-
-    command: Sequence[str]
-    image: str
-    workers: int
-    ps: int = 0
-    name: str | None = None
-    namespace: str | None = None
-    gpus_per_worker: int = 0
-    port: int = DEFAULT_PORT
-    env: Mapping[str, str] = field(default_factory=dict)
-    volumes: Mapping[str, str] = field(default_factory=dict)
-    token_secret: str | None = None
-    start_timeout: float = START_TIMEOUT
-    network_policy: bool = True
-    seed: int = field(default_factory=lambda: seed_for(None))
-
-    def __post_init__(self) -> None:
-        check_text(*self.command, *self.env.values(), *self.volumes.values())
-        if not _IMAGE.fullmatch(self.image):
-            raise _refused("image", "An image's name must be REPOSITORY/NAME:TAG.", self.image)
-        if type(self.seed) is not int or not 0 <= self.seed <= LARGEST_SEED:
-            raise _refused(
-                "seed", f"The seed must be a whole number from 0 to {LARGEST_SEED}.", repr(self.seed)
-            )
-        if self.namespace is not None:
-            check_label(self.namespace, "namespace")
-        if self.token_secret is not None and not _SUBDOMAIN.fullmatch(self.token_secret):
-            raise _refused(
-                "secret", "A Secret's name has lowercase letters, digits, - and dots.", self.token_secret
-            )
-        for variable in self.env:
-            if not _VARIABLE.fullmatch(variable) or variable in _OURS:
-                raise _refused("env", _NO_VARIABLE, variable)
-        for claim, path in self.volumes.items():
-            if not _SUBDOMAIN.fullmatch(claim):
-                raise _refused("volume", _NO_SUBDOMAIN.format("claim"), claim)
-            whole = PurePosixPath(path)
-            if not whole.is_absolute() or ":" in path or ".." in whole.parts:
-                raise _refused("volume", "A volume's path must be absolute, without a colon.", path)
-        object.__setattr__(self, "name", name_for(self.name, self.command))
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """Labels by which the Service and the network policy select the job's pods."""
-        return {"app.kubernetes.io/name": "tfmuster", "app.kubernetes.io/instance": str(self.name)}
-
-    @property
-    def roles(self) -> dict[str, int]:
-        """Number of pods of each kind, without kinds that have none."""
-        return {role: size for role, size in (("worker", self.workers), ("ps", self.ps)) if size}
+#: How much longer than the workers Kubernetes waits before it kills a pod, in seconds.
+_MORE_SECONDS = 10
 
 
 def indexed_job(job: PodJob) -> list[Object]:
@@ -178,7 +69,8 @@ def indexed_job(job: PodJob) -> list[Object]:
             "completions": size,
             "parallelism": size,
             # A single worker can't rejoin in TensorFlow: when one fails, the others end, too.
-            "backoffLimit": 0,
+            "backoffLimit": job.max_restarts * sum(job.roles.values()),
+            **({} if job.checkpoint_volume is None else {"podFailurePolicy": _replacing_evicted()}),
             "template": template,
         }
         objects.append(_object(job, "batch/v1", "Job", name=job_name(str(job.name), role), spec=spec))
@@ -193,6 +85,13 @@ def tf_job(job: PodJob) -> list[Object]:
     LaunchError
         If there is only one task, for which the operator makes no TF_CONFIG.
     """
+    if job.checkpoint_volume is not None:
+        raise LaunchError(
+            "Kubeflow's operator replaces pods by rules of its own.",
+            found="a checkpoint volume",
+            fix="Leave --kind tfjob out; or mount a --volume, and pass its path to checkpoint_callback().",
+            reason="kind",
+        )
     if job.workers + job.ps < 2:
         raise LaunchError(
             "Kubeflow's operator needs at least two tasks to make a cluster.",
@@ -255,8 +154,11 @@ def _pod(
     variables = {
         START_TIMEOUT_VARIABLE: f"{job.start_timeout:g}",
         SEED_VARIABLE: str(job.seed),
+        GRACE_VARIABLE: f"{job.grace:g}",
         **job.env,
     }
+    if job.checkpoint_volume is not None:
+        variables[CHECKPOINT_DIR_VARIABLE] = str(PurePosixPath(job.checkpoint_volume[1], str(job.name)))
     if role == "ps":
         # If all pods of a node can use its GPUs, TensorFlow would take them.
         variables.setdefault(VISIBLE, NO_GPU)
@@ -276,16 +178,34 @@ def _pod(
     if job.gpus_per_worker and role == "worker":
         one["resources"] = {"limits": {"nvidia.com/gpu": job.gpus_per_worker}}
     # A training does not need the Kubernetes API.
-    spec: Object = {"automountServiceAccountToken": False, "containers": [one]}
-    if job.volumes:
+    spec: Object = {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": math.ceil(job.grace) + _MORE_SECONDS,
+        "containers": [one],
+    }
+    if job.mounts:
         one["volumeMounts"] = [
-            {"name": f"volume-{i}", "mountPath": path} for i, path in enumerate(job.volumes.values())
+            {"name": f"volume-{i}", "mountPath": path} for i, (_, path) in enumerate(job.mounts)
         ]
         spec["volumes"] = [
             {"name": f"volume-{i}", "persistentVolumeClaim": {"claimName": claim}}
-            for i, claim in enumerate(job.volumes)
+            for i, (claim, _) in enumerate(job.mounts)
         ]
     return {"metadata": {"labels": job.labels}, "spec": spec}
+
+
+def _replacing_evicted() -> Object:
+    """Replace evicted pods, and those that have ended with them, without counting them as failures."""
+    codes = {"containerName": "worker", "operator": "In"}
+    return {
+        "rules": [
+            # What a restart can't mend.
+            {"action": "FailJob", "onExitCodes": {**codes, "values": [EXIT_USAGE]}},
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            # All workers write a checkpoint and exit when one of them gets SIGTERM.
+            {"action": "Ignore", "onExitCodes": {**codes, "values": [128 + signal.SIGTERM]}},
+        ]
+    }
 
 
 def _policies(job: PodJob) -> list[Object]:
@@ -308,11 +228,7 @@ def literal(text: str) -> str:
 
 def _check_host(host: str) -> None:
     if len(host) > 63:
-        raise _refused("name", "A pod's name (job name and index) must have at most 63 characters.", host)
-
-
-def _refused(reason: str, message: str, found: str) -> LaunchError:
-    return LaunchError(message, found=ascii(found), reason=reason)
+        raise refused("name", "A pod's name (job name and index) must have at most 63 characters.", host)
 
 
 def available(seconds: float) -> str:

@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from support.hosts import put
-from support.launching import tfmuster
+from support.launching import tfmuster, wait_until
 from support.paths import PROGRAMS
 from support.pod_jobs import container_of, in_the_pod
 from support.pods import Pods
@@ -140,3 +141,31 @@ def test_a_pod_that_is_deleted_is_gone_at_once(pods: Pods, tmp_path: Path) -> No
     assert "worker 1" in out
     # Kubernetes kills after 30 s what has not ended by then.
     assert time.monotonic() - begun < 15
+
+
+def test_an_evicted_pod_is_saved_and_its_replacement_resumes(pods: Pods, tmp_path: Path) -> None:
+    """With the weights of a job that nobody has evicted. The claim is a folder that all pods have."""
+    program = (PROGRAMS / "preempted.py", tmp_path, "executions")
+    calm = tfmuster("launch", "-n", 2, "--seed", 5, *program, 10**6, cwd=tmp_path)
+    assert calm.returncode == 0, calm.stderr
+    with np.load(tmp_path / "final-0.npz") as file:
+        expected = dict(file)
+    volume = ("--checkpoint-volume", f"saved={tmp_path / 'saved'}", "--grace", 20)
+    documents = manifest(tmp_path, "-n", 2, "--name", "digits", "--seed", 5, *volume, "--", *program, 4)
+    apply(pods, documents)
+    pods.tell_names()
+    reached = [pods.network.in_work(f"node{index + 1}") / f"reached-{index}" for index in range(2)]
+    wait_until(lambda: all(path.exists() for path in reached), 90)
+    pods.signal("digits-1.digits", signal.SIGTERM)
+    ended = pods.ends(40)
+    assert {code for code, _ in ended.values()} == {128 + signal.SIGTERM}, ended
+    (checkpoint,) = (tmp_path / "saved" / "digits" / "checkpoints").glob("*.checkpoint")
+    put(pods.network, "fast", "")
+    pods.forget()
+    apply(pods, documents)
+    pods.tell_names()
+    said = good(pods.ends(120))
+    assert f"resumes after step {int(checkpoint.stem)}" in said["digits-0.digits"]
+    with np.load(tmp_path / "final-0.npz") as file:
+        for name, value in expected.items():
+            np.testing.assert_array_equal(file[name], value, err_msg=name)

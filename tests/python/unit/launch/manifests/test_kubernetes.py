@@ -16,8 +16,9 @@ from kubeflow.training import models as kubeflow
 
 from support.launching import tfmuster
 from support.pod_jobs import ANY_TEXT, FULL, check_nothing_is_injected, container_of
-from tfmuster.errors import LaunchError
-from tfmuster.launch.manifests.kubernetes import PodJob, indexed_job, tf_job, to_yaml
+from tfmuster.errors import LaunchError, TfmusterError
+from tfmuster.launch.manifests.kubernetes import indexed_job, tf_job, to_yaml
+from tfmuster.launch.manifests.pod_job import PodJob
 
 HOSTILE = [
     "no",
@@ -77,8 +78,19 @@ def validate_tf_job(document: dict[str, Any]) -> None:
         kubernetes_validate.validate(template, kubernetes_validate.latest_version(), strict=True)
 
 
-@pytest.mark.parametrize("version", ["1.25", kubernetes_validate.latest_version()])
-@pytest.mark.parametrize("given", [{}, {"ps": 0, "gpus_per_worker": 0, "env": {}, "volumes": {}}])
+LATEST = kubernetes_validate.latest_version()
+PLAIN: dict[str, Any] = {"ps": 0, "gpus_per_worker": 0, "env": {}, "volumes": {}}
+SAVED: dict[str, Any] = {"checkpoint_volume": ("saved", "/saved"), "max_restarts": 3, "grace": 0.5}
+
+
+# The schemas before 1.29 want both conditions of a rule, of which Kubernetes takes only one.
+@pytest.mark.parametrize(
+    ("version", "given"),
+    [
+        *((version, each) for version in ("1.25", LATEST) for each in ({}, PLAIN)),
+        *((version, SAVED) for version in ("1.29", LATEST)),
+    ],
+)
 def test_it_is_valid_for_kubernetes(version: str, given: dict[str, Any]) -> None:
     documents = list(yaml.safe_load_all(to_yaml(indexed_job(PodJob(**{**FULL, **given})))))
     jobs = 2 if given.get("ps", 1) else 1
@@ -109,6 +121,43 @@ def test_a_tf_job_is_as_kubeflow_describes_it() -> None:
         container = container_of(replica["template"])
         assert container["name"] == "tensorflow"  # the operator puts TF_CONFIG into no other
         assert container["ports"] == [{"name": "tfjob-port", "containerPort": 2222}]
+
+
+def test_evicted_pods_are_replaced_if_checkpoints_have_a_volume() -> None:
+    """And those that end with them. A failure counts, and wrong usage ends the Job."""
+    saved = {"checkpoint_volume": ("saved", "/saved/here"), "max_restarts": 3, "grace": 45}
+    _, workers, servers, _ = indexed_job(PodJob(**{**FULL, **saved}))
+    for job in (workers, servers):
+        template = job["spec"]["template"]["spec"]
+        assert template["restartPolicy"] == "Never"
+        assert template["terminationGracePeriodSeconds"] == 55
+        assert template["volumes"][-1]["persistentVolumeClaim"] == {"claimName": "saved"}
+        container = container_of(job["spec"]["template"])
+        assert container["volumeMounts"][-1]["mountPath"] == "/saved/here"
+        variables = {each["name"]: each.get("value") for each in container["env"]}
+        assert variables["TFMUSTER_CHECKPOINT_DIR"] == "/saved/here/digits"
+        assert variables["TFMUSTER_GRACE"] == "45"
+        # Each of the six pods fails when one does.
+        assert job["spec"]["backoffLimit"] == 18
+        usage, evicted, ended_with_it = job["spec"]["podFailurePolicy"]["rules"]
+        names = {container["name"]}
+        assert {rule["onExitCodes"]["containerName"] for rule in (usage, ended_with_it)} == names
+        assert (usage["action"], usage["onExitCodes"]["values"]) == ("FailJob", [2])
+        assert (evicted["action"], evicted["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
+        assert (ended_with_it["action"], ended_with_it["onExitCodes"]["values"]) == ("Ignore", [143])
+    _, plain, *_ = indexed_job(PodJob(**FULL))
+    assert plain["spec"]["backoffLimit"] == 0 and "podFailurePolicy" not in plain["spec"]
+
+
+def test_what_needs_a_checkpoint_volume_is_refused_without() -> None:
+    with pytest.raises(LaunchError, match="Restarts need a checkpoint volume"):
+        PodJob(**{**FULL, "max_restarts": 1})
+    with pytest.raises(LaunchError, match="path must be absolute"):
+        PodJob(**{**FULL, "checkpoint_volume": ("saved", "here")})
+    with pytest.raises(LaunchError, match="replaces pods by rules of its own"):
+        tf_job(PodJob(**{**FULL, "checkpoint_volume": ("saved", "/saved")}))
+    with pytest.raises(TfmusterError, match="grace must be a positive number of seconds"):
+        PodJob(**{**FULL, "grace": 0})
 
 
 def test_the_operator_makes_no_cluster_of_one() -> None:
@@ -254,3 +303,4 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "DNS label" in refused.stderr
     assert tfmuster(*start, "--env", "A", "train.py", cwd=tmp_path).returncode == 2
+    assert tfmuster(*start, "--checkpoint-volume", "/a", "train.py", cwd=tmp_path).returncode == 2

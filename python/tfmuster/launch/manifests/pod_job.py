@@ -1,0 +1,160 @@
+"""What is asked of a job that runs in pods, checked before a manifest is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from ...cluster.resolvers.kubernetes import DEFAULT_PORT, INDEX_VARIABLE
+from ...environment import (
+    BASE_PORT_VARIABLE,
+    CHECKPOINT_DIR_VARIABLE,
+    DEFAULT_GRACE_SECONDS,
+    GRACE_VARIABLE,
+    KUBERNETES_NAME_VARIABLE,
+    KUBERNETES_PS_VARIABLE,
+    KUBERNETES_ROLE_VARIABLE,
+    KUBERNETES_WORKERS_VARIABLE,
+    LARGEST_SEED,
+    SEED_VARIABLE,
+    TOKEN_VARIABLE,
+    grace,
+)
+from ...errors import LaunchError
+from ..job import seed_for
+from ..text_checks import check_label, check_text, name_for
+
+#: Pods are scheduled and pull their images one by one, so minutes may pass between the first and the last.
+START_TIMEOUT = 600.0
+_SUBDOMAIN = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
+)
+# Format of image names: [REGISTRY[:PORT]/]NAME[:TAG][@DIGEST].
+_IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/:@-]{0,510}[A-Za-z0-9])?", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NO_SUBDOMAIN = "A {}'s name has lowercase letters, digits, - and dots, a letter or digit beside each dot."
+_NO_VARIABLE = "A variable's name has letters, digits and _, and is not one that the manifest sets."
+_OURS = {
+    INDEX_VARIABLE,
+    KUBERNETES_NAME_VARIABLE,
+    KUBERNETES_PS_VARIABLE,
+    KUBERNETES_ROLE_VARIABLE,
+    KUBERNETES_WORKERS_VARIABLE,
+    BASE_PORT_VARIABLE,
+    CHECKPOINT_DIR_VARIABLE,
+    GRACE_VARIABLE,
+    SEED_VARIABLE,
+    "TF_CONFIG",
+    TOKEN_VARIABLE,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodJob:
+    """A job that runs in pods. Raises LaunchError for values that Kubernetes would refuse or misread.
+
+    Attributes
+    ----------
+    command : sequence of str
+        A script in the image, or a command, with its arguments.
+    image : str
+        Name of an image with tfmuster and the script.
+    workers, ps : int
+        Number of pods with workers and with parameter servers.
+    name : str, optional
+        Name of the Job and its Service. Default: the script's name.
+    namespace : str, optional
+        Namespace of the objects. Default: that of ``kubectl apply``.
+    gpus_per_worker : int
+        Number of GPUs of each worker. Parameter servers have none.
+    port : int
+        Port on which TensorFlow listens in each pod.
+    env : mapping
+        Additional environment variables of every pod.
+    volumes : mapping
+        Mount path of each PersistentVolumeClaim, by the claim's name.
+    checkpoint_volume : tuple of str, optional
+        A PersistentVolumeClaim and the path at which it is mounted. Checkpoints are there, and evicted pods
+        are replaced, which resume from them.
+    max_restarts : int
+        How often all pods may start again after a failure. It needs a checkpoint volume.
+    grace : float
+        Time to write a checkpoint when a pod is evicted, in seconds.
+    token_secret : str, optional
+        Name of the Secret whose key ``token`` has the job's token for the rendezvous.
+    start_timeout : float
+        Time limit for all pods to start, in seconds.
+    network_policy : bool
+        Whether only the job's own pods may connect to its pods.
+    seed : int
+        Seed of the random number generators of every pod. Default: ``TFMUSTER_SEED``, else drawn, so that
+        the manifest repeats a job.
+    """
+
+    command: Sequence[str]
+    image: str
+    workers: int
+    ps: int = 0
+    name: str | None = None
+    namespace: str | None = None
+    gpus_per_worker: int = 0
+    port: int = DEFAULT_PORT
+    env: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    checkpoint_volume: tuple[str, str] | None = None
+    max_restarts: int = 0
+    grace: float = DEFAULT_GRACE_SECONDS
+    token_secret: str | None = None
+    start_timeout: float = START_TIMEOUT
+    network_policy: bool = True
+    seed: int = field(default_factory=lambda: seed_for(None))
+
+    def __post_init__(self) -> None:
+        check_text(*self.command, *self.env.values(), *self.volumes.values())
+        if not _IMAGE.fullmatch(self.image):
+            raise refused("image", "An image's name must be REPOSITORY/NAME:TAG.", self.image)
+        if type(self.seed) is not int or not 0 <= self.seed <= LARGEST_SEED:
+            raise refused(
+                "seed", f"The seed must be a whole number from 0 to {LARGEST_SEED}.", repr(self.seed)
+            )
+        if self.namespace is not None:
+            check_label(self.namespace, "namespace")
+        if self.token_secret is not None and not _SUBDOMAIN.fullmatch(self.token_secret):
+            raise refused(
+                "secret", "A Secret's name has lowercase letters, digits, - and dots.", self.token_secret
+            )
+        for variable in self.env:
+            if not _VARIABLE.fullmatch(variable) or variable in _OURS:
+                raise refused("env", _NO_VARIABLE, variable)
+        grace(self.grace)
+        if self.max_restarts and self.checkpoint_volume is None:
+            raise refused("volume", "Restarts need a checkpoint volume.", "none")
+        for claim, path in self.mounts:
+            if not _SUBDOMAIN.fullmatch(claim):
+                raise refused("volume", _NO_SUBDOMAIN.format("claim"), claim)
+            whole = PurePosixPath(path)
+            if not whole.is_absolute() or ":" in path or ".." in whole.parts:
+                raise refused("volume", "A volume's path must be absolute, without a colon.", path)
+        object.__setattr__(self, "name", name_for(self.name, self.command))
+
+    @property
+    def mounts(self) -> list[tuple[str, str]]:
+        """PersistentVolumeClaims and the paths at which they are mounted."""
+        return [*self.volumes.items(), *([self.checkpoint_volume] if self.checkpoint_volume else [])]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels by which the Service and the network policy select the job's pods."""
+        return {"app.kubernetes.io/name": "tfmuster", "app.kubernetes.io/instance": str(self.name)}
+
+    @property
+    def roles(self) -> dict[str, int]:
+        """Number of pods of each kind, without kinds that have none."""
+        return {role: size for role, size in (("worker", self.workers), ("ps", self.ps)) if size}
+
+
+def refused(reason: str, message: str, found: str) -> LaunchError:
+    """Return the error for a value that Kubernetes would refuse."""
+    return LaunchError(message, found=ascii(found), reason=reason)
