@@ -6,6 +6,8 @@
  * to a thread that judges it, and tfmuster_gate_admit() makes it the next one that the caller accepts. gRPC waits
  * for events of the listener, so the judge connects to the port itself to make it look again.
  *
+ * A gate that is shut leaves connections with the kernel, whose queue for them is then full (net/gated_door.py).
+ *
  * Nothing has read from a connection that is held back: what its client has sent stays in the kernel.
  */
 #define _GNU_SOURCE
@@ -41,7 +43,7 @@ typedef struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came;
 static pthread_once_t ready = PTHREAD_ONCE_INIT;
-static int ports[MOST_PORTS], port_count;
+static int ports[MOST_PORTS], port_count, is_shut;
 static List held, admitted;
 
 static void prepare(void) {
@@ -75,9 +77,11 @@ static int is_guarded(int connection) {
     return found;
 }
 
-static int take_admitted(void) {
+/* The next one that was admitted, or -1. Tells also whether others may be taken from the kernel. */
+static int take_admitted(int *may_take) {
     pthread_mutex_lock(&lock);
     int connection = admitted.count ? take(&admitted) : -1;
+    *may_take = !is_shut;
     pthread_mutex_unlock(&lock);
     return connection;
 }
@@ -94,10 +98,14 @@ static void hold(int connection) {
 static int gate_accept4(int listener, struct sockaddr *from, socklen_t *size, int flags) {
     if (!is_guarded(listener)) return accept4(listener, from, size, flags);
     for (;;) {
-        int connection = take_admitted();
+        int may_take, connection = take_admitted(&may_take);
         if (connection >= 0) {
             if (from && getpeername(connection, from, size)) memset(from, 0, *size); /* it has ended */
             return connection;
+        }
+        if (!may_take) {
+            errno = EAGAIN;
+            return -1;
         }
         connection = accept4(listener, from, size, flags);
         if (connection < 0) return connection;
@@ -177,6 +185,13 @@ int tfmuster_gate_guard(int port) {
     if (room) ports[port_count++] = port;
     pthread_mutex_unlock(&lock);
     return room ? 0 : -1;
+}
+
+/* Take no connection from the kernel any more, or again. */
+void tfmuster_gate_shut(int shut) {
+    pthread_mutex_lock(&lock);
+    is_shut = shut;
+    pthread_mutex_unlock(&lock);
 }
 
 /* Wait for a connection that is held back, and hand over its descriptor, or -1 after so many milliseconds. */

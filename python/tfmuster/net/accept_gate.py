@@ -8,18 +8,17 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import socket
-import time
 from pathlib import Path
 from typing import Final
 
 SOURCE: Final = Path(__file__).with_name("accept_gate.c")
 
 #: How long a connection of this process to itself may take, in seconds.
-_BELL_SECONDS = 1.0
+_BELL_SECONDS = 0.5
 
 
 class AcceptGate:
-    """The gate of this process. Only one thread may use it.
+    """The gate of this process. Only one thread at a time may call each method.
 
     Parameters
     ----------
@@ -34,7 +33,7 @@ class AcceptGate:
 
     def __init__(self, path: Path) -> None:
         self._library = ctypes.CDLL(str(path))
-        self._bells: dict[int, float] = {}
+        self._bells: set[int] = set()
 
     def install(self, part: str) -> bool:
         """Replace ``accept`` in the loaded libraries whose path contains `part`. Tell if it was found."""
@@ -56,8 +55,10 @@ class AcceptGate:
         while (descriptor := self._library.tfmuster_gate_next(int(seconds * 1000))) >= 0:
             held = socket.socket(fileno=descriptor)
             with contextlib.suppress(OSError):
-                if self._bells.pop(held.getpeername()[1], 0.0) < time.monotonic():
+                caller = held.getpeername()[1]
+                if caller not in self._bells:
                     return held
+                self._bells.discard(caller)
             held.close()
         return None
 
@@ -68,8 +69,23 @@ class AcceptGate:
             held.close()
             return
         held.detach()
-        # TensorFlow looks only when somebody comes.
-        for host in ("127.0.0.1", "::1"):
-            with contextlib.suppress(OSError), socket.create_connection((host, port), _BELL_SECONDS) as bell:
-                self._bells[bell.getsockname()[1]] = time.monotonic() + _BELL_SECONDS
-                return
+        self.ring(port)
+
+    def shut(self, shut: bool) -> None:
+        """Leave connections that come with the kernel, or take them from it again."""
+        self._library.tfmuster_gate_shut(int(shut))
+
+    def ring(self, port: int) -> None:
+        """Make one connection to a port: TensorFlow looks only when somebody comes."""
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            with contextlib.suppress(OSError), socket.socket(family) as bell:
+                bell.bind((host, 0))
+                caller = bell.getsockname()[1]
+                # Before it connects: the thread that judges must know it.
+                self._bells.add(caller)
+                bell.settimeout(_BELL_SECONDS)
+                try:
+                    bell.connect((host, port))
+                    return
+                except OSError:
+                    self._bells.discard(caller)

@@ -2,6 +2,10 @@
 
 The kernel makes every connection, and TensorFlow gets it when it has been judged (:mod:`.accept_gate`). Who
 is let in, and when the door closes, is as in :mod:`.door`.
+
+While the door is closed and nobody is announced, the queue of each listener is one connection long, and full:
+so the kernel drops the requests of strangers, and they cost this process nothing. It drops a peer's, too, who
+repeats it after a second and finds the door open for him then.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import Final, NamedTuple
 
 from .accept_gate import AcceptGate
 from .door import Door
-from .socket_table import ESTABLISHED, End, TableLine, end_of, table
+from .socket_table import ESTABLISHED, End, TableLine, borrowed, end_of, table
 
 #: How long a connection is held back that a peer may still announce, in seconds.
 HELD_SECONDS: Final = 10.0
@@ -58,6 +62,9 @@ class GatedDoor(Door):
         super().__init__(ports, peers, announce, refused)
         self._gate = gate
         self._held: dict[socket.socket, _Ends] = {}
+        #: Listeners whose queue is full on purpose.
+        self._full: set[int] = set()
+        self._turn = threading.Lock()
         self._judge_thread = threading.Thread(target=self._judge_held, name="tfmuster-gate", daemon=True)
 
     def guard(self, port: int) -> None:
@@ -79,7 +86,22 @@ class GatedDoor(Door):
         self._judge_thread.join(timeout)
 
     def _apply(self, expected: list[End], peers: set[str]) -> None:
-        """Nothing: each connection is judged when it has come."""
+        """Let the kernel make connections only while somebody may come. They are judged later."""
+        with self._turn:
+            self._shut(self._stage == "closed" and not expected and not _asks_again())
+
+    def _shut(self, shut: bool) -> None:
+        self._gate.shut(shut)
+        self._full &= self._listeners.keys()
+        for inode, descriptor in self._listeners.items():
+            if (inode in self._full) == shut:
+                continue
+            with borrowed(descriptor, inode) as listener:
+                if listener is not None:
+                    listener.listen(0 if shut else socket.SOMAXCONN)
+                    # It fills the queue, or has it emptied.
+                    self._gate.ring(listener.getsockname()[1])
+            self._full ^= {inode}
 
     def _judge(self, descriptor: int, inode: int, lines: list[TableLine]) -> None:
         """Nothing: what TensorFlow has accepted was judged before."""
@@ -126,11 +148,14 @@ class GatedDoor(Door):
             self._drop(held)
             self._refused(ends.there[0], client.uid)
         elif client is not None or self._is_welcome(ends.there):
-            del self._held[held]
             self._came = time.monotonic()
+            with self._turn:
+                self._shut(False)
+                del self._held[held]
+                self._gate.admit(held)
             with self._lock:
-                self._expected.pop(ends.there, None)
-            self._gate.admit(held)
+                self._changed |= self._expected.pop(ends.there, None) is not None
+            self._wake.set()
 
     def _drop_overdue(self) -> None:
         now = time.monotonic()
@@ -141,3 +166,8 @@ class GatedDoor(Door):
     def _drop(self, held: socket.socket) -> None:
         del self._held[held]
         held.close()
+
+
+def _asks_again() -> bool:
+    """Tell whether gRPC asks a listener again and again as long as a connection waits in its queue."""
+    return os.environ.get("GRPC_POLL_STRATEGY", "").startswith("poll")

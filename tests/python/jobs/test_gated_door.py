@@ -8,6 +8,7 @@ import os
 import select
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -44,6 +45,7 @@ class Guarded:
         self.listener.bind(("127.0.0.1", 0))
         self.address = self.listener.getsockname()
         self.accepted, self.ended = 0, False
+        self.woken = self.woken_when_shut = 0
         self.announced: list[tuple[tuple[str, int], tuple[str, int]]] = []
         self.refused: list[tuple[str, int | None]] = []
         self.door = GatedDoor(
@@ -63,6 +65,7 @@ class Guarded:
             events.register(self.listener, select.EPOLLIN | select.EPOLLET)
             while not self.ended:
                 if events.poll(0.1):
+                    self.woken += 1
                     self._accept_all()
 
     def _accept_all(self) -> None:
@@ -83,9 +86,18 @@ class Guarded:
     def call(self) -> socket.socket:
         return socket.create_connection(self.address, timeout=10)
 
-    def close_door(self) -> None:
+    def close_door(self, *expected: tuple[str, int]) -> None:
+        """Close the door. While somebody is announced, the kernel makes connections."""
+        for end in expected:
+            self.door.expect(end)
         self.door.close_when_quiet()
         wait_until(lambda: self.door.stage == "closed")
+
+    def shut_door(self) -> None:
+        self.close_door()
+        wait_until(lambda: self.door._full)
+        time.sleep(0.2)
+        self.woken_when_shut = self.woken
 
 
 @pytest.fixture
@@ -130,34 +142,56 @@ def test_a_connection_of_another_user_is_closed_unread(
     assert (guarded.refused, guarded.accepted) == ([("127.0.0.1", os.getuid())], 0)
 
 
-def test_the_closed_door_holds_back_who_is_not_announced(
-    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gated_door, "HELD_SECONDS", 0.5)
+def test_the_closed_door_answers_nobody_who_is_not_announced(guarded: Guarded) -> None:
     with guarded.call() as earlier:
         assert echoes(earlier)
-        guarded.close_door()
-        with guarded.call() as caller:
-            caller.sendall(b"hello")
-            assert is_closed(caller)
+        guarded.shut_door()
+        for _ in range(20):
+            with pytest.raises(TimeoutError):
+                socket.create_connection(guarded.address, timeout=0.05)
         assert echoes(earlier)
-    assert guarded.accepted == 1
+    assert (guarded.accepted, guarded.woken) == (1, guarded.woken_when_shut)
 
 
-def test_an_announced_connection_is_let_in(guarded: Guarded) -> None:
-    """With what it has sent before. The door of the caller's process sees it and announces it."""
-    guarded.close_door()
+def test_an_announced_connection_is_let_in_and_no_other(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The door of the caller's process sees that it tries, and announces it. That happens again and again."""
+    monkeypatch.setattr(gated_door, "HELD_SECONDS", 0.5)
+    for turn in range(1, 4):
+        guarded.shut_door()
+        with socket.socket() as caller, socket.socket() as stranger:
+            caller.settimeout(10)
+            caller.bind(("127.0.0.1", 0))
+            calling = threading.Thread(target=caller.connect, args=(guarded.address,))
+            calling.start()
+            here = caller.getsockname()
+            wait_until(lambda here=here: (here, guarded.address) in guarded.announced)
+            guarded.door.expect(here)
+            stranger.settimeout(1)
+            with contextlib.suppress(TimeoutError):
+                stranger.connect(guarded.address)
+                stranger.sendall(b"hello")
+            calling.join()
+            assert echoes(caller)
+            # It is closed, or waits in the queue of the kernel.
+            with contextlib.suppress(TimeoutError):
+                assert is_closed(stranger)
+        assert guarded.accepted == turn
+
+
+def test_what_a_connection_sent_while_it_was_held_back_is_read(guarded: Guarded) -> None:
+    guarded.close_door(("127.0.0.1", 1))
     with guarded.call() as caller:
         caller.sendall(b"hello")
-        wait_until(lambda: (caller.getsockname(), guarded.address) in guarded.announced)
+        time.sleep(0.3)
         assert guarded.accepted == 0
         guarded.door.expect(caller.getsockname())
         assert caller.recv(100) == b"hello"
-    assert guarded.accepted == 1
 
 
 def test_of_many_strangers_the_oldest_are_closed(guarded: Guarded) -> None:
-    guarded.close_door()
+    guarded.close_door(("127.0.0.1", 1))
     callers = [guarded.call() for _ in range(gated_door._MOST_HELD + 20)]
     assert is_closed(callers[0]) and is_closed(callers[10])
     last = callers[-1]
@@ -165,6 +199,19 @@ def test_of_many_strangers_the_oldest_are_closed(guarded: Guarded) -> None:
     assert echoes(last)
     for caller in callers:
         caller.close()
+
+
+def test_a_server_that_asks_again_and_again_is_not_kept_busy(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue of its listener stays empty."""
+    monkeypatch.setenv("GRPC_POLL_STRATEGY", "poll")
+    monkeypatch.setattr(gated_door, "HELD_SECONDS", 0.2)
+    guarded.close_door()
+    with guarded.call() as stranger:
+        stranger.sendall(b"hello")
+        assert is_closed(stranger)
+    assert guarded.accepted == 0
 
 
 def test_other_ports_are_not_touched(guarded: Guarded) -> None:
