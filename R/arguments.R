@@ -63,7 +63,7 @@ launch_arguments <- c(
   stall_timeout = "limit", grace = "seconds", notice_command = "name", seed = "seed",
   gpus_per_worker = "share", distribute = "flag", scale_batch = "flag", independent = "flag", wait = "flag",
   packages = "strings", trust_hosts = "flag", isolated = "flag", requeue = "flag",
-  min_workers = "count", rejoin_timeout = "limit"
+  min_workers = "count", rejoin_timeout = "limit", hosts_from = "name", grow = "seconds"
 )
 
 # `given`: arguments of the program. `settings`: all other arguments of launch(), by name.

@@ -86,6 +86,10 @@
 #'   the restart, as long as so many workers are left. They make the same updates, with the same global
 #'   batches. Default: all workers are needed.
 #' @param rejoin_timeout With `min_workers`: seconds that a lost host may take to come back.
+#' @param hosts_from In place of `hosts`: a shell command that prints a line `host:slots` for each host. It is
+#'   asked at the start, and again at each restart.
+#' @param grow With `min_workers`: seconds between two looks for hosts that are back or, with `hosts_from`, new.
+#'   The workers then write a checkpoint and start again, with at most `workers` of them.
 #' @return For a script, invisibly the run: a Python object for [run_status()] and related functions. For a
 #'   function, a list of the workers' values, named `"worker 0"`, `"worker 1"`, and so on, with the run in the
 #'   attribute `run`. Only the chief returns a model; the others have `NULL`. With `wait = FALSE` the run;
@@ -112,7 +116,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
                    independent = FALSE, wait = TRUE, args = list(),
                    strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL,
                    trust_hosts = FALSE, isolated = FALSE, requeue = FALSE, min_workers = NULL,
-                   rejoin_timeout = 30) {
+                   rejoin_timeout = 30, hosts_from = NULL, grow = NULL) {
   check_session(spark)
   given <- c(list(...), as.list(args))
   check_launch(script, given, mget(names(launch_arguments)), strategy = strategy, globals = globals)
@@ -158,7 +162,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     gpus_per_worker = as_whole(gpus_per_worker),
     distribute = distribute, scale_batch = scale_batch, independent = independent, wait = wait,
     isolated = isolated, requeue = requeue, min_workers = as_whole(min_workers),
-    rejoin_timeout = rejoin_timeout,
+    rejoin_timeout = rejoin_timeout, hosts_from = hosts_from, grow = grow,
     parent = function(error) condition_of(run_dir, error$task)
   ))
   if (is_function && wait) values_of(run) else invisible(run)

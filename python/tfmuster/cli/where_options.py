@@ -91,6 +91,19 @@ def where_options(command: _Command) -> _Command:
             help="With --min-workers: how long a lost host may take to come back at a restart.",
         ),
         click.option(
+            "--hosts-from",
+            metavar="COMMAND",
+            help="Run on the machines that this shell command prints, a line HOST:SLOTS each. It is asked "
+            "again at each restart.",
+        ),
+        click.option(
+            "--grow",
+            metavar="SECONDS",
+            type=click.FloatRange(min=0, min_open=True),
+            help="With --min-workers: look this often for hosts that are back or new, and continue with them "
+            "from a new checkpoint, with at most -n workers.",
+        ),
+        click.option(
             "--requeue",
             is_flag=True,
             help="Slurm: write a checkpoint before the time limit, requeue the job, and resume it.",

@@ -118,6 +118,8 @@ def launch(
     requeue: bool = False,
     min_workers: int | None = None,
     rejoin_timeout: float = 30.0,
+    hosts_from: str | None = None,
+    grow: float | None = None,
 ) -> Any:
     """Run a script or a function on several workers, on this machine or on others.
 
@@ -223,6 +225,13 @@ def launch(
         batches. The next restart takes all hosts that are back. Default: all workers are needed.
     rejoin_timeout : float
         With ``min_workers``: how long a lost host may take to come back, in seconds. Default: 30.
+    hosts_from : str, optional
+        In place of ``hosts``: a shell command that prints a line ``host:slots`` for each host, within 30 s.
+        It is asked at the start, and again at each restart.
+    grow : float, optional
+        With ``min_workers``: seconds between two looks for hosts that are back or, with ``hosts_from``, new.
+        The workers then write a checkpoint and start again, with at most ``workers``. Default: hosts join at
+        restarts only.
 
     Returns
     -------
@@ -279,6 +288,8 @@ def launch(
                 requeue=requeue,
                 min_workers=min_workers,
                 rejoin_timeout=rejoin_timeout,
+                hosts_from=hosts_from,
+                grow=grow,
             )
         )
         job = Job(

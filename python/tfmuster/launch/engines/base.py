@@ -37,6 +37,8 @@ class Where:
     requeue: bool = False
     min_workers: int | None = None
     rejoin_timeout: float = 30.0
+    hosts_from: str | None = None
+    grow: float | None = None
 
     def sent_options(self) -> list[str]:
         """Return the options of ``tfmuster launch`` for files to send and for the remote Python."""

@@ -84,6 +84,20 @@ def read_hostfile(path: str | os.PathLike[str]) -> tuple[Host, ...]:
     return _hosts(entries)
 
 
+def parse_discovered(lines: Iterable[str]) -> tuple[Host, ...]:
+    """Parse the lines ``host:slots`` of a discovery script (Horovod). There may be none.
+
+    Raises
+    ------
+    LaunchError
+        If a line is invalid, or a host is named twice. The error lists all problems.
+    """
+    entries = [
+        (f"line {number}", *_split(line.strip())) for number, line in enumerate(lines, 1) if line.strip()
+    ]
+    return _hosts(entries, twice=False) if entries else ()
+
+
 def named_hosts(hosts: str | None, hostfile: str | os.PathLike[str] | None) -> tuple[Host, ...]:
     """Return the hosts of ``-H`` or ``--hostfile``; an empty tuple if neither is given.
 
@@ -149,7 +163,7 @@ def _split(entry: str) -> tuple[str, str]:
     return user + match[1], "1" if match[2] is None else match[2]
 
 
-def _hosts(entries: Iterable[tuple[str, str, str]]) -> tuple[Host, ...]:
+def _hosts(entries: Iterable[tuple[str, str, str]], *, twice: bool = True) -> tuple[Host, ...]:
     found: dict[str, Host] = {}
     problems = []
     for where, text, slots in entries:
@@ -160,6 +174,8 @@ def _hosts(entries: Iterable[tuple[str, str, str]]) -> tuple[Host, ...]:
             problems.append(f"{where}: {_shown(user)} is not a user name")
         elif not _SLOTS.fullmatch(slots):
             problems.append(f"{where}: {_shown(slots)} is not a number of slots (1 to 9999)")
+        elif name in found and not twice:
+            problems.append(f"{where}: {_shown(name)} is named twice")
         elif name in found:
             found[name] = replace(found[name], slots=found[name].slots + int(slots))
         else:

@@ -24,6 +24,8 @@ _SETTINGS = {
     "backend_options": "A backend option",
     "isolated": "A network of the job's own (isolated)",
     "requeue": "Requeuing (requeue)",
+    "hosts_from": "Asking a command for hosts (hosts_from)",
+    "grow": "Continuing with more workers (grow)",
     "min_workers": "Continuing with fewer workers (min_workers)",
 }
 
@@ -36,7 +38,8 @@ def engine_for(where: Where) -> Engine:
     LaunchError
         If there is no such engine, or it does not support the settings.
     """
-    name = where.backend or ("local" if where.hosts is None and where.hostfile is None else "ssh")
+    has_hosts = any(each is not None for each in (where.hosts, where.hostfile, where.hosts_from))
+    name = where.backend or ("ssh" if has_hosts else "local")
     if name not in BACKENDS:
         raise LaunchError(
             f"There is no backend {name!r}.", fix=f"Choose one of {', '.join(BACKENDS)}.", reason="backend"

@@ -21,15 +21,16 @@ from ...errors import LaunchError
 from ...net.addresses import address_problems
 from ...runs.failure import Failure
 from ...runs.run import Run
-from ...system.ask import ask
+from ...system.ask import NoAnswerError, ask
 from ...system.interpreter import package_root, python_executable
 from ..job import Job
-from ..remote.fewer import Fewer, Task
+from ..remote.discovery import Discovery
 from ..remote.files import script_to_send
+from ..remote.membership import Membership, Task
 from ..remote.run import AgentPlace, RemoteJob, run_remote
 from ..supervise.restarts import Attempt, with_restarts
 from .base import Engine, Where, find_program, version_of
-from .hosts import Host, named_hosts, only_this_machine, place_tasks
+from .hosts import Host, named_hosts, only_this_machine
 from .local import ThisMachine
 
 # If the hosts share a checkout that is not installed, it is found. The home directory, where a login starts,
@@ -61,7 +62,7 @@ _CONNECT_SECONDS = 10
 #: How long ssh may take to read its configuration, in seconds.
 _CONFIG_SECONDS = 20.0
 #: See :class:`.base.Engine`.
-READS = ("min_workers",)
+READS = ("min_workers", "hosts_from", "grow")
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,8 @@ class Ssh(Engine):
             )
         names = {host.name for host in self.hosts}
         for name, address in self.where.addresses.items():
-            if name not in names or any(address_problems(f"{address}:1")):
+            known = name in names or self.where.hosts_from is not None
+            if not known or any(address_problems(f"{address}:1")):
                 raise LaunchError(
                     "--address must give one of the hosts the name or address by which the others reach it.",
                     found=f"{name}={address}"[:200],
@@ -97,7 +99,7 @@ class Ssh(Engine):
 
     @property
     def slots(self) -> int:
-        """Number of tasks that the hosts take."""
+        """Number of tasks that the hosts of the start take."""
         return sum(host.slots for host in self.hosts)
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
@@ -106,13 +108,11 @@ class Ssh(Engine):
         if where.copy:
             # Report files that can't be sent before the hosts report them as missing.
             script_to_send(Path(job.command[0]))
-        tasks = place_tasks(job.sizes(), self.hosts)
         seconds = start_timeout(job.start_timeout)
-        fewer = Fewer(where.min_workers, where.rejoin_timeout)
-        fewer.check(job)
+        membership = Membership(where, self.hosts, job)
 
         def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-            return fewer.start(tasks, attempt, partial(on_hosts, attempt))
+            return membership.start(attempt, partial(on_hosts, attempt))
 
         def on_hosts(attempt: Attempt, tasks: Sequence[Task]) -> tuple[Run, Failure | None]:
             names = {host.name: self.names(host) for host in dict.fromkeys(host for *_, host in tasks)}
@@ -121,7 +121,14 @@ class Ssh(Engine):
                 for kind, _, host in tasks
             ]
             remote_job = RemoteJob(job, attempt, where.copy, where.files)
-            return run_remote(remote_job, places, names, show=show, tell=tell)
+            growth = membership.growth(tasks, self._can_be_reached)
+            if growth is None:
+                return run_remote(remote_job, places, names, show=show, tell=tell)
+            growth.start()
+            try:
+                return run_remote(remote_job, places, names, show=show, tell=tell, found=growth.found)
+            finally:
+                growth.end()
 
         return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
@@ -136,10 +143,15 @@ class Ssh(Engine):
             f"{host.user}@{host.name}:{host.slots}" if host.user else f"{host.name}:{host.slots}"
             for host in self.hosts
         )
-        options = ["--hosts", hosts, *replace(self.where, remote_python=self.python).sent_options()]
+        named = (
+            ["--hosts", hosts] if self.where.hosts_from is None else ["--hosts-from", self.where.hosts_from]
+        )
+        options = [*named, *replace(self.where, remote_python=self.python).sent_options()]
         if self.where.min_workers is not None:
             options += ["--min-workers", str(self.where.min_workers)]
             options += ["--rejoin-timeout", str(self.where.rejoin_timeout)]
+        if self.where.grow is not None:
+            options += ["--grow", str(self.where.grow)]
         if self.where.ssh_config is not None:
             options += ["--ssh-config", str(self.where.ssh_config)]
         return options + [f"--address={host}={address}" for host, address in self.where.addresses.items()]
@@ -151,11 +163,21 @@ class Ssh(Engine):
 
     def agent_command(self, host: Host, seconds: float) -> list[str]:
         """Return an argument list that starts an agent on a host."""
+        remote = [self.python, "-c", _START, *filter(None, [package_root()])]
+        return self._to(host, seconds, shlex.join(remote))
+
+    def _can_be_reached(self, host: Host) -> bool:
+        """Whether a command can be run on a host."""
+        try:
+            return not ask(*self._to(host, _CONNECT_SECONDS, "exit 0"), seconds=2 * _CONNECT_SECONDS).code
+        except NoAnswerError:
+            return False
+
+    def _to(self, host: Host, seconds: float, remote: str) -> list[str]:
         # ssh must give up before its caller does, because only ssh reports the reason.
         options = [*_SSH_OPTIONS, f"ConnectTimeout={max(1, min(_CONNECT_SECONDS, int(seconds) - 2))}"]
         flags = [word for option in options for word in ("-o", option)]
-        remote = [self.python, "-c", _START, *filter(None, [package_root()])]
-        return self.ssh(*flags, "--", host.target, shlex.join(remote))
+        return self.ssh(*flags, "--", host.target, remote)
 
     def names(self, host: Host) -> list[str]:
         """Return the names by which other hosts may know a host: as given, then ssh's ``HostName``."""
@@ -178,6 +200,15 @@ def of(where: Where) -> Engine:
     LaunchError
         If no hosts are given, or one is invalid.
     """
+    if where.hosts_from is not None:
+        if where.hosts is not None or where.hostfile is not None:
+            raise LaunchError(
+                "Give the hosts, or a command that names them.",
+                found="both",
+                fix="Leave one out.",
+                reason="hosts",
+            )
+        return Ssh(where, Discovery(where.hosts_from).hosts())
     if where.hosts is None and where.hostfile is None:
         raise LaunchError(
             "The backend ssh must know the hosts.",

@@ -12,7 +12,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -244,6 +244,7 @@ def run_remote(
     *,
     show: str,
     tell: bool,
+    found: Callable[[], str] = str,
 ) -> tuple[Run, Failure | None]:
     """Run one attempt of a job. Return the run, and its first failure.
 
@@ -257,6 +258,8 @@ def run_remote(
         Names by which other hosts may know each host, the best first.
     show, tell
         See :class:`~tfmuster.launch.engines.base.Engine`.
+    found : callable
+        See :class:`~tfmuster.launch.supervise.departing.Departing`.
 
     Raises
     ------
@@ -278,7 +281,9 @@ def run_remote(
             remote_job.placement(task, run, remote)
             for task, remote in zip(cluster.tasks(), remotes, strict=True)
         ]
-        supervisor = Supervisor(attempt.name, run, placements, show=show, another_after=attempt.another_after)
+        supervisor = Supervisor(
+            attempt.name, run, placements, show=show, another_after=attempt.another_after, found=found
+        )
         return run, supervisor.supervise()
 
 

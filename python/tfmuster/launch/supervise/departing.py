@@ -1,12 +1,13 @@
-"""Ask the workers of a job to write a checkpoint and exit, when its launcher gets a shutdown signal."""
+"""Ask the workers of a job to write a checkpoint and exit: at a shutdown signal, or to continue with more."""
 
 from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 
 from ...environment import grace
-from ...runs.leaving import order_to_leave
+from ...runs.leaving import can_save, order_to_leave
 from ...runs.run import Run
 from ...runs.stopping import asked_to_save
 from ...system.say import say
@@ -23,11 +24,19 @@ class Departing:
     ----------
     run : Run
         The run.
+    found : callable
+        Returns the names of hosts with which the job could have more workers, or nothing.
     """
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, found: Callable[[], str]) -> None:
+        self._run, self._found = run, found
         self._until = float("inf")
+        self._growing = False
+
+    @property
+    def growing(self) -> bool:
+        """Whether the workers were asked to exit so that the job continues with more of them."""
+        return self._growing and not SHUTDOWN.signal
 
     def look(self) -> None:
         """Pass a shutdown signal on to the workers. Proxies pass it on to those of other machines.
@@ -43,6 +52,7 @@ class Departing:
         if asked and not SHUTDOWN.signal:
             SHUTDOWN.signal = signal.SIGTERM
         if not SHUTDOWN.signal:
+            self._grow()
             return
         if self._until == float("inf"):
             seconds = grace(self._run.info().get("grace"))
@@ -52,3 +62,9 @@ class Departing:
             order_to_leave(self._run.path, SHUTDOWN.signal)
         elif time.monotonic() > self._until:
             raise KeyboardInterrupt
+
+    def _grow(self) -> None:
+        if not self._growing and (names := self._found()) and can_save(self._run.path):
+            self._growing = True
+            say(f"tfmuster: {names} can take part; the workers write a checkpoint and start again")
+            order_to_leave(self._run.path, signal.SIGTERM)

@@ -86,25 +86,32 @@ def with_restarts(
 ) -> tuple[Run, Failure | None]:
     """Make attempts until one succeeds or the last one fails. Return the run and the last attempt's failure.
 
-    The supervisor of an attempt leaves the run in the state `RESTARTING` if another attempt follows.
+    The supervisor of an attempt leaves the run in the state `RESTARTING` if another attempt follows: after a
+    failure, or because the job can have more workers.
     """
     run, failure = attempt(Attempt(0, most))
     number = 0
-    while failure is not None and run.status()["state"] == RESTARTING:
+    while run.status()["state"] == RESTARTING:
         number += 1
         survived = failure
-        about = f"restart {number} of {most}"
-        if tell:
-            say(f"tfmuster: {failure.headline().rstrip('.')}; {about}")
+        if failure is None:
+            # The workers have saved to continue with more of them, which is no failure.
+            most += 1
+            about = f"restart with more workers, {utc_now()}"
+        else:
+            about = f"restart {number} of {most}"
+            if tell:
+                say(f"tfmuster: {failure.headline().rstrip('.')}; {about}")
+            about += f", {utc_now()}, after: {failure.headline()}"
         try:
-            _prepare(run, f"{about}, {utc_now()}, after: {failure.headline()}")
+            _prepare(run, about)
             run.set_status(restarts=number)
             run, failure = attempt(Attempt(number, most, run))
         except BaseException as error:
             if run.status()["state"] == RESTARTING:
                 # The next attempt did not start, so this one was the last.
                 state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-                run.end(state, survived.to_dict())
+                run.end(state, survived.to_dict() if survived else None)
             raise
     return run, failure
 

@@ -56,6 +56,8 @@ class Supervisor:
         Output to show: ``"all"``, ``"chief"`` or ``"nothing"``.
     another_after : callable
         Whether the job will be restarted after this failure.
+    found : callable
+        See :class:`.departing.Departing`.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Supervisor:
         *,
         show: str = "all",
         another_after: Callable[[Failure], bool] = lambda _: False,
+        found: Callable[[], str] = str,
     ) -> None:
         self._job = job
         self._run = run
@@ -78,7 +81,7 @@ class Supervisor:
         self._workers: list[WorkerProcess] = []
         self._selector = selectors.DefaultSelector()
         self._disk_error: OSError | None = None
-        self._departing = Departing(run)
+        self._departing = Departing(run, found)
         self._noted: dict[str, Any] = {}
         self._next_beat = 0.0
 
@@ -104,7 +107,8 @@ class Supervisor:
                 # Those who take the machine away end the workers, too.
                 raise KeyboardInterrupt
             left = any(worker.left for worker in self._workers)
-            state = "failed" if failure else PREEMPTED if left else "done"
+            more = RESTARTING if self._departing.growing else PREEMPTED
+            state = "failed" if failure else more if left else "done"
         finally:
             SHUTDOWN.can_save = None
             note_ending(self._run.path)
@@ -121,8 +125,8 @@ class Supervisor:
                     self._run.set_status(state=state, tasks=self._tasks())
                 else:
                     error = failure.to_dict() if failure else None
-                    more = {"signal": self._signal()} if state == PREEMPTED else {}
-                    self._run.end(state, error, tasks=self._tasks(), **more)
+                    fields = {"signal": self._signal()} if state == PREEMPTED else {}
+                    self._run.end(state, error, tasks=self._tasks(), **fields)
             dismiss_guard(guard)
         return failure
 

@@ -17,7 +17,7 @@ import pytest
 
 from support import jax
 from support.hosts import ALL, ECHO, NETWORK, Network, lines_of, put, summary
-from support.launching import DISK_IS_FULL, TFMUSTER, only_run, read_json, tfmuster, wait_until
+from support.launching import DISK_IS_FULL, TFMUSTER, only_run, read_json, wait_until
 from support.paths import PROGRAMS
 from support.r import NEEDS_R
 from tfmuster.launch.engines.base import Where
@@ -434,71 +434,3 @@ class TestFourHosts:
         else:
             assert done.returncode == 1
             assert "A job that is started again needs a run directory" in done.stderr
-
-    @pytest.mark.slow
-    @pytest.mark.timeout(300)
-    def test_a_job_goes_on_without_a_host_that_is_lost(self, network: Network, tmp_path: Path) -> None:
-        """Three workers begin, and the first host is lost. Two continue, and the weights are those of one."""
-        alone = tmp_path / "alone"
-        alone.mkdir()
-        program = PROGRAMS / "preempted.py"
-        done = tfmuster("launch", "-n", 1, "--seed", 5, program, ".", "steps", 10**6, cwd=alone)
-        assert done.returncode == 0, done.stderr
-        options = ["--max-restarts", 2, "--min-workers", 2, "--rejoin-timeout", 2, "--start-timeout", 15]
-        process = network.start(
-            *("-H", "node1,node2,node3", "--seed", 5, "--run-dir", tmp_path / "run", *options),
-            *("--", program, tmp_path, "steps", 8),
-        )
-        machines = [network.in_work(f"node{i + 1}") for i in range(3)]
-        try:
-            wait_until(lambda: all((m / f"reached-{i}").exists() for i, m in enumerate(machines)), 60)
-            network.cut("node1")
-            for machine in machines[1:]:
-                (machine / "fast").touch()
-            said, errors = process.communicate(timeout=150)
-            assert process.returncode == 0, said + errors
-            assert "tfmuster: node1 lost; the job continues with 2 of 3 workers\n" in errors
-            assert "resumes after step" in said
-            run = Run(tmp_path / "run")
-            assert [len(each["worker"]) for each in run.info()["clusters"]] == [3, 2]
-            assert set(run.status()["tasks"]) == {"worker 0", "worker 1"}
-            with np.load(tmp_path / "final-0.npz") as two, np.load(alone / "final-0.npz") as one:
-                for name in one.files:
-                    np.testing.assert_allclose(two[name], one[name], atol=1e-5, err_msg=name)
-        finally:
-            network.repair()
-            network.drop_logins("node1")
-            for machine in machines:
-                for path in (*machine.glob("reached-*"), *machine.glob("fast")):
-                    path.unlink()
-
-    def test_too_few_hosts_are_named(self, network: Network, tmp_path: Path) -> None:
-        put(network, "t.py", "import os, time\nprint('here', flush=True)\ntime.sleep(60)\n")
-        options = ["--max-restarts", 2, "--min-workers", 2, "--rejoin-timeout", 0, "--start-timeout", 12]
-        process = network.start("-H", "node1,node2", "--run-dir", tmp_path / "run", *options, "t.py")
-        logs = tmp_path / "run" / "logs"
-        wait_until(lambda: sum("here" in log.read_text() for log in logs.glob("*.log")) == 2)
-        try:
-            network.cut("node2")
-            _, errors = process.communicate(timeout=90)
-        finally:
-            network.repair()
-            network.drop_logins("node2")
-        assert process.returncode == 2, errors
-        assert "Too few workers are left.\n  found: 1 of 2; 2 are needed (min_workers); lost: node2" in errors
-
-    @pytest.mark.parametrize(
-        ("options", "found"),
-        [
-            (("--min-workers", 3, "--max-restarts", 1), "min_workers=3 and 2 workers"),
-            (("--min-workers", 0, "--max-restarts", 1), "min_workers=0 and 2 workers"),
-            (("--min-workers", 1), "min_workers=1 without max_restarts"),
-            (("--min-workers", 1, "--max-restarts", 1, "--evaluator", "-n", 1), "min_workers with a chief"),
-        ],
-    )
-    def test_numbers_that_do_not_fit_are_refused(
-        self, network: Network, options: tuple[object, ...], found: str
-    ) -> None:
-        put(network, "t.py", "")
-        done = network.launch("-H", "node1,node2", *options, "t.py")
-        assert (done.returncode, found in done.stderr) == (2, True), done.stderr
