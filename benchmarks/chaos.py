@@ -10,20 +10,22 @@ which some worker, the chief among them, is hit again and again:
 - SIGKILL or SIGSTOP; SIGTERM or SIGUSR1, also to the launcher, after which a job that trains is saved and
   ends, and is started again; an exception or `os._exit` in its training; an exception after it has changed
   its title and left a daemon with an empty environment; no more file descriptors;
-- a full disk under its checkpoints, whose room comes back when the fault has been named;
+- SIGKILL to two workers at once;
+- a full disk under its checkpoints, whose room comes back when the fault has been named; also while the
+  launcher gets SIGTERM, so that the last checkpoint can't be written and the one before has to do;
 - nobody reads the launcher's output any more; another user sends to TensorFlow's port what a client of gRPC
   sends;
 - with --set-clock, the clock of this machine, for all its programs, is set forward or back by 3 s, and
   afterwards set right again.
 
 Every fourth job runs by ssh on machines of its own, which are network namespaces, and what happens to it is
-that a machine's link goes down, until that has been named. Half of the moments are in the start of an
-attempt, half in its training. A fault is survived if the launcher names that worker and starts all again, if
-the job says that it was saved, or ended before it trained, and resumes when it is launched again, or if it
-does no harm at all, and the run is never called lost. Full disks, links, other users and the clock need root
-on Linux.
+that the link of one or two machines goes down, until that has been named. Half of the moments are in the
+start of an attempt, half in its training. A fault is survived if the launcher names that worker and starts
+all again, if the job says that it was saved or, told on a full disk, that it was not, or ended before it
+trained, and resumes when it is launched again, or if it does no harm at all, and the run is never called
+lost. Full disks, links, other users and the clock need root on Linux.
 
-Exits with 1 unless every fault is survived, named within 10 s (SIGSTOP: 20 s), every final weight is bitwise
+Exits with 1 unless every fault is survived, named within 10 s (SIGSTOP, descriptors: 20 s), every final weight is bitwise
 that of the undisturbed job, no stranger was answered, and no process is left.
 """
 
@@ -55,15 +57,20 @@ from tfmuster.runs.run import Run
 SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGUSR1")
 ORDERS = ("exception", "os._exit", "title and daemon", "descriptors")
 CLOSED_OUTPUT, STRANGER, FULL_DISK, LINK_DOWN = "closed output", "stranger", "full disk", "link down"
+TWO, TWO_LINKS, FULL_TOLD = "two at once", "two links down", "full disk, told"
 CLOCK = "clock set"
 #: SIGTERM to the launcher itself.
 TOLD_LAUNCHER = "launcher told"
 #: What needs nothing of the machine.
-ANYWHERE = (*SIGNALS, TOLD_LAUNCHER, *ORDERS, CLOSED_OUTPUT)
-KINDS = (*ANYWHERE, STRANGER, FULL_DISK, LINK_DOWN, CLOCK)
+ANYWHERE = (*SIGNALS, TOLD_LAUNCHER, TWO, *ORDERS, CLOSED_OUTPUT)
+#: What needs root.
+HERE = (STRANGER, FULL_DISK, FULL_TOLD)
+LINKS = (LINK_DOWN, TWO_LINKS)
+KINDS = (*ANYWHERE, *HERE, *LINKS, CLOCK)
 #: By how much the clock is set forward or back, seconds.
 STEP = 3.0
-LIMITS = {"SIGSTOP": 20.0}
+#: A worker without file descriptors goes on until it needs one.
+LIMITS = {"SIGSTOP": 20.0, "descriptors": 20.0}
 LIMIT = 10.0
 #: How long beyond its limit a fault may go unnoticed before it counts as one without effect, seconds.
 PATIENCE = 5.0
@@ -86,6 +93,7 @@ class Fault:
 
     kind: str
     worker: int
+    other: int
     training: bool
     delay: float
     at: float = 0.0
@@ -101,7 +109,8 @@ class Fault:
 
     @property
     def survived(self) -> bool:
-        named = self.saved or f"worker {self.worker} on " in self.text
+        hit = (self.worker, self.other) if self.kind in (TWO, TWO_LINKS) else (self.worker,)
+        named = self.saved or any(f"worker {worker} on " in self.text for worker in hit)
         return not (self.served or self.lost) and (self.named is None or named)
 
 
@@ -201,7 +210,9 @@ class Job:
                 return False
             if self.wait(lambda: len(self.lines) > attempt, LIMITS.get(fault.kind, LIMIT) + PATIENCE):
                 fault.named, fault.text = self.lines[attempt]
-            elif self.ended and self.run.status()["state"] in ("preempted", "interrupted"):
+            elif self.ended and self.run.status()["state"] in (
+                ("failed", "interrupted") if fault.kind == FULL_TOLD else ("preempted", "interrupted")
+            ):
                 # Before a training begins, there is nothing to save.
                 fault.saved, fault.named, fault.text = True, time.monotonic(), self.said[-200:]
                 self.start()
@@ -216,10 +227,17 @@ class Job:
                 os.kill(self.pids(attempt)[fault.worker], signal.Signals[fault.kind])
             except (ProcessLookupError, IndexError):
                 return False
+        elif fault.kind == TWO:
+            fault.at = time.monotonic()
+            try:
+                pids = self.pids(attempt)
+                for worker in (fault.worker, fault.other):
+                    os.kill(pids[worker], signal.SIGKILL)
+            except (ProcessLookupError, IndexError):
+                return False
         elif fault.kind == TOLD_LAUNCHER:
             fault.at = time.monotonic()
-            launcher = psutil.Process(int(self.run.info()["pid"]))
-            launcher.terminate()
+            self._tell_launcher()
         elif fault.kind in ORDERS:
             return self._order(fault, attempt)
         elif fault.kind == CLOSED_OUTPUT:
@@ -234,10 +252,11 @@ class Job:
             fault.at, step = time.monotonic(), STEP if fault.worker % 2 else -STEP
             set_clock(step)
             repairs.callback(set_clock, -step)
-        elif fault.kind == LINK_DOWN:
+        elif fault.kind in LINKS:
             fault.at = time.monotonic()
-            self.network.cut(f"node{fault.worker + 1}")
-            repairs.callback(self.network.connect, f"node{fault.worker + 1}")
+            for worker in (fault.worker, fault.other)[: 1 + (fault.kind == TWO_LINKS)]:
+                self.network.cut(f"node{worker + 1}")
+                repairs.callback(self.network.connect, f"node{worker + 1}")
         else:
             filler = self.disk / "filler"
             repairs.callback(filler.unlink)
@@ -245,7 +264,12 @@ class Job:
             with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
                 while True:
                     file.write(bytes(1 << 16))
+            if fault.kind == FULL_TOLD:
+                self._tell_launcher()
         return True
+
+    def _tell_launcher(self) -> None:
+        psutil.Process(int(self.run.info()["pid"])).terminate()
 
     def _order(self, fault: Fault, attempt: int) -> bool:
         order = self.run.path / f"order-{attempt}-{fault.worker}"
@@ -330,16 +354,17 @@ def main() -> int:
         while len(faults) < given.faults and time.monotonic() < end:
             turn += 1
             by_ssh = network is not None and turn % 4 == 2
-            here = [*ANYWHERE, *([] if reason else [STRANGER, FULL_DISK]), *[CLOCK] * given.set_clock]
-            kinds = [LINK_DOWN] if by_ssh else here
+            here = [*ANYWHERE, *([] if reason else HERE), *[CLOCK] * given.set_clock]
+            kinds = LINKS if by_ssh else here
             job = Job(folder / f"job-{turn}", given.workers, given.per_job, network if by_ssh else None)
             for _ in range(given.per_job):
                 kind, training = choose.choice(kinds), choose.random() < 0.5
-                worker, delay = choose.randrange(given.workers), choose.uniform(0, 3 if training else 8)
-                if kind == FULL_DISK:
+                worker, other = choose.sample(range(given.workers), 2)
+                delay = choose.uniform(0, 3 if training else 8)
+                if kind in (FULL_DISK, FULL_TOLD):
                     # Only the chief writes checkpoints, and it finds the disk full when it does.
                     worker, training = 0, True
-                fault = Fault(kind, worker, training, delay)
+                fault = Fault(kind, worker, other, training, delay)
                 if len(faults) == given.faults or time.monotonic() > end or not job.strike(fault):
                     break
                 faults.append(fault)
