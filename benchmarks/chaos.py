@@ -25,8 +25,8 @@ all again, if the job says that it was saved or, told on a full disk, that it wa
 trained, and resumes when it is launched again, or if it does no harm at all, and the run is never called
 lost. Full disks, links, other users and the clock need root on Linux.
 
-Exits with 1 unless every fault is survived, named within 10 s (SIGSTOP, descriptors: 20 s), every final weight is bitwise
-that of the undisturbed job, no stranger was answered, and no process is left.
+Exits with 1 unless every fault is survived, named within 10 s (SIGSTOP, descriptors: 20 s), every final
+weight is bitwise that of the undisturbed job, no stranger was answered, and no process is left.
 """
 
 from __future__ import annotations
