@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..environment import JOB_VARIABLE
 from ..errors import EXIT_WORKER_FAILED, RendezvousError, WorkerError
-from ..runs.busy_stacks import watch_busy_python
+from ..runs.busy_stacks import BUSY_SECONDS, watch_busy_python
 from ..runs.error_file import leave_note
 from ..runs.stacks import write_own_stacks
 from ..runs.states import State, say_phase, say_state, say_waiting
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 #: How long the main thread may take to notice by itself that the job has failed, in seconds. TensorFlow
 #: reports the end of a peer within a second or two, or not at all.
 GRACE_SECONDS = 5.0
-#: The same for a job that has stalled, in seconds. All tasks need it to write their stacks.
-_STALLED_SECONDS = 1.0
+#: The same for a job that has stalled, in seconds. All tasks need it to write their stacks, also one in which
+#: R has just become busy.
+_STALLED_SECONDS = BUSY_SECONDS
 
 
 #: The control channel whose failures this module reports.

@@ -113,10 +113,18 @@ def _text(head: str, stack: str, since: str) -> str:
 
 
 def keep_busy_stacks(run_dir: Path) -> None:
-    """Put these stacks beside those of the other workers, if there are any, when all processes have ended."""
+    """Put these stacks beside those of the other workers, if there are any.
+
+    Call it while the processes still run: one that is told to end may leave R, and then forgets its stack.
+    """
     folder = run_dir / STACKS
     with contextlib.suppress(OSError):
         for task, text in read_busy_stacks(run_dir).items() if folder.is_dir() else ():
             (folder / f"{file_stem(task)}.txt").write_text(text, encoding="utf-8")
+
+
+def forget_busy_stacks(run_dir: Path) -> None:
+    """Remove the files of processes that have ended."""
+    with contextlib.suppress(OSError):
         for path in run_dir.joinpath(STATES).glob("*.busy"):
             path.unlink()

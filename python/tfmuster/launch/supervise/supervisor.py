@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...environment import ERROR_FILE_VARIABLE
-from ...runs.busy_stacks import keep_busy_stacks
+from ...runs.busy_stacks import forget_busy_stacks, keep_busy_stacks
 from ...runs.failure import Failure, not_writable
 from ...runs.layout import PREEMPTED, RESTARTING, file_stem
 from ...runs.leaving import can_save, forget_orders, note_ending
@@ -112,9 +112,10 @@ class Supervisor:
         finally:
             SHUTDOWN.can_save = None
             note_ending(self._run.path)
+            keep_busy_stacks(self._run.path)
             self._end()
             forget_orders(self._run.path)
-            keep_busy_stacks(self._run.path)
+            forget_busy_stacks(self._run.path)
             if failure is not None:
                 failure = self._first_failure(until=failure.cause_time) or failure
                 if not (self._interrupted or SHUTDOWN.signal) and self._another_after(failure):

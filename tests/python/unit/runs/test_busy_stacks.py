@@ -10,7 +10,7 @@ import pytest
 
 from tfmuster.environment import RUN_DIR_VARIABLE
 from tfmuster.runs import busy_stacks
-from tfmuster.runs.busy_stacks import keep_busy_stacks, read_busy_stacks
+from tfmuster.runs.busy_stacks import forget_busy_stacks, keep_busy_stacks, read_busy_stacks
 from tfmuster.runs.stacks import ask_for_stacks
 
 
@@ -47,11 +47,13 @@ def test_someone_who_asks_gets_it_at_once(run_dir: Path) -> None:
 def test_it_stays_if_the_others_have_left_theirs(run_dir: Path) -> None:
     (run_dir / "stacks").mkdir()
     keep_busy_stacks(run_dir)
+    forget_busy_stacks(run_dir)
     assert list((run_dir / "states").iterdir()) == []
     assert "in run_dir" in ask_for_stacks(run_dir, {"worker 1": {}}, running=False)["worker 1"]
 
 
 def test_a_run_that_has_ended_well_keeps_nothing(run_dir: Path) -> None:
     keep_busy_stacks(run_dir)
+    forget_busy_stacks(run_dir)
     assert [path.name for path in run_dir.iterdir()] == ["states"]
     assert list((run_dir / "states").iterdir()) == []
