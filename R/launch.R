@@ -88,7 +88,8 @@
 #' @param rejoin_timeout With `min_workers`: seconds that a lost host may take to come back.
 #' @param hosts_from In place of `hosts`: a shell command that prints a line `host:slots` for each host. It is
 #'   asked at the start, and again at each restart.
-#' @param grow With `min_workers`: seconds between two looks for hosts that are back or, with `hosts_from`, new.
+#' @param grow With `min_workers`: seconds between two looks for hosts that are back or, with `hosts_from`,
+#'   new.
 #'   The workers then write a checkpoint and start again, with at most `workers` of them.
 #' @return For a script, invisibly the run: a Python object for [run_status()] and related functions. For a
 #'   function, a list of the workers' values, named `"worker 0"`, `"worker 1"`, and so on, with the run in the
