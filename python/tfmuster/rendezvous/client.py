@@ -23,7 +23,7 @@ from .probes import Probe, Probes, too_few_files
 from .seeding import offered_seed
 from .server import RendezvousServer
 
-_RETRY_SECONDS: Final = 0.1
+_RETRY_SECONDS: Final = 0.05
 _CALL_SECONDS: Final = 3.0
 #: How long a task that can't reach the chief, but is reached by it, waits for its verdict, in seconds.
 _VERDICT_SECONDS: Final = 1.5
@@ -131,7 +131,7 @@ class RendezvousClient:
             self._reach_chief(now)
             self._probes.start(now)
             for connection, message in self.connections.poll(
-                0.05 if self._probes.unstarted else 1.0 if self._welcome else 0.2
+                1.0 if self._welcome and not self._probes.unstarted else _RETRY_SECONDS
             ):
                 try:
                     chief_process = self._handle(connection, message)
