@@ -18,6 +18,7 @@ Connections that stand are not touched. :mod:`.gated_door` does the same without
 from __future__ import annotations
 
 import contextlib
+import functools
 import ipaddress
 import os
 import socket
@@ -278,8 +279,9 @@ def _own_addresses() -> set[str]:
     return {plain_address(each.address) for each in listed if each.family in kinds}
 
 
+@functools.cache
 def filters_work() -> str | None:
-    """Try a filter on a socket of this machine. Return why it does not work, or None if it does."""
+    """Try a filter on a socket of this machine, once. Return why it does not work, or None if it does."""
     if not has_table():
         return "this system has no /proc/net/tcp"
     with socket.socket() as listener, socket.socket() as caller:
