@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StrategyError
@@ -58,6 +60,19 @@ def _after_import(after: dict[str, Callable[[], None]]) -> None:
         sys.meta_path.insert(0, _AfterImport(after))
 
 
+@contextlib.contextmanager
+def _same_random_numbers() -> Iterator[None]:
+    """Undo what an import draws from Python's generator, as rich does, which Keras imports.
+
+    A program has the same numbers wherever it imports Keras, also in a process that had imported it before.
+    """
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
 class _AfterImport:
     """A finder that calls a function after certain modules are imported by the other finders."""
 
@@ -79,7 +94,7 @@ class _AfterImport:
         execute = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
-            with without_gc():
+            with without_gc(), _same_random_numbers():
                 execute(module)
             if then := self._after.pop(name, None):
                 then()
