@@ -62,7 +62,7 @@ launch_arguments <- c(
   run_dir = "name", keras_compat = "flag", max_restarts = "number", start_timeout = "seconds",
   stall_timeout = "limit", grace = "seconds", notice_command = "name", seed = "seed",
   gpus_per_worker = "share", distribute = "flag", scale_batch = "flag", independent = "flag", wait = "flag",
-  packages = "strings", trust_hosts = "flag", isolated = "flag", requeue = "flag",
+  packages = "strings", trust_hosts = "flag", isolated = "flag", warm = "flag", requeue = "flag",
   min_workers = "count", rejoin_timeout = "limit", hosts_from = "name", grow = "seconds"
 )
 

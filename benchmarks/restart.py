@@ -1,11 +1,14 @@
 """How long a restart takes, beside the start of the same job.
 
-Usage: restart.py [--repeats 5] [--workers 2] [--options OPTION...]
+Usage: restart.py [--repeats 5] [--workers 2] [--after 0] [--options=OPTIONS]
 
-Each job trains a small model with checkpoints. At some step one worker is ended by SIGKILL, and the launcher
-starts all again. Measured in the same job: the seconds from the launcher's start to the end of the first
-step, and from the kill to the end of the first step after it. The table has each repetition's figures and the
-median of their ratios.
+Each job trains a small model with checkpoints. At step 20, or later if AFTER seconds of training have not
+passed, one worker is ended by SIGKILL, and the launcher starts all again. With --options=--warm, spare
+processes need some seconds until they wait.
+
+Measured in the same job: the seconds from the launcher's start to the end of the first step, and from the
+kill to the end of the first step after it. The table has each repetition's figures and the median of their
+ratios.
 """
 
 from __future__ import annotations
@@ -25,13 +28,16 @@ import numpy as np, tfmuster
 strategy = tfmuster.strategy("multi_worker_mirrored")
 import keras
 index, attempt = tfmuster.current_task().index, int(os.environ["TFMUSTER_RESTART"])
+after = time.time() + float(os.environ["BENCHMARK_AFTER"])
 
 class Watch(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         here = pathlib.Path(f"step-{attempt}-{index}")
         if not here.exists():
             here.write_text(str(time.time()))
-        if attempt == 0 and index == 1 and batch == 20:
+        if attempt == 1 and batch % 20 == 19:
+            self.model.stop_training = True
+        if attempt == 0 and index == 1 and batch >= 20 and time.time() > after:
             pathlib.Path("killed").write_text(str(time.time()))
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -41,11 +47,11 @@ with strategy.scope():
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss, steps_per_execution=1)
 callbacks = [tfmuster.checkpoint_callback(every=10), Watch()]
-model.fit(x, y, batch_size=64, epochs=1, verbose=0, callbacks=callbacks)
+model.fit(x, y, batch_size=64, epochs=1000, verbose=0, callbacks=callbacks)
 """
 
 
-def once(workers: int, options: list[str]) -> tuple[float, float]:
+def once(workers: int, after: float, options: list[str]) -> tuple[float, float]:
     """Return the seconds of a start and of a restart."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -55,9 +61,9 @@ def once(workers: int, options: list[str]) -> tuple[float, float]:
         subprocess.run(
             [*launch, "--quiet", *options, "train.py"],
             cwd=folder,
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "BENCHMARK_AFTER": str(after)},
             check=True,
-            timeout=120,
+            timeout=120 + after,
         )
 
         def moment(stem: str) -> float:
@@ -73,12 +79,13 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--options", nargs="*", default=[])
+    parser.add_argument("--after", type=float, default=0)
+    parser.add_argument("--options", type=str.split, default=[])
     given = parser.parse_args()
     ratios = []
     print("| start, s | restart, s | ratio |\n|---|---|---|")
     for _ in range(given.repeats):
-        start, restart = once(given.workers, given.options)
+        start, restart = once(given.workers, given.after, given.options)
         ratios.append(restart / start)
         print(f"| {start:.2f} | {restart:.2f} | {ratios[-1]:.2f} |", flush=True)
     print(f"\nmedian of the ratios: {statistics.median(ratios):.2f}")

@@ -45,6 +45,7 @@ MODULE_OF = {
     "checkpoint_callback": "training.checkpoints",
     "evaluate_checkpoints": "training.evaluating",
     "launch": "launch",
+    "workers": "launch.warm",
     "TfmusterError": "errors",
     # Classes of returned objects. They say that they belong to this package, so that pickle and R's S3
     # classes keep their names when modules move.

@@ -44,6 +44,9 @@ PROCESS_VARIABLE: Final = "TFMUSTER_PROCESS"
 #: The task's TF_CONFIG as the launcher has set it; the program may set another one.
 TF_CONFIG_VARIABLE: Final = "TFMUSTER_TF_CONFIG"
 
+#: Set for a spare process, which waits before it becomes a worker.
+WARM_VARIABLE: Final = "TFMUSTER_WARM"
+
 #: Number of steps after which `fit` ends in a trial of ``tfmuster tune``.
 TRIAL_STEPS_VARIABLE: Final = "TFMUSTER_TRIAL_STEPS"
 

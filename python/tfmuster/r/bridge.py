@@ -57,6 +57,7 @@ _FOR_R = {
     "sha256_of": "runs.layout",
     "claim_call": "runs.lifecycle",
     "any_values": "launch.function",
+    "warm_workers": "launch.warm",
     "check_r_result": "runs.values",
     "check_returned": "runs.values",
     "summary": "runs.listing",

@@ -49,6 +49,11 @@ def note_helper(pid: int) -> None:
     _helpers.add(pid)
 
 
+def forget_helper(pid: int) -> None:
+    """Note that a helper has ended, or has become a process of the job."""
+    _helpers.discard(pid)
+
+
 def adopt_orphans(*, only_job: bool = False) -> None:
     """Make this process the parent of descendants whose parents end, on Linux.
 

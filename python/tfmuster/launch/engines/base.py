@@ -34,6 +34,7 @@ class Where:
     master: str | None = None
     spark: Any = None
     isolated: bool = False
+    warm: bool = False
     requeue: bool = False
     min_workers: int | None = None
     rejoin_timeout: float = 30.0

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...cluster.spec import Cluster, Task
 from ...cluster.task_variables import task_variables
@@ -27,7 +28,9 @@ from ...system.say import say
 from ..job import Job, command_of, resolve_command
 from ..supervise.display import shown_path
 from ..supervise.restarts import Attempt, with_restarts
+from ..supervise.spares import Spares, can_wait
 from ..supervise.supervisor import Supervisor
+from ..supervise.warm_workers import warm_workers_for
 from ..supervise.worker_process import Placement
 from .base import Engine, Where
 from .hosts import Host, named_hosts, only_this_machine
@@ -36,7 +39,7 @@ HOST = "127.0.0.1"
 
 
 #: See :class:`.base.Engine`.
-READS = ("isolated",)
+READS = ("isolated", "warm")
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,13 @@ class ThisMachine(Engine):
         Names of this machine with their slots. May be empty.
     isolated : bool
         Whether the workers get a network of their own, in which they reach only each other.
+    warm : bool
+        Whether a process that has imported TensorFlow waits for each worker, for the next attempt.
     """
 
     hosts: Sequence[Host] = ()
     isolated: bool = False
+    warm: bool = False
 
     @property
     def slots(self) -> int | None:
@@ -60,19 +66,25 @@ class ThisMachine(Engine):
         return sum(host.slots for host in self.hosts) or None
 
     def as_options(self) -> list[str]:
-        """Return only the option of the network: the job's options give the number of workers."""
-        return ["--isolated"] if self.isolated else []
+        """Return only these options: the job's options give the number of workers."""
+        return [f"--{name}" for name in READS if getattr(self, name)]
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
         command = resolve_command(job.command)
+        if self.warm:
+            _check_warm(job, command)
+        kept = warm_workers_for(command)
         kinds = [kind for kind, size in job.sizes().items() for _ in range(size)]
         gpus = assign_gpus(kinds, job.gpus_per_worker, {**os.environ, **job.env})
 
         def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-            return _run_once(job, (*enter, *command), gpus, attempt, show=show, tell=tell)
+            spares.wanted = self.warm and attempt.number < attempt.most
+            return _run_once(
+                job, (*enter, *command), gpus, attempt, show=show, tell=tell, spares=kept or spares
+            )
 
-        with _own_network() if self.isolated else nullcontext(()) as enter:
+        with _own_network() if self.isolated else nullcontext(()) as enter, Spares() as spares:
             return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
 
@@ -92,12 +104,28 @@ def of(where: Where) -> ThisMachine:
             fix="Leave the hosts out, or choose the backend ssh.",
             reason="backend",
         )
-    return ThisMachine(hosts=machines, isolated=where.isolated)
+    return ThisMachine(hosts=machines, isolated=where.isolated, warm=where.warm)
 
 
 def available(seconds: float) -> str:
     """Always."""
     return ""
+
+
+def _check_warm(job: Job, command: Sequence[str]) -> None:
+    """Raise LaunchError if no process could wait for this job."""
+    if not job.max_restarts:
+        found, fix = "no restarts", "Set max_restarts, too, or leave warm out."
+    elif not can_wait(command):
+        found, fix = f"the program {command[0]}", "Launch a Python or R script, or leave warm out."
+    else:
+        return
+    raise LaunchError(
+        "Spare processes (warm) wait for a restart of a Python or R script.",
+        found=found,
+        fix=fix,
+        reason="warm",
+    )
 
 
 @contextmanager
@@ -123,6 +151,7 @@ def _run_once(
     *,
     show: str,
     tell: bool,
+    spares: Spares,
 ) -> tuple[Run, Failure | None]:
     sizes = job.sizes()
     # For each worker a port, a pipe and a log.
@@ -138,23 +167,38 @@ def _run_once(
         run = attempt.begin(job, cluster)
         if tell and attempt.number == 0:
             say(f"tfmuster: {_count(sizes)} on this machine; {shown_path(run)}")
-        placements = [
-            Placement(
-                task.name,
-                task.is_chief,
-                command_of(command, task),
-                {**task_environment(job, attempt, task, run), **visible},
-            )
-            for task, visible in zip(cluster.tasks(), gpus, strict=True)
-        ]
+        placements = placements_of(job, command, gpus, attempt=attempt, cluster=cluster, folder=run.path)
         if attempt.number == 0:
             record_git(run)
-        supervisor = Supervisor(attempt.name, run, placements, show=show, another_after=attempt.another_after)
+        supervisor = Supervisor(
+            attempt.name, run, placements, show=show, another_after=attempt.another_after, spares=spares
+        )
         return run, supervisor.supervise()
 
 
-def task_environment(job: Job, attempt: Attempt, task: Task, run: Run) -> dict[str, str]:
-    """Return the complete environment of one worker."""
+def placements_of(
+    job: Job,
+    command: tuple[str, ...],
+    gpus: Sequence[Mapping[str, str]],
+    *,
+    attempt: Attempt,
+    cluster: Cluster,
+    folder: Path,
+) -> list[Placement]:
+    """Return the processes of a job whose run directory is `folder`."""
+    return [
+        Placement(
+            task.name,
+            task.is_chief,
+            command_of(command, task),
+            {**task_environment(job, attempt, task, folder), **visible},
+        )
+        for task, visible in zip(cluster.tasks(), gpus, strict=True)
+    ]
+
+
+def task_environment(job: Job, attempt: Attempt, task: Task, folder: Path) -> dict[str, str]:
+    """Return the complete environment of one worker of a job whose run directory is `folder`."""
     variables = {**os.environ, **job.variables(attempt)}
     environment = worker_environment({**variables, **task_variables(task, variables)})
     environment.pop(KERAS_COMPAT_VARIABLE, None)
@@ -164,8 +208,8 @@ def task_environment(job: Job, attempt: Attempt, task: Task, run: Run) -> dict[s
     return {
         **environment,
         JOB_VARIABLE: attempt.name,
-        RUN_DIR_VARIABLE: str(run.path),
-        ERROR_FILE_VARIABLE: str(run.path / "logs" / f"{stem}.error.json"),
+        RUN_DIR_VARIABLE: str(folder),
+        ERROR_FILE_VARIABLE: str(folder / "logs" / f"{stem}.error.json"),
     }
 
 

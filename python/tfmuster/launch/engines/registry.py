@@ -23,6 +23,7 @@ _SETTINGS = {
     "spark": "A Spark master or session",
     "backend_options": "A backend option",
     "isolated": "A network of the job's own (isolated)",
+    "warm": "Keeping spare processes (warm)",
     "requeue": "Requeuing (requeue)",
     "hosts_from": "Asking a command for hosts (hosts_from)",
     "grow": "Continuing with more workers (grow)",

@@ -33,10 +33,13 @@ from ...system.tensorflow_import import HAVE_GPU
 from ...system.terminal_text import is_chatter
 from .departing import Departing
 from .display import Row, display
+from .spares import Spares
 from .time_limits import SUPERVISOR
 from .worker_process import Placement, WorkerProcess
 
 _LOOK_SECONDS = 0.1
+#: After how many seconds a job has started at the latest.
+_STARTED_SECONDS = 30.0
 #: How long tasks that serve others may take to end by themselves, in seconds.
 _SERVED_SECONDS = 20.0
 
@@ -58,6 +61,8 @@ class Supervisor:
         Whether the job will be restarted after this failure.
     found : callable
         See :class:`.departing.Departing`.
+    spares : Spares, optional
+        Waiting processes that become the workers, and those of the next attempt.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class Supervisor:
         show: str = "all",
         another_after: Callable[[Failure], bool] = lambda _: False,
         found: Callable[[], str] = str,
+        spares: Spares | None = None,
     ) -> None:
         self._job = job
         self._run = run
@@ -82,8 +88,11 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._disk_error: OSError | None = None
         self._departing = Departing(run, found)
+        self._spares = spares
         self._noted: dict[str, Any] = {}
         self._next_beat = 0.0
+        self._begun = time.monotonic()
+        self._prepared = False
 
     def supervise(self) -> Failure | None:
         """Start all processes, watch them, and end them. Return the first failure, or None.
@@ -129,6 +138,8 @@ class Supervisor:
                     fields = {"signal": self._signal()} if state == PREEMPTED else {}
                     self._run.end(state, error, tasks=self._tasks(), **fields)
             dismiss_guard(guard)
+            if self._spares is not None:
+                self._spares.refill(self._placements)
         return failure
 
     def _signal(self) -> int:
@@ -153,7 +164,8 @@ class Supervisor:
         return worker
 
     def _start_here(self, placement: Placement) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
+        process = self._spares.take(placement) if self._spares is not None else None
+        process = process or subprocess.Popen(
             placement.command,
             env=dict(placement.env),
             stdin=subprocess.DEVNULL,
@@ -193,9 +205,24 @@ class Supervisor:
         for worker in self._workers:
             worker.look(stopped)
         look_at_orphans()
+        self._prepare_spares()
         before = self._noted
         if before != (tasks := self._tasks()) or time.monotonic() > self._next_beat:
             self._note(tasks)
+
+    def _prepare_spares(self) -> None:
+        """Start spare processes for the next attempt, once their imports no longer delay this one."""
+        if self._spares is None or self._prepared:
+            return
+        said = read_states(self._run.path)
+        trains = all(
+            worker.serving or ((state := said.get(worker.task)) is not None and state.epoch is not None)
+            for worker in self._workers
+        )
+        # A program without fit does not say when it trains.
+        if trains or time.monotonic() - self._begun > _STARTED_SECONDS:
+            self._prepared = True
+            self._spares.prepare(self._placements)
 
     def _collect(self) -> None:
         """Record which workers have ended."""

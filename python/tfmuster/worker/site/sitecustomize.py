@@ -23,10 +23,7 @@ class _BeforeTensorFlow:
         sys.meta_path.remove(self)
         import importlib.util
 
-        _tfmuster()
-        from tfmuster.worker.import_hook import install_import_hook
-
-        install_import_hook(keras=os.environ.get("TFMUSTER_KERAS_COMPAT") != "0")
+        _install_import_hook()
         return importlib.util.find_spec(name)
 
 
@@ -139,14 +136,35 @@ def _has_noted(path: str) -> bool:
         return False
 
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-if "TFMUSTER_JOB" in os.environ:
-    sys.meta_path.insert(0, _BeforeTensorFlow())
+def _prepare() -> None:
+    """Install the hooks of a worker."""
+    if "tensorflow" in sys.modules:
+        # The process has waited for work.
+        _install_import_hook()
+    else:
+        sys.meta_path.insert(0, _BeforeTensorFlow())
     # A Python that a worker starts is not the worker. The Python inside R has R's process id.
-    if os.environ.setdefault("TFMUSTER_PROCESS", str(os.getpid())) == str(os.getpid()):
+    if _is_worker():
         _seed_this_process()
     if "TFMUSTER_ERROR_FILE" in os.environ:
         sys.excepthook = _note_exception
+
+
+def _install_import_hook() -> None:
+    _tfmuster()
+    from tfmuster.worker.import_hook import install_import_hook
+
+    install_import_hook(keras=os.environ.get("TFMUSTER_KERAS_COMPAT") != "0")
+
+
+def _is_worker() -> bool:
+    return os.environ.setdefault("TFMUSTER_PROCESS", str(os.getpid())) == str(os.getpid())
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_warm = os.environ.pop("TFMUSTER_WARM", "")
+if "TFMUSTER_JOB" in os.environ:
+    _prepare()
 # Put the folder back on the path afterwards: the Python inside R gets its path from another Python.
 _path = sys.path[:]
 sys.path[:] = [entry for entry in _path if os.path.abspath(entry) != _HERE]
@@ -159,3 +177,12 @@ except ImportError as error:
 finally:
     sys.path[:] = [entry for entry in _path if os.path.abspath(entry) == _HERE] + sys.path
     sys.modules.setdefault("sitecustomize", _this)
+if _warm and _is_worker():
+    # As the last thing, so that it imports with what the other `sitecustomize` has set up.
+    _tfmuster()
+    from tfmuster.worker import warm
+
+    if _warm == "R":
+        warm.keep_for_r(_prepare)
+    else:
+        warm.wait_for_work(_prepare)

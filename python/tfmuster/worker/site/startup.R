@@ -7,13 +7,15 @@ local({
     return(invisible())
   }
   Sys.setenv(TFMUSTER_PROCESS = process)
-  seed <- suppressWarnings(as.integer(Sys.getenv("TFMUSTER_SEED")))
-  if (!is.na(seed)) set.seed(seed)
 
-  # tfruns names a run by the second, so workers that look at the same time would share a directory. As with
-  # models, only the chief's run stays.
-  if (Sys.getenv("TFMUSTER_IS_CHIEF") == "0") {
-    options(tfruns.runs_dir = file.path(tempdir(), "runs"))
+  prepare <- function() {
+    seed <- suppressWarnings(as.integer(Sys.getenv("TFMUSTER_SEED")))
+    if (!is.na(seed)) set.seed(seed)
+    # tfruns names a run by the second, so workers that look at the same time would share a directory. As with
+    # models, only the chief's run stays.
+    if (Sys.getenv("TFMUSTER_IS_CHIEF") == "0") {
+      options(tfruns.runs_dir = file.path(tempdir(), "runs"))
+    }
   }
 
   replace <- function(name, value, namespace) {
@@ -67,4 +69,26 @@ local({
     }
   }
   setHook(packageEvent("keras3", "onLoad"), write_on_chief)
+
+  if (Sys.getenv("TFMUSTER_WARM") == "") {
+    return(prepare())
+  }
+  # A spare process (tfmuster.worker.warm). The last thing that R does before its program is to call .First.sys.
+  start <- .First.sys
+  replace(".First.sys", function() {
+    start()
+    Sys.setenv(TFMUSTER_WARM = "R")
+    # The script that calls functions needs this package in any case.
+    own <- system.file("worker.R", package = "tfmuster")
+    if (paste0("--file=", own) %in% commandArgs()) try(asNamespace("tfmuster")$python_bridge(), silent = TRUE)
+    more <- as.character(reticulate::import("tfmuster.worker.warm")$wait_in_r())
+    prepare()
+    if (length(more)) {
+      given <- commandArgs
+      replace("commandArgs", function(trailingOnly = FALSE) {
+        c(given(trailingOnly), if (!trailingOnly && !"--args" %in% given()) "--args", more)
+      }, baseenv())
+    }
+  }, baseenv())
+  Sys.unsetenv("TFMUSTER_WARM")
 })

@@ -1,0 +1,33 @@
+#' Keep workers ready between calls of launch()
+#'
+#' Starts R processes that become the workers of `launch(function)` on this machine. They have TensorFlow and
+#' Keras imported, so that a call begins to train in about a second. Each call gets processes of its own,
+#' which know nothing of the calls before, and others take their places meanwhile.
+#'
+#' Calls without `workers` have as many workers. A call with other variables in `env`, or after the session's
+#' environment, library paths or working directory have changed, starts new processes, and so does one that
+#' comes before they are ready. A process needs about 500 MB. All end with the session.
+#'
+#' @param number Number of processes; 0 ends those that wait.
+#' @param idle They end after so many seconds without a call. The next call starts them again.
+#' @return `number`, invisibly.
+#' @section Errors: `tfmuster_error_launch` if an argument is not such a number.
+#' @export
+#' @examples
+#' \dontrun{
+#' workers(4)
+#' for (rate in c(0.1, 0.01)) {
+#'   losses <- launch(function(rate, strategy) train(rate, strategy), rate)
+#' }
+#' workers(0)
+#' }
+workers <- function(number, idle = 300) {
+  check_arguments(list(number = number, idle = idle), c(number = "number", idle = "seconds"))
+  share_environment()
+  script <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)
+  run_python(
+    "warm_workers", list(script), as_whole(number),
+    idle = idle, env = worker_variables(character())
+  )
+  invisible(number)
+}

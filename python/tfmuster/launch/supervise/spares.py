@@ -1,0 +1,175 @@
+"""Keep processes that have imported TensorFlow and wait, so that a worker need not begin from nothing.
+
+A spare process has a worker's command, and what of its environment is the same in each attempt. It waits in
+:mod:`tfmuster.worker.warm`, before its program is read, and becomes the worker when it gets the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...environment import (
+    ERROR_FILE_VARIABLE,
+    IS_CHIEF_VARIABLE,
+    JOB_VARIABLE,
+    MAX_RESTARTS_VARIABLE,
+    RESTART_VARIABLE,
+    RUN_DIR_VARIABLE,
+    SEED_VARIABLE,
+    TF_CONFIG_VARIABLE,
+    TOKEN_VARIABLE,
+    WARM_VARIABLE,
+)
+from ...system.interpreter import python_executable, rscript_executable
+from ...system.processes import forget_helper, note_helper
+from .worker_process import Placement
+
+#: The variables that a process may get after it has imported TensorFlow. All others must be the same.
+_LATER = frozenset(
+    (
+        ERROR_FILE_VARIABLE,
+        IS_CHIEF_VARIABLE,
+        JOB_VARIABLE,
+        MAX_RESTARTS_VARIABLE,
+        RESTART_VARIABLE,
+        RUN_DIR_VARIABLE,
+        SEED_VARIABLE,
+        TF_CONFIG_VARIABLE,
+        TOKEN_VARIABLE,
+        "TF_CONFIG",
+    )
+)
+
+
+def can_wait(command: Sequence[str]) -> bool:
+    """Whether this command runs a program in a Python or R, and not one that would begin at once."""
+    return command[0] in (python_executable(), rscript_executable())
+
+
+@dataclass(frozen=True)
+class _Spare:
+    process: subprocess.Popen[bytes]
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    folder: Path
+
+    def fits(self, placement: Placement) -> bool:
+        """Whether it can become this worker, which may have more arguments."""
+        same = placement.command[: len(self.command)] == self.command and Path.cwd() == self.folder
+        return same and _lasting(placement.env) == self.env and self.process.poll() is None
+
+    def begin(self, placement: Placement) -> bool:
+        """Make it the worker. Return whether it has got its work."""
+        assert self.process.stdin is not None
+        later = {name: value for name, value in placement.env.items() if name in _LATER}
+        work = {"variables": later, "arguments": placement.command[len(self.command) :]}
+        try:
+            self.process.stdin.write(json.dumps(work).encode() + b"\n")
+            self.process.stdin.close()
+        except OSError:
+            return False
+        return True
+
+    def end(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        forget_helper(self.process.pid)
+
+
+class Spares:
+    """The spare processes of a job. Use it in a ``with`` block, at whose end they end.
+
+    Attributes
+    ----------
+    wanted : bool
+        Whether `prepare` starts processes: not for the last attempt of a job.
+    """
+
+    def __init__(self) -> None:
+        self.wanted = True
+        self._waiting: list[_Spare] = []
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> Spares:
+        return self
+
+    def __len__(self) -> int:
+        with self._lock:
+            return sum(spare.process.poll() is None for spare in self._waiting)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def prepare(self, placements: Iterable[Placement]) -> None:
+        """Start a process for each of these that has none, and end those that fit none of them.
+
+        One that can't be started is left out.
+        """
+        if not self.wanted:
+            return
+        with self._lock:
+            free, self._waiting = self._waiting, []
+            for placement in placements:
+                fitting = next((spare for spare in free if spare.fits(placement)), None)
+                if fitting is not None:
+                    free.remove(fitting)
+                    self._waiting.append(fitting)
+                    continue
+                with contextlib.suppress(OSError):
+                    self._waiting.append(_start(placement))
+            for spare in free:
+                spare.end()
+
+    def refill(self, placements: Iterable[Placement]) -> None:
+        """Prepare for another job, after one with these workers. Spares of a job do nothing."""
+
+    def take(self, placement: Placement) -> subprocess.Popen[bytes] | None:
+        """Let a waiting process become this worker. Return None if none is there that can."""
+        with self._lock:
+            for spare in [spare for spare in self._waiting if spare.fits(placement)]:
+                self._waiting.remove(spare)
+                if spare.begin(placement):
+                    forget_helper(spare.process.pid)
+                    return spare.process
+                spare.end()
+        return None
+
+    def close(self) -> None:
+        """End those that still wait."""
+        with self._lock:
+            while self._waiting:
+                self._waiting.pop().end()
+
+
+def _lasting(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name not in _LATER}
+
+
+def _start(placement: Placement) -> _Spare:
+    env = _lasting(placement.env)
+    process = subprocess.Popen(
+        placement.command,
+        env={**env, WARM_VARIABLE: "1"},
+        # It ends when the launcher closes this pipe, or dies.
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        start_new_session=True,
+    )
+    note_helper(process.pid)
+    return _Spare(process, placement.command, env, Path(os.getcwd()))

@@ -1,0 +1,75 @@
+"""Start the warm workers of a session: :func:`workers`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..cluster.spec import Cluster
+from ..errors import LaunchError
+from ..system.gpus import assign_gpus
+from . import function
+from .engines.local import HOST, placements_of
+from .job import Job, resolve_command
+from .supervise.restarts import Attempt
+from .supervise.warm_workers import WarmWorkers, end_warm_workers, keep, warm_workers_for
+
+
+def workers(number: int, *, idle: float = 300.0) -> WarmWorkers:
+    """Keep processes ready that become the workers of ``launch(function)`` on this machine.
+
+    They have TensorFlow and Keras imported, so that a call begins to train in about a second. Each call gets
+    processes of its own, which know nothing of the calls before, and others take their places meanwhile.
+    Calls without ``workers`` have as many workers. A call with other variables in ``env``, or after the
+    session's environment or working directory has changed, starts new processes, and so does one that comes
+    before they are ready. A process needs about 500 MB.
+
+    Parameters
+    ----------
+    number : int
+        Number of processes; 0 ends those that wait.
+    idle : float
+        They end after so many seconds without a call. The next call starts them again. Default: 300.
+
+    Returns
+    -------
+    WarmWorkers
+        The processes. ``close()`` ends them; so do the end of a ``with`` block and the end of the session.
+
+    Raises
+    ------
+    LaunchError
+        If a number is not one, or negative (reason ``warm-workers``).
+    """
+    return warm_workers([os.fspath(function.WORKER)], number, idle=idle)
+
+
+def warm_workers(
+    command: Sequence[str], number: int, *, idle: float = 300.0, env: Mapping[str, str] | None = None
+) -> WarmWorkers:
+    """Do what :func:`workers` does for the script with which R or Python calls functions on workers."""
+    if type(number) is not int or number < 0 or not isinstance(idle, (int, float)) or not idle > 0:
+        raise LaunchError(
+            "Warm workers are a whole number of processes, 0 or more, for some seconds.",
+            found=f"{number!r} processes, {idle!r} seconds",
+            fix="Call workers(2), or workers(0) to end them.",
+            reason="warm-workers",
+        )
+    made = WarmWorkers(number, resolve_command(command), float(idle))
+    if not number:
+        end_warm_workers()
+        return made
+    keep(made)
+    job = Job(command=command, workers=number, env=dict(env or {}))
+    cluster = Cluster(worker=[f"{HOST}:{port}" for port in range(1, number + 1)])
+    gpus = assign_gpus(["worker"] * number, None, {**os.environ, **job.env})
+    attempt = Attempt(0, 0)
+    made.prepare(placements_of(job, made.command, gpus, attempt=attempt, cluster=cluster, folder=Path()))
+    return made
+
+
+def number_of_warm_workers(script: str | os.PathLike[str]) -> int | None:
+    """Return how many warm workers wait for this script; None if there are none."""
+    kept = warm_workers_for(resolve_command([os.fspath(script)]))
+    return kept.number if kept is not None else None
