@@ -112,11 +112,17 @@ def patch_strategies(
 
     @functools.wraps(stock_server)
     def server(
-        self: Any, cluster: Any, job_name: Any = None, task_index: Any = None, *args: Any, **kwargs: Any
+        self: Any,
+        server_or_cluster_def: Any,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> None:
-        if isinstance(cluster, server_lib.ClusterSpec):
-            before(_jobs(cluster), job_name or "", task_index)
-        stock_server(self, cluster, job_name, task_index, *args, **kwargs)
+        place = _place(server_or_cluster_def, job_name, task_index)
+        if place is not None:
+            before(*place)
+        stock_server(self, server_or_cluster_def, job_name, task_index, *args, **kwargs)
         served()
 
     server_lib.Server.__init__ = server
@@ -179,6 +185,30 @@ def _mirror_own_devices() -> None:
         return own[:num_gpus] if kind == "GPU" else own
 
     mirrored_strategy.all_local_devices = own_devices
+
+
+def _place(
+    given: Any, job_name: str | None, task_index: int | None
+) -> tuple[dict[str, list[str]], str, int | None] | None:
+    """Return the cluster and the place in it that TensorFlow reads from the arguments of a server.
+
+    Returns None for arguments that TensorFlow refuses, and for a server of this process alone.
+    """
+    from tensorflow.core.protobuf import tensorflow_server_pb2
+    from tensorflow.python.training import server_lib
+
+    if isinstance(given, tensorflow_server_pb2.ServerDef):
+        job_name = given.job_name if job_name is None else job_name
+        task_index = given.task_index if task_index is None else task_index
+        given = given.cluster
+    try:
+        jobs = _jobs(server_lib.ClusterSpec(given))
+    except (TypeError, ValueError, AttributeError):
+        return None
+    # tf.distribute.Server.create_local_server() lets the system choose its port.
+    if all(str(address).endswith(":0") for addresses in jobs.values() for address in addresses):
+        return None
+    return jobs, job_name or "", task_index
 
 
 def _jobs(spec: Any) -> dict[str, list[str]]:
