@@ -3,9 +3,12 @@
 import os
 import sys
 
-# Import files that were sent to the working directory, not the neighbors of this file.
-sys.path[0] = os.getcwd()
+# The neighbors of this file are no top-level modules.
+_HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
 
 from tfmuster.launch.function import work_on_call  # noqa: E402
 
+# Files that were sent to the working directory are for the function, not for tfmuster's own imports.
+sys.path.insert(0, os.getcwd())
 work_on_call(sys.argv[1], sys.argv[2:])

@@ -24,22 +24,24 @@ def python_executable() -> str:
     return str(Path(sys.prefix, "bin", f"python{sys.version_info.major}"))
 
 
-def run_module(module: str) -> list[str]:
+def run_module(module: str, python: str | None = None) -> list[str]:
     """Return the command that runs a module with this Python, but none from the working directory.
 
-    ``python -m`` looks there first, so that a file ``psutil.py`` in a shared folder would be run.
+    ``python -m`` looks there first, so that a file ``psutil.py`` in a shared folder would be run. Another
+    `python`, on another machine, may be older than the option that prevents it.
     """
-    if sys.version_info >= (3, 11):
+    if python is None and sys.version_info >= (3, 11):
         return [python_executable(), "-P", "-m", module]
     code = f"import runpy; runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
-    return run_code(code)
+    return run_code(code, python)
 
 
-def run_code(code: str) -> list[str]:
+def run_code(code: str, python: str | None = None) -> list[str]:
     """Return the command that runs code with this Python, and imports nothing from the working directory."""
-    if sys.version_info >= (3, 11):
+    if python is None and sys.version_info >= (3, 11):
         return [python_executable(), "-P", "-c", code]
-    return [python_executable(), "-c", f"import sys; sys.path.remove(''); exec({code!r})"]
+    code = f"import sys; sys.path = [entry for entry in sys.path if entry]; exec({code!r})"
+    return [python or python_executable(), "-c", code]
 
 
 def rscript_executable() -> str | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from support.batch_systems import SYSTEMS
+from support.launching import environment
 from tfmuster.errors import LaunchError
 from tfmuster.launch.engines.base import Where
 from tfmuster.launch.engines.registry import engine_for
@@ -17,9 +20,29 @@ from tfmuster.launch.job import Job
 def test_the_inner_launcher_gets_all_but_the_options_of_the_batch_system(name: str) -> None:
     where = Where(backend=name, backend_options=("-x",), files=("a b",), remote_python="/opt/python")
     script = engine_for(where).script(Job(["train.py", "it's"], workers=1))  # type: ignore[attr-defined]
-    inner = script[script.index("/opt/python -m tfmuster launch") :]
+    inner = script[script.index("/opt/python -c ") :]
     assert f"--backend={name} '--file=a b' --remote-python=/opt/python -- train.py 'it'\"'\"'s'" in inner
     assert "-x" not in inner
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("python", [None, sys.executable])
+def test_the_batch_job_imports_nothing_from_its_folder(name: str, python: str | None, tmp_path: Path) -> None:
+    (tmp_path / "psutil.py").write_text("print('imported')")
+    where = Where(backend=name, backend_options=(), remote_python=python)
+    script = engine_for(where).script(Job(["program.py"], workers=1))  # type: ignore[attr-defined]
+    [line] = [line for line in script.splitlines() if " launch --quiet " in line]
+    command = line[line.index(sys.executable) : line.index(" launch --quiet ")]
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{command} doctor --json"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "imported" not in done.stdout and done.stdout.startswith("{"), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -133,6 +133,20 @@ class TestHere:
         )
         assert done.stdout == "got 42\n", done.stderr
 
+    def test_only_the_function_imports_from_the_working_directory(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        write(tmp_path, "orjson.py", "raise SystemExit('imported')")
+        write(tmp_path, "job.py", "value = 7")
+
+        def import_here() -> int:
+            import job
+
+            return int(job.value)
+
+        assert launch(import_here, workers=1, quiet=True) == {"worker 0": 7}
+
     def test_a_directory_with_a_run_is_left_as_it_is(self, tmp_path: Path) -> None:
         (tmp_path / "run" / "logs").mkdir(parents=True)
         with pytest.raises(LaunchError, match="must be new"):

@@ -37,7 +37,7 @@ from ...runs.lifecycle import claim_run_dir, not_new
 from ...runs.resuming import resumes
 from ...runs.run import Run
 from ...system.ask import Answer, NoAnswerError, ask
-from ...system.interpreter import package_root, python_executable
+from ...system.interpreter import package_root, python_executable, run_module
 from ..job import Job, launch_options
 from ..text_checks import check_line
 from .agent_command import CommandPerAgent
@@ -313,8 +313,8 @@ class BatchEngine(Engine):
         """The batch script; without a run directory it may be submitted again and again."""
         inner = replace(self, where=replace(self.where, backend_options=()))
         options = [*launch_options(job, run), *inner.as_options()]
-        python = self.where.remote_python or python_executable()
-        command = [python, "-m", "tfmuster", "launch", "--quiet", *options, "--", *job.command]
+        tfmuster = run_module("tfmuster", self.where.remote_python)
+        command = [*tfmuster, "launch", "--quiet", *options, "--", *job.command]
         request = BatchRequest(
             name=job.run_name(),
             tasks=sum(job.sizes().values()),
