@@ -36,7 +36,7 @@ _helpers: set[int] = set()
 _adopted: set[int] = set()
 #: Once this process adopts orphans: whether each of its children belongs to its job.
 _adopts: list[bool] = []
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
 def note_session(job: str, pid: int, born: str) -> None:
@@ -63,6 +63,25 @@ def adopt_orphans(*, only_job: bool = False) -> None:
     linux = sys.platform.startswith("linux")
     if linux and ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0:
         _adopts[:] = [only_job]
+
+
+@contextlib.contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Do it within the block: in a session that runs a job, and other things before and after it."""
+    before = ctypes.c_int(1)
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    if before.value:
+        # This process adopts anyway, for this job or for a reason of its own.
+        yield
+        return
+    adopt_orphans()
+    try:
+        yield
+    finally:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        _adopts.clear()
+        _adopted.clear()
 
 
 def look_at_orphans() -> None:

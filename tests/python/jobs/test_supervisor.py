@@ -259,6 +259,41 @@ def test_a_process_that_hides_ends_with_its_job(tmp_path: Path, how: str) -> Non
     nothing_left(tmp_path)
 
 
+def test_a_daemon_of_a_worker_ends_with_a_job_that_a_session_launches(tmp_path: Path) -> None:
+    """The session's own daemons stay, those of before and those that are made meanwhile."""
+    write(tmp_path, "daemon.py", HIDING["daemon"])
+    write(
+        tmp_path,
+        "session.py",
+        "import subprocess, threading, time, tfmuster",
+        "start = 'setsid sleep {} > /dev/null 2>&1 & sleep 0.1'",
+        "subprocess.run(start.format(95), shell=True)",
+        "later = threading.Timer(0.3, subprocess.run, [start.format(96)], dict(shell=True))",
+        "later.start()",
+        "tfmuster.launch('daemon.py', workers=1, quiet=True)",
+        "later.join()",
+        "import ctypes",
+        "flag = ctypes.c_int(5)",
+        "ctypes.CDLL(None).prctl(37, ctypes.byref(flag), 0, 0, 0)",
+        "print('adopts', flag.value)",
+    )
+    done = subprocess.run(
+        [sys.executable, "session.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    left = processes_in(tmp_path)
+    for process in psutil.process_iter():
+        if process.name() == "sleep" and process.cwd() == str(tmp_path):
+            process.kill()
+    assert sorted(text.split()[-1] for text in left) == ["95", "96"], (left, done.stderr)
+    assert "adopts 0" in done.stdout
+
+
 def test_what_a_launcher_has_started_itself_is_no_orphan(tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -27,7 +27,7 @@ from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...system.limits import cannot_start
 from ...system.orphan_guard import dismiss_guard, guard_session, start_guard
-from ...system.processes import end_job, look_at_orphans, stopped_trees
+from ...system.processes import adopting_orphans, end_job, look_at_orphans, stopped_trees
 from ...system.shutdown_signal import SHUTDOWN
 from ...system.tensorflow_import import HAVE_GPU
 from ...system.terminal_text import is_chatter
@@ -94,6 +94,7 @@ class Supervisor:
         self._begun = time.monotonic()
         self._prepared = False
 
+    @adopting_orphans()
     def supervise(self) -> Failure | None:
         """Start all processes, watch them, and end them. Return the first failure, or None.
 
