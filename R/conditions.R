@@ -45,7 +45,8 @@ in_r <- function(text, words = TRUE) {
   commands <- paste0("tfmuster launch(?: ", option, ")*(?: (?:\\.\\.\\.|SCRIPT))?")
   commands <- gregexpr(commands, text, perl = TRUE)
   regmatches(text, commands) <- lapply(regmatches(text, commands), as_call, option = option)
-  options <- gregexpr(paste0("(?<![^ (`\"])", option), text, perl = TRUE)
+  # `ulimit -n` is a command of the shell.
+  options <- gregexpr(paste0("(?<![^ (`\"])(?<!ulimit )", option), text, perl = TRUE)
   regmatches(text, options) <- lapply(regmatches(text, options), as_argument, option = option)
   for (pattern in names(words_in_r)[words]) text <- gsub(pattern, words_in_r[[pattern]], text, perl = TRUE)
   text

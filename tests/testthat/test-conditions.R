@@ -14,6 +14,7 @@ test_that("what the core says of options is said of the arguments of launch()", 
   for (text in names(said)) expect_equal(in_r(text), said[[text]])
   # Options of other programs stay.
   expect_equal(in_r("srun --distribution=block --nodelist=a"), "srun --distribution=block --nodelist=a")
+  expect_equal(in_r("(`ulimit -n`), or fewer (-n 2)"), "(`ulimit -n`), or fewer (workers = 2)")
 })
 
 test_that("the last words of R have the error, however it was raised", {
