@@ -72,6 +72,8 @@ class _Child:
         self._deadline = float("inf")
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []
+        #: When a note of an exception was first seen, by a clock that nobody sets.
+        self._seen_note: float | None = None
         for number in _PASSED_ON:
             # What is ignored here, such as SIGHUP under nohup, the program ignores, too.
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -103,8 +105,11 @@ class _Child:
     def _lingers(self) -> bool:
         """Whether the program failed some time ago. TensorFlow may wait for its peers while it exits."""
         assert self._process is not None
-        note = read_json(self._note_path)
-        return note.get("pid") == self._process.pid and time.time() - note["time"] > LEAVING_SECONDS
+        if read_json(self._note_path).get("pid") != self._process.pid:
+            return False
+        now = time.monotonic()
+        self._seen_note = now if self._seen_note is None else self._seen_note
+        return now - self._seen_note > LEAVING_SECONDS
 
     def _pass_on(self, number: int, _: FrameType | None) -> None:
         if self._process is None:

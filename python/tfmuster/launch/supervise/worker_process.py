@@ -58,6 +58,9 @@ class WorkerProcess:
     stopped: str = ""
     stopped_at: float = 0.0
     stopped_for: float = 0.0
+    #: When this was first seen, and when a note of an exception was, by a clock that nobody sets.
+    seen_stopped: float | None = None
+    seen_note: float | None = None
     #: Whether the launcher ended it, so that its exit code does not count.
     dismissed: bool = False
     #: Whether it has reported that it serves others and ends by itself.
@@ -132,7 +135,11 @@ class WorkerProcess:
         """Whether it has failed but does not end. TensorFlow may wait for its peers while it exits."""
         if self.code is not None or not self.note_path.exists():
             return False
-        return bool(time.time() - self.note().get("time", float("inf")) > LEAVING_SECONDS)
+        if not self.note():
+            return False
+        now = time.monotonic()
+        self.seen_note = now if self.seen_note is None else self.seen_note
+        return now - self.seen_note > LEAVING_SECONDS
 
     def look(self, stopped: Mapping[int, int]) -> None:
         """Record whether a signal has stopped it.
@@ -152,8 +159,13 @@ class WorkerProcess:
             since = self.stopped_at or time.time()
         else:
             self.stopped = f"process {there['stopped']}" if there.get("stopped") else ""
+        now = time.monotonic()
+        if not self.stopped:
+            self.seen_stopped = None
+        elif self.seen_stopped is None:
+            self.seen_stopped = now
         self.stopped_at = since if self.stopped else 0.0
-        self.stopped_for = time.time() - since if self.stopped else 0.0
+        self.stopped_for = 0.0 if self.seen_stopped is None else now - self.seen_stopped
 
     def failure(self) -> Failure | None:
         """Return its failure, or None if it has not failed before the launcher ended it."""
