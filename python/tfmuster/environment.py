@@ -119,6 +119,9 @@ SUBMITTED_VARIABLE: Final = "TFMUSTER_SUBMITTED"
 #: The name of the workers' Job and of the headless Service.
 KUBERNETES_NAME_VARIABLE: Final = "TFMUSTER_KUBERNETES_NAME"
 
+#: ``jobset`` if the pods are those of a JobSet, which names them in another way.
+KUBERNETES_KIND_VARIABLE: Final = "TFMUSTER_KUBERNETES_KIND"
+
 #: The type of the pod's task: ``worker`` or ``ps``.
 KUBERNETES_ROLE_VARIABLE: Final = "TFMUSTER_KUBERNETES_ROLE"
 

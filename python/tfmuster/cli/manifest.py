@@ -47,9 +47,10 @@ command.add_command(ec2)
 )
 @click.option(
     "--kind",
-    type=click.Choice(["job", "tfjob"]),
+    type=click.Choice(["job", "jobset", "tfjob"]),
     default="job",
-    help="job, the default: an Indexed Job without an operator; tfjob: for Kubeflow's training operator.",
+    help="job, the default: an Indexed Job without an operator; jobset: for the controller of JobSets; "
+    "tfjob: for Kubeflow's training operator.",
 )
 @click.option("--name", help="Name of the job, a DNS label. Default: the name of the script.")
 @click.option("--namespace", help="Namespace of the job. Default: that of kubectl.")
@@ -106,7 +107,7 @@ def kubernetes(
     tfmuster manifest kubernetes --image me/digits:1 -n 4 --ps 1 --gpus-per-worker 1 -- train.R
     """
     from ..launch.job import seed_for
-    from ..launch.manifests.kubernetes import indexed_job, tf_job, to_yaml
+    from ..launch.manifests.kubernetes import indexed_job, job_set, tf_job, to_yaml
     from ..launch.manifests.pod_job import PodJob
 
     job = PodJob(
@@ -123,4 +124,5 @@ def kubernetes(
         seed=seed_for(seed),
         **take_pods(pods),
     )
-    click.echo(to_yaml(indexed_job(job) if kind == "job" else tf_job(job)), nl=False)
+    make = {"job": indexed_job, "jobset": job_set, "tfjob": tf_job}[kind]
+    click.echo(to_yaml(make(job)), nl=False)

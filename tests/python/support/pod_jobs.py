@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from tfmuster.launch.manifests.kubernetes import indexed_job, tf_job, to_yaml
+from tfmuster.launch.manifests.kubernetes import indexed_job, job_set, tf_job, to_yaml
 from tfmuster.launch.manifests.pod_job import PodJob
 
 FULL: dict[str, Any] = {
@@ -47,7 +47,7 @@ def container_of(template: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_nothing_is_injected(words: list[str], value: str) -> None:
     given = {**FULL, "command": ("train.py", *words), "env": {"MODE": value}}
-    for make in (indexed_job, tf_job):
+    for make in (indexed_job, job_set, tf_job):
         plain = make(PodJob(**FULL))
         text = to_yaml(make(PodJob(**given)))
         assert text.isascii()
@@ -61,6 +61,12 @@ def check_nothing_is_injected(words: list[str], value: str) -> None:
         for document, before in zip(documents, plain, strict=True):
             if document["kind"] == "Job":
                 templates = [(document["spec"]["template"], before["spec"]["template"])]
+            elif document["kind"] == "JobSet":
+                sets = [each["spec"]["replicatedJobs"] for each in (document, before)]
+                templates = [
+                    tuple(job["template"]["spec"]["template"] for job in pair)
+                    for pair in zip(*sets, strict=True)
+                ]
             elif document["kind"] == "TFJob":
                 mine, theirs = (each["spec"]["tfReplicaSpecs"] for each in (document, before))
                 templates = [(mine[kind]["template"], theirs[kind]["template"]) for kind in theirs]

@@ -1,16 +1,17 @@
-"""Find the task of a pod of an Indexed Job, from the variables of ``tfmuster manifest kubernetes``.
+"""Find the task of a pod of an Indexed Job or JobSet by the variables of ``tfmuster manifest kubernetes``.
 
 Kubernetes gives each pod ``JOB_COMPLETION_INDEX``. The manifest adds the number and the names of the pods:
 
 ``TFMUSTER_KUBERNETES_NAME``     name of the workers' Job and of the headless Service
+``TFMUSTER_KUBERNETES_KIND``     ``jobset`` for a JobSet, whose Jobs are ``NAME-worker-0`` and ``NAME-ps-0``
 ``TFMUSTER_KUBERNETES_ROLE``     ``worker`` or ``ps``; the Job of the parameter servers is ``NAME-ps``
 ``TFMUSTER_KUBERNETES_WORKERS``  number of workers
 ``TFMUSTER_KUBERNETES_PS``       number of parameter servers; default: 0
 ``TFMUSTER_BASE_PORT``           port on which each pod listens; default: 2222
 
 Within its namespace a pod is called ``JOB-INDEX.SERVICE``
-(https://kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication). Pods of an operator have a TF_CONFIG
-instead.
+(https://kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication). Pods of Kubeflow's operator have a
+TF_CONFIG instead.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...environment import (
+    KUBERNETES_KIND_VARIABLE,
     KUBERNETES_NAME_VARIABLE,
     KUBERNETES_PS_VARIABLE,
     KUBERNETES_ROLE_VARIABLE,
@@ -27,6 +29,8 @@ from ...errors import LaunchError
 from ..spec import Cluster, Task
 
 NAME = "Kubernetes"
+#: The kind of a set of Jobs.
+JOB_SET = "jobset"
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 #: Kubeflow has the same default.
 DEFAULT_PORT = 2222
@@ -60,17 +64,22 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
         "ps": _number(environ, KUBERNETES_PS_VARIABLE) if KUBERNETES_PS_VARIABLE in environ else 0,
     }
     index = _number(environ, INDEX_VARIABLE)
-    if not name or role not in sizes or index >= sizes[role]:
+    kind = environ.get(KUBERNETES_KIND_VARIABLE, "")
+    if not name or role not in sizes or index >= sizes[role] or kind not in ("", JOB_SET):
         seen = (
             INDEX_VARIABLE,
             KUBERNETES_NAME_VARIABLE,
+            KUBERNETES_KIND_VARIABLE,
             KUBERNETES_ROLE_VARIABLE,
             KUBERNETES_WORKERS_VARIABLE,
             KUBERNETES_PS_VARIABLE,
         )
         raise _wrong(", ".join(f"{each}={environ[each]!r}" for each in seen if each in environ))
     port = base_port or DEFAULT_PORT
-    jobs = {kind: [f"{pod_host(name, kind, i)}:{port}" for i in range(n)] for kind, n in sizes.items()}
+    jobs = {
+        each: [f"{job_name(name, each, kind)}-{i}.{name}:{port}" for i in range(n)]
+        for each, n in sizes.items()
+    }
     return Cluster(**jobs).task(role, index)
 
 
@@ -79,14 +88,11 @@ def gpus(environ: Mapping[str, str]) -> dict[str, str]:
     return {}
 
 
-def job_name(name: str, role: str) -> str:
-    """Return the name of the Job whose pods have this role."""
+def job_name(name: str, role: str, kind: str = "") -> str:
+    """Return the name of the Job whose pods have this role. Its pods' hosts are ``JOB-INDEX.NAME``."""
+    if kind == JOB_SET:
+        return f"{name}-{role}-0"
     return name if role == "worker" else f"{name}-{role}"
-
-
-def pod_host(name: str, role: str, index: int) -> str:
-    """Return the DNS name of a pod within its namespace."""
-    return f"{job_name(name, role)}-{index}.{name}"
 
 
 def _number(environ: Mapping[str, str], name: str, least: int = 0) -> int:

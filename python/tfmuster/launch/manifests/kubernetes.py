@@ -1,4 +1,4 @@
-"""Write a job's Kubernetes manifest: an Indexed Job with a headless Service, or a TFJob of Kubeflow.
+"""Write a job's Kubernetes manifest: an Indexed Job with a headless Service, a JobSet, or Kubeflow's TFJob.
 
 The YAML is only printed; apply it with ``kubectl apply -f``. Each pod runs ``tfmuster worker``, which gets
 its task from :mod:`~tfmuster.cluster.resolvers.kubernetes` or from the TF_CONFIG of Kubeflow's operator.
@@ -18,11 +18,12 @@ from typing import Any
 
 import yaml
 
-from ...cluster.resolvers.kubernetes import job_name
+from ...cluster.resolvers.kubernetes import JOB_SET, job_name
 from ...environment import (
     BASE_PORT_VARIABLE,
     CHECKPOINT_DIR_VARIABLE,
     GRACE_VARIABLE,
+    KUBERNETES_KIND_VARIABLE,
     KUBERNETES_NAME_VARIABLE,
     KUBERNETES_PS_VARIABLE,
     KUBERNETES_ROLE_VARIABLE,
@@ -44,8 +45,6 @@ _MORE_SECONDS = 10
 
 def indexed_job(job: PodJob) -> list[Object]:
     """Make a headless Service, an Indexed Job, another one for parameter servers, and a network policy."""
-    for role, size in job.roles.items():
-        _check_host(f"{job_name(str(job.name), role)}-{size - 1}")
     service = {
         "clusterIP": "None",
         "selector": job.labels,
@@ -54,27 +53,65 @@ def indexed_job(job: PodJob) -> list[Object]:
         "ports": [{"name": "tensorflow", "port": job.port}],
     }
     objects = [_object(job, "v1", "Service", spec=service)]
-    for role, size in job.roles.items():
-        place = {
-            KUBERNETES_NAME_VARIABLE: job.name,
-            KUBERNETES_ROLE_VARIABLE: role,
-            KUBERNETES_WORKERS_VARIABLE: str(job.workers),
-            KUBERNETES_PS_VARIABLE: str(job.ps),
-            BASE_PORT_VARIABLE: str(job.port),
-        }
-        template = _pod(job, role, "worker", place)
-        template["spec"] = {"subdomain": job.name, "restartPolicy": "Never", **template["spec"]}
-        spec = {
-            "completionMode": "Indexed",
-            "completions": size,
-            "parallelism": size,
-            # A single worker can't rejoin in TensorFlow: when one fails, the others end, too.
-            "backoffLimit": job.max_restarts * sum(job.roles.values()),
-            **({} if job.checkpoint_volume is None else {"podFailurePolicy": _replacing_evicted()}),
-            "template": template,
-        }
+    # A single worker can't rejoin in TensorFlow: when one fails, the others end, too.
+    failures = job.max_restarts * sum(job.roles.values())
+    for role in job.roles:
+        spec = _indexed(job, role, failures=failures)
+        spec["template"]["spec"]["subdomain"] = job.name
         objects.append(_object(job, "batch/v1", "Job", name=job_name(str(job.name), role), spec=spec))
     return objects + _policies(job)
+
+
+def job_set(job: PodJob) -> list[Object]:
+    """Make a JobSet, whose controller makes the Jobs and the Service, and a network policy.
+
+    The controller starts all pods again when a Job fails, and ends the parameter servers after the workers.
+    """
+    jobs = [
+        {
+            "name": role,
+            "replicas": 1,
+            "template": {"spec": _indexed(job, role, failures=0, kind=JOB_SET)},
+        }
+        for role in job.roles
+    ]
+    failure: Object = {"maxRestarts": job.max_restarts}
+    if job.checkpoint_volume is not None:
+        # What a restart can't mend.
+        failure["rules"] = [
+            {"name": "usage", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+        ]
+    spec = {
+        "network": {"enableDNSHostnames": True, "subdomain": job.name, "publishNotReadyAddresses": True},
+        "successPolicy": {"operator": "All", "targetReplicatedJobs": ["worker"]},
+        "failurePolicy": failure,
+        "replicatedJobs": jobs,
+    }
+    return [_object(job, "jobset.x-k8s.io/v1alpha2", "JobSet", spec=spec), *_policies(job)]
+
+
+def _indexed(job: PodJob, role: str, *, failures: int, kind: str = "") -> Object:
+    """Make the specification of the Job with the pods of one role."""
+    size = job.roles[role]
+    _check_host(f"{job_name(str(job.name), role, kind)}-{size - 1}")
+    place = {
+        KUBERNETES_NAME_VARIABLE: job.name,
+        **({KUBERNETES_KIND_VARIABLE: kind} if kind else {}),
+        KUBERNETES_ROLE_VARIABLE: role,
+        KUBERNETES_WORKERS_VARIABLE: str(job.workers),
+        KUBERNETES_PS_VARIABLE: str(job.ps),
+        BASE_PORT_VARIABLE: str(job.port),
+    }
+    template = _pod(job, role, "worker", place)
+    template["spec"] = {"restartPolicy": "Never", **template["spec"]}
+    return {
+        "completionMode": "Indexed",
+        "completions": size,
+        "parallelism": size,
+        "backoffLimit": failures,
+        **({} if job.checkpoint_volume is None else {"podFailurePolicy": _replacing_evicted()}),
+        "template": template,
+    }
 
 
 def tf_job(job: PodJob) -> list[Object]:

@@ -13,6 +13,7 @@ from ...environment import (
     CHECKPOINT_DIR_VARIABLE,
     DEFAULT_GRACE_SECONDS,
     GRACE_VARIABLE,
+    KUBERNETES_KIND_VARIABLE,
     KUBERNETES_NAME_VARIABLE,
     KUBERNETES_PS_VARIABLE,
     KUBERNETES_ROLE_VARIABLE,
@@ -38,6 +39,7 @@ _NO_SUBDOMAIN = "A {}'s name has lowercase letters, digits, - and dots, a letter
 _NO_VARIABLE = "A variable's name has letters, digits and _, and is not one that the manifest sets."
 _OURS = {
     INDEX_VARIABLE,
+    KUBERNETES_KIND_VARIABLE,
     KUBERNETES_NAME_VARIABLE,
     KUBERNETES_PS_VARIABLE,
     KUBERNETES_ROLE_VARIABLE,

@@ -34,9 +34,19 @@ def manifest(folder: Path, *arguments: object) -> list[dict[str, Any]]:
 
 
 def apply(pods: Pods, documents: Sequence[dict[str, Any]], secrets: Mapping[str, str] | None = None) -> None:
-    """Start the pods of the Jobs among the documents, as Kubernetes does."""
-    for job in (each for each in documents if each["kind"] == "Job"):
-        template = job["spec"]["template"]
+    """Start the pods of the Jobs among the documents, as Kubernetes and the controller of JobSets do."""
+    jobs = [
+        (each["metadata"]["name"], each["spec"]["template"]["spec"].get("subdomain"), each["spec"])
+        for each in documents
+        if each["kind"] == "Job"
+    ]
+    for each in (each for each in documents if each["kind"] == "JobSet"):
+        subdomain = each["spec"]["network"]["subdomain"]
+        for replicated in each["spec"]["replicatedJobs"]:
+            name = f"{each['metadata']['name']}-{replicated['name']}-0"
+            jobs.append((name, subdomain, replicated["template"]["spec"]))
+    for job, subdomain, spec in jobs:
+        template = spec["template"]
         container = container_of(template)
         variables = {}
         for each in container["env"]:
@@ -44,10 +54,10 @@ def apply(pods: Pods, documents: Sequence[dict[str, Any]], secrets: Mapping[str,
             text = (secrets or {})[secret["name"]] if secret else in_the_pod(each["value"], variables)
             variables[each["name"]] = text
         command = [in_the_pod(word, variables) for word in container["command"]]
-        for index in range(job["spec"]["completions"]):
-            name = f"{job['metadata']['name']}-{index}"
+        for index in range(spec["completions"]):
+            name = f"{job}-{index}"
             given = {**variables, "HOSTNAME": name, "JOB_COMPLETION_INDEX": str(index)}
-            pods.start(f"{name}.{template['spec']['subdomain']}", command, given)
+            pods.start(f"{name}.{subdomain}", command, given)
 
 
 def good(ended: dict[str, tuple[int, str]]) -> dict[str, str]:
@@ -92,6 +102,17 @@ def test_parameter_servers_end_with_the_job(pods: Pods, tmp_path: Path) -> None:
     pods.tell_names()
     ended = good(pods.ends(120))
     assert list(ended) == ["digits-0.digits", "digits-1.digits", "digits-ps-0.digits"]
+
+
+def test_the_pods_of_a_job_set(pods: Pods, tmp_path: Path) -> None:
+    put(pods.network, "unaware.py", (PROGRAMS / "unaware.py").read_text())
+    apply(pods, manifest(tmp_path, "--kind", "jobset", "-n", 2, "--name", "digits", "unaware.py"))
+    pods.tell_names()
+    ended = good(pods.ends(120))
+    host = "digits-worker-0-0.digits"
+    assert f"worker 0 at {host}:2222, by Kubernetes, with 1 other" in ended[host]
+    first, second = (last_line(text) for text in ended.values())
+    assert first == second
 
 
 @NEEDS_R

@@ -13,11 +13,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubeflow.training import models as kubeflow
+from kubeflow_trainer_api.models import JobsetV1alpha2JobSet
 
 from support.launching import tfmuster
 from support.pod_jobs import ANY_TEXT, FULL, check_nothing_is_injected, container_of
 from tfmuster.errors import LaunchError, TfmusterError
-from tfmuster.launch.manifests.kubernetes import indexed_job, tf_job, to_yaml
+from tfmuster.launch.manifests.kubernetes import indexed_job, job_set, tf_job, to_yaml
 from tfmuster.launch.manifests.pod_job import PodJob
 
 HOSTILE = [
@@ -121,6 +122,51 @@ def test_a_tf_job_is_as_kubeflow_describes_it() -> None:
         container = container_of(replica["template"])
         assert container["name"] == "tensorflow"  # the operator puts TF_CONFIG into no other
         assert container["ports"] == [{"name": "tfjob-port", "containerPort": 2222}]
+
+
+def validate_job_set(document: dict[str, Any]) -> None:
+    """Kubeflow's description knows all that is there, and Kubernetes's own all of the Jobs."""
+    described = JobsetV1alpha2JobSet.from_dict(document)
+    assert described is not None and described.to_dict() == document
+    for job in document["spec"]["replicatedJobs"]:
+        alone = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": job["name"]},
+            **job["template"],
+        }
+        kubernetes_validate.validate(alone, LATEST, strict=True)
+
+
+@pytest.mark.parametrize("given", [{}, PLAIN, SAVED])
+def test_a_job_set_is_as_its_description_says(given: dict[str, Any]) -> None:
+    job = PodJob(**{**FULL, **given})
+    document, policy = yaml.safe_load_all(to_yaml(job_set(job)))
+    validate_job_set(document)
+    kubernetes_validate.validate(policy, LATEST, strict=True)
+    assert (document["apiVersion"], document["kind"]) == ("jobset.x-k8s.io/v1alpha2", "JobSet")
+    spec = document["spec"]
+    assert {
+        each["name"]: each["template"]["spec"]["completions"] for each in spec["replicatedJobs"]
+    } == job.roles
+    assert spec["failurePolicy"]["maxRestarts"] == job.max_restarts
+    # The set starts all again, so no Job starts its pods again itself.
+    assert all(each["template"]["spec"]["backoffLimit"] == 0 for each in spec["replicatedJobs"])
+    assert spec["network"]["subdomain"] == "digits"
+
+
+def test_the_check_of_a_job_set_finds_mistakes() -> None:
+    for change in ({"succesPolicy": {}}, {"failurePolicy": {"maxRestart": 3}}):
+        document, _ = job_set(PodJob(**FULL))
+        document["spec"] |= change
+        with pytest.raises(AssertionError):
+            validate_job_set(document)
+
+
+def test_the_hosts_of_a_job_set_have_names_of_at_most_63_characters() -> None:
+    job_set(PodJob(**{**FULL, "name": "d" * 52, "ps": 0}))
+    with pytest.raises(LaunchError, match="at most 63 characters"):
+        job_set(PodJob(**{**FULL, "name": "d" * 53, "ps": 0}))
 
 
 def test_evicted_pods_are_replaced_if_checkpoints_have_a_volume() -> None:
@@ -298,6 +344,9 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert {"name": "A", "value": "b=c"} in container["env"]
     assert tfmuster(*start, "--kind", "tfjob", "train.py", cwd=tmp_path).stdout.startswith(
         '---\napiVersion: "kubeflow.org/v1"\nkind: "TFJob"\n'
+    )
+    assert tfmuster(*start, "--kind", "jobset", "train.py", cwd=tmp_path).stdout.startswith(
+        '---\napiVersion: "jobset.x-k8s.io/v1alpha2"\nkind: "JobSet"\n'
     )
     refused = tfmuster(*start, "--name", "My Job", "train.py", cwd=tmp_path)
     assert refused.returncode == 2
