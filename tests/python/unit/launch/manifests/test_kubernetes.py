@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 from typing import Any
@@ -126,16 +127,13 @@ def test_a_tf_job_is_as_kubeflow_describes_it() -> None:
 
 def validate_job_set(document: dict[str, Any]) -> None:
     """Kubeflow's description knows all that is there, and Kubernetes's own all of the Jobs."""
-    described = JobsetV1alpha2JobSet.from_dict(document)
-    assert described is not None and described.to_dict() == document
-    for job in document["spec"]["replicatedJobs"]:
-        alone = {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": job["name"]},
-            **job["template"],
-        }
+    outside = copy.deepcopy(document)
+    for job in outside["spec"]["replicatedJobs"]:
+        template, job["template"] = job["template"], {"spec": {"template": {"metadata": {"name": "any"}}}}
+        alone = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job["name"]}, **template}
         kubernetes_validate.validate(alone, LATEST, strict=True)
+    described = JobsetV1alpha2JobSet.from_dict(outside)
+    assert described is not None and described.to_dict() == outside
 
 
 @pytest.mark.parametrize("given", [{}, PLAIN, SAVED])
