@@ -22,6 +22,9 @@ CALL = "call"
 #: run on this machine, or the user trusts their hosts.
 ANY_VALUES = "any-values"
 
+#: File in that folder while it belongs to a function whose run has not begun.
+CLAIMED = "claimed"
+
 #: Folder in the run directory with the state of each task.
 STATES = "states"
 
@@ -46,18 +49,26 @@ UNFINISHED = ("starting", "running", RESTARTING)
 
 #: What only the launcher and the sessions of its machine write in the run directory.
 RESERVED = (
-    *(
-        "run.json",
-        "status.json",
-        "error.json",
-        RESUME,
-        STOP_COMMAND,
-        "stop",
-        "logs",
-        "tfruns.d",
-        "report.html",
-    ),
+    "run.json",
+    "status.json",
+    "error.json",
+    RESUME,
+    STOP_COMMAND,
+    "stop",
+    "logs",
+    "tfruns.d",
+    "report.html",
 )
+
+#: All that tfmuster itself writes in a run directory. A new run finds none of these names there, so whatever
+#: has one later is the run's own, and is removed with it. Checkpoints, models and TensorBoard's files are not
+#: listed: in a directory that a user has chosen, they may be older than the run, which continues with them.
+NAMES = (*RESERVED, "metrics.jsonl", "notes.jsonl", "evaluations.jsonl", CALL, STATES, STACKS)
+
+
+def holds_run(path: Path) -> bool:
+    """Return whether a directory has the record of a run, and not a ``run.json`` of its user's own."""
+    return {"command", "started"} <= read_json(path / "run.json").keys()
 
 
 def may_arrive(task: str, parts: Sequence[str]) -> bool:

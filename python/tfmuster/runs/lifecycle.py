@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from ..cluster.resolvers import batch_job
+from ..environment import SUBMITTED_VARIABLE
 from ..errors import LaunchError
 from ..system.ask import NoAnswerError, ask
 from ..system.processes import birth
 from ..system.shutdown_signal import SHUTDOWN
 from ..system.versions import recorded_versions
-from .layout import ANY_VALUES, CALL, RUNS, utc_now
+from .layout import ANY_VALUES, CALL, CLAIMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
 from .resuming import resuming
 from .run import Run
 
@@ -50,7 +51,8 @@ def new_run(
     Raises
     ------
     LaunchError
-        If the directory holds another run, or can't be made.
+        If the directory holds another run, or files of its user under the names of a run's; or it can't be
+        made.
     """
     about = {
         "name": name,
@@ -66,10 +68,14 @@ def new_run(
             return earlier
         claim = claim_run_dir(name, run_dir)
         try:
+            # The session that has submitted this batch job has recorded its run.
+            if holds_run(claim.path) and SUBMITTED_VARIABLE not in os.environ:
+                raise not_new(claim.shown)
             claim.take("logs")
         except LaunchError:
             claim.release()
             raise
+        (claim.path / CALL / CLAIMED).unlink(missing_ok=True)
         run = Run(claim.path)
         _record(run, about)
     return run
@@ -116,8 +122,8 @@ class Claim:
 
     def __init__(self, path: Path, made: Sequence[Path], shown: Path) -> None:
         self.path = path
+        self.shown = shown
         self._made = list(made)
-        self._shown = shown
         self._taken: list[Path] = []
 
     def take(self, name: str, mode: int = 0o777) -> Path:
@@ -132,9 +138,9 @@ class Claim:
         try:
             folder.mkdir(mode)
         except FileExistsError:
-            raise not_new(self._shown) from None
+            raise not_new(self.shown) from None
         except OSError as error:
-            raise _not_made(self._shown, error) from error
+            raise _not_made(self.shown, error) from error
         self._taken.append(folder)
         return folder
 
@@ -150,13 +156,42 @@ class Claim:
 
 
 def not_new(shown: Path) -> LaunchError:
-    """Return the error for a run directory that already holds a run."""
+    """Return the error for a run directory that already holds a run, or files under the names of a run's."""
+    if holds_run(shown):
+        held, more = "a run", f". To resume its run: tfmuster runs resume {shown}"
+    else:
+        held, more = ", ".join(_names_in(shown)), ": a run keeps its own files under these names."
     return LaunchError(
         "The run directory must be new.",
-        found=f"{shown} already holds a run",
-        fix=f"Choose another directory, or remove this one. To resume its run: tfmuster runs resume {shown}",
+        found=f"{shown} already holds {held}",
+        fix=f"Choose another place with --run-dir{more}",
         reason="run-dir",
     )
+
+
+def _names_in(path: Path) -> list[str]:
+    """Return the names of a run's files that a directory has."""
+    return [name for name in NAMES if os.path.lexists(path / name)]
+
+
+def _check_free(path: Path, shown: Path) -> None:
+    """Check that a directory has no file that the run of a job would change or that would change the run.
+
+    Raises
+    ------
+    LaunchError
+        It has, or it belongs to a run that waits for a batch system.
+    """
+    # Unlike those of Path, the functions of os.path allow names that are too long.
+    if holds_run(path):
+        # Whether a run that has begun or has ended is resumed depends on the command.
+        begun = os.path.exists(path / "logs") or SUBMITTED_VARIABLE in os.environ
+        refused = not begun and Run(path).status()["state"] in UNFINISHED
+    else:
+        claimed = os.path.exists(path / CALL / CLAIMED)
+        refused = _names_in(path) not in ([], [CALL] if claimed else [])
+    if refused:
+        raise not_new(shown)
 
 
 def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> Claim:
@@ -173,10 +208,11 @@ def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> C
     Raises
     ------
     LaunchError
-        It can't be made.
+        It has other files under the names of a run's, or it can't be made.
     """
     if run_dir is not None:
         path = Path(run_dir).absolute()
+        _check_free(path, Path(run_dir))
         try:
             made = [folder for folder in (path, *path.parents) if not folder.exists()]
             path.mkdir(parents=True, exist_ok=True)
@@ -217,13 +253,14 @@ def claim_call(
     Raises
     ------
     LaunchError
-        The directory holds another run, or can't be made.
+        The directory holds another run, or files of its user under the names of a run's; or it can't be made.
     """
     claim = claim_run_dir(name, run_dir)
     try:
-        if (claim.path / "logs").exists():
-            claim.take("logs")
+        if _names_in(claim.path):
+            raise not_new(claim.shown)
         folder = claim.take(CALL, mode=0o700)
+        (folder / CLAIMED).touch(mode=0o600)
         if any_values:
             (folder / ANY_VALUES).touch(mode=0o600)
     except LaunchError:

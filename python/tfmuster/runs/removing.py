@@ -7,18 +7,11 @@ import re
 import shutil
 from pathlib import Path
 
-from .layout import CALL, STACKS, STATES, STOP_COMMAND
+from ..errors import TfmusterError
+from .layout import NAMES, holds_run
 
 #: The names of run directories that nobody has chosen, ``20260131T235959Z-train``.
 _NAMED = re.compile(r"[0-9]{8}T[0-9]{6}Z-.")
-
-#: What tfmuster itself writes into a run directory. Checkpoints, models and TensorBoard's files are not
-#: listed: in a directory that a user has chosen, they may be older than the run.
-_WRITTEN = (
-    *("run.json", "status.json", "error.json", STOP_COMMAND, "stop"),
-    *("metrics.jsonl", "notes.jsonl", "evaluations.jsonl"),
-    *("logs", STATES, STACKS, CALL, "tfruns.d", "report.html"),
-)
 
 
 def remove_files(run_dir: Path) -> list[str]:
@@ -29,11 +22,23 @@ def remove_files(run_dir: Path) -> list[str]:
     -------
     list of str
         Names of the files that are not the run's, and stay.
+
+    Raises
+    ------
+    TfmusterError
+        If the directory that a user has chosen has no record of a run.
     """
     if _NAMED.match(run_dir.name):
         shutil.rmtree(run_dir)
         return []
-    for name in _WRITTEN:
+    if not holds_run(run_dir):
+        raise TfmusterError(
+            "The files of a run can be told from yours by its record only.",
+            found=f"no record of a run in {run_dir / 'run.json'}",
+            fix="Remove the files that you do not need.",
+            run=run_dir.name,
+        )
+    for name in NAMES:
         path = run_dir / name
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

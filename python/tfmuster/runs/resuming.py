@@ -19,7 +19,7 @@ from ..environment import PREFIX, TOKEN_VARIABLE
 from ..errors import LaunchError
 from ..system.interpreter import run_module, with_tfmuster_on_path
 from .hidden_values import HIDDEN, is_secret, without_secrets
-from .layout import PREEMPTED, RESUME, UNFINISHED, read_json, utc_now, write_json
+from .layout import PREEMPTED, RESUME, UNFINISHED, holds_run, read_json, utc_now, write_json
 from .ownership import check_owner
 from .run import Run
 
@@ -108,7 +108,7 @@ def launch_again(run: Run) -> Again:
 
 def resumed_seed(run_dir: str | os.PathLike[str] | None) -> int | None:
     """Return the seed of the unfinished run in a directory; None if there is none."""
-    if run_dir is None or not os.path.exists(Path(run_dir, "run.json")):
+    if run_dir is None or not holds_run(Path(run_dir)):
         return None
     run = Run(run_dir)
     seed = run.info().get("seed")
@@ -122,8 +122,7 @@ def resuming(path: Path, command: Sequence[str]) -> Iterator[Run | None]:
     Inside the block no other launcher can resume it.
     """
     record = path / "run.json"
-    # Unlike Path.exists, this allows names that are too long.
-    if not os.path.exists(record):
+    if not holds_run(path):
         yield None
         return
     run = Run(path)
@@ -163,6 +162,8 @@ def _prepare(run: Run) -> None:
         end_job(info["job"])
     for path in run.log_paths().values():
         separate(path, f"resumed, {utc_now()}, after: {status['state']}")
+    # A run that was ended while it waited for a batch system has none yet.
+    (run.path / "logs").mkdir(exist_ok=True)
     for path in (*(run.path / "logs").glob("*.json"), run.path / "error.json"):
         path.unlink(missing_ok=True)
 

@@ -248,8 +248,8 @@ Error: Invalid value for --env: 'NO_SUCH_VARIABLE': not NAME=VALUE, and no varia
             ["--run-dir", "old", "train.py"],
             """\
 Error: The run directory must be new.
-  found: old already holds a run
-  to do: Choose another directory, or remove this one. To resume its run: tfmuster runs resume old
+  found: old already holds logs
+  to do: Choose another place with --run-dir: a run keeps its own files under these names.
 """,
         ),
     ],

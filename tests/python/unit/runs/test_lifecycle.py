@@ -9,8 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tfmuster.environment import SUBMITTED_VARIABLE
 from tfmuster.errors import LaunchError
-from tfmuster.runs.layout import write_json
+from tfmuster.runs.layout import NAMES, utc_now, write_json
 from tfmuster.runs.lifecycle import claim_call, claim_run_dir, new_run
 
 JOBS = 40
@@ -35,7 +36,7 @@ def test_of_jobs_that_want_one_directory_one_gets_it(here: Path) -> None:
             claim_call("train", "mine")
         except LaunchError as error:
             assert error.fields["reason"] == "run-dir"
-            assert error.found == "mine already holds a run"
+            assert error.found == "mine already holds call"
             return False
         return True
 
@@ -79,10 +80,91 @@ def test_a_directory_with_a_run_is_refused_and_kept(here: Path, held: str) -> No
     assert [path.name for path in (here / "mine" / held).iterdir()] == ["file"]
 
 
+#: Files of a user under names that a run uses.
+USERS = (
+    *("run.json", "status.json", "error.json", "resume.json", "stop.json", "stop", "report.html"),
+    *("metrics.jsonl", "notes.jsonl", "evaluations.jsonl"),
+    *("states/ohio.json", "states/notes.txt", "stacks/u.txt", "tfruns.d/u", "logs/u.txt", "call/call.pkl"),
+)
+
+
+def files_in(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("submitted", [False, True])
+@pytest.mark.parametrize("own", USERS)
+def test_files_of_the_user_under_names_of_a_run(
+    here: Path, monkeypatch: pytest.MonkeyPatch, own: str, submitted: bool
+) -> None:
+    if submitted:
+        monkeypatch.setenv(SUBMITTED_VARIABLE, "slurm")
+    for name in (own, "data.csv"):
+        (here / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / "mine" / name).write_text("{}")
+    for claim in (
+        lambda: claim_run_dir("train", "mine"),
+        lambda: claim_call("train", "mine"),
+        lambda: new_run("train", run_dir="mine", command=["train.py"], cluster={}),
+    ):
+        with pytest.raises(LaunchError, match="must be new") as refused:
+            claim()
+        assert refused.value.found == f"mine already holds {own.partition('/')[0]}"
+        assert "Choose another" in str(refused.value.fix) and "remove" not in str(refused.value.fix)
+        assert files_in(here / "mine") == {own: "{}", "data.csv": "{}"}
+
+
+def test_all_names_are_told(here: Path) -> None:
+    for own in USERS:
+        (here / "mine" / own).parent.mkdir(parents=True, exist_ok=True)
+        (here / "mine" / own).write_text("[1]")
+    with pytest.raises(LaunchError) as refused:
+        new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    assert set(str(refused.value.found)[len("mine already holds ") :].split(", ")) == set(NAMES)
+
+
+def test_a_run_that_waits_for_a_batch_system_keeps_its_directory(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = {"name": "train", "command": ["train.py"], "started": utc_now(), "directory": ".", "host": ""}
+    (here / "mine").mkdir()
+    write_json(here / "mine" / "run.json", record)
+    for claim in (claim_run_dir, claim_call):
+        with pytest.raises(LaunchError, match="already holds a run"):
+            claim("train", "mine")
+    with pytest.raises(LaunchError, match="already holds a run"):
+        new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    monkeypatch.setenv(SUBMITTED_VARIABLE, "slurm")
+    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    assert run.info()["pid"] and (run.path / "logs").is_dir()
+
+
+def test_a_run_that_ended_while_it_waited_can_be_resumed(here: Path) -> None:
+    record = {"name": "train", "command": ["train.py"], "started": utc_now(), "directory": ".", "host": ""}
+    (here / "mine").mkdir()
+    write_json(here / "mine" / "run.json", record)
+    write_json(here / "mine" / "status.json", {"state": "interrupted"})
+    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    assert run.info()["resumed"] == 1 and (run.path / "logs").is_dir()
+
+
+def test_what_a_run_has_left_does_not_stop_the_next(here: Path) -> None:
+    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    (run.path / "checkpoints").mkdir()
+    (run.path / "model.keras").write_text("model")
+    for name in NAMES:
+        if not (run.path / name).exists():
+            (run.path / name).write_text("{}")
+    run.end("done")
+    assert run.remove() == ["checkpoints", "model.keras"]
+    assert new_run("train", run_dir="mine", command=["train.py"], cluster={}).path == run.path
+
+
 def test_a_run_that_has_begun_is_kept(here: Path) -> None:
     claim = claim_call("train", "mine")
     new_run("train", run_dir="mine", command=["train.py"], cluster={})
     claim.release()
+    assert list((here / "mine" / "call").iterdir()) == []
     assert (here / "mine" / "call").is_dir() and (here / "mine" / "run.json").exists()
 
 

@@ -57,6 +57,15 @@ def test_a_folder_that_its_user_has_chosen_keeps_the_users_files(tmp_path: Path)
     assert (outside / "data.csv").read_text() == "1"
 
 
+def test_a_file_of_the_user_that_is_called_run_json_makes_no_run(tmp_path: Path) -> None:
+    (tmp_path / "mine" / "logs").mkdir(parents=True)
+    (tmp_path / "mine" / "logs" / "u.txt").write_text("mine")
+    (tmp_path / "mine" / "run.json").write_text('{"command": "go"}')
+    with pytest.raises(TfmusterError, match="no record of a run"):
+        Run(tmp_path / "mine").remove()
+    assert (tmp_path / "mine" / "logs" / "u.txt").exists() and (tmp_path / "mine" / "run.json").exists()
+
+
 def test_a_run_that_has_not_ended_is_refused(tmp_path: Path) -> None:
     run = a_run(tmp_path / NAME, "starting")
     with pytest.raises(TfmusterError, match="must have ended before") as refused:
