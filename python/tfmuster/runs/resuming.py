@@ -22,6 +22,7 @@ from .hidden_values import HIDDEN, is_secret, without_secrets
 from .layout import PREEMPTED, RESUME, UNFINISHED, holds_run, read_json, utc_now, write_json
 from .ownership import check_owner
 from .run import Run
+from .stopping import end_left_over
 
 #: States of a run that can be started again.
 RESUMABLE: Final = (PREEMPTED, "interrupted", "failed", "lost")
@@ -155,11 +156,9 @@ def _is_of_this_job(run: Run) -> bool:
 
 def _prepare(run: Run) -> None:
     """End what is left of the earlier start, and mark its logs."""
-    from ..system.processes import end_job
-
-    status, info = run.status(), run.info()
-    if status["state"] == "lost" and info.get("job"):
-        end_job(info["job"])
+    status = run.status()
+    if status["state"] == "lost":
+        end_left_over(run.info(), status)
     for path in run.log_paths().values():
         separate(path, f"resumed, {utc_now()}, after: {status['state']}")
     # A run that was ended while it waited for a batch system has none yet.

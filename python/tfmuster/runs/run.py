@@ -87,8 +87,9 @@ class Run:
     def status(self) -> dict[str, Any]:
         """Return the run's ``state`` and ``tasks``, each with ``state``, ``host``, ``pid`` and ``exit_code``.
 
-        ``pid`` is the process on that host, None until the host reports it. A running task that reports its
-        state also has ``doing``, a text, and ``progress``. ``progress`` is a dict with ``phase`` and, if
+        ``pid`` is the process on that host, None until the host reports it. A running task of the launcher's
+        own host also has ``birth``, which tells the process from later ones with this number; one that
+        reports its state also has ``doing``, a text, and ``progress``. ``progress`` is a dict with ``phase`` and, if
         known, the fields of :class:`~tfmuster.runs.states.State`: ``epoch``, ``steps_per_second``,
         ``metrics``, ``wait_share`` and others.
 

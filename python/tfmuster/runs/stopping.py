@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,10 +29,8 @@ def stop_run(run: Run, timeout: float, *, save: bool) -> dict[str, Any]:
     # These files name the processes that are ended.
     check_owner(run.path, run.path / "run.json", run.path / "status.json")
     status, info = run.status(), run.info()
-    if status["state"] == "lost" and info.get("job"):
-        from ..system.processes import end_job
-
-        end_job(info["job"])
+    if status["state"] == "lost":
+        end_left_over(info, status)
     if status["state"] not in UNFINISHED:
         return status
     if save:
@@ -54,6 +53,29 @@ def stop_run(run: Run, timeout: float, *, save: bool) -> dict[str, Any]:
     else:
         _stop_path(run).touch()
     return run.wait(timeout)
+
+
+def end_left_over(info: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+    """End the processes that a launcher which was killed has left on this machine.
+
+    Parameters
+    ----------
+    info, status : mapping
+        The contents of ``run.json`` and ``status.json``. Check their owner first.
+    """
+    if not info.get("job"):
+        return
+    import psutil
+
+    from ..system.processes import birth, end_job, note_session
+
+    for task in status["tasks"].values():
+        pid, host = task.get("pid"), task.get("host")
+        # A new title hides a process from a search by its environment. Each task is the first of its session.
+        with contextlib.suppress(psutil.Error, TypeError, ValueError):
+            if host == socket.gethostname() and birth(psutil.Process(pid)) == task.get("birth"):
+                note_session(info["job"], pid, task["birth"])
+    end_job(info["job"])
 
 
 def _save(run: Run, timeout: float) -> dict[str, Any]:

@@ -350,8 +350,10 @@ def test_a_launcher_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.Monk
     assert first < second
 
 
-def test_stopping_a_lost_run_ends_what_is_left_of_it(tmp_path: Path) -> None:
-    launcher = begin(tmp_path)
+@pytest.mark.parametrize("how", ["stop", "resume"])
+@pytest.mark.parametrize("hiding", ["", *HIDING.values()][:3], ids=["nothing", *HIDING][:3])
+def test_what_is_left_of_a_lost_run_is_ended(tmp_path: Path, hiding: str, how: str) -> None:
+    launcher = begin(tmp_path, hiding)
     guards = [
         child
         for child in psutil.Process(launcher.pid).children()
@@ -361,9 +363,17 @@ def test_stopping_a_lost_run_ends_what_is_left_of_it(tmp_path: Path) -> None:
         process.kill()
     launcher.communicate(timeout=5)
     run = Run(only_run(tmp_path))
-    assert len(guards) == 1 and len(processes_in(tmp_path)) == 2
+    left = processes_in(tmp_path)
+    assert len(guards) == 1 and len(left) >= 2
     assert run.status()["state"] == "lost"
-    assert run.stop()["state"] == "lost"
+    if how == "stop":
+        assert run.stop()["state"] == "lost"
+    else:
+        # Without the program, nothing takes the place of the old workers.
+        (tmp_path / "train.py").write_text("")
+        done = tfmuster("launch", "-n", 2, "--run-dir", run.path, "train.py", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert run.info()["resumed"] == 1
     nothing_left(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import time
@@ -11,9 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 from ...runs.failure import FROZEN, LAST_LINES, Failure
 from ...runs.layout import PREEMPTED, read_json
 from ...runs.states import State
+from ...system.processes import birth
 from ...system.terminal_text import Lines
 
 #: Tasks that serve others, and are ended when the others have finished.
@@ -120,7 +124,12 @@ class WorkerProcess:
 
     def status(self) -> dict[str, Any]:
         """Return its entry in ``status.json``."""
-        return {"state": self.state(), "host": self.host, "pid": self.pid, "exit_code": self.code}
+        entry = {"state": self.state(), "host": self.host, "pid": self.pid, "exit_code": self.code}
+        with contextlib.suppress(psutil.Error):
+            if self.code is None and not self.placement.host:
+                # If the launcher is killed, another session finds the process by both.
+                entry["birth"] = birth(psutil.Process(self.process.pid))
+        return entry
 
     def note(self) -> dict[str, Any]:
         """Return what `sitecustomize` wrote about an uncaught exception.
