@@ -165,7 +165,8 @@ class Job:
             for field, variable in _SWITCHES
             if getattr(self, field) or is_on(variable, environment)
         }
-        return {**switches, **({} if self.grace is None else {"grace": self.grace})}
+        seconds = {"grace": self.grace, "start_timeout": self.start_timeout}
+        return {**switches, **{name: value for name, value in seconds.items() if value is not None}}
 
     def record(self, run: Run) -> None:
         """Record in its run how the job is launched again."""

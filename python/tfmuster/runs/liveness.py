@@ -15,26 +15,33 @@ BEAT_SECONDS: Final = 30.0
 #: After this time without a new status, a run on another machine is lost, in seconds. The clocks of machines
 #: may differ, and a shared file system may show a file late.
 _LOST_SECONDS: Final = 300.0
+#: The same while a launcher prepares its workers, in addition to the time that they have to start. It writes
+#: nothing while it waits for hosts and sends them files.
+_LOST_START_SECONDS: Final = 3600.0
 
 
-def is_lost(info: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+def is_lost(info: Mapping[str, Any] | None, status: Mapping[str, Any]) -> bool:
     """Return whether a run has not ended, but its launcher has.
 
     Parameters
     ----------
     info, status : mapping
-        The contents of ``run.json`` and ``status.json``.
+        The contents of ``run.json``, which is None for other users than the run's own, and ``status.json``.
     """
     if status["state"] not in UNFINISHED:
         return False
-    if info.get("host", socket.gethostname()) == socket.gethostname():
+    here = socket.gethostname()
+    if info is not None and info.get("host", here) == here:
         return launcher_process(info) is None
-    # A run that has not begun may wait for a batch system.
-    if status["state"] != "running":
+    # A run that waits for a batch system has no launcher yet, on any machine.
+    if info is not None and not info["host"]:
         return False
     try:
         written = datetime.fromisoformat(status["updated"])
-        return (datetime.now(timezone.utc) - written).total_seconds() > _LOST_SECONDS
+        limit = _LOST_SECONDS
+        if status["state"] != "running":
+            limit = _LOST_START_SECONDS + float((info or {}).get("start_timeout", 0))
+        return (datetime.now(timezone.utc) - written).total_seconds() > limit
     except (KeyError, TypeError, ValueError):
         return False
 

@@ -88,18 +88,19 @@ class Run:
         """Return the run's ``state`` and ``tasks``, each with ``state``, ``host``, ``pid`` and ``exit_code``.
 
         ``pid`` is the process on that host, None until the host reports it. A running task of the launcher's
-        own host also has ``birth``, which tells the process from later ones with this number; one that
-        reports its state also has ``doing``, a text, and ``progress``. ``progress`` is a dict with ``phase`` and, if
-        known, the fields of :class:`~tfmuster.runs.states.State`: ``epoch``, ``steps_per_second``,
+        own host also has ``birth``, which tells the process from later ones with this number. One that
+        reports its state also has ``doing``, a text, and ``progress``. ``progress`` is a dict with ``phase``
+        and, if known, the fields of :class:`~tfmuster.runs.states.State`: ``epoch``, ``steps_per_second``,
         ``metrics``, ``wait_share`` and others.
 
         The states of a run are starting, running, restarting, done, failed, interrupted, preempted (a
         checkpoint was written because of a shutdown signal) and lost. A run is lost if its launcher ended
-        without a report, or runs on another machine and has written nothing for five minutes. ``restarts`` is
-        the number of restarts.
+        without a report. A launcher of another machine, or of another user, counts as ended if it has written
+        nothing for five minutes, or for an hour while it starts the workers. ``restarts`` is the number of
+        restarts.
         """
         status = {"state": "starting", "restarts": 0, "tasks": {}, **read_json(self.path / "status.json")}
-        if self._is_readable() and is_lost(self.info(), status):
+        if is_lost(self.info() if self._is_readable() else None, status):
             # The run may have ended since the first look.
             status.update(read_json(self.path / "status.json"))
             if status["state"] in UNFINISHED:

@@ -11,8 +11,10 @@ import pytest
 
 from tfmuster.environment import SUBMITTED_VARIABLE
 from tfmuster.errors import LaunchError
+from tfmuster.launch.job import Job
 from tfmuster.runs.layout import NAMES, utc_now, write_json
 from tfmuster.runs.lifecycle import claim_call, claim_run_dir, new_run
+from tfmuster.runs.run import Run
 
 JOBS = 40
 
@@ -183,20 +185,50 @@ def test_another_process_with_the_number_of_the_launcher_is_not_it(here: Path) -
     assert run.status()["state"] == "lost"
 
 
-@pytest.mark.parametrize(("seconds", "state"), [(200, "running"), (400, "lost")])
-def test_a_run_of_another_machine_is_lost_when_its_launcher_writes_nothing(
-    here: Path, seconds: float, state: str
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize(
+    ("state", "seconds", "becomes"),
+    [
+        ("running", 200, "running"),
+        ("running", 400, "lost"),
+        ("starting", 3500, "starting"),
+        ("starting", 3700, "lost"),
+        ("restarting", 3500, "restarting"),
+        ("restarting", 3700, "lost"),
+        ("done", 99_999, "done"),
+    ],
+)
+def test_a_run_of_another_machine_or_user_is_lost_when_its_launcher_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, state: str, seconds: float, becomes: str, foreign: bool
 ) -> None:
     run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
-    write_json(run.path / "run.json", {**run.info(), "host": "elsewhere"})
+    if foreign:
+        monkeypatch.setattr(Run, "_is_readable", lambda run: False)
+        monkeypatch.setattr(Run, "info", lambda run: {})
+    else:
+        write_json(run.path / "run.json", {**run.info(), "host": "elsewhere"})
     written = datetime.now(timezone.utc) - timedelta(seconds=seconds)
-    write_json(run.path / "status.json", {"state": "running", "updated": written.isoformat()})
-    assert run.status()["state"] == state
+    write_json(run.path / "status.json", {"state": state, "updated": written.isoformat()})
+    assert run.status()["state"] == becomes
+    if becomes == "lost" and not foreign:
+        assert run.stop()["state"] == "lost"
+        run.remove()
+        assert not run.path.exists()
+
+
+def test_workers_that_have_longer_to_start_are_waited_for(here: Path) -> None:
+    settings = Job(["true"], workers=1, start_timeout=600).settings()
+    run = new_run("train", run_dir="mine", command=["train.py"], cluster={}, settings=settings)
+    write_json(run.path / "run.json", {**run.info(), "host": "elsewhere"})
+    for seconds, state in ((3700, "starting"), (4300, "lost")):
+        written = datetime.now(timezone.utc) - timedelta(seconds=seconds)
+        write_json(run.path / "status.json", {"state": "starting", "updated": written.isoformat()})
+        assert run.status()["state"] == state
 
 
 def test_a_run_that_waits_for_a_batch_system_is_not_lost(here: Path) -> None:
     run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
-    write_json(run.path / "run.json", {**run.info(), "host": "elsewhere"})
+    write_json(run.path / "run.json", {**run.info(), "host": ""})
     write_json(run.path / "status.json", {"state": "starting", "updated": "2026-01-01T00:00:00+00:00"})
     assert run.status()["state"] == "starting"
 
