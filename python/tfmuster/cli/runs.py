@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import click
 
-from ..errors import EXIT_DONE, EXIT_WORKER_FAILED
+from ..errors import EXIT_DONE, EXIT_WORKER_FAILED, TfmusterError
 from ..system.terminal_text import safe_text, visible
 from .runs_changing import FOLDER, RUN, remove, resume, stop
 
 
-@click.group("runs")
+class _OnFiles(click.Group):
+    """A group whose verbs work on files that may be another user's, or of which something else has become."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise TfmusterError(
+                "The files of a run must be such that you can use them.",
+                found=f"{error.filename}: {error.strerror}" if error.filename else str(error),
+                fix="Do it as the user who owns them.",
+            ) from error
+
+
+@click.group("runs", cls=_OnFiles)
 def command() -> None:
     """List, show, follow, stop, resume and remove runs.
 
@@ -22,15 +41,18 @@ def command() -> None:
 def list_runs(folder: str) -> None:
     """List all runs, oldest first."""
     from ..runs.listing import run_table
+    from ..runs.records import unreadable
 
-    rows = [
-        (row["name"], row["state"], f"{row['tasks']} tasks", row["progress"]) for row in run_table(folder)
-    ]
+    table = run_table(folder)
+    rows = [(row["name"], row["state"], f"{row['tasks']} tasks", row["progress"]) for row in table]
     if not rows:
         click.echo(f"No runs in {folder}.")
     widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else []
     for row in rows:
         click.echo(visible("  ".join(t.ljust(width) for t, width in zip(row, widths, strict=True))))
+    for run in table:
+        if odd := unreadable(Path(run["path"])):
+            click.echo(visible(f"{run['name']}: can't read {odd}"), err=True)
 
 
 @command.command()

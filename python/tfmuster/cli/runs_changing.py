@@ -6,7 +6,7 @@ import os
 
 import click
 
-from ..errors import EXIT_DONE, EXIT_WORKER_FAILED
+from ..errors import EXIT_DONE, EXIT_USAGE, EXIT_WORKER_FAILED, TfmusterError
 
 FOLDER = click.option(
     "--runs",
@@ -58,13 +58,24 @@ def resume(name: str | None, folder: str, detach: bool) -> int:
 @click.argument("names", metavar="[RUN]...", nargs=-1)
 @FOLDER
 @click.option("--older-than", metavar="AGE", help="Remove all runs that ended longer ago: 12h, 30d or 8w.")
-def remove(names: tuple[str, ...], folder: str, older_than: str | None) -> None:
+def remove(names: tuple[str, ...], folder: str, older_than: str | None) -> int:
     """Remove runs from the disk: the named ones, or those that ended some time ago."""
     from ..runs.listing import ended_before, find_run
 
     if bool(names) == (older_than is not None):
         raise click.UsageError("Name the runs to remove, or give --older-than.")
     runs = [find_run(name, folder) for name in names] if names else ended_before(older_than or "", folder)
+    code = EXIT_DONE
     for run in runs:
-        left = run.remove()
+        try:
+            left = run.remove()
+        except (OSError, TfmusterError) as error:
+            if len(runs) == 1:
+                raise
+            # The other runs can be removed nevertheless.
+            why = error.found if isinstance(error, TfmusterError) else error.strerror
+            click.echo(f"{run.name}: not removed: {why}", err=True)
+            code = EXIT_USAGE
+            continue
         click.echo(f"{run.name}: removed" + (f", but for {', '.join(left)}" if left else ""))
+    return code

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import TfmusterError
 from .layout import CALL, RUNS
 from .metrics import epoch_line, read_metrics
+from .records import unreadable, written
 from .run import Run
 
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
@@ -73,13 +74,15 @@ def ended_before(age: str, folder: str | os.PathLike[str] = RUNS) -> list[Run]:
             found=repr(age),
             fix="Write hours as 12h, days as 30d, weeks as 8w.",
         )
-    limit = datetime.now(timezone.utc) - timedelta(hours=int(match[1]) * _HOURS[match[2]])
+    hours = int(match[1]) * _HOURS[match[2]]
+    # Python's calendar begins with the year 1.
+    limit = datetime.now(timezone.utc) - timedelta(hours=min(hours, 1000 * 366 * 24))
     return [run for run in runs_in(folder) if not run.goes_on and _last_change(run) < limit]
 
 
 def _last_change(run: Run) -> datetime:
-    written = run.status().get("updated") or run.info().get("started")
-    return datetime.fromisoformat(written) if written else datetime.now(timezone.utc)
+    told = run.status().get("updated") or run.info().get("started")
+    return datetime.fromisoformat(told) if told else written(run.path / "run.json")
 
 
 def last_epoch(run: Run) -> str:
@@ -104,6 +107,7 @@ def summary(run: Run) -> dict[str, Any]:
         **_notes_by_subject(run),
         "last epoch": last_epoch(run),
         "model": str(run.model_path) if run.model_path.exists() else None,
+        "unreadable": unreadable(run.path),
     }
     if error:
         how = error["error"] or error["signal"] or f"exit code {error['exit_code']}"
@@ -123,6 +127,7 @@ def _training(info: dict[str, Any]) -> str | None:
 
 def document(run: Run) -> dict[str, Any]:
     """Return everything that a run directory says as one JSON document, for other programs."""
+    odd = unreadable(run.path)
     return {
         "path": str(run.path),
         **run.info(),
@@ -130,6 +135,7 @@ def document(run: Run) -> dict[str, Any]:
         "history": run.history(),
         "notes": run.notes(),
         "error": run.error(),
+        **({"unreadable": odd} if odd else {}),
     }
 
 

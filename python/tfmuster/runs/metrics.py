@@ -63,10 +63,10 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """Read the lines of a run directory. If a restart repeated an epoch, its last line counts."""
     epochs: dict[int, dict[str, Any]] = {}
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         for line in (folder / METRICS).read_bytes().splitlines():
-            # The last line may be incomplete, and a program may write other lines: both raise ValueError.
-            with contextlib.suppress(ValueError):
+            # The last line may be incomplete, and a program may write other lines or an endless epoch.
+            with contextlib.suppress(ValueError, OverflowError):
                 said = orjson.loads(line)
                 if not isinstance(said, dict):
                     continue

@@ -43,4 +43,8 @@ def read_notes(run_dir: Path) -> list[dict[str, Any]]:
         for line in (run_dir / NOTES).read_bytes().splitlines():
             with contextlib.suppress(orjson.JSONDecodeError):
                 notes.append(orjson.loads(line))
-    return [note for note in notes if isinstance(note, dict)]
+    return [
+        note
+        for note in notes
+        if isinstance(note, dict) and all(isinstance(note.get(name), str) for name in ("about", "text"))
+    ]

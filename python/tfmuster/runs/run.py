@@ -34,6 +34,7 @@ from .liveness import is_lost
 from .log_text import last_lines, whole_text
 from .metrics import NO_METRICS, read_metrics
 from .notes import read_notes
+from .records import read_error, read_info, read_status
 from .removing import remove_files
 from .stacks import ask_for_stacks
 from .stopping import stop_run
@@ -70,7 +71,7 @@ class Run:
 
     def info(self) -> dict[str, Any]:
         """Return what was started: command, cluster, host, versions, git state."""
-        return read_json(self.path / "run.json")
+        return read_info(self.path)
 
     def set_info(self, about: Mapping[str, Any]) -> None:
         """Replace ``run.json``, which only this user can read. Called by the launcher.
@@ -99,10 +100,10 @@ class Run:
         nothing for five minutes, or for an hour while it starts the workers. ``restarts`` is the number of
         restarts.
         """
-        status = {"state": "starting", "restarts": 0, "tasks": {}, **read_json(self.path / "status.json")}
+        status = {"state": "starting", "restarts": 0, "tasks": {}, **read_status(self.path)}
         if is_lost(self.info() if self._is_readable() else None, status):
             # The run may have ended since the first look.
-            status.update(read_json(self.path / "status.json"))
+            status.update(read_status(self.path))
             if status["state"] in UNFINISHED:
                 status["state"] = "lost"
         if status["state"] == "running":
@@ -121,12 +122,12 @@ class Run:
 
     def error(self) -> dict[str, Any] | None:
         """Return the first failure, or None."""
-        return read_json(self.path / "error.json") or None
+        return read_error(self.path) or None
 
     def log_paths(self) -> dict[str, Path]:
         """Return the path of each task's log, by the task's name, such as ``worker 0``."""
         paths = sorted((self.path / "logs").glob("*-*.log"), key=_task_order)
-        return {task_of(path.stem): path for path in paths}
+        return {task_of(path.stem): path for path in paths if path.is_file()}
 
     def logs(self, task: str | None = None, *, lines: int | None = None) -> dict[str, str]:
         """Return the output of every task, or of one, by the task's name.

@@ -107,7 +107,7 @@ class State:
                 reason=str(said.get("reason", "")),
                 serves=bool(said.get("serves")),
             )
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
             return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -293,12 +293,16 @@ def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
     events = {}
     for path in sorted(run_dir.joinpath(STATES).glob("*-*.jsonl"), key=_place):
         told: list[dict[str, Any]] = []
-        for line in path.read_bytes().splitlines():
+        try:
+            lines = path.read_bytes().splitlines()
+        except OSError:
+            continue
+        for line in lines:
             # The last line may be incomplete.
             with contextlib.suppress(orjson.JSONDecodeError, LookupError, TypeError, ValueError):
                 event = orjson.loads(line)
                 state = State.from_dict(event)
-                if state is not None and state.time is not None:
+                if state is not None and state.time is not None and math.isfinite(state.time):
                     told.append({"time": state.time, "phase": state.phase, **state.shares})
         events[task_of(path.stem)] = sorted(told, key=lambda event: event["time"])
     return events

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from xml.etree import ElementTree
 
+from ...errors import TfmusterError
 from ..run import Run
 from .page import page
 
@@ -39,7 +40,21 @@ def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
     -------
     str
         The absolute path of the file.
+
+    Raises
+    ------
+    TfmusterError
+        If the file can't be written.
     """
     target = Path(path).absolute() if path is not None else run.path / REPORT
-    target.write_text(report_html(run), encoding="utf-8")
+    text = report_html(run)
+    try:
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TfmusterError(
+            f"The report {target} can't be written.",
+            found=error.strerror,
+            fix="Name another file with --output, in a folder that you can write to.",
+            run=run.name,
+        ) from error
     return str(target)

@@ -24,6 +24,7 @@ _PHASES = {
     "testing": "#009E73",
     "running": "#CC79A7",
 }
+_LARGEST = 1e300
 _BAR, _GAP, _LABELS, _END = 22.0, 10.0, 110.0, 60.0
 
 
@@ -39,7 +40,7 @@ def curves(history: Mapping[str, Sequence[float]]) -> list[Element]:
 
 def _curve(metric: str, series: Mapping[str, Sequence[float]]) -> Element:
     shown = {name: values for name, values in series.items() if len(values)}
-    finite = [value for values in shown.values() for value in values if math.isfinite(value)] or [0.0]
+    finite = [value for values in shown.values() for value in values if _is_drawn(value)] or [0.0]
     epochs = max(len(values) for values in shown.values())
     low, high, ticks = _scale(min(finite), max(finite))
 
@@ -57,7 +58,7 @@ def _curve(metric: str, series: Mapping[str, Sequence[float]]) -> Element:
         parts.append(_text(str(epoch), x(epoch), _HEIGHT - _BOTTOM + 16, text_anchor="middle"))
     parts.append(_text("epoch", (_LEFT + _WIDTH) / 2, _HEIGHT - 4, text_anchor="middle"))
     for name, values in shown.items():
-        points = [(x(i), y(v)) for i, v in enumerate(values, 1) if math.isfinite(v)]
+        points = [(x(i), y(v)) for i, v in enumerate(values, 1) if _is_drawn(v)]
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
         dash = {} if name == "training" else {"stroke_dasharray": "6 3"}
         parts.append(
@@ -68,6 +69,11 @@ def _curve(metric: str, series: Mapping[str, Sequence[float]]) -> Element:
     picture = _svg(_WIDTH, _HEIGHT, parts, f"{metric}: {_in_words(shown)}")
     legend = element("figcaption", element("strong", metric), " ", *_legend(shown))
     return element("figure", legend, picture, class_="curve")
+
+
+def _is_drawn(value: float) -> bool:
+    """Whether a value has a place on an axis, whose length is a number as well."""
+    return abs(value) < _LARGEST
 
 
 def _in_words(shown: Mapping[str, Sequence[float]]) -> str:

@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 from ..failure import Failure
 from ..layout import UNFINISHED, utc_now
 from ..listing import last_epoch
+from ..records import unreadable
 from ..run import Run
 from ..states import read_events, read_shares
 from ..tail import log_lines
@@ -83,6 +84,7 @@ def _summary(run: Run, info: dict[str, Any], status: dict[str, Any]) -> Element:
         "restarts": status["restarts"] or None,
         "last epoch": last_epoch(run),
         "model": run.model_path if run.model_path.exists() else None,
+        "unreadable": unreadable(run.path),
     }
     return _section("summary", "Summary", facts({k: str(v) for k, v in known.items() if v}))
 
