@@ -7,6 +7,10 @@ from pathlib import Path
 
 #: Bytes that are read at a time.
 BLOCK = 1024 * 1024
+#: Bytes at the end of a file among which its last lines are looked for.
+_MOST_READ = 1024 * BLOCK
+#: Bytes that are kept of a line. A progress bar writes one line, of which a terminal shows the end.
+_LONGEST = 64 * 1024
 
 
 def whole_text(path: Path) -> str:
@@ -15,17 +19,35 @@ def whole_text(path: Path) -> str:
 
 
 def last_lines(path: Path, lines: int) -> str:
-    """Return the last lines of a file, each with its line end. Only these are read, in blocks."""
+    """Return the last lines of a file, each with its line end; of a line over 64 KB its end.
+
+    Only these are read, in blocks, and at most 1 GB.
+    """
     if lines <= 0:
         return ""
-    end = b""
+    # The last line comes first. It is empty if the file ends with a line end, which belongs to the one before.
+    found: list[bytes] = []
+    begun = b""
     with path.open("rb") as file:
-        position = file.seek(0, os.SEEK_END)
-        # The last line end belongs to the last line.
-        while position > 0 and end.count(b"\n", 0, -1) < lines:
+        size = position = file.seek(0, os.SEEK_END)
+        while position > max(0, size - _MOST_READ) and len(found) <= lines:
             step = min(BLOCK, position)
             position = file.seek(position - step)
-            end = file.read(step) + end
-    parts = end.split(b"\n")
-    kept = parts[-lines - 1 :] if parts[-1] == b"" else parts[-lines:]
-    return b"\n".join(kept).decode("utf-8", errors="replace")
+            *others, end = file.read(step).split(b"\n")
+            # One byte more tells that there was more.
+            begun = begun if len(begun) > _LONGEST else (end + begun)[-_LONGEST - 1 :]
+            if others:
+                found.append(begun)
+                begun, *others = others
+                found += others[::-1]
+    found.append(begun)
+    kept = found[: lines + 1] if found[0] == b"" else found[:lines]
+    return b"\n".join(map(_end_of, reversed(kept))).decode("utf-8", errors="replace")
+
+
+def _end_of(line: bytes) -> bytes:
+    """Return the end of a long line, from a carriage return on if it has any: a bar's last states."""
+    if len(line) <= _LONGEST:
+        return line
+    end = line[-_LONGEST:]
+    return end[max(0, end.find(b"\r")) :]

@@ -137,7 +137,7 @@ class Run:
         task : str, optional
             One task, such as ``"worker 0"``. Default: all.
         lines : int, optional
-            Return only this many last lines. Default: all.
+            Return only this many last lines, and of a line over 64 KB its end. Default: all.
         """
         paths = self.log_paths()
         if task is not None and task not in paths:

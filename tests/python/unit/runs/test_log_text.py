@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from tfmuster.runs import log_text
 from tfmuster.runs.log_text import last_lines
 from tfmuster.runs.run import Run
-from tfmuster.runs.tail import Tail
+from tfmuster.runs.tail import Tail, log_lines
 
 
 @pytest.mark.parametrize("block", [1, 3, 7, 1000])
@@ -27,6 +28,44 @@ def test_last_lines_are_those_of_the_whole_text(
     whole[-1:] = [text.rpartition("\n")[2]] if not text.endswith("\n") and text else []
     for lines in range(6):
         assert last_lines(path, lines) == "".join(whole[-lines:] if lines else []), lines
+
+
+@pytest.mark.parametrize("block", [7, 64, 1000])
+def test_of_a_long_line_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr(log_text, "BLOCK", block)
+    monkeypatch.setattr(log_text, "_LONGEST", 20)
+    path = tmp_path / "worker-0.log"
+    path.write_bytes(
+        b"first\n" + b"\rstep 1" * 50 + b"\rstep 2\n" + b"x" * 100 + b"y" * 20 + b"\n" + b"z" * 20
+    )
+    whole = ["first\n", "\rstep 1\rstep 2\n", "y" * 20 + "\n", "z" * 20]
+    for lines in range(1, 6):
+        assert last_lines(path, lines) == "".join(whole[-lines:])
+
+
+def test_only_the_end_of_a_file_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_text, "BLOCK", 10)
+    monkeypatch.setattr(log_text, "_MOST_READ", 30)
+    path = tmp_path / "worker-0.log"
+    path.write_bytes(b"first\n" + b"x" * 100 + b"\nlast\n")
+    assert last_lines(path, 5) == "x" * 24 + "\nlast\n"
+
+
+def test_a_large_log_without_line_ends_takes_little_memory_and_time(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    with (tmp_path / "logs" / "worker-0.log").open("wb") as file:
+        file.write(b"before\n")
+        for step in range(40):
+            file.write(b"\rstep %012d" % step * 60_000)
+    begun = time.monotonic()
+    tracemalloc.start()
+    try:
+        shown = log_lines(Run(tmp_path), lines=5)
+        assert shown == ["worker 0 | before", "worker 0 | step 000000000039"]
+        assert tracemalloc.get_traced_memory()[1] < 15e6
+    finally:
+        tracemalloc.stop()
+    assert time.monotonic() - begun < 5
 
 
 def test_a_large_log_takes_little_memory(tmp_path: Path) -> None:
