@@ -45,9 +45,9 @@ def command(
         **addresses,
     )
     if as_json:
-        import orjson
+        from ..system.terminal_text import json_text
 
-        click.echo(orjson.dumps(report.to_dict(), option=orjson.OPT_INDENT_2))
+        click.echo(json_text(report.to_dict()))
     else:
         click.echo(str(report))
     return EXIT_DONE if report.ok else EXIT_USAGE

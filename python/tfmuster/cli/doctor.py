@@ -16,13 +16,12 @@ import click
 )
 def command(*, as_json: bool, devices: bool) -> None:
     """Show what is installed here, for yourself or for an issue."""
-    import orjson
-
     from ..diagnostics.doctor import doctor
+    from ..system.terminal_text import json_text
 
     report = doctor(devices=devices)
     if as_json:
-        click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())
+        click.echo(json_text(report))
         return
     for section, value in report.items():
         if section != "notes":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import EXIT_DONE, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
 from ..runs.layout import PREEMPTED
 from ..system.say import say
+from ..system.terminal_text import visible
 
 if TYPE_CHECKING:
     from ..launch.engines.base import Engine
@@ -73,8 +74,8 @@ def start_and_tell(engine: Engine, job: Job) -> int:
 
     run = start_detached(engine, job)
     name = name_of(run)
-    say(f"tfmuster: {job.workers} workers started; {shown_path(run)}")
+    say(f"tfmuster: {job.workers} worker{'' if job.workers == 1 else 's'} started; {shown_path(run)}")
     for verb, what in (("show", "what it does"), ("logs -f", "its output"), ("stop", "end it")):
         say(f"  tfmuster runs {verb:<7} {name}   # {what}")
-    print(name)
+    print(visible(name))
     return EXIT_DONE

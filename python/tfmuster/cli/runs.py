@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..errors import EXIT_DONE, EXIT_WORKER_FAILED, TfmusterError
-from ..system.terminal_text import safe_text, visible
+from ..system.terminal_text import json_text, safe_text, visible
 from .runs_changing import FOLDER, RUN, remove, resume, stop
 
 
@@ -24,7 +24,7 @@ class _OnFiles(click.Group):
             raise TfmusterError(
                 "The files of a run must be such that you can use them.",
                 found=f"{error.filename}: {error.strerror}" if error.filename else str(error),
-                fix="Do it as the user who owns them.",
+                fix="Do it as the user who owns them." if isinstance(error, PermissionError) else None,
             ) from error
 
 
@@ -46,7 +46,7 @@ def list_runs(folder: str) -> None:
     table = run_table(folder)
     rows = [(row["name"], row["state"], f"{row['tasks']} tasks", row["progress"]) for row in table]
     if not rows:
-        click.echo(f"No runs in {folder}.")
+        click.echo(visible(f"No runs in {folder}."))
     widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else []
     for row in rows:
         click.echo(visible("  ".join(t.ljust(width) for t, width in zip(row, widths, strict=True))))
@@ -61,13 +61,11 @@ def list_runs(folder: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def show(name: str | None, folder: str, as_json: bool) -> None:
     """Show the command of a run, its progress, how workers read their input, and its first failure."""
-    import orjson
-
     from ..runs.listing import document, find_run, summary
 
     run = find_run(name, folder)
     if as_json:
-        click.echo(orjson.dumps(document(run), option=orjson.OPT_INDENT_2).decode())
+        click.echo(json_text(document(run)))
         return
     for label, value in summary(run).items():
         click.echo(safe_text(f"{label + ':':<15}{value}"))
@@ -100,19 +98,17 @@ def stacks(name: str | None, folder: str, as_json: bool) -> int:
 
     A run that has stalled keeps the stacks in `stacks/` of its run directory.
     """
-    import orjson
-
     from ..runs.listing import find_run
 
     run = find_run(name, folder)
     texts = run.stacks()
     if as_json:
-        click.echo(orjson.dumps(texts, option=orjson.OPT_INDENT_2).decode())
+        click.echo(json_text(texts))
     else:
         for text in texts.values():
             click.echo(safe_text(text))
         if not texts:
-            click.echo(f"{run.name}: no worker has told its stacks")
+            click.echo(visible(f"{run.name}: no worker has told its stacks"))
     return EXIT_DONE if texts else EXIT_WORKER_FAILED
 
 
@@ -131,7 +127,7 @@ def report(name: str | None, folder: str, output: str | None) -> None:
     from ..runs.listing import find_run
     from ..runs.report import write_report
 
-    click.echo(write_report(find_run(name, folder), output))
+    click.echo(visible(write_report(find_run(name, folder), output)))
 
 
 for verb in (stop, resume, remove):

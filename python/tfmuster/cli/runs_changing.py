@@ -7,6 +7,7 @@ import os
 import click
 
 from ..errors import EXIT_DONE, EXIT_USAGE, EXIT_WORKER_FAILED, TfmusterError
+from ..system.terminal_text import visible
 
 FOLDER = click.option(
     "--runs",
@@ -29,7 +30,7 @@ def stop(name: str | None, folder: str, save: bool) -> int:
 
     run = find_run(name, folder)
     state = run.stop(save=save)["state"]
-    click.echo(f"{run.name}: {state}")
+    click.echo(visible(f"{run.name}: {state}"))
     return EXIT_WORKER_FAILED if state in ("starting", "running") else EXIT_DONE
 
 
@@ -74,8 +75,8 @@ def remove(names: tuple[str, ...], folder: str, older_than: str | None) -> int:
                 raise
             # The other runs can be removed nevertheless.
             why = error.found if isinstance(error, TfmusterError) else error.strerror
-            click.echo(f"{run.name}: not removed: {why}", err=True)
+            click.echo(visible(f"{run.name}: not removed: {why}"), err=True)
             code = EXIT_USAGE
             continue
-        click.echo(f"{run.name}: removed" + (f", but for {', '.join(left)}" if left else ""))
+        click.echo(visible(f"{run.name}: removed" + (f", but for {', '.join(left)}" if left else "")))
     return code

@@ -9,14 +9,13 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(*, as_json: bool) -> None:
     """Show what each strategy trains with, and whether it works on this machine."""
-    import orjson
-
     from ..strategies.table import strategy_table
     from ..system.tensorflow_import import HOW_TO_INSTALL, is_installed
+    from ..system.terminal_text import json_text
 
     table = strategy_table()
     if as_json:
-        click.echo(orjson.dumps(table, option=orjson.OPT_INDENT_2).decode())
+        click.echo(json_text(table))
         return
     click.echo(f"{'strategy':<23}{'Keras 3':<11}{'own loop':<11}{'here':<6}")
     for row in table:

@@ -25,7 +25,7 @@ def last_lines(path: Path, lines: int) -> str:
     """
     if lines <= 0:
         return ""
-    # The last line comes first. It is empty if the file ends with a line end, which belongs to the one before.
+    # The last line comes first. It is empty if a line end is the end of the file; then one more is kept.
     found: list[bytes] = []
     begun = b""
     with path.open("rb") as file:

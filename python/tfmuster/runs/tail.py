@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from ..system.terminal_text import Lines
+from ..system.terminal_text import Lines, visible
 from .layout import UNFINISHED
 from .log_text import BLOCK
 from .run import Run
@@ -82,6 +82,6 @@ class Tail:
                     yield from self.named(name, cut.end())
 
     def named(self, name: str, lines: Iterable[str]) -> list[str]:
-        """Prefix lines with their task's name."""
-        width = max(map(len, self._run.log_paths()), default=0)
-        return [f"{name:<{width}} | {line}" for line in lines]
+        """Prefix lines with their task's name, as far as a terminal may show it."""
+        width = max((len(visible(task)) for task in self._run.log_paths()), default=0)
+        return [f"{visible(name):<{width}} | {line}" for line in lines]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from typing import Any
 
 # Control sequences begin with ESC, or with one character of C1, which terminals take as well.
 _ESCAPES = re.compile(
@@ -52,6 +53,19 @@ def visible(line: str) -> str:
 def safe_text(text: str) -> str:
     """Return text of several lines without what would change the terminal, or hide a part of the text."""
     return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def json_text(value: Any) -> str:
+    """Return JSON for a person or a program, with what `safe_text` leaves out as escape sequences."""
+    import orjson
+
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    # JSON itself escapes the controls before the blank.
+    return re.sub(r"[^\n -\x7e]", lambda found: _escaped(found[0]), text)
+
+
+def _escaped(character: str) -> str:
+    return f"\\u{ord(character):04x}" if _CONTROLS.match(character) else character
 
 
 def is_chatter(line: str, *, gpu: bool) -> bool:

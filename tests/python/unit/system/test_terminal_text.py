@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tfmuster.system.terminal_text import Lines, is_chatter, safe_text, visible
+from tfmuster.system.terminal_text import Lines, is_chatter, json_text, safe_text, visible
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,13 @@ def test_a_line_as_a_terminal_shows_it_in_the_end(line: str, shown: str) -> None
 
 def test_a_text_of_several_lines_keeps_its_lines() -> None:
     assert safe_text("one\x1b[2J\n  two\x9b2J \n\nthree\n") == "one\n  two\n\nthree\n"
+
+
+def test_json_has_no_character_that_changes_a_terminal() -> None:
+    value = {"a\x9b31m\u202e": ["größer\x7f\x85\n\x1b[2J", "Klänge ♫ \u2028\u2066"]}
+    text = json_text(value)
+    assert safe_text(text) == text and "größer" in text and "♫" in text
+    assert json.loads(text) == value
 
 
 def test_lines_are_cut_wherever_the_bytes_are_cut() -> None:
