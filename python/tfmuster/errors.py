@@ -72,6 +72,17 @@ class TfmusterError(Exception):
         }
 
 
+def parts_of(printed: str) -> dict[str, str] | None:
+    """Return ``message``, ``found`` and ``fix`` of the error that a command of tfmuster has printed last.
+
+    None if it has printed none, but perhaps a traceback.
+    """
+    _, begin, error = f"\n{printed}".rpartition("\nError: ")
+    text, _, fix = error.strip().partition("\n  to do: ")
+    message, _, found = text.partition("\n  found: ")
+    return {"message": message, "found": found, "fix": fix} if begin else None
+
+
 class TfmusterWarning(UserWarning):
     """Warning about something that was repaired or looks odd. In R its class is ``tfmuster_warning``."""
 

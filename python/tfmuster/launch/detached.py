@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..environment import start_timeout
-from ..errors import LaunchError
+from ..errors import LaunchError, parts_of
 from ..runs.lifecycle import claim_run_dir
 from ..runs.run import Run
 from ..system.interpreter import run_module, with_tfmuster_on_path
@@ -86,7 +86,8 @@ def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
     while run.status()["state"] == "starting" or run.info().get("started") == before:
         if launcher.poll() is not None and run.info().get("started") == before:
             said = launcher.stderr.read().decode(errors="replace").strip()
-            raise LaunchError("The job could not be started.", found=said or "no message", reason="detached")
+            parts = {"message": "The job could not be started.", "found": said or "no message"}
+            raise LaunchError(**(parts_of(said) or parts), reason="detached")
         if time.monotonic() > end:
             launcher.terminate()
             raise LaunchError(

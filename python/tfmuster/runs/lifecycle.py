@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ..cluster.findings import printable
 from ..cluster.resolvers import batch_job
 from ..environment import SUBMITTED_VARIABLE
 from ..errors import LaunchError
@@ -272,7 +273,7 @@ def claim_call(
 def _not_made(path: Path, error: OSError) -> LaunchError:
     too_long = error.errno == errno.ENAMETOOLONG
     return LaunchError(
-        f"The run directory {path} can't be made.",
+        f"The run directory {printable(os.fspath(path)) if too_long else path} can't be made.",
         found=error.strerror,
         fix="Choose a shorter name."
         if too_long

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from ..cluster.findings import printable
 from ..errors import TfmusterError
 from .layout import CALL, RUNS
 from .metrics import epoch_line, read_metrics
@@ -37,7 +38,8 @@ def find_run(name: str | os.PathLike[str] | None = None, folder: str | os.PathLi
     TfmusterError
         If no run matches, or several match.
     """
-    if name and Path(name, "run.json").exists():
+    # Unlike Path.exists, this allows names that are too long.
+    if name and os.path.exists(Path(name, "run.json")):
         return Run(name)
     runs = runs_in(folder)
     named = None if name is None else os.fspath(name)
@@ -46,7 +48,9 @@ def find_run(name: str | os.PathLike[str] | None = None, folder: str | os.PathLi
     if not found or (named is not None and len(found) > 1):
         raise TfmusterError(
             "A run must be given by its name, a unique part of its name, or its path.",
-            found=f"{len(found)} runs in {folder} match {named!r}" if named else f"no runs in {folder}",
+            found=f"{len(found)} runs in {folder} match '{printable(named)}'"
+            if named
+            else f"no runs in {folder}",
             fix="List the runs with `tfmuster runs list`.",
         )
     return found[-1]

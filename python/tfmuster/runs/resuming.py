@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from ..cluster.resolvers import batch_job
 from ..environment import PREFIX, TOKEN_VARIABLE
-from ..errors import LaunchError
+from ..errors import LaunchError, parts_of
 from ..system.interpreter import run_module, with_tfmuster_on_path
 from .hidden_values import HIDDEN, is_secret, without_secrets
 from .layout import PREEMPTED, RESUME, UNFINISHED, holds_run, read_json, utc_now, write_json
@@ -190,8 +190,6 @@ def resume_run(run: Run) -> None:
         check=False,
     )
     if done.returncode:
-        raise LaunchError(
-            f"The run {run.name} could not be resumed.",
-            found=done.stderr.strip() or f"exit code {done.returncode}",
-            reason="resume",
-        )
+        said = done.stderr.strip() or f"exit code {done.returncode}"
+        parts = {"message": f"The run {run.name} could not be resumed.", "found": said}
+        raise LaunchError(**(parts_of(said) or parts), reason="resume")

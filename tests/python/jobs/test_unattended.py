@@ -119,4 +119,17 @@ def test_detach_refuses_what_needs_a_terminal_and_a_job_that_cannot_start(tmp_pa
     refused = tfmuster("launch", "--detach", "--timings", "train.py", cwd=tmp_path)
     assert refused.returncode == 2 and "--timings is about output" in refused.stderr
     missing = tfmuster("launch", "--detach", "absent.py", cwd=tmp_path)
-    assert missing.returncode == 2 and "absent.py" in missing.stderr
+    # The same words as without --detach.
+    assert missing.stderr == (
+        "Error: The script to run must exist.\n"
+        f"  found: no file absent.py in {tmp_path}\n"
+        "  to do: Check the path; it is relative to the working directory.\n"
+    )
+    assert missing.returncode == 2
+
+
+def test_one_worker_is_one(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "print('x')")
+    done = tfmuster("launch", "--detach", "-n", 1, "train.py", cwd=tmp_path)
+    assert done.stderr.startswith("tfmuster: 1 worker started; run directory ")
+    wait_until(lambda: Run(only_run(tmp_path)).status()["state"] == "done")
