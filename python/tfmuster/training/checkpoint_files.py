@@ -3,7 +3,8 @@
 A checkpoint is one file, ``<step>.checkpoint``: a SHA-256 checksum, then a numpy archive. The archive has
 everything that the next step depends on (weights, optimizer state, states of random generators, metrics) and
 the position in the data. A file appears under its name only when it is complete. The newest complete
-checkpoint is used; a damaged one is skipped with a warning.
+checkpoint is used; one that can't be read is skipped with a warning, and stays: it may be of another version,
+or larger than this process may unpack, and only the user knows whether it is of use.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import warnings
 import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -33,6 +34,15 @@ from ..system.replace import PART, replacing_file
 SUFFIX = ".checkpoint"
 _OWNER = ".owner.json"
 _NAME = re.compile(rf"[0-9]+{re.escape(SUFFIX)}")
+#: Whether each checkpoint that this process has written or read can be read. Large ones take seconds.
+_readable: dict[Path, bool] = {}
+
+
+class Checkpoint(NamedTuple):
+    """A complete checkpoint: the step that its name says, and its content, see `unpack`."""
+
+    step: int
+    content: bytes
 
 
 def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -130,16 +140,25 @@ def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.
             path=str(path),
             reason="write",
         ) from error
+    _readable[path] = True
 
 
-def remove_old(folder: Path, keep: int) -> None:
-    """Remove all but the newest ``keep`` checkpoints, and what a process that was killed has left of one."""
-    for path in [*_newest_first(folder)[keep:], *folder.glob(f".*{SUFFIX}.*{PART}")]:
+def remove_old(folder: Path, keep: int, step: int, fields: Collection[str] = ()) -> None:
+    """Remove all but the newest ``keep`` checkpoints up to ``step``, which has just been written.
+
+    Those without these fields, and others that can't be read, neither count nor are removed: they don't take
+    the place of one from which a training can resume. Those of a later step are not this training's, which
+    would have begun with the newest that it could read. What a process that was killed has left of a
+    checkpoint is removed, too.
+    """
+    of_now = [path for path in _newest_first(folder) if _step(path) <= step and _can_be_read(path, fields)]
+    for path in [*of_now[keep:], *folder.glob(f".*{SUFFIX}.*{PART}")]:
         path.unlink(missing_ok=True)
+        _readable.pop(path, None)
 
 
-def newest(folder: Path, fields: Collection[str] = ()) -> bytes | None:
-    """Return the content of the newest complete checkpoint that has these fields; None without one.
+def newest(folder: Path, fields: Collection[str] = ()) -> Checkpoint | None:
+    """Return the newest complete checkpoint that has these fields; None without one.
 
     Other files of this suffix are skipped with a warning.
     """
@@ -149,16 +168,30 @@ def newest(folder: Path, fields: Collection[str] = ()) -> bytes | None:
                 f"{path} is skipped: its name must be a number of steps", TfmusterWarning, stacklevel=2
             )
     for path in _newest_first(folder):
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            found = str(error.strerror)
-        else:
-            found = _fault(content, fields)
-            if not found:
-                return content[32:]
+        content, found = _read(path, fields)
+        if not found:
+            return Checkpoint(_step(path), content)
         warnings.warn(f"{path} is skipped: {found}", TfmusterWarning, stacklevel=2)
     return None
+
+
+def _can_be_read(path: Path, fields: Collection[str]) -> bool:
+    if path not in _readable:
+        _read(path, fields)
+    return _readable[path]
+
+
+def _read(path: Path, fields: Collection[str]) -> tuple[bytes, str]:
+    """Return a checkpoint's content, and what is wrong with it, or an empty string."""
+    content = b""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        found = str(error.strerror)
+    else:
+        found = _fault(content, fields)
+    _readable[path] = not found
+    return content[32:], found
 
 
 def _fault(content: bytes, fields: Collection[str]) -> str:
@@ -177,9 +210,9 @@ def _fault(content: bytes, fields: Collection[str]) -> str:
     return f"it lacks {', '.join(missing)}" if missing else ""
 
 
-def newest_step(folder: Path) -> int | None:
-    """Return the step of the newest checkpoint, complete or not; None without one."""
-    return next((int(path.stem) for path in _newest_first(folder)), None)
+def steps(folder: Path) -> list[int]:
+    """Return the steps of all checkpoints, complete or not, the newest first."""
+    return [_step(path) for path in _newest_first(folder)]
 
 
 def unpack(content: bytes) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]]]:
@@ -193,4 +226,8 @@ def unpack(content: bytes) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]]]:
 
 def _newest_first(folder: Path) -> list[Path]:
     named = [path for path in folder.glob(f"*{SUFFIX}") if _NAME.fullmatch(path.name)]
-    return sorted(named, key=lambda path: int(path.stem), reverse=True)
+    return sorted(named, key=_step, reverse=True)
+
+
+def _step(path: Path) -> int:
+    return int(path.stem)

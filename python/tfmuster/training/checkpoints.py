@@ -60,6 +60,7 @@ def checkpoint_callback(
         Write after this many steps, after each epoch, or only on a shutdown signal.
     keep : int
         Number of checkpoints to keep; at least 2, so that an earlier one exists if the newest is damaged.
+        Those that can't be read do not count, and stay.
 
     Returns
     -------
@@ -126,7 +127,8 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
             content = None
             if is_chief(strategy):
                 checkpoint_files.claim(folder)
-                content = checkpoint_files.newest(folder, FIELDS)
+                newest = checkpoint_files.newest(folder, FIELDS)
+                content = newest and newest.content
             if multi_worker(strategy):
                 content = send_bytes(content, strategy)
             if content is not None:
@@ -203,7 +205,7 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
                 place["of"] = _identity(self.model)
                 place["data"] = self.data
                 checkpoint_files.write(folder, number, place, [*state, *metrics])
-                checkpoint_files.remove_old(folder, keep)
+                checkpoint_files.remove_old(folder, keep, number, FIELDS)
 
         def _leave(self) -> NoReturn:
             """End this process because of a shutdown signal, after the chief has written."""

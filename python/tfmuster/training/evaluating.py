@@ -17,6 +17,7 @@ from ..rendezvous.join import join_cluster
 from ..runs.layout import append_json
 from ..runs.states import State, say_state
 from . import checkpoint_files as checkpoints
+from .checkpoints import FIELDS, load_weights
 
 #: File of a job's evaluations, in its run directory.
 EVALUATIONS = "evaluations.jsonl"
@@ -72,15 +73,19 @@ def evaluate_checkpoints(
     say_state(State("evaluating", serves=True))
     found: list[dict[str, float]] = []
     seen = -1
+    listed: list[int] = []
     over = False
     while not over:
         over = _over(control)
-        step = checkpoints.newest_step(where)
-        if step is None or step <= seen:
+        now = checkpoints.steps(where)
+        if now == listed:
             continue
-        content = checkpoints.newest(where)
-        if content is None:
+        listed = now
+        # The one of the highest step may be damaged.
+        newest = checkpoints.newest(where, FIELDS)
+        if newest is None or newest.step <= seen:
             continue
+        step, content = newest
         seen = step
         values = _evaluate(model, data, content, where)
         found.append({"step": float(step), "time": time.time(), **values})
@@ -102,8 +107,6 @@ def _over(control: ControlChannel) -> bool:
 
 def _evaluate(model: Any, data: Any, content: bytes, where: Path) -> dict[str, float]:
     import keras
-
-    from .checkpoints import load_weights
 
     load_weights(model, content, where)
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)

@@ -26,7 +26,7 @@ def test_what_a_killed_process_leaves_of_a_checkpoint_is_removed_with_old_ones(t
     done = subprocess.run([sys.executable, "-c", KILLED, tmp_path / name], timeout=30, check=False)
     assert done.returncode == -9
     assert len(names(tmp_path)) == 2
-    assert checkpoint_files.newest_step(tmp_path) == 1
+    assert checkpoint_files.steps(tmp_path) == [1]
     assert checkpoint_files.newest(tmp_path) is not None
-    checkpoint_files.remove_old(tmp_path, 1)
+    checkpoint_files.remove_old(tmp_path, 1, step=1)
     assert names(tmp_path) == [f"{1:012d}{checkpoint_files.SUFFIX}"]

@@ -22,9 +22,9 @@ def test_newest_that_is_whole(tmp_path: Path) -> None:
     assert checkpoints.newest(tmp_path) is None
     for step in (1, 2, 3):
         checkpoints.write(tmp_path, step, {"epoch": step, "step": 0}, VALUES)
-    content = checkpoints.newest(tmp_path)
-    assert content is not None
-    position, values = checkpoints.unpack(content)
+    newest = checkpoints.newest(tmp_path)
+    assert newest is not None and newest.step == 3
+    position, values = checkpoints.unpack(newest.content)
     assert position == {"epoch": 3, "step": 0}
     assert [value.tolist() for value in values] == [value.tolist() for value in VALUES]
 
@@ -44,14 +44,52 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, damage: str) -> Non
     with pytest.warns(TfmusterWarning, match=r"000000000002\.checkpoint is skipped"):
         found = checkpoints.newest(tmp_path)
     assert found is not None
-    assert checkpoints.unpack(found)[0] == {"epoch": 1}
+    assert checkpoints.unpack(found.content)[0] == {"epoch": 1}
 
 
 def test_only_so_many_are_kept(tmp_path: Path) -> None:
     for step in range(5):
         checkpoints.write(tmp_path, step, {}, VALUES)
-    checkpoints.remove_old(tmp_path, 2)
+    checkpoints.remove_old(tmp_path, 2, step=4)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{n:012d}.checkpoint" for n in (3, 4)]
+
+
+def test_those_that_cannot_be_read_do_not_take_the_place_of_others(tmp_path: Path) -> None:
+    needed = ("epoch", "step")
+    for step in (900, 1000):
+        (tmp_path / f"{step:012d}.checkpoint").write_bytes(b"damaged")
+    # Of another version, and not even a file.
+    checkpoints.write(tmp_path / "other", 12, {"epoch": 12}, VALUES)
+    (tmp_path / "other" / f"{12:012d}.checkpoint").rename(tmp_path / f"{12:012d}.checkpoint")
+    (tmp_path / f"{13:012d}.checkpoint").mkdir()
+    stay = {12, 13, 900, 1000}
+    for step, kept in ((10, {10}), (11, {10, 11}), (14, {11, 14}), (15, {14, 15})):
+        checkpoints.write(tmp_path, step, {"epoch": step, "step": 0}, VALUES)
+        checkpoints.remove_old(tmp_path, 2, step, needed)
+        assert set(checkpoints.steps(tmp_path)) == kept | stay
+    with pytest.warns(TfmusterWarning, match="is skipped: it is damaged or incomplete") as warned:
+        newest = checkpoints.newest(tmp_path, needed)
+    assert len(warned) == 2
+    assert newest is not None and newest.step == 15
+
+
+def test_those_of_a_later_step_stay(tmp_path: Path) -> None:
+    """They were not readable when this training began, such as by a fault of the disk, or are another's."""
+    for step in (1, 2, 50, 60):
+        checkpoints.write(tmp_path, step, {}, VALUES)
+    checkpoints.remove_old(tmp_path, 1, step=2)
+    assert checkpoints.steps(tmp_path) == [60, 50, 2]
+
+
+def test_those_of_an_earlier_process_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (1, 2, 3):
+        checkpoints.write(tmp_path, step, {}, VALUES)
+    monkeypatch.setattr(checkpoints, "_readable", {})
+    damaged = tmp_path / f"{1:012d}.checkpoint"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    checkpoints.write(tmp_path, 4, {}, VALUES)
+    checkpoints.remove_old(tmp_path, 2, step=4)
+    assert checkpoints.steps(tmp_path) == [4, 3, 1]
 
 
 def test_a_full_disk_leaves_the_last_good_one(tmp_path: Path) -> None:
@@ -78,7 +116,7 @@ def test_a_file_that_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
     checkpoints.write(tmp_path, 2, {"epoch": 2}, VALUES)
     (tmp_path / "abc.checkpoint").write_bytes(b"")
     (tmp_path / "000000000003.checkpoint").write_bytes(hashlib.sha256(b"no archive").digest() + b"no archive")
-    assert checkpoints.newest_step(tmp_path) == 3
+    assert checkpoints.steps(tmp_path) == [3, 2, 1]
     with pytest.warns(TfmusterWarning) as warned:
         found = checkpoints.newest(tmp_path, ("epoch", "step"))
     texts = sorted(str(each.message).partition(f"{tmp_path}/")[2] for each in warned)
@@ -88,8 +126,8 @@ def test_a_file_that_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
         "abc.checkpoint is skipped: its name must be a number of steps",
     ]
     assert found is not None
-    assert checkpoints.unpack(found)[0] == {"epoch": 1, "step": 0}
-    checkpoints.remove_old(tmp_path, 1)
+    assert checkpoints.unpack(found.content)[0] == {"epoch": 1, "step": 0}
+    checkpoints.remove_old(tmp_path, 1, step=2)
     assert (tmp_path / "abc.checkpoint").exists()
 
 
