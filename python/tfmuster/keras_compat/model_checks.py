@@ -37,6 +37,9 @@ _REFUSED = {
     "JaxLayer": "a JAX function",
     "FlaxLayer": "a Flax module",
 }
+#: Weights of an archive in no HDF5 file. Keras writes pickled objects there, which it refuses to read again.
+#: Of plain arrays it makes lists of Python's numbers, which take many times the memory that they declare.
+_NUMPY_WEIGHTS = "model.weights.npz"
 #: Layers that read a file if their vocabulary is a text.
 _LOOKUPS = ("StringLookup", "IntegerLookup", "IndexLookup", "TextVectorization")
 #: What tf-keras's layer of one TensorFlow function may call.
@@ -81,6 +84,8 @@ def check_model(raw: bytes, suffix: str) -> None:
 def _check_archive(raw: bytes) -> None:
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         check_zip(archive, len(raw))
+        if _NUMPY_WEIGHTS in archive.namelist():
+            raise _unsafe(f"weights as pickled objects ({_NUMPY_WEIGHTS})")
         _check_config(json.loads(archive.read("config.json")))
         for name in archive.namelist():
             if name.endswith(".h5"):

@@ -140,6 +140,22 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         refused(archive(LAYER, **{"model.weights.h5": raw}), ".keras", "another file")
 
 
+def test_weights_in_no_hdf5_file_are_refused(tmp_path: Path) -> None:
+    """Keras would make lists of floats of their arrays, and then find that they are none of its own."""
+    from keras.src.saving import saving_lib
+
+    path = tmp_path / "m.keras"
+    saving_lib.save_model(of_many_parts(ops=True), path, weights_format="npz")
+    refused(path.read_bytes(), ".keras", "model.weights.npz")
+    with zipfile.ZipFile(path) as saved:
+        config = json.loads(saved.read("config.json"))
+    weights = io.BytesIO()
+    np.savez_compressed(weights, **{"layers/dense": np.zeros((1000, 1000))})
+    with pytest.raises(ModelError) as caught:
+        model_from_bytes(archive(config, **{"model.weights.npz": weights.getvalue()}))
+    assert caught.value.fields["reason"] == "unsafe"
+
+
 @pytest.mark.timeout(100)
 def test_tf_keras_does_not_run_an_escaped_lambda(tmp_path: Path) -> None:
     """With tf-keras, an HDF5 file's Lambda runs when it is loaded, whatever the safe mode."""
