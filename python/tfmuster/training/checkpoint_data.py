@@ -82,6 +82,15 @@ def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> No
     )
 
 
+def changed_seed(theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the seed of the job before and now, if it is another one. See `check_data` for the arguments.
+
+    That is no reason to refuse: a job that is started again without a seed draws one.
+    """
+    was, now = theirs.get(_SEED), ours[_SEED]
+    return {} if None in (was, now) or was == now else {_SEED: (was, now)}
+
+
 def _equal(name: str, first: Any, second: Any) -> bool:
     if name == SAMPLE:
         return close(str(first), str(second))

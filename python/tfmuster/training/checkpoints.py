@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
 from ..keras_compat.backend import require_tensorflow_backend
 from ..keras_compat.building import build
@@ -26,8 +23,16 @@ from ..runs.states import State
 from ..system.say import say
 from ..system.tensorflow_import import import_tensorflow
 from . import checkpoint_files
-from .checkpoint_data import check_data, data_of
+from .checkpoint_data import changed_seed, check_data, data_of
 from .checkpoint_files import folder_of_job
+from .checkpoint_owner import (
+    changed_settings,
+    check_owner,
+    learning_rate,
+    of_other_model,
+    owner_of,
+    settings_of,
+)
 
 #: Fields of a checkpoint without which a training can't resume.
 FIELDS = ("epoch", "step", "state", "history")
@@ -70,8 +75,8 @@ def checkpoint_callback(
     ------
     CheckpointError
         There is no folder and no job. Later, from ``fit``: the disk is full, or the checkpoint belongs to
-        another model (reason ``other-model``), other data or another batch size (``other-data``), or another
-        version of TensorFlow (``other-tensorflow``).
+        another model (reason ``other-model``), a job of another name (``other-name``), other data or another
+        batch size (``other-data``), or another version of TensorFlow (``other-tensorflow``).
     StrategyError
         Keras has another backend than TensorFlow (reason ``backend``).
     """
@@ -121,6 +126,9 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
             self.leaves = False
             # Later, the model's current data are those of its validation.
             self.data = data_of(self.model)
+            # A checkpoint, and callbacks, set another learning rate.
+            self.settings = settings_of(self.model.optimizer)
+            self.rate = learning_rate(self.model.optimizer)
             self.metrics: list[Any] | None = None
             self.past: dict[str, list[float]] = {}
             strategy = self.model.distribute_strategy
@@ -202,8 +210,9 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
                 place = {"epoch": self.epoch, "step": self.step, "state": len(state), "history": history}
                 # Optimizers count the steps of all epochs, and of earlier runs.
                 number = int(self.model.optimizer.iterations.numpy())
-                place["of"] = _identity(self.model)
+                place["of"] = owner_of(self.model)
                 place["data"] = self.data
+                place["settings"] = self.settings
                 checkpoint_files.write(folder, number, place, [*state, *metrics])
                 checkpoint_files.remove_old(folder, keep, number, FIELDS)
 
@@ -226,9 +235,17 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
                 self.metrics = metrics
             self.epoch, self.step = position["epoch"], position["step"]
             resume_at(self.model, self.epoch, self.step)
+            changed = changed_settings(position.get("settings") or {}, self.settings)
+            if self.rate is not None and any(name.endswith("learning_rate") for name in changed):
+                # Only the program can have done that: a checkpoint says what it began with.
+                self.model.optimizer.learning_rate = self.rate
             if is_chief(self.model.distribute_strategy):
                 done = int(self.model.optimizer.iterations.numpy())
                 say(f"tfmuster: resumes after step {done}: epoch {self.epoch + 1}, step {self.step}")
+                changed |= changed_seed(position.get("data") or {}, self.data)
+                if changed:
+                    texts = [f"{name} {now}, which was {was}" for name, (was, now) in changed.items()]
+                    say(f"tfmuster: goes on with {'; '.join(texts)}")
 
     return Checkpoint()
 
@@ -239,7 +256,7 @@ def load_weights(model: Any, content: bytes, folder: Path) -> None:
     Raises
     ------
     CheckpointError
-        The checkpoint belongs to another model (reason ``other-model``).
+        The checkpoint belongs to another model (reason ``other-model``) or job (``other-name``).
     """
     model.optimizer.build(model.trainable_variables)
     _load(model, content, folder)
@@ -249,47 +266,11 @@ def _load(model: Any, content: bytes, folder: Path) -> tuple[dict[str, Any], lis
     """Load a model's state; return the position and the values of the metrics."""
     position, values = checkpoint_files.unpack(content)
     state = _state(model)
-    owner = position.get("of") or {}
-    if found := _difference(owner, _identity(model), position, values, state):
-        raise CheckpointError(
-            "The checkpoint belongs to another model or optimizer.",
-            found=found + (f" (written by the job {owner['job']})" if owner.get("job") else ""),
-            fix=f"remove {folder}, or choose another folder",
-            path=str(folder),
-            reason="other-model",
-        )
+    check_owner(position.get("of") or {}, owner_of(model), folder)
+    if [value.shape for value in values[: position["state"]]] != [tuple(each.shape) for each in state]:
+        raise of_other_model(f"{position['state']} variables, here {len(state)}, or other shapes", folder)
     _assign(state, values[: len(state)])
     return position, values[len(state) :]
-
-
-def _identity(model: Any) -> dict[str, Any]:
-    """Return whose checkpoint one of this model is: job, optimizer, and weights by name and shape."""
-    run = os.environ.get(RUN_DIR_VARIABLE)
-    return {
-        "job": Path(run).name if run else None,
-        "optimizer": type(model.optimizer).__name__,
-        # Keras numbers the names of layers within a process, so the same model may have other numbers.
-        "weights": [
-            [re.sub(r"_\d+", "", getattr(v, "path", v.name)), list(map(int, v.shape))] for v in model.weights
-        ],
-    }
-
-
-def _difference(
-    owner: dict[str, Any], own: dict[str, Any], position: dict[str, Any], values: list[Any], state: list[Any]
-) -> str:
-    """Return in which way a checkpoint is of another model, or an empty string."""
-    if (theirs := owner.get("optimizer", own["optimizer"])) != own["optimizer"]:
-        return f"the optimizer {theirs}, here {own['optimizer']}"
-    for theirs, ours in itertools.zip_longest(owner.get("weights", own["weights"]), own["weights"]):
-        if theirs != ours:
-            text = [
-                f"{each[0]} of shape {tuple(each[1])}" if each else "no weight" for each in (theirs, ours)
-            ]
-            return f"{text[0]}, here {text[1]}"
-    if [value.shape for value in values[: position["state"]]] != [tuple(each.shape) for each in state]:
-        return f"{position['state']} variables, here {len(state)}, or other shapes"
-    return ""
 
 
 def _state(model: Any) -> list[Any]:
