@@ -17,9 +17,9 @@ import re
 import socket
 import warnings
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -38,11 +38,42 @@ _NAME = re.compile(rf"[0-9]+{re.escape(SUFFIX)}")
 _readable: dict[Path, bool] = {}
 
 
+class Field(NamedTuple):
+    """What a field of a checkpoint's position must be.
+
+    Attributes
+    ----------
+    kind : type
+        The type that JSON gives its value. A whole number counts something, so it is not negative.
+    inside : type, optional
+        The type of each value of a dict.
+    needed : bool
+        Whether it must be there.
+    """
+
+    kind: type
+    inside: type | None = None
+    needed: bool = True
+
+    def fits(self, value: Any) -> bool:
+        """Return whether a value is such."""
+        # A boolean is no number of steps, though isinstance takes it for one.
+        kind = type(value)
+        if kind is not self.kind:
+            return False
+        if kind is int:
+            return bool(value >= 0)
+        return self.inside is None or all(type(each) is self.inside for each in value.values())
+
+
 class Checkpoint(NamedTuple):
     """A complete checkpoint: the step that its name says, and its content, see `unpack`."""
 
     step: int
     content: bytes
+
+
+_NO_FIELDS: Final[Mapping[str, Field]] = {}
 
 
 def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -143,7 +174,7 @@ def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.
     _readable[path] = True
 
 
-def remove_old(folder: Path, keep: int, step: int, fields: Collection[str] = ()) -> None:
+def remove_old(folder: Path, keep: int, step: int, fields: Mapping[str, Field] = _NO_FIELDS) -> None:
     """Remove all but the newest ``keep`` checkpoints up to ``step``, which has just been written.
 
     Those without these fields, and others that can't be read, neither count nor are removed: they don't take
@@ -157,7 +188,7 @@ def remove_old(folder: Path, keep: int, step: int, fields: Collection[str] = ())
         _readable.pop(path, None)
 
 
-def newest(folder: Path, fields: Collection[str] = ()) -> Checkpoint | None:
+def newest(folder: Path, fields: Mapping[str, Field] = _NO_FIELDS) -> Checkpoint | None:
     """Return the newest complete checkpoint that has these fields; None without one.
 
     Other files of this suffix are skipped with a warning.
@@ -175,13 +206,13 @@ def newest(folder: Path, fields: Collection[str] = ()) -> Checkpoint | None:
     return None
 
 
-def _can_be_read(path: Path, fields: Collection[str]) -> bool:
+def _can_be_read(path: Path, fields: Mapping[str, Field]) -> bool:
     if path not in _readable:
         _read(path, fields)
     return _readable[path]
 
 
-def _read(path: Path, fields: Collection[str]) -> tuple[bytes, str]:
+def _read(path: Path, fields: Mapping[str, Field]) -> tuple[bytes, str]:
     """Return a checkpoint's content, and what is wrong with it, or an empty string."""
     content = b""
     try:
@@ -194,7 +225,7 @@ def _read(path: Path, fields: Collection[str]) -> tuple[bytes, str]:
     return content[32:], found
 
 
-def _fault(content: bytes, fields: Collection[str]) -> str:
+def _fault(content: bytes, fields: Mapping[str, Field]) -> str:
     """Return what is wrong with a file's content, or an empty string."""
     if hashlib.sha256(content[32:]).digest() != content[:32]:
         return "it is damaged or incomplete"
@@ -202,12 +233,16 @@ def _fault(content: bytes, fields: Collection[str]) -> str:
         position, _ = unpack(content[32:])
     except TooLargeError as error:
         return f"it has {error} ({UNPACKED_GB_VARIABLE} sets the limit)"
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except Exception:
+        # Parsers, and decompressors, report unreadable content with whatever exception they have.
         return "it has no archive of arrays"
     if not isinstance(position, dict):
         return "it does not say where the training stood"
-    missing = [field for field in fields if field not in position]
-    return f"it lacks {', '.join(missing)}" if missing else ""
+    missing = [name for name, field in fields.items() if field.needed and name not in position]
+    if missing:
+        return f"it lacks {', '.join(missing)}"
+    wrong = [name for name, field in fields.items() if name in position and not field.fits(position[name])]
+    return f"it has something else as {', '.join(wrong)}" if wrong else ""
 
 
 def steps(folder: Path) -> list[int]:

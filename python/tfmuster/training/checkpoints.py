@@ -24,7 +24,7 @@ from ..system.say import say
 from ..system.tensorflow_import import import_tensorflow
 from . import checkpoint_files
 from .checkpoint_data import changed_seed, check_data, data_of
-from .checkpoint_files import folder_of_job
+from .checkpoint_files import Field, folder_of_job
 from .checkpoint_owner import (
     changed_settings,
     check_owner,
@@ -34,8 +34,13 @@ from .checkpoint_owner import (
     settings_of,
 )
 
-#: Fields of a checkpoint without which a training can't resume.
-FIELDS = ("epoch", "step", "state", "history")
+#: Fields of a checkpoint from which a training can resume.
+FIELDS = {
+    **{name: Field(int) for name in ("epoch", "step", "state")},
+    "history": Field(dict, inside=list),
+    # Those of earlier versions don't have all of them.
+    **{name: Field(dict, needed=False) for name in ("of", "data", "settings")},
+}
 #: The default folders of the callbacks that this program has made.
 _without_folder: list[Path] = []
 #: The folders of each `fit` of this program that has ended.
@@ -229,20 +234,20 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
 
         def _restore(self, content: bytes) -> None:
             position, metrics = _load(self.model, content, folder)
-            check_data(position.get("data") or {}, self.data, folder)
+            check_data(position.get("data", {}), self.data, folder)
             self.past = position["history"]
             if position["step"]:
                 self.metrics = metrics
             self.epoch, self.step = position["epoch"], position["step"]
             resume_at(self.model, self.epoch, self.step)
-            changed = changed_settings(position.get("settings") or {}, self.settings)
+            changed = changed_settings(position.get("settings", {}), self.settings)
             if self.rate is not None and any(name.endswith("learning_rate") for name in changed):
                 # Only the program can have done that: a checkpoint says what it began with.
                 self.model.optimizer.learning_rate = self.rate
             if is_chief(self.model.distribute_strategy):
                 done = int(self.model.optimizer.iterations.numpy())
                 say(f"tfmuster: resumes after step {done}: epoch {self.epoch + 1}, step {self.step}")
-                changed |= changed_seed(position.get("data") or {}, self.data)
+                changed |= changed_seed(position.get("data", {}), self.data)
                 if changed:
                     texts = [f"{name} {now}, which was {was}" for name, (was, now) in changed.items()]
                     say(f"tfmuster: goes on with {'; '.join(texts)}")
@@ -266,7 +271,7 @@ def _load(model: Any, content: bytes, folder: Path) -> tuple[dict[str, Any], lis
     """Load a model's state; return the position and the values of the metrics."""
     position, values = checkpoint_files.unpack(content)
     state = _state(model)
-    check_owner(position.get("of") or {}, owner_of(model), folder)
+    check_owner(position.get("of", {}), owner_of(model), folder)
     if [value.shape for value in values[: position["state"]]] != [tuple(each.shape) for each in state]:
         raise of_other_model(f"{position['state']} variables, here {len(state)}, or other shapes", folder)
     _assign(state, values[: len(state)])

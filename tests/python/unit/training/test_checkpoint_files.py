@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import re
+import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +18,8 @@ import pytest
 from tfmuster.errors import CheckpointError, TfmusterWarning
 from tfmuster.system.processes import birth
 from tfmuster.training import checkpoint_files as checkpoints
+from tfmuster.training.checkpoint_files import Field
+from tfmuster.training.checkpoints import FIELDS
 
 VALUES = [np.arange(5.0), np.array(3)]
 
@@ -55,7 +61,7 @@ def test_only_so_many_are_kept(tmp_path: Path) -> None:
 
 
 def test_those_that_cannot_be_read_do_not_take_the_place_of_others(tmp_path: Path) -> None:
-    needed = ("epoch", "step")
+    needed = {"epoch": Field(int), "step": Field(int)}
     for step in (900, 1000):
         (tmp_path / f"{step:012d}.checkpoint").write_bytes(b"damaged")
     # Of another version, and not even a file.
@@ -118,7 +124,7 @@ def test_a_file_that_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "000000000003.checkpoint").write_bytes(hashlib.sha256(b"no archive").digest() + b"no archive")
     assert checkpoints.steps(tmp_path) == [3, 2, 1]
     with pytest.warns(TfmusterWarning) as warned:
-        found = checkpoints.newest(tmp_path, ("epoch", "step"))
+        found = checkpoints.newest(tmp_path, {"epoch": Field(int), "step": Field(int)})
     texts = sorted(str(each.message).partition(f"{tmp_path}/")[2] for each in warned)
     assert texts == [
         "000000000002.checkpoint is skipped: it lacks step",
@@ -129,6 +135,73 @@ def test_a_file_that_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
     assert checkpoints.unpack(found.content)[0] == {"epoch": 1, "step": 0}
     checkpoints.remove_old(tmp_path, 1, step=2)
     assert (tmp_path / "abc.checkpoint").exists()
+
+
+def packed(compression: int = zipfile.ZIP_DEFLATED, value: bytes | None = None) -> bytes:
+    """A checkpoint's archive."""
+    file, array = io.BytesIO(), io.BytesIO()
+    np.save(array, np.arange(50.0))
+    about = io.BytesIO()
+    np.save(about, np.frombuffer(b"{}", np.uint8))
+    with zipfile.ZipFile(file, "w", compression) as made:
+        made.writestr("about.npy", about.getvalue())
+        made.writestr("value_0.npy", array.getvalue() if value is None else value)
+    return file.getvalue()
+
+
+def changed(*places: int, number: int) -> bytes:
+    """An archive with another number at these places of its local and its central headers."""
+    raw = bytearray(packed())
+    for mark, place in zip((b"PK\3\4", b"PK\1\2"), places, strict=True):
+        for found in re.finditer(mark, raw):
+            raw[found.start() + place : found.start() + place + 2] = struct.pack("<H", number)
+    return bytes(raw)
+
+
+def array_of(header: str) -> bytes:
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header.encode()
+
+
+SHAPED = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,)}\n"
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        changed(8, 10, number=99),
+        changed(6, 8, number=1),
+        packed().replace(b"value_0.npy", b"value_0.npy" + b"\xff" * 8, 1),
+        packed(value=array_of(SHAPED % 10**15)),
+        packed(value=array_of(SHAPED % 10**40)),
+        packed(value=array_of("((((\n")),
+    ],
+    ids=["compression", "encryption", "deflate", "large", "larger", "syntax"],
+)
+def test_a_checkpoint_of_another_form_is_passed_over(tmp_path: Path, archive: bytes) -> None:
+    checkpoints.write(tmp_path, 1, {}, VALUES)
+    (tmp_path / f"{2:012d}.checkpoint").write_bytes(hashlib.sha256(archive).digest() + archive)
+    with pytest.warns(TfmusterWarning, match="is skipped: it has no archive of arrays"):
+        newest = checkpoints.newest(tmp_path)
+    assert newest is not None and newest.step == 1
+
+
+GOOD = {"epoch": 1, "step": 0, "state": 1, "history": {"loss": [0.5]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[(name, value) for name in ("epoch", "step", "state") for value in ("1", -1, True, 1.0, None)],
+        *[("history", value) for value in ([], "abc", {"loss": None}, {"loss": "abc"})],
+        *[(name, value) for name in ("of", "data", "settings") for value in ([], "x", 1)],
+    ],
+)
+def test_fields_of_a_wrong_type_are_passed_over(tmp_path: Path, name: str, value: object) -> None:
+    checkpoints.write(tmp_path, 1, GOOD, VALUES)
+    checkpoints.write(tmp_path, 2, {**GOOD, name: value}, VALUES)
+    with pytest.warns(TfmusterWarning, match=f"is skipped: it has something else as {name}"):
+        newest = checkpoints.newest(tmp_path, FIELDS)
+    assert newest is not None and newest.step == 1
 
 
 def test_a_folder_belongs_to_one_living_job(tmp_path: Path) -> None:
