@@ -99,6 +99,10 @@ def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
     environment["R_TESTS"] = str(SITE / "startup.R")
     # Unbuffered lines appear when they are written, and are not lost when the worker is killed.
     environment.setdefault("PYTHONUNBUFFERED", "1")
+    # A character that the user's encoding lacks must not end the training of all workers. Whoever names a
+    # handler of errors, such as strict, has said what is to happen.
+    if (encoding := environment.get("PYTHONIOENCODING")) and ":" not in encoding:
+        environment["PYTHONIOENCODING"] = f"{encoding}:backslashreplace"
     # reticulate treats an empty string as a path.
     if not environment.get("RETICULATE_PYTHON"):
         environment["RETICULATE_PYTHON"] = python_executable()

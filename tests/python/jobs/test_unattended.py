@@ -65,6 +65,21 @@ def test_a_character_that_the_encoding_lacks_is_shown_by_its_number(tmp_path: Pa
     assert lines == [f"worker {i} | caf\xe9 \\u2192 \\U0001f600" for i in (0, 1)]
 
 
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [("latin-1", "\\u2603"), ("ascii:replace", "?"), ("utf-8", "\N{SNOWMAN}"), ("ascii:strict", None)],
+)
+def test_a_program_prints_what_its_encoding_lacks(tmp_path: Path, encoding: str, shown: str | None) -> None:
+    write(tmp_path, "train.py", "print('snowman \\u2603')", "print('goes on')")
+    done = in_shell(tmp_path, LAUNCH, PYTHONIOENCODING=encoding)
+    if shown is None:
+        assert done.returncode == 1 and b"UnicodeEncodeError" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    lines = sorted(done.stdout.decode().splitlines())
+    assert lines == sorted(f"worker {i} | {line}" for i in (0, 1) for line in ("goes on", f"snowman {shown}"))
+
+
 @pytest.mark.parametrize("nohup", [True, False])
 def test_a_closed_terminal_ends_a_job_unless_nohup_protects_it(tmp_path: Path, nohup: bool) -> None:
     write(tmp_path, "train.py", "import time; print('begins', flush=True); time.sleep(3)")
