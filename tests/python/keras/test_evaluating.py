@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.launching import only_run, read_json, tfmuster, write
+from support.launching import read_json, tfmuster, write
 
 PROGRAM = (
     "import time, tfmuster",
@@ -24,13 +24,18 @@ PROGRAM = (
 
 @pytest.mark.slow
 @pytest.mark.timeout(250)
-def test_an_evaluator_tests_the_last_checkpoint_and_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [False, True])
+def test_an_evaluator_tests_the_last_checkpoint_and_ends(tmp_path: Path, damaged: bool) -> None:
     script = write(tmp_path, "train.py", *PROGRAM)
-    done = tfmuster("launch", "-n", 2, "--evaluator", script, cwd=tmp_path, limit=240)
+    run = tmp_path / "runs" / "run"
+    if damaged:
+        # Of a higher step than this training reaches.
+        (run / "checkpoints").mkdir(parents=True)
+        (run / "checkpoints" / f"{1000:012d}.checkpoint").write_bytes(b"damaged")
+    done = tfmuster("launch", "-n", 2, "--evaluator", "--run-dir", run, script, cwd=tmp_path, limit=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "evaluator 0 | checkpoint after step 10: test accuracy" in done.stdout
     assert "evaluator 0 | found 10.0" in done.stdout
-    run = only_run(tmp_path)
     assert read_json(run / "status.json")["tasks"]["evaluator 0"]["state"] == "done"
     rows = [json.loads(line) for line in (run / "evaluations.jsonl").read_text().splitlines()]
     assert rows[-1]["step"] == 10 and {"time", "loss", "accuracy"} <= set(rows[-1])
