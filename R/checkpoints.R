@@ -17,8 +17,8 @@
 #' @param keep Number of checkpoints to keep, at least 2, because the newest may be damaged.
 #' @return A Python object, a Keras callback.
 #' @section Errors: `tfmuster_error_checkpoint` with the fields `path` and `reason`: there is no folder and no
-#'   job. Later, from `fit`: the disk is full, or the checkpoint belongs to another model, to other data or
-#'   another batch size, or to another version of TensorFlow.
+#'   job. Later, from `fit`: the disk is full, or the checkpoint belongs to another model, to a job of
+#'   another name, to other data or another batch size, or to another version of TensorFlow.
 #' @export
 #' @examplesIf tfmuster_available()
 #' folder <- tempfile("checkpoints")
