@@ -16,7 +16,7 @@ from .loss_parts import has_own_loss
 from .loss_reduction import PlaceOfRows, rows_of_step
 from .notes import tell
 from .own_batches import Taken, has_own_rows, keep_totals, local_part_of, take, totals_of
-from .sharding import LocalBatch, part_of, rows_to_read
+from .sharding import LocalBatch, part_of, rows_to_read, traced_rows
 from .step_metrics import Log, metrics_of_step
 from .steps_per_execution import MOST_STEPS, StepsPerExecution
 from .strategy_info import worker_of
@@ -158,7 +158,7 @@ def make_function(
         before = [tf.identity(v.value) for v in statistics]
         # Own rows have no order among the workers, so each worker begins after all that there can be before.
         first = part.global_rows * worker if own_rows else part_of(part.global_rows, worker, workers)[0]
-        place = PlaceOfRows(part.rows, part.global_rows, first)
+        place = PlaceOfRows(part.rows, part.global_rows, first, traced_rows(part.data))
         with rows_of_step(place), metrics_of_step(trainer) as metrics:
             counts = {id(v): tf.identity(v.value) for v in metrics.counted()}
             with compiled(trainer):

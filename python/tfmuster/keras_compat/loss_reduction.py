@@ -35,11 +35,14 @@ class PlaceOfRows(NamedTuple):
         Rows of this worker that count, and those of all workers.
     first
         Place of the worker's first row in the global batch.
+    traced
+        The number of the worker's rows, if the shapes of the batch have it while the step is traced.
     """
 
     rows: Any
     global_rows: Any
     first: Any
+    traced: int | None = None
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from .compiling import compiled
 from .execution import absent_to_none, as_tensors, local_batch, rows_of
 from .loss_reduction import PlaceOfRows, rows_of_step
 from .own_batches import predicting
-from .sharding import LocalBatch, part_of
+from .sharding import LocalBatch, part_of, traced_rows
 from .steps_per_execution import given_callbacks, overrides
 from .strategy_info import multi_worker, worker_of
 
@@ -111,6 +111,7 @@ def _predict_function(trainer: Any, *, all: bool = False) -> Callable[[list[Any]
             part.rows,
             tf.where(unknown, part.rows * workers, part.global_rows),
             tf.where(unknown, part.rows * worker, part_of(part.global_rows, worker, workers)[0]),
+            traced_rows(part.data),
         )
         with rows_of_step(place), compiled(trainer):
             outputs = trainer.predict_step(absent_to_none(part.data))

@@ -99,11 +99,13 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
     None outside of a step, and for a shape whose first dimension is not one of rows.
     """
     import tensorflow as tf
+    from tensorflow.python.framework import tensor_util
 
     place, context = place_of_rows(), replica_of_several()
     if place is None and context is None:
         return None
-    shape = tf.cast(tf.convert_to_tensor(shape), tf.int64)
+    given = tf.convert_to_tensor(shape)
+    shape = tf.cast(given, tf.int64)
     if shape.shape.rank != 1 or shape.shape[0] == 0:
         return None
     if place is None:
@@ -111,8 +113,10 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
         whole = shape[0] * context.num_replicas_in_sync
         first = shape[0] * tf.cast(context.replica_id_in_sync_group, tf.int64)
         return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
-    known = tf.get_static_value(shape[0])
-    if known is not None and known != tf.get_static_value(place.rows):
+    # A number in the program is no number of rows, unless those of the batch are known by number, too.
+    # tf.get_static_value() knows no part of a constant shape.
+    known = tensor_util.constant_value_as_shape(given).as_list()[0]
+    if known is not None and (not place.traced or known % place.traced):
         return None
     # A worker without rows has read a placeholder row.
     read = tf.maximum(place.rows, 1)

@@ -47,6 +47,15 @@ class LocalBatch(NamedTuple):
     global_rows: Any
 
 
+def traced_rows(data: Any) -> int | None:
+    """Return the first dimension of a batch's tensors, if their shapes have one while a step is traced."""
+    import tensorflow as tf
+
+    shapes = [getattr(each, "shape", None) for each in tf.nest.flatten(data)]
+    known = {shape[0] for shape in shapes if shape is not None and shape.rank}
+    return known.pop() if len(known) == 1 else None
+
+
 def rows_to_read(start: Any, stop: Any) -> tuple[Any, Any]:
     """Return ``[start, stop)`` of :func:`part_of`, or the row before it if that range is empty."""
     import tensorflow as tf
