@@ -37,7 +37,7 @@ class Sessions:
         if workers not in self._said:
             folder.mkdir()
             names = [f"{each.module}.{each.name}" for each in self._chosen[workers]]
-            done = run_job(str(HERE / "session.py"), workers, folder, *names, limit=1500)
+            done = run_job(str(HERE / "session.py"), workers, folder, *names, limit=2900)
             self._said[workers] = "\n".join(p.stderr[-2000:] for p in done)
         error = folder / f"{case.name}-{worker}.txt"
         if error.exists():
