@@ -13,7 +13,7 @@ from . import function
 from .engines.local import HOST, placements_of
 from .job import Job, resolve_command
 from .supervise.restarts import Attempt
-from .supervise.warm_workers import WarmWorkers, end_warm_workers, keep, warm_workers_for
+from .supervise.warm_workers import WarmWorkers, end_warm_workers, keep, session_workers
 
 
 def workers(number: int, *, idle: float = 300.0) -> WarmWorkers:
@@ -71,5 +71,6 @@ def warm_workers(
 
 def number_of_warm_workers(script: str | os.PathLike[str]) -> int | None:
     """Return how many warm workers wait for this script; None if there are none."""
-    kept = warm_workers_for(resolve_command([os.fspath(script)]))
-    return kept.number if kept is not None else None
+    # Whether the script exists is not asked here.
+    script = os.fspath(script)
+    return next((kept.number for kept in session_workers() if kept.command[-1] == script), None)

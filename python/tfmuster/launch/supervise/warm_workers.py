@@ -84,6 +84,11 @@ def warm_workers_for(command: Sequence[str]) -> WarmWorkers | None:
     return next((kept for kept in _kept if tuple(command[: len(kept.command)]) == kept.command), None)
 
 
+def session_workers() -> list[WarmWorkers]:
+    """Return the warm workers of the session, if it has any."""
+    return list(_kept)
+
+
 @atexit.register
 def end_warm_workers() -> None:
     """End the warm workers of the session."""
