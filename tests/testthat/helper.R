@@ -58,7 +58,8 @@ free_ports <- function(n) {
 a_run <- function(folder, name, loss) {
   path <- file.path(folder, name)
   dir.create(file.path(path, "logs"), recursive = TRUE)
-  writeLines('{"host": "elsewhere", "command": ["train.R"], "started": "2020-01-01T00:00:00Z"}', file.path(path, "run.json"))
+  info <- '{"host": "elsewhere", "command": ["train.R"], "started": "2020-01-01T00:00:00Z"}'
+  writeLines(info, file.path(path, "run.json"))
   writeLines('{"state": "done", "restarts": 0, "tasks": {}}', file.path(path, "status.json"))
   epochs <- seq_along(loss)
   lines <- sprintf('{"epoch": %d, "loss": %s, "val_loss": %s, "time": 0}', epochs, loss, loss)
