@@ -49,7 +49,8 @@ test-parity: .stamps/parity ## R and Python, compared through rpy2
 	@if $(HAVE_R); then $(BIN)/python -m pytest -n 2 --dist loadfile tests/parity; else $(WITHOUT_R); fi
 
 test-python: .stamps/dev .stamps/jax .stamps/system-test .stamps/torque ## Python's tests; one folder of them: .venv/bin/pytest tests/python/FOLDER
-	$(BIN)/python -m pytest -n 3 --no-loadscope-reorder tests/python
+	@$(BIN)/python -m pytest -n 3 --no-loadscope-reorder -m "not timed" tests/python; status=$$?; \
+	$(BIN)/python -m pytest -m timed tests/python && exit $$status
 
 lint: lint-python lint-imports lint-r ## ruff, import-linter and lintr
 

@@ -105,6 +105,7 @@ def test_a_program_that_fails_is_no_engine(planted: Path) -> None:
     assert availability()["mpi"] == f"no: {planted}/mpirun --version fails (broken)"
 
 
+@pytest.mark.timed
 def test_who_does_not_answer_holds_nobody_up(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(planted.parent)
     hang = "sleep 60 & sleep 60"

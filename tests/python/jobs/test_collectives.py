@@ -239,6 +239,7 @@ def test_a_worker_that_is_gone_is_named(here: int | None, size: int) -> None:
             groups[here or 0].sum_arrays(values)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("here", ONE)
 def test_a_wait_ends_when_the_job_has_failed(here: int | None) -> None:
     with connected(2) as ends:

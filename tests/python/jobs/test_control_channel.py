@@ -116,6 +116,7 @@ def test_to_leave_without_an_exit_code_is_no_failure(job: Job, ending: str):
     assert (other.result(10).last["event"], leaving.result().code) == ("end", 0)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_process_is_named(job: Job, victim: int):
     cluster = local_cluster(3)

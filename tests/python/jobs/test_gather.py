@@ -82,6 +82,7 @@ class TestJobs:
         watcher.join()
         assert seen[0] - early[0] > 2
 
+    @pytest.mark.timed
     def test_a_failure_is_the_workers_own(self, tmp_path: Path) -> None:
         script = write(
             tmp_path,
@@ -167,6 +168,7 @@ def _workers_of(script: Path) -> list[int]:
 
 
 class TestWhoDoesNotCome:
+    @pytest.mark.timed
     def test_is_named_in_time(self, tmp_path: Path) -> None:
         script = write(tmp_path, "t.py", "")
         begun = time.monotonic()
@@ -189,6 +191,7 @@ class TestWhoDoesNotCome:
         assert "127.0.0.1 called without the job's secret" in str(caught.value.found)
         assert "127.0.0.1" in (err := capfd.readouterr().err) and "it knows another token" in err
 
+    @pytest.mark.timed
     def test_trouble_of_the_engine_is_said_at_once(self, tmp_path: Path) -> None:
         script = write(tmp_path, "t.py", "")
         begun = time.monotonic()

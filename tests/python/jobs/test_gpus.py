@@ -80,6 +80,7 @@ def test_slices_are_not_counted_as_gpus(tmp_path: Path) -> None:
     assert visible_gpus({"PATH": path}) == ["0"]
 
 
+@pytest.mark.timed
 def test_no_driver_no_answer_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert visible_gpus({"PATH": str(tmp_path)}) == []
     assert visible_gpus({"PATH": plant(tmp_path, "Failed to initialize NVML", exit_code=9)}) == []

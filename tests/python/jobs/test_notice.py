@@ -12,6 +12,8 @@ from support.launching import wait_until
 from tfmuster.system import notice
 from tfmuster.system.notice import Notice
 
+pytestmark = pytest.mark.timed
+
 
 def looked(asked: Notice, seconds: float) -> bool:
     """Whether there is a notice within some seconds."""

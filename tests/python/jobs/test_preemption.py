@@ -94,6 +94,7 @@ CASES = [
 ]
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
 def test_a_signal_writes_a_checkpoint_and_the_job_resumes_there(
     tmp_path: Path, undisturbed: Any, case: tuple[str, signal.Signals, str, int]
@@ -201,6 +202,7 @@ def test_the_same_command_resumes_and_another_one_is_refused(tmp_path: Path, und
         np.testing.assert_array_equal(value, undisturbed("numpy", 2)[name], err_msg=name)
 
 
+@pytest.mark.timed
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     launcher, run = started(tmp_path, "numpy", 4, 30)
     launcher.terminate()
@@ -213,6 +215,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     assert (launcher.returncode, run.status()["state"]) == (130, "interrupted"), said
 
 
+@pytest.mark.timed
 def test_one_who_does_not_get_there_in_time_ends(tmp_path: Path) -> None:
     launcher, run = started(tmp_path, "numpy", 4, 60, TFMUSTER_GRACE="1.5")
     begun = time.monotonic()
@@ -224,6 +227,7 @@ def test_one_who_does_not_get_there_in_time_ends(tmp_path: Path) -> None:
     assert run.status()["state"] in ("failed", "interrupted")
 
 
+@pytest.mark.timed
 def test_stop_ends_a_training_without_saving(tmp_path: Path) -> None:
     launcher, run = started(tmp_path, "numpy", 4)
     begun = time.monotonic()
@@ -233,6 +237,7 @@ def test_stop_ends_a_training_without_saving(tmp_path: Path) -> None:
     assert not list((run.path / "checkpoints").glob("*.checkpoint"))
 
 
+@pytest.mark.timed
 def test_a_training_without_the_callback_ends_at_once(tmp_path: Path) -> None:
     """TensorFlow catches SIGTERM in a cluster and continues; here it ends the worker."""
     write(

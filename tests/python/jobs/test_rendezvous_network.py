@@ -94,6 +94,7 @@ def test_a_second_chief_on_another_machine_is_named(job: Job, hosts, cluster):
     assert f"(pid {false_chief.pid})" in text and f"(pid {true_chief.pid})" in text
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_link_that_is_cut_is_noticed(job: Job, hosts, cluster):
     wait = "control.wait_done(50)"

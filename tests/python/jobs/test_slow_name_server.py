@@ -11,6 +11,7 @@ import pytest
 from tfmuster import check_cluster
 
 
+@pytest.mark.timed
 def test_connect_is_bounded_when_a_name_server_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
 

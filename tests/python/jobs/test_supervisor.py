@@ -229,6 +229,7 @@ def test_whatever_ends_the_launcher_ends_its_workers(tmp_path: Path, number: sig
     assert Run(only_run(tmp_path)).status()["state"] == "interrupted"
 
 
+@pytest.mark.timed
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     launcher = begin(tmp_path)
     launcher.send_signal(signal.SIGINT)

@@ -114,6 +114,7 @@ def test_a_program_under_nohup_survives_in_a_worker_that_others_started(tmp_path
         assert worker.wait(timeout=30) == 0
 
 
+@pytest.mark.timed
 def test_a_detached_job_is_followed_and_stopped_by_its_name(tmp_path: Path) -> None:
     write(tmp_path, "train.py", "import time; print('begins', flush=True); time.sleep(99)")
     begun = time.monotonic()

@@ -20,7 +20,7 @@ from support.spares import spares_in
 from tfmuster.errors import LaunchError
 from tfmuster.launch.supervise.warm_workers import WarmWorkers
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.timed]
 
 
 @pytest.fixture(autouse=True)
@@ -105,9 +105,9 @@ def test_a_failure_leaves_the_others_ready(tmp_path: Path) -> None:
 
 
 def test_they_end_when_nobody_calls(tmp_path: Path) -> None:
-    kept = tfmuster.workers(1, idle=8)
+    kept = tfmuster.workers(1, idle=12)
     ready(tmp_path, 1)
-    wait_until(lambda: not spares_in(tmp_path), 20)
+    wait_until(lambda: not spares_in(tmp_path), 30)
     assert repr(kept) == "<1 warm workers, of which 0 wait>"
     assert len(call(1)) == 1
     ready(tmp_path, 1)

@@ -96,6 +96,7 @@ def test_signals_reach_the_program_which_may_end_well(tmp_path: Path) -> None:
     assert "usr1" in said
 
 
+@pytest.mark.timed
 def test_who_survives_sigterm_is_killed_with_all_it_has_started(tmp_path: Path) -> None:
     lines = (
         "import signal, subprocess, time",

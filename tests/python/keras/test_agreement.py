@@ -84,6 +84,7 @@ def test_input_that_every_worker_reads_is_told_once(output: str, folder: Path) -
     assert reason in line and "each worker reads and prepares its own rows only" in line
 
 
+@pytest.mark.timed
 def test_it_takes_milliseconds(told: list[dict[str, Any]]) -> None:
     medians = [(event["median"], event["compared"]) for event in told if "compared" in event]
     # It takes 1 to 3 ms of processor time, and 5 to 13 ms on two cores that six processes share.

@@ -233,6 +233,7 @@ BAD = [short_line, no_number, other_names, empty_file, only_names, cut_off, wron
 BAD += [other_feature, other_schema, no_parquet, missing_values, unreadable_image, no_images]
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("damage", BAD)
 def test_a_bad_file_is_named(tmp_path: Path, damage: Any) -> None:
     import tensorflow as tf  # noqa: F401 - its import is no part of the time

@@ -153,6 +153,7 @@ def test_the_coordinator_killed_ends_all(tmp_path: Path) -> None:
     assert "was ended by SIGKILL" in done.stderr
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("chief", [True, False])
 def test_one_command_for_each_machine(tmp_path: Path, chief: bool) -> None:
     addresses = iter(free_addresses(4))

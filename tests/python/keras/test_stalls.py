@@ -14,7 +14,7 @@ from support.paths import PROGRAMS
 from support.r import NEEDS_R
 from tfmuster.runs.listing import find_run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timed, pytest.mark.timeout(200)]
 
 STALLING = PROGRAMS / "stalling.py"
 

@@ -137,6 +137,7 @@ def rows_in_memory(folder: Path) -> Any:
     return tf.data.Dataset.range(40).map(invert).batch(4), None, 7
 
 
+@pytest.mark.timed
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(
     "make",
@@ -177,6 +178,7 @@ def test_the_row_and_its_file_are_named(tmp_path: Path, make: Any) -> None:
     )
 
 
+@pytest.mark.timed
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("damage", [b"", b"no picture", None])
 def test_a_damaged_file_among_many_is_named_in_time(tmp_path: Path, damage: bytes | None) -> None:

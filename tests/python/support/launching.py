@@ -86,7 +86,7 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def wait_until(happened: Callable[[], object], seconds: float = 20) -> None:
+def wait_until(happened: Callable[[], object], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < end, "did not happen in time"

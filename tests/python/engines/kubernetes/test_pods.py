@@ -147,6 +147,7 @@ def test_one_pod_that_fails_ends_the_others_with_its_cause(pods: Pods, tmp_path:
         assert "no such digit" in out
 
 
+@pytest.mark.timed
 def test_a_pod_that_is_deleted_is_gone_at_once(pods: Pods, tmp_path: Path) -> None:
     put(pods.network, "meet.py", (PROGRAMS / "meet.py").read_text())
     apply(pods, manifest(tmp_path, "-n", 2, "--name", "digits", "meet.py", 30, 60))

@@ -61,6 +61,7 @@ def check_secret(secret: str, words: set[str]) -> None:
     assert not [word for word in words if secret in word]
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_failure_is_named_and_ends_all(tmp_path: Path, flavour: str) -> None:
     lines = ("import json, os, time", "task = json.loads(os.environ['TF_CONFIG'])['task']")

@@ -81,6 +81,7 @@ def test_with_mpi4py_and_without(tmp_path: Path, installed: bool) -> None:
     assert len(told(done.stdout)) == 2, done.stderr
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(
     "end", ["sys.exit(4)", "raise ValueError('no such column')", "os.kill(os.getpid(), 9)"]
@@ -96,6 +97,7 @@ def test_one_rank_that_fails_ends_all(tmp_path: Path, flavour: str, end: str) ->
     assert ("ValueError: no such column" in done.stderr) == end.startswith("raise")
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_one_rank_that_can_not_start_its_program_ends_all(tmp_path: Path, flavour: str) -> None:
     write(tmp_path, "train.py", "import time; time.sleep(99)")
@@ -107,6 +109,7 @@ def test_one_rank_that_can_not_start_its_program_ends_all(tmp_path: Path, flavou
     assert time.monotonic() - begun < 15
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_rank_that_takes_no_part_ends_all_in_time(tmp_path: Path, flavour: str) -> None:
     write(tmp_path, "train.py", "")

@@ -127,6 +127,7 @@ def test_training_by_an_r_script(slurm: Slurm) -> None:
     assert len(set(weights)) == 1
 
 
+@pytest.mark.timed
 def test_a_task_that_never_joins_is_named(slurm: Slurm) -> None:
     write(
         slurm.shared,
@@ -146,6 +147,7 @@ def test_a_task_that_never_joins_is_named(slurm: Slurm) -> None:
     assert time.monotonic() - begun < 25
 
 
+@pytest.mark.timed
 def test_a_task_that_fails_ends_the_others_who_have_joined(slurm: Slurm) -> None:
     write(slurm.shared, "train.py", *TELL, "sys.argv[1:] = '20', '99' if rank else '0'")
     with (slurm.shared / "train.py").open("a") as script:
@@ -271,6 +273,7 @@ def test_what_can_not_be_started(slurm: Slurm, options: tuple[str, ...], found: 
     assert not list(slurm.shared.glob("runs/*"))
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("who", ["scancel", "launcher", "kill"])
 def test_a_job_that_is_ended_leaves_nothing(slurm: Slurm, who: str) -> None:
     write(slurm.shared, "train.py", "import time", "print('begun', flush=True)", "time.sleep(99)")

@@ -44,6 +44,7 @@ class TestRefusedByTheCommandLine:
         assert done.returncode == 2
         assert done.stderr.startswith("Error: Spark needs Java, 17 or later.\n  found: no java on PATH")
 
+    @pytest.mark.timed
     @on_spark
     def test_a_master_that_is_not_there(self, tmp_path: Path) -> None:
         write(tmp_path, "t.py", "")
@@ -144,6 +145,7 @@ class TestOneSession:
             assert values.run.status()["state"] == "done"
         assert not session.sparkContext.statusTracker().getActiveJobsIds()
 
+    @pytest.mark.timed
     def test_too_few_slots(self, session: Any, tmp_path: Path) -> None:
         script = write(tmp_path, "t.py", "")
         # By now all executors have come, or have had the time.

@@ -220,6 +220,7 @@ class TestFourHosts:
         out, err = process.communicate(timeout=20)
         assert out.count("64 True False") == 2, out + err
 
+    @pytest.mark.timed
     @pytest.mark.parametrize(
         ("ending", "how"),
         [
@@ -395,6 +396,7 @@ class TestFourHosts:
         assert (first[1:3], second[1:3]) == (["2", "0"], ["2", "1"])
         assert (first[0], first[3]) == (second[0], second[3])
 
+    @pytest.mark.timed
     @pytest.mark.slow
     @pytest.mark.timeout(240)
     @pytest.mark.parametrize(("who", "shared"), [("launcher", True), ("worker 1", True), ("launcher", False)])
