@@ -1,15 +1,17 @@
 """All-reduces between machines on a slower wire: how much of its rate they use.
 
-Usage: wire.py [--hosts 4] [--megabits 1000,10000] [--megabytes 100] [--turns 5]
+Usage: wire.py [--hosts 4] [--each 1] [--megabits 1000,10000] [--megabytes 100] [--turns 5]
 
 Run it as root with PYTHONPATH=tests/python, where the package support is. The machines are network namespaces
 on a bridge, and a token bucket limits what each sends and gets. Linux has netem, which could delay as well,
 only as a module that not every kernel has. All machines share the processors of this one.
 
-A cell is the median time of an all-reduce in milliseconds, and the rate that it used over the wire's: each of
-n workers sends and gets 2 (n - 1) / n times the vector.
+A cell is the median time of an all-reduce in milliseconds, and the rate that it used over the wire's, if each
+of n machines sent and got 2 (n - 1) / n times the vector. With several workers on each machine (--each), sums
+over TCP send more than that.
 
 TCP, no sum    sends and receives as many bytes over equal connections and does nothing else
+C, by machine  tfmuster's sum, with several workers on each machine: they add up theirs first
 C              tfmuster's sum over TCP
 numpy          the same protocol with numpy, where there is no C compiler
 """
@@ -26,7 +28,13 @@ from process_group import Group
 
 from support.spaces import Machine, machines
 
-KINDS = {all_reduce.BASE: all_reduce.BASE, "C": "C, over TCP", "numpy": "numpy"}
+#: The kind of all_reduce.py, and the kind of its process.
+KINDS = {
+    all_reduce.BASE: (all_reduce.BASE, "plain"),
+    "C, by machine": ("C", "memory"),
+    "C": ("C, over TCP", "plain"),
+    "numpy": ("numpy", "plain"),
+}
 PORT = 24_000
 
 
@@ -44,6 +52,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--hosts", type=int, default=4)
+    parser.add_argument("--each", type=int, default=1, metavar="WORKERS")
     parser.add_argument(
         "--megabits", type=lambda text: list(map(int, text.split(","))), default=[1000, 10_000]
     )
@@ -51,34 +60,38 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     given = parser.parse_args()
     size = round(given.megabytes * 250_000)
-    print(f"| {given.hosts} hosts, {given.megabytes:g} MB, ms (of the wire's rate) | {' | '.join(KINDS)} |")
-    print("|---|" + "---|" * len(KINDS))
+    kinds = {name: kind for name, kind in KINDS.items() if given.each > 1 or kind[1] == "plain"}
+    workers = f"{given.hosts} hosts" + (f" with {given.each} workers each" if given.each > 1 else "")
+    print(f"| {workers}, {given.megabytes:g} MB, ms (of the wire's rate) | {' | '.join(kinds)} |")
+    print("|---|" + "---|" * len(kinds))
     with machines(given.hosts) as made:
-        group = Group(
-            ["worker"],
-            given.hosts,
-            [f"{machine.address}:{PORT}" for machine in made],
-            prefixes=[machine.prefix for machine in made],
-        )
+        hosts = [machine for machine in made for _ in range(given.each)]
+        groups = {}
+        for shift, process in enumerate(sorted({process for _, process in kinds.values()})):
+            ports = range(PORT + 100 * shift, PORT + 100 * shift + len(hosts))
+            addresses = [f"{machine.address}:{port}" for machine, port in zip(hosts, ports, strict=True)]
+            prefixes = [machine.prefix for machine in hosts]
+            groups[process] = Group(["worker", process], len(hosts), addresses, prefixes=prefixes)
         for megabits in given.megabits:
             for number, machine in enumerate(made):
                 limit(machine, number, made[0].switch, megabits)
-            times: dict[str, list[float]] = {name: [] for name in KINDS}
+            times: dict[str, list[float]] = {name: [] for name in kinds}
             for turn in range(given.turns + 1):  # the first one warms up
-                for name, kind in KINDS.items():
-                    answers = group.ask(kind, size, 1 if megabits <= 1000 else 3)
+                for name, (kind, process) in kinds.items():
+                    answers = groups[process].ask(kind, size, 1 if megabits <= 1000 else 3)
                     if turn:
                         each = [max(of) for of in zip(*(found for found, _ in answers), strict=True)]
                         times[name] += each
             wire = 2 * (given.hosts - 1) / given.hosts * 4 * size * 8 / (megabits * 1e6)
-            cells = [statistics.median(times[name]) for name in KINDS]
+            cells = [statistics.median(times[name]) for name in kinds]
             texts = [f"{1000 * cell:.0f} ({wire / cell:.2f})" for cell in cells]
             print(f"| {megabits / 1000:g} Gbit/s | {' | '.join(texts)} |", flush=True)
-        group.end()
+        for group in groups.values():
+            group.end()
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["worker"]:
-        all_reduce.worker("plain")
+    if sys.argv[1:2] == ["worker"]:
+        all_reduce.worker(sys.argv[2])
     else:
         main()

@@ -10,12 +10,16 @@
  * Small vectors, and all vectors of two workers, are sent whole to everybody; the second stretch is then empty.
  * The sums have the same bits. Two workers send the same bytes this way, and wait for each other once.
  *
- * If all workers run on one machine and the kernel lets them read each other's memory, large vectors are not sent:
+ * Workers of one machine that the kernel lets read each other's memory do not send large vectors to each other:
  * each worker reads the others' parts of its slice, adds, and then reads the others' sums (process_vm_readv, as
  * MPI implementations do). That is one copy in place of TCP's two, and the connections carry only who is ready.
+ * With several such machines, the workers of each machine first add up theirs in this way. Then those with the same
+ * slice, one on each machine, sum over their connections, so that a machine sends as much as one worker would.
+ * Where one machine has fewer workers than another, only so many workers of each machine have a slice.
  *
  * Each operation begins, on every connection and in both directions, with a header. A worker whose header
  * differs is at another operation: that is an error, and not a wrong sum. After an error nothing more is sent.
+ * Before the first operation the workers tell each other, in two headers, whose memory they can read.
  *
  * The file is plain C. It finds TensorFlow's C API, which is stable across releases, at run time, so that one
  * compiled file serves all releases of TensorFlow, and compiling needs neither TensorFlow nor Python.
@@ -60,8 +64,14 @@ typedef struct {
     uint64_t number, key, values;
     /* Whose memory this is: whoever finds the mark at this address of this process can read it. */
     uint64_t address, mark;
-    uint32_t process, reads_all; /* whether the sender can read the memory of all workers */
+    uint64_t reads;              /* a bit for each worker whose memory the sender can read, itself included */
+    uint32_t process, unused;
 } Header;
+
+/* Some of the workers, in their order, this one among them. */
+typedef struct {
+    int count, me, ranks[MOST_WORKERS];
+} Team;
 
 typedef struct {
     char name[64];
@@ -72,7 +82,7 @@ typedef struct {
     size_t staged_from, staged_to;
     char *table;                 /* addresses of their tensors: all inputs, then all outputs */
     size_t table_size;
-    int readable, reads_all;     /* this worker can read their memory; they can read that of all workers */
+    int near;                    /* on this machine, and may read this memory */
     double late;                 /* seconds from the beginning of an operation here to their header */
 } Peer;
 
@@ -85,18 +95,22 @@ typedef struct {
     float *sums;                 /* scratch of one piece */
     pthread_mutex_t lock;
     uint64_t mark;               /* a random number that others look for in this memory */
-    int reads_all;               /* this worker can read the memory of all others, as it says in headers */
-    int shared;                  /* all workers can read the memory of all */
+    uint64_t reads;              /* whose memory can be read */
+    int introduced;              /* the workers have told each other whose memory they can read */
+    Team all, machine, column;   /* a column has the same slice on each machine; empty without a slice */
+    int slices;                  /* of the workers of each machine; 0 if memory is not read */
     atomic_int aborted;
     char failure[512], reason[256];
 } Group;
 
 typedef struct {
-    int count, type, wire, whole;
+    int count, type, wire;
+    int whole, rounds;           /* everybody sends the whole vector; 32-bit sums become what 16 bits can hold */
     char **in, **out;
     size_t *starts;              /* first value of each tensor, and the number of all values */
     size_t size, unit;           /* bytes of a value in memory, and as it is sent */
-    size_t values, stretch, step; /* values in all, in a slice, in a piece */
+    const Team *team;            /* who sums values [base, base + values) now */
+    size_t base, values, stretch, step; /* values in a slice, in a piece */
     size_t added;                /* values of the own slice that are sums */
     Header header;
 } Operation;
@@ -257,12 +271,34 @@ static void add(void *target, const void *a, const void *b, size_t count, int ty
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-static size_t slice_start(const Operation *o, int rank) {
-    return o->whole ? 0 : least((size_t)rank * o->stretch, o->values);
+/* Let a team sum some of the values, cut into slices, of which the first workers of the team have one each. */
+static void assign(Operation *o, const Team *team, int slices, size_t base, size_t values) {
+    size_t each = (values + (size_t)slices - 1) / (size_t)slices;
+    o->team = team;
+    o->base = base;
+    o->values = values;
+    o->stretch = (each + 15) / 16 * 16; /* slices begin at whole cache lines of the vector */
+    o->added = 0;
 }
 
-static size_t slice_length(const Operation *o, int rank) {
-    return o->whole ? o->values : slice_start(o, rank + 1) - slice_start(o, rank);
+/* Slices, and workers of a team, are counted by their place in it. */
+static size_t slice_start(const Operation *o, int place) {
+    return o->base + (o->whole ? 0 : least((size_t)place * o->stretch, o->values));
+}
+
+static size_t slice_length(const Operation *o, int place) {
+    return o->whole ? o->values : slice_start(o, place + 1) - slice_start(o, place);
+}
+
+static Peer *peer_at(const Operation *o, int place) { return &group.peers[o->team->ranks[place]]; }
+
+/* Return the place that comes i places after this worker's, so that not all begin with the same one. */
+static int after(const Team *team, int i) { return (team->me + i) % team->count; }
+
+/* Return whether everybody sends the whole vector, as two workers and small vectors do. */
+static int goes_whole(const Operation *o) {
+    int workers = o->team->count;
+    return workers == 2 || o->values * o->unit * (size_t)(workers - 1) <= SMALL;
 }
 
 /* Return the tensor that has a value. */
@@ -310,7 +346,7 @@ static void widen_values(const Operation *o, char **tensors, size_t from, size_t
     }
 }
 
-/* Add the pieces of all workers, in the order of the workers, for values [from, to) of the vector. */
+/* Add the pieces of a team, in the order of the workers, for values [from, to) of the vector. */
 static void add_piece(Operation *o, size_t from, size_t to) {
     size_t offset = 0;
     for (int t = tensor_of(o, from); from < to; t++) {
@@ -321,15 +357,16 @@ static void add_piece(Operation *o, size_t from, size_t to) {
         uint16_t *own = (uint16_t *)(group.peers[group.rank].piece + offset);
         void *sum = NULL;
         if (o->wire) narrow(own, (float *)in, count, o->wire);
-        for (int r = 0; r < group.workers; r++) {
-            void *x = r == group.rank && !o->wire ? in : group.peers[r].piece + offset;
-            void *target = r == group.workers - 1 ? out : (char *)group.sums;
+        for (int p = 0; p < o->team->count; p++) {
+            void *x = p == o->team->me && !o->wire ? in : peer_at(o, p)->piece + offset;
+            void *target = p == o->team->count - 1 ? out : (char *)group.sums;
             if (o->wire) widen(target, sum, x, count, o->wire);
             else if (sum) add(target, sum, x, count, o->type);
             else target = x;
             sum = target;
         }
-        if (o->wire && !o->whole) { /* all workers get the sums as they are sent */
+        if (o->team->count == 1 && !o->wire && in != out) memcpy(out, in, count * o->size);
+        if (o->rounds) { /* all workers get the sums as they are sent */
             narrow(own, (float *)out, count, o->wire);
             widen((float *)out, NULL, own, count, o->wire);
         }
@@ -348,7 +385,10 @@ static ssize_t put(Peer *peer, struct iovec *memory, size_t count) {
     ssize_t n;
     do n = sendmsg(peer->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
-    if (n >= 0) return n;
+    if (n >= 0) {
+        group.bytes += (double)n;
+        return n;
+    }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
     return fail("the connection to %s broke (%s)", peer->name, strerror(errno));
 }
@@ -366,9 +406,9 @@ static ssize_t take(Peer *peer, struct iovec *memory, size_t count) {
 }
 
 /* Send what can be sent to a worker now. Return -1 on failure. */
-static int send_some(Operation *o, int rank) {
-    Peer *peer = &group.peers[rank];
-    size_t first = slice_length(o, rank), own = slice_length(o, group.rank);
+static int send_some(Operation *o, int to) {
+    Peer *peer = peer_at(o, to);
+    size_t first = slice_length(o, to), own = slice_length(o, o->team->me);
     for (;;) {
         struct iovec memory[MOST_PARTS + 1];
         size_t count = 1;
@@ -376,7 +416,7 @@ static int send_some(Operation *o, int rank) {
             memory[0].iov_base = (char *)&o->header + peer->sent;
             memory[0].iov_len = sizeof o->header - peer->sent;
             if (first && !o->wire) { /* a small vector goes out in one packet */
-                size_t start = slice_start(o, rank), end = start + least(first, o->step);
+                size_t start = slice_start(o, to), end = start + least(first, o->step);
                 count += (size_t)parts(o, o->in, start * o->size, end * o->size, memory + 1);
             }
         } else {
@@ -386,7 +426,7 @@ static int send_some(Operation *o, int rank) {
             if (second && (o->whole || at == own * o->unit)) return DONE; /* all is sent */
             if (at >= ready) return DONE;                                 /* the next piece is not added yet */
             char **tensors = second ? o->out : o->in;
-            size_t start = slice_start(o, second ? group.rank : rank);
+            size_t start = slice_start(o, second ? o->team->me : to);
             if (o->wire) {
                 size_t value = at / o->unit;
                 if (place < peer->staged_from || place >= peer->staged_to) {
@@ -420,9 +460,9 @@ static int check_header(const Operation *o, const Peer *peer) {
 }
 
 /* Receive what has come from a worker. Return -1 on failure. */
-static int receive_some(Operation *o, int rank, double began) {
-    Peer *peer = &group.peers[rank];
-    size_t own = slice_length(o, group.rank), theirs = o->whole ? 0 : slice_length(o, rank);
+static int receive_some(Operation *o, int from, double began) {
+    Peer *peer = peer_at(o, from);
+    size_t own = slice_length(o, o->team->me), theirs = o->whole ? 0 : slice_length(o, from);
     for (;;) {
         struct iovec memory[MOST_PARTS];
         int n = 1;
@@ -438,7 +478,7 @@ static int receive_some(Operation *o, int rank, double began) {
                 memory[0].iov_base = peer->piece + (place - o->added * o->unit);
                 memory[0].iov_len = ready - place;
             } else {
-                size_t at = place - own * o->unit, start = slice_start(o, rank);
+                size_t at = place - own * o->unit, start = slice_start(o, from);
                 if (at >= theirs * o->unit) return DONE;
                 if (o->wire) { /* to a piece's buffer, and from there to its place */
                     value = at / o->unit / o->step * o->step;
@@ -461,7 +501,7 @@ static int receive_some(Operation *o, int rank, double began) {
         }
         peer->received += (size_t)got;
         if (end && peer->received - sizeof(Header) - own * o->unit == end * o->unit) {
-            size_t start = slice_start(o, rank);
+            size_t start = slice_start(o, from);
             widen_values(o, o->out, start + value, start + end, peer->read);
         }
     }
@@ -469,13 +509,12 @@ static int receive_some(Operation *o, int rank, double began) {
 
 /* Add each piece of the own slice that has come from all, and that is sent if its memory is used again. */
 static int add_some(Operation *o) {
-    size_t own = slice_length(o, group.rank), start = slice_start(o, group.rank);
+    size_t own = slice_length(o, o->team->me), start = slice_start(o, o->team->me);
     int progress = 0;
     while (o->added < own) {
         size_t end = least(o->added + o->step, own);
-        for (int r = 0; r < group.workers; r++) {
-            Peer *peer = &group.peers[r];
-            if (r == group.rank) continue;
+        for (int i = 1; i < o->team->count; i++) {
+            Peer *peer = peer_at(o, after(o->team, i));
             if (peer->received < sizeof(Header) + end * o->unit) return progress;
             if (o->whole && peer->sent < sizeof(Header) + end * o->unit) return progress;
         }
@@ -487,19 +526,44 @@ static int add_some(Operation *o) {
     return progress;
 }
 
+/* Exchange with a team over the connections what is to be sent, from `skip` bytes on. */
+static int run_sockets(Operation *o, size_t skip, double began) {
+    for (int p = 0; p < o->team->count; p++) {
+        Peer *peer = peer_at(o, p);
+        peer->sent = peer->received = skip;
+        peer->staged_from = peer->staged_to = 0;
+    }
+    for (;;) {
+        struct pollfd waiting[MOST_WORKERS];
+        int n = 0;
+        if (atomic_load(&group.aborted)) return fail("%s", group.reason);
+        for (int i = 1; i < o->team->count; i++) {
+            int place = after(o->team, i), in, out;
+            if ((out = send_some(o, place)) < 0 || (in = receive_some(o, place, began)) < 0) return -1;
+            waiting[n].fd = peer_at(o, place)->socket;
+            waiting[n].events = (short)((in == BLOCKED ? POLLIN : 0) | (out == BLOCKED ? POLLOUT : 0));
+            if (waiting[n].events) n++;
+        }
+        if (add_some(o)) continue;
+        if (!n) break;
+        if (poll(waiting, (nfds_t)n, LOOK_MS) < 0 && errno != EINTR) return fail("poll: %s", strerror(errno));
+    }
+    return 0;
+}
+
 /* ---- the memory of workers on the same machine ---------------------------------------------------------- */
 
-/* Send the same memory, in `count` places, to all workers, and receive `size` bytes of each. With `began`, note
+/* Send the same memory, in `count` places, to a team, and receive `size` bytes of each worker. With `began`, note
  * how late these have come. */
-static int swap(const struct iovec *out, int count, char *const *in, size_t size, double began) {
+static int swap(const Team *team, const struct iovec *out, int count, char *const *in, size_t size, double began) {
     size_t sent[MOST_WORKERS] = {0}, received[MOST_WORKERS] = {0}, all = 0;
     for (int i = 0; i < count; i++) all += out[i].iov_len;
     for (;;) {
         struct pollfd waiting[MOST_WORKERS];
         int n = 0;
         if (atomic_load(&group.aborted)) return fail("%s", group.reason);
-        for (int i = 1; i < group.workers; i++) {
-            int r = (group.rank + i) % group.workers, events = 0;
+        for (int i = 1; i < team->count; i++) {
+            int r = team->ranks[after(team, i)], events = 0;
             Peer *peer = &group.peers[r];
             while (sent[r] < all) {
                 struct iovec rest[3];
@@ -536,9 +600,18 @@ static int swap(const struct iovec *out, int count, char *const *in, size_t size
     }
 }
 
+/* Send a header, alone or with what follows it, to all workers, and receive and check theirs. */
+static int swap_headers(const Operation *o, const struct iovec *out, int count, double began) {
+    char *headers[MOST_WORKERS];
+    for (int r = 0; r < group.workers; r++) headers[r] = (char *)&group.peers[r].theirs;
+    if (swap(&group.all, out, count, headers, sizeof(Header), began)) return -1;
+    for (int r = 0; r < group.workers; r++)
+        if (r != group.rank && check_header(o, &group.peers[r])) return -1;
+    return 0;
+}
+
 /* Read values [from, to) of a worker's inputs or outputs: to one place, or to those of the own outputs. */
-static int read_values(const Operation *o, int rank, int outputs, size_t from, size_t to, char *place) {
-    const Peer *peer = &group.peers[rank];
+static int read_values(const Operation *o, Peer *peer, int outputs, size_t from, size_t to, char *place) {
     char **theirs = (char **)peer->table + (outputs ? o->count : 0);
     for (size_t at = from * o->size, end = to * o->size; at < end;) {
         struct iovec here[MOST_PARTS], there[MOST_PARTS];
@@ -555,15 +628,32 @@ static int read_values(const Operation *o, int rank, int outputs, size_t from, s
     return 0;
 }
 
-static int run_shared(Operation *o, double began) {
-    size_t own = slice_length(o, group.rank), start = slice_start(o, group.rank);
+/* Add the own slice of all workers of this machine. */
+static int add_memory(Operation *o) {
+    size_t start = slice_start(o, o->team->me), own = slice_length(o, o->team->me);
+    size_t step = least(READ_PIECE, group.piece) / o->size;
+    while (o->added < own) {
+        size_t from = start + o->added, end = start + least(o->added + step, own);
+        for (int i = 1; i < o->team->count; i++) {
+            Peer *peer = peer_at(o, after(o->team, i));
+            if (read_values(o, peer, 0, from, end, o->wire ? peer->read : peer->piece)) return -1;
+            if (o->wire) narrow((uint16_t *)peer->piece, (float *)peer->read, end - from, o->wire);
+        }
+        add_piece(o, from, end);
+        o->added = end - start;
+    }
+    return 0;
+}
+
+static int run_memory(Operation *o, double began) {
     size_t addresses = sizeof(char *) * (size_t)o->count;
-    char *headers[MOST_WORKERS], *tables[MOST_WORKERS], signs[MOST_WORKERS], *places[MOST_WORKERS], ready = 1;
+    char *tables[MOST_WORKERS], signs[MOST_WORKERS], *places[MOST_WORKERS], ready = 1;
     struct iovec sign = {&ready, 1};
-    for (int r = 0; r < group.workers; r++) {
+    const Team *machine = &group.machine;
+    int one = machine->count == group.workers;
+    for (int p = 0; p < machine->count; p++) {
+        int r = machine->ranks[p];
         Peer *peer = &group.peers[r];
-        peer->sent = sizeof(Header) + 2 * addresses + 2;
-        headers[r] = (char *)&peer->theirs;
         places[r] = &signs[r];
         if (peer->table_size < 2 * addresses) {
             free(peer->table);
@@ -573,109 +663,143 @@ static int run_shared(Operation *o, double began) {
         }
         tables[r] = peer->table;
     }
-    /* The addresses go out with the header, but the others' headers are checked before their addresses are read. */
+    /* The addresses go out with the header if all need them. The others' headers are checked before these are read. */
     struct iovec header[3] = {{&o->header, sizeof o->header}, {o->in, addresses}, {o->out, addresses}};
-    if (swap(header, 3, headers, sizeof(Header), began)) return -1;
+    if (swap_headers(o, header, one ? 3 : 1, began)) return -1;
+    if (swap(machine, header + 1, one ? 0 : 2, tables, 2 * addresses, 0)) return -1;
+    assign(o, machine, group.slices, 0, o->values);
+    o->whole = 0;
+    o->rounds = o->wire && one && group.workers > 2; /* the bits of a sum over connections */
+    if (add_memory(o)) return -1;
+    if (!one && group.column.count) {
+        Operation rest = *o;
+        rest.in = o->out;
+        assign(&rest, &group.column, group.column.count, slice_start(o, machine->me), slice_length(o, machine->me));
+        rest.whole = goes_whole(&rest);
+        rest.rounds = rest.wire && !rest.whole;
+        if (run_sockets(&rest, sizeof(Header), began)) return -1;
+    }
+    if (swap(machine, &sign, 1, places, 1, 0)) return -1;
+    for (int i = 1; i < machine->count; i++) {
+        int p = after(machine, i);
+        size_t first = slice_start(o, p);
+        if (read_values(o, peer_at(o, p), 1, first, first + slice_length(o, p), NULL)) return -1;
+    }
+    return swap(machine, &sign, 1, places, 1, 0); /* nobody may change what another one still reads */
+}
+
+/* Return whether the memory of a worker can be read, by what it says of it. */
+static int can_read(const Peer *peer) {
+    uint64_t found = 0;
+    struct iovec here = {&found, 8}, there = {(void *)(uintptr_t)peer->theirs.address, 8};
+    if (!peer->near || !peer->theirs.mark) return 0;
+    return process_vm_readv((pid_t)peer->theirs.process, &here, 1, &there, 1, 0) == 8 && found == peer->theirs.mark;
+}
+
+/* Find the machines: all workers of one can read each other's memory. All workers know the same, and find the same.
+ * Memory is not read if somebody can't take part, or if no machine has two workers. */
+static void find_machines(void) {
+    uint64_t reads[MOST_WORKERS];
+    int machines = 0, fewest = group.workers;
+    for (int r = 0; r < group.workers; r++) reads[r] = r == group.rank ? group.reads : group.peers[r].theirs.reads;
+    group.slices = group.machine.count = group.column.count = 0;
+    for (int r = 0; r < group.workers; r++) {
+        int size = 0;
+        if (!(reads[r] >> r & 1)) return;
+        for (int s = 0; s < group.workers; s++) {
+            if (!(reads[r] >> s & 1)) continue;
+            if (reads[s] != reads[r]) return;
+            size++;
+        }
+        machines += !(reads[r] & ((1ull << r) - 1)); /* the first worker of its machine */
+        if (size < fewest) fewest = size;
+    }
+    if (machines == group.workers) return;
     for (int r = 0; r < group.workers; r++)
-        if (r != group.rank && check_header(o, &group.peers[r])) return -1;
-    if (swap(NULL, 0, tables, 2 * addresses, 0)) return -1;
-    for (o->step = least(READ_PIECE, group.piece) / o->size; o->added < own;) {
-        size_t from = start + o->added, end = start + least(o->added + o->step, own);
-        for (int i = 1; i < group.workers; i++) {
-            int r = (group.rank + i) % group.workers;
-            if (read_values(o, r, 0, from, end, group.peers[r].piece)) return -1;
+        if (group.reads >> r & 1) {
+            if (r == group.rank) group.machine.me = group.machine.count;
+            group.machine.ranks[group.machine.count++] = r;
         }
-        add_piece(o, from, end);
-        o->added = end - start;
+    group.slices = fewest;
+    for (int r = 0; r < group.workers && group.machine.me < fewest; r++) {
+        int place = __builtin_popcountll(reads[r] & ((1ull << r) - 1)); /* of this worker on its machine */
+        if (place != group.machine.me) continue;
+        if (r == group.rank) group.column.me = group.column.count;
+        group.column.ranks[group.column.count++] = r;
     }
-    if (swap(&sign, 1, places, 1, 0)) return -1;
-    for (int i = 1; i < group.workers; i++) {
-        int r = (group.rank + i) % group.workers;
-        size_t first = slice_start(o, r);
-        if (read_values(o, r, 1, first, first + slice_length(o, r), NULL)) return -1;
-    }
-    return swap(&sign, 1, places, 1, 0); /* nobody may change what another one still reads */
 }
 
-/* Learn from the headers of an operation whose memory can be read, and whether all can read all. */
-static void look_at_memory(void) {
-    int reads_all = 1, all = 1;
+static Header header_of(const Operation *o, uint64_t number, uint64_t key) {
+    return (Header){.magic = MAGIC, .type = (uint16_t)o->type, .wire = (uint16_t)o->wire, .number = number,
+                    .key = key, .values = o->values, .address = (uint64_t)(uintptr_t)&group.mark,
+                    .mark = group.mark, .reads = group.reads, .process = (uint32_t)getpid()};
+}
+
+static void note_late(void) {
+    double waited = 0;
     for (int r = 0; r < group.workers; r++) {
-        Peer *peer = &group.peers[r];
         if (r == group.rank) continue;
-        if (!peer->readable && peer->theirs.mark) {
-            uint64_t found = 0;
-            struct iovec here = {&found, 8}, there = {(void *)(uintptr_t)peer->theirs.address, 8};
-            pid_t process = (pid_t)peer->theirs.process;
-            peer->readable = process_vm_readv(process, &here, 1, &there, 1, 0) == 8 && found == peer->theirs.mark;
-        }
-        reads_all &= peer->readable;
-        all &= peer->theirs.reads_all == 1;
+        if (group.peers[r].late > waited) waited = group.peers[r].late;
+        group.late[r] += group.peers[r].late;
     }
-    /* What was said in this operation's headers counts for all from the next one on. */
-    group.shared = group.shared || (all && group.reads_all);
-    group.reads_all = reads_all;
+    group.waited += waited;
 }
 
-static int run_sockets(Operation *o, double began) {
-    for (int r = 0; r < group.workers; r++) {
-        Peer *peer = &group.peers[r];
-        peer->sent = peer->received = peer->staged_from = peer->staged_to = 0;
+/* Learn whose memory can be read: an operation without values says where the mark is, the next one who reads whom. */
+static int introduce(double began) {
+    Operation o = {.type = FLOAT32};
+    for (int round = 0; round < 2; round++) {
+        o.header = header_of(&o, 0, (uint64_t)round);
+        struct iovec header = {&o.header, sizeof o.header};
+        if (swap_headers(&o, &header, 1, round ? 0 : began)) return -1;
+        for (int r = 0; r < group.workers && !round; r++)
+            if (r == group.rank || can_read(&group.peers[r])) group.reads |= 1ull << r;
     }
-    for (;;) {
-        struct pollfd waiting[MOST_WORKERS];
-        int n = 0;
-        if (atomic_load(&group.aborted)) return fail("%s", group.reason);
-        /* Begin with the next worker, so that not all send to the first one at the same time. */
-        for (int i = 1; i < group.workers; i++) {
-            int r = (group.rank + i) % group.workers, in, out;
-            if ((out = send_some(o, r)) < 0 || (in = receive_some(o, r, began)) < 0) return -1;
-            waiting[n].fd = group.peers[r].socket;
-            waiting[n].events = (short)((in == BLOCKED ? POLLIN : 0) | (out == BLOCKED ? POLLOUT : 0));
-            if (waiting[n].events) n++;
-        }
-        if (add_some(o)) continue;
-        if (!n) break;
-        if (poll(waiting, (nfds_t)n, LOOK_MS) < 0 && errno != EINTR) return fail("poll: %s", strerror(errno));
-    }
+    note_late();
+    find_machines();
+    group.introduced = 1;
     return 0;
 }
 
 static int run(Operation *o) {
     double began = now();
-    size_t bytes = o->values * o->size;
-    if (group.shared && !o->wire && bytes >= READ_LEAST) {
-        o->whole = 0;
-        if (run_shared(o, began)) return -1;
-    } else if (run_sockets(o, began))
-        return -1;
-    if (!group.shared) look_at_memory();
-    double end = now(), waited = 0;
-    for (int r = 0; r < group.workers; r++) {
-        if (r == group.rank) continue;
-        if (group.peers[r].late > waited) waited = group.peers[r].late;
-        group.late[r] += group.peers[r].late;
-        group.bytes += (double)group.peers[r].sent;
+    int introduced = group.introduced;
+    if (!introduced && introduce(began)) return -1;
+    double start = introduced ? began : now();
+    o->header = header_of(o, group.operations, o->header.key);
+    if (group.slices && o->values * o->size >= READ_LEAST) {
+        if (run_memory(o, start)) return -1;
+    } else {
+        assign(o, &group.all, group.workers, 0, o->values);
+        o->whole = goes_whole(o);
+        o->rounds = o->wire && !o->whole;
+        if (run_sockets(o, 0, start)) return -1;
     }
-    group.seconds += end - began;
-    group.waited += waited;
+    note_late();
+    group.seconds += now() - began;
     group.operations++;
     return 0;
 }
 
 /* ---- what Python calls --------------------------------------------------------------------------------- */
 
-/* Take over connected sockets, one for each other worker. With `share`, the other workers may read this one's
- * memory. Return 0, or -1 without memory. */
-int tfmuster_open(int rank, int workers, const int *sockets, const char *const *names, int share) {
+/* Take over connected sockets, one for each other worker. Those that are near, on this machine, may read the
+ * memory of this one. Return 0, or -1 without memory. */
+int tfmuster_open(int rank, int workers, const int *sockets, const char *const *names, const int *near) {
     if (workers < 2 || workers > MOST_WORKERS || rank < 0 || rank >= workers) return -1;
     pthread_mutex_lock(&group.lock);
-    int bad = 0;
+    int bad = 0, share = 0;
     group.rank = rank;
     group.workers = workers;
     group.operations = 0;
     group.seconds = group.waited = group.bytes = 0;
-    group.reads_all = group.shared = 0;
+    group.introduced = group.slices = 0;
+    group.reads = 0;
+    group.all = (Team){.count = workers, .me = rank};
+    for (int r = 0; r < workers; r++) {
+        group.all.ranks[r] = r;
+        share |= near[r];
+    }
     if (!share || getrandom(&group.mark, sizeof group.mark, 0) != sizeof group.mark) group.mark = 0;
     group.failure[0] = 0;
     atomic_store(&group.aborted, 0);
@@ -689,7 +813,7 @@ int tfmuster_open(int rank, int workers, const int *sockets, const char *const *
         Peer *peer = &group.peers[r];
         snprintf(peer->name, sizeof peer->name, "%s", names[r]);
         peer->socket = sockets[r];
-        peer->readable = 0;
+        peer->near = near[r];
         group.late[r] = 0;
         free(peer->staged);
         free(peer->piece);
@@ -718,10 +842,10 @@ int tfmuster_sum(int count, void **in, void **out, const int64_t *sizes, int typ
     o.starts = malloc(sizeof(size_t) * ((size_t)count + 1));
     if (!o.starts) return fail("out of memory");
     o.starts[0] = 0;
-    uint64_t mixed = (uint64_t)key;
+    o.header.key = (uint64_t)key;
     for (int i = 0; i < count; i++) {
         o.starts[i + 1] = o.starts[i] + (size_t)sizes[i];
-        mixed = (mixed ^ (uint64_t)sizes[i]) * 0x100000001b3u; /* FNV: the sizes in their order */
+        o.header.key = (o.header.key ^ (uint64_t)sizes[i]) * 0x100000001b3u; /* FNV: the sizes in their order */
     }
     o.size = type == FLOAT32 || type == INT32 ? 4 : 8;
     o.unit = wire ? 2 : o.size;
@@ -730,16 +854,7 @@ int tfmuster_sum(int count, void **in, void **out, const int64_t *sizes, int typ
     o.step = (large ? group.piece : least(group.piece, PIECES)) / o.unit;
     pthread_mutex_lock(&group.lock);
     int failed = group.failure[0] ? -1 : 0;
-    if (!failed && group.workers > 1) {
-        size_t each = (o.values + (size_t)group.workers - 1) / (size_t)group.workers;
-        o.stretch = (each + 15) / 16 * 16; /* slices begin at whole cache lines of the vector */
-        o.whole = group.workers == 2 || o.values * o.unit * (size_t)(group.workers - 1) <= SMALL;
-        o.header = (Header){.magic = MAGIC, .type = (uint16_t)type, .wire = (uint16_t)wire,
-                            .number = group.operations, .key = mixed, .values = o.values,
-                            .address = (uint64_t)(uintptr_t)&group.mark, .mark = group.mark,
-                            .process = (uint32_t)getpid(), .reads_all = (uint32_t)group.reads_all};
-        failed = run(&o);
-    }
+    if (!failed && group.workers > 1) failed = run(&o);
     pthread_mutex_unlock(&group.lock);
     free(o.starts);
     return failed;

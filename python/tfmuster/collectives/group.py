@@ -63,8 +63,9 @@ class Group:
     one_machine : bool
         Whether all connections lead to processes of this machine. All workers agree on it.
     share : bool
-        Whether workers of this machine may read the memory of this one, which is faster than TCP. It must be
-        set before the first sum.
+        Whether workers of one machine may read each other's memory, which is faster than TCP. With several
+        machines, those of each machine then add up theirs first. It must be set before the first sum, and be
+        the same on all workers.
     """
 
     def __init__(self, rank: int, names: Sequence[str], sockets: Sequence[socket.socket | None]) -> None:
@@ -202,7 +203,8 @@ class Group:
             workers = len(self.names)
             numbers = (ctypes.c_int * workers)(*[-1 if s is None else s.fileno() for s in self._sockets])
             texts = (ctypes.c_char_p * workers)(*[name.encode() for name in self.names])
-            if loaded.tfmuster_open(self.rank, workers, numbers, texts, int(self.share)):
+            near = [self.share and s is not None and _within_machine(s) for s in self._sockets]
+            if loaded.tfmuster_open(self.rank, workers, numbers, texts, (ctypes.c_int * workers)(*near)):
                 raise NotCompiled("memory is short")
         except NotCompiled as error:
             self._use_numpy(str(error))

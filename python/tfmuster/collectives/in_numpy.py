@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-#: The last four fields are for workers that can read each other's memory, which numpy can't.
-_HEADER: Final = struct.Struct("<IHHQQQQQII")
+#: The last five fields are for workers that can read each other's memory, which numpy can't.
+_HEADER: Final = struct.Struct("<IHHQQQQQQII")
 _MAGIC: Final = 0x31584D54
 _SMALL: Final = 192 * 1024
 _LOOK_MS: Final = 200
@@ -81,6 +81,7 @@ class NumpyExchange:
     def __init__(self, rank: int, sockets: Sequence[socket.socket | None], names: Sequence[str]) -> None:
         self._rank, self._sockets, self._names = rank, sockets, names
         self._number = 0
+        self._introduced = False
         self._failure = self._reason = ""
         self._seconds = self._waited = self._bytes = 0.0
         self._late = [0.0] * len(names)
@@ -106,10 +107,39 @@ class NumpyExchange:
         if self._failure:
             raise SumError(self._failure)
         try:
+            if not self._introduced:
+                self._introduce()
             return self._sum(arrays, wire, key)
         except SumError as error:
             self._failure = str(error)
             raise
+
+    def _introduce(self) -> None:
+        """Tell the others, in two headers as they expect them, that this worker reads nobody's memory."""
+        began = time.perf_counter()
+        for turn in range(2):
+            header = self._header(np.dtype("float32"), 0, turn, 0)
+            streams, heads = self._begin(header, {r: [] for r in range(len(self._names)) if r != self._rank})
+            late = self._move(streams, began)
+            self._check_all(heads, header)
+            self._move(streams, began, all_sent=True)
+            if turn == 0:
+                self._note_late(began, late)
+        self._introduced = True
+
+    def _begin(
+        self, header: bytes, parts: dict[int, list[memoryview]]
+    ) -> tuple[dict[int, Stream], dict[int, bytearray]]:
+        """Return a stream to each of the others, to which the header and its parts are to be sent."""
+        streams, heads = {}, {}
+        for r, following in parts.items():
+            made = self._sockets[r]
+            assert made is not None
+            streams[r] = stream = Stream(made, self._names[r])
+            stream.out = [part for part in (memoryview(header), *following) if part]
+            heads[r] = bytearray(_HEADER.size)
+            stream.into = [memoryview(heads[r])]
+        return streams, heads
 
     def _sum(self, arrays: Sequence[Any], wire: int, key: int) -> list[Any]:
         began = time.perf_counter()
@@ -130,18 +160,11 @@ class NumpyExchange:
         header = self._header(vector.dtype, wire, _mixed(key, sizes), vector.size)
         own = sent[cuts[self._rank]]
         theirs = {r: np.empty_like(own) for r in range(workers) if r != self._rank}
-        heads = {r: bytearray(_HEADER.size) for r in theirs}
-        streams = {}
-        for r in theirs:
-            made = self._sockets[r]
-            assert made is not None
-            streams[r] = stream = Stream(made, self._names[r])
-            stream.out = [part for part in (memoryview(header), _bytes_of(sent[cuts[r]])) if part]
-            stream.into = [memoryview(heads[r])]
+        streams, heads = self._begin(header, {r: [_bytes_of(sent[cuts[r]])] for r in theirs})
         late = self._move(streams, began)
-        for r, head in heads.items():
-            self._check(self._names[r], _HEADER.unpack(head), _HEADER.unpack(header))
-            streams[r].into = [part for part in (_bytes_of(theirs[r]),) if part]
+        self._check_all(heads, header)
+        for r, stream in streams.items():
+            stream.into = [part for part in (_bytes_of(theirs[r]),) if part]
         self._move(streams, began)
         counted = sum(_HEADER.size + sent[cuts[r]].nbytes for r in streams)
         total = _added([own if r == self._rank else theirs[r] for r in range(workers)], vector.dtype)
@@ -164,26 +187,23 @@ class NumpyExchange:
 
     def _sum_of_two(self, flat: list[Any], mixed: int, began: float) -> list[Any]:
         """Add the other worker's vector piece by piece, as it comes, without a copy of either one."""
-        (other,) = (r for r, made in enumerate(self._sockets) if made is not None)
-        made, dtype = self._sockets[other], flat[0].dtype
-        assert made is not None
+        other, dtype = 1 - self._rank, flat[0].dtype
         header = self._header(dtype, 0, mixed, sum(array.size for array in flat))
-        head, stream = bytearray(_HEADER.size), Stream(made, self._names[other])
-        stream.out = [part for part in (memoryview(header), *map(_bytes_of, flat)) if part]
-        stream.into = [memoryview(head)]
-        late = self._move({other: stream}, began)
-        self._check(self._names[other], _HEADER.unpack(head), _HEADER.unpack(header))
+        streams, heads = self._begin(header, {other: [*map(_bytes_of, flat)]})
+        stream = streams[other]
+        late = self._move(streams, began)
+        self._check_all(heads, header)
         sums = self._memory(flat)
         piece = self._piece.view(dtype)
         for parts in _pieces([array.size for array in flat], piece.size):
             stream.into = [_bytes_of(piece[: sum(stop - start for _, start, stop in parts)])]
-            self._move({other: stream}, began)
+            self._move(streams, began)
             at = 0
             for which, start, stop in parts:
                 theirs = piece[at : at + stop - start]
                 np.add(flat[which][start:stop], theirs, out=sums[which][start:stop])
                 at += stop - start
-        self._move({other: stream}, began, all_sent=True)
+        self._move(streams, began, all_sent=True)
         self._note(began, late, _HEADER.size + sum(array.nbytes for array in flat))
         return sums
 
@@ -205,14 +225,17 @@ class NumpyExchange:
         return found
 
     def _header(self, dtype: Any, wire: int, mixed: int, size: int) -> bytes:
-        return _HEADER.pack(_MAGIC, TYPES[dtype.name], wire, self._number, mixed, size, 0, 0, 0, 0)
+        return _HEADER.pack(_MAGIC, TYPES[dtype.name], wire, self._number, mixed, size, 0, 0, 0, 0, 0)
 
     def _note(self, began: float, late: dict[int, float], sent: int) -> None:
         """Count an operation that is complete."""
         self._number += 1
+        self._bytes += sent
+        self._note_late(began, late)
+
+    def _note_late(self, began: float, late: dict[int, float]) -> None:
         self._seconds += time.perf_counter() - began
         self._waited += max(late.values())
-        self._bytes += sent
         for r, seconds in late.items():
             self._late[r] += seconds
 
@@ -239,6 +262,10 @@ class NumpyExchange:
             if not waiting:
                 return late
             poll.poll(_LOOK_MS)
+
+    def _check_all(self, heads: dict[int, bytearray], header: bytes) -> None:
+        for r, head in heads.items():
+            self._check(self._names[r], _HEADER.unpack(head), _HEADER.unpack(header))
 
     def _check(self, name: str, theirs: tuple[int, ...], ours: tuple[int, ...]) -> None:
         if theirs[0] != _MAGIC:

@@ -77,7 +77,7 @@ def sum_directly(strategy: Any, tensors: Sequence[Any], wire: str | None = None)
 
     Workers of several machines sum buckets, the last tensors first: backpropagation makes the gradients of
     the last layers first, and computes the others meanwhile. All workers make the same buckets in the same
-    order, and the bits of a sum do not depend on them.
+    order, and the bits of a sum depend neither on time nor on who is slow.
 
     Parameters
     ----------

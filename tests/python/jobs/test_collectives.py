@@ -35,7 +35,7 @@ needs_compiler = pytest.mark.skipif(
 )
 #: Around the sizes at which vectors are cut differently, and an odd number of many pieces.
 SIZES = (0, 1, 7, 8191, 8192, 8193, 100_003, 700_001)
-HEADER = struct.Struct("<IHHQQQQQII")
+HEADER = struct.Struct("<IHHQQQQQQII")
 #: Bytes of it that must be equal on all workers. The others tell whose memory can be read.
 COMPARED = 32
 LIMIT = 20
@@ -254,22 +254,32 @@ def test_a_wait_ends_when_the_job_has_failed(here: int | None) -> None:
 @pytest.mark.parametrize("here", ONE)
 def test_random_bytes_never_become_a_sum(here: int | None) -> None:
     generator = random.Random(5)
-    good = HEADER.pack(0x31584D54, 1, 0, 0, 0, 4, 0, 0, 0, 0)
-    for attempt in range(60):
+    mixed = (4 * 0x100000001B3) % 2**64  # of the key 0, and one array of 4 values
+    greetings = [HEADER.pack(0x31584D54, 1, 0, 0, turn, 0, 0, 0, 0, 0, 0) for turn in range(2)]
+    good = HEADER.pack(0x31584D54, 1, 0, 0, mixed, 4, 0, 0, 0, 0, 0) + bytes(16)
+    for attempt in range(90):
         with connected(2) as ends:
             group = exchanges(ends, here)[0]
-            if attempt % 3 == 0:
+            # In place of the first or second greeting, or of the values.
+            before = greetings[: attempt % 3]
+            if attempt % 9 < 3:
                 noise = generator.randbytes(generator.randrange(64, 400))
             else:
-                changed = bytearray(good + bytes(16))
+                changed = bytearray([*greetings, good][attempt % 3])
                 changed[generator.randrange(COMPARED)] ^= generator.randrange(1, 256)
                 noise = bytes(changed)
             end = ends[1][0]
             assert end is not None
-            end.sendall(noise)
+            end.sendall(b"".join([*before, noise]))
             end.shutdown(socket.SHUT_WR)
             with pytest.raises(SumError, match="worker 1"):
                 group.sum_arrays([np.zeros(4, "float32")])
+    with connected(2) as ends:  # what was changed is accepted as it was
+        end = ends[1][0]
+        assert end is not None
+        end.sendall(b"".join([*greetings, good]))
+        (total,) = exchanges(ends, here)[0].sum_arrays([np.ones(4, "float32")])
+        assert (total == 1).all()
 
 
 def test_a_compiler_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

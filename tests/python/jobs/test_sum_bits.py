@@ -13,9 +13,12 @@ PROGRAM = Path(__file__).parents[1] / "programs" / "sum_bits.py"
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
-@pytest.mark.parametrize("workers", ["2", "3", "4", "2 1", "4 1 2"])
+@pytest.mark.parametrize(
+    "workers",
+    ["2", "3", "4", "2 1", "4 1 2", "--machines 0 1 0 1", "--machines 0 0 1 2", "--machines 0 0 0 1 1"],
+)
 def test_sums_are_equal_to_a_sequential_sum(workers: str) -> None:
-    """Workers, and which of them add in numpy."""
+    """Workers, and which of them add in numpy; or the machine of each worker."""
     done = subprocess.run(
         [sys.executable, str(PROGRAM), *workers.split()],
         capture_output=True,

@@ -1,6 +1,7 @@
 """Compare the sums of workers with a sequential sum in the order of the workers, bit by bit.
 
 Usage: sum_bits.py WORKERS [RANK ...]    RANK: of a worker that sums with numpy; the others sum in C
+       sum_bits.py --machines MACHINE ...    the number of each worker's machine
 """
 
 import ctypes
@@ -53,16 +54,33 @@ def narrowed(tensor, wire):
         return tensor.astype(ml_dtypes.bfloat16 if wire == "bfloat16" else wire).astype(tensor.dtype)
 
 
-def expected(workers, sizes, dtype, wire, seed):
-    """The sequential sum, and if it was sent in two stretches, as it arrives."""
-    whole = workers == 2 or sum(sizes) * (2 if wire else np.dtype(dtype).itemsize) * (workers - 1) <= 196_608
+def added(parts, wire):
+    """The sequential sum of what arrives."""
     totals = None
-    for rank in range(workers):
-        mine = values(rank, sizes, dtype, seed)
+    for mine in parts:
         if wire:
             mine = [narrowed(tensor, wire) for tensor in mine]
         with np.errstate(over="ignore", invalid="ignore"):
             totals = mine if totals is None else [a + b for a, b in zip(totals, mine, strict=True)]
+    return totals
+
+
+def expected(machines, sizes, dtype, wire, seed):
+    """The sum that all get, in 16 bits if it was sent in two stretches.
+
+    Each machine's workers add theirs first, if there are several machines and the vector is large.
+    """
+    size = np.dtype(dtype).itemsize
+    parts = [values(rank, sizes, dtype, seed) for rank in range(len(machines))]
+    slices = 1
+    if sum(sizes) * size >= 2**20 and 1 < len(set(machines)) < len(machines):
+        found = {machine: [] for machine in machines}
+        for part, machine in zip(parts, machines, strict=True):
+            found[machine].append(part)
+        parts = [added(each, wire) for each in found.values()]
+        slices = min(map(len, found.values()))
+    whole = len(parts) == 2 or sum(sizes) * (2 if wire else size) * (len(parts) - 1) / slices <= 196_608
+    totals = added(parts, wire)
     return [narrowed(total, wire) for total in totals] if wire and not whole else totals
 
 
@@ -98,7 +116,7 @@ def siblings_can_read_each_other():
     return code == 0
 
 
-def worker(rank, sockets, in_numpy):
+def worker(rank, sockets, in_numpy, machines):
     """Compare all sums, with and without reading the others' memory; return what was sent in each case."""
     sent = []
     for share in (True, False):
@@ -108,31 +126,36 @@ def worker(rank, sockets, in_numpy):
             group._use_numpy("the test wants it")
         else:
             assert not group.why_numpy, group.why_numpy
-        compare(group, rank, len(sockets))
+        compare(group, rank, machines if share else [0] * len(sockets))
         sent.append(group.times().sent)
     return sent
 
 
-def compare(group, rank, workers):
+def compare(group, rank, machines):
     """Compare all sums."""
     kinds = [(dtype, None) for dtype in ("float32", "float64", "int32", "int64")]
     for seed, sizes in enumerate(SIZES):
         for dtype, wire in [*kinds, ("float32", "bfloat16"), ("float32", "float16")]:
             found = group.sum_arrays(values(rank, sizes, dtype, seed), wire=wire)
-            wanted = expected(workers, sizes, dtype, wire, seed)
+            wanted = expected(machines, sizes, dtype, wire, seed)
             for sum_, total in zip(found, wanted, strict=True):
                 differ = np.flatnonzero(bits(sum_) != bits(total))
-                assert not differ.size, (workers, rank, sizes[:9], dtype, wire, differ[:5], sum_[differ[:5]])
+                assert not differ.size, (machines, rank, sizes[:9], dtype, wire, differ[:5], sum_[differ[:5]])
 
 
-def forked(workers, work):
-    """Fork the workers, connected in pairs: `work(rank, sockets)`. Return their process ids."""
+def forked(machines, work):
+    """Fork the workers, connected in pairs: `work(rank, sockets)`. Return their process ids.
+
+    Each number of a machine stands for an address of this one.
+    """
+    workers = len(machines)
     sockets = [[None] * workers for _ in range(workers)]
     for r in range(workers):
         for other in range(r):
-            with socket.create_server(("127.0.0.1", 0)) as listening:
-                sockets[r][other] = socket.create_connection(listening.getsockname())
-                sockets[other][r] = listening.accept()[0]
+            here, there = (f"127.0.0.{1 + machines[each]}" for each in (r, other))
+            with socket.create_server((there, 0)) as listening:
+                made = socket.create_connection(listening.getsockname(), source_address=(here, 0))
+                sockets[r][other], sockets[other][r] = made, listening.accept()[0]
     children = []
     for rank in range(workers):
         child = os.fork()
@@ -159,15 +182,29 @@ def forked(workers, work):
 
 def main():
     """Start the workers; 0 if all sums are equal."""
-    workers, in_numpy = int(sys.argv[1]), [int(rank) for rank in sys.argv[2:]]
+    if sys.argv[1] == "--machines":
+        machines, in_numpy = [int(machine) for machine in sys.argv[2:]], []
+    else:
+        machines, in_numpy = [0] * int(sys.argv[1]), [int(rank) for rank in sys.argv[2:]]
     readable = siblings_can_read_each_other()
 
     def work(rank, sockets):
-        sent = worker(rank, sockets, rank in in_numpy)
-        # Only if all can read all memory, large vectors are not sent.
-        assert (sent[0] < 0.5 * sent[1]) == (readable and not in_numpy), sent
+        sent = worker(rank, sockets, rank in in_numpy, machines)
+        # Only if all can read the memory of their machines, large vectors are sent between machines alone.
+        expected = sent_share(machines, rank) if readable and not in_numpy else 1
+        assert abs(sent[0] / sent[1] - expected) < 0.1, (sent, expected)
 
-    return int(any([os.waitpid(child, 0)[1] for child in forked(workers, work)]))
+    return int(any([os.waitpid(child, 0)[1] for child in forked(machines, work)]))
+
+
+def sent_share(machines, rank):
+    """What a worker sends of a large vector, over what it would send without reading memory."""
+    workers, counts = len(machines), [machines.count(each) for each in set(machines)]
+    slices, place = min(counts), machines[:rank].count(machines[rank])
+    if place >= slices:
+        return 0
+    between = 2 * (len(counts) - 1) / len(counts) / slices
+    return between / (2 * (workers - 1) / workers)
 
 
 if __name__ == "__main__":
