@@ -14,6 +14,7 @@ from typing import Any
 
 from ..environment import GRADIENT_DTYPE_VARIABLE
 from ..errors import StrategyError
+from .gathers import gather_rows
 from .scopes import adopt_optimizer
 from .strategy_info import multi_worker, worker_of
 from .sums import can_sum, group_of, sum_directly
@@ -143,12 +144,15 @@ def _sum_gradients(optimizer: Any, gradients: Any, stock_sum: Callable[..., Any]
     def way(gradient: Any) -> str:
         if direct and can_sum(gradient):
             return "direct"
+        if direct and isinstance(gradient, tf.IndexedSlices) and gradient.values.shape.rank:
+            return "rows"
         dense = isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating
         return "compressed" if compressed and dense else "stock"  # sparse gradients are sent unchanged
 
     ways: dict[str, Callable[[list[Any]], list[Any]]] = {
         "direct": lambda found: sum_directly(strategy, found, None if dtype == "float32" else dtype),
         "compressed": lambda found: _sum_compressed(found, dtype),
+        "rows": lambda found: _gather_sparse(strategy, found),
         "stock": lambda found: [total for total, _ in stock_sum(optimizer, [(each, None) for each in found])],
     }
     sums = list(gradients)
@@ -158,6 +162,17 @@ def _sum_gradients(optimizer: Any, gradients: Any, stock_sum: Callable[..., Any]
             for place, total in zip(places, add([gradients[i] for i in places]), strict=True):
                 sums[place] = total
     return sums
+
+
+def _gather_sparse(strategy: Any, gradients: list[Any]) -> list[Any]:
+    """Return sparse gradients with the rows of all workers, which optimizers add up."""
+    import tensorflow as tf
+
+    parts = gather_rows(strategy, [part for each in gradients for part in (each.values, each.indices)])
+    return [
+        tf.IndexedSlices(values, indices, each.dense_shape)
+        for each, values, indices in zip(gradients, parts[::2], parts[1::2], strict=True)
+    ]
 
 
 def _sum_compressed(gradients: list[Any], dtype: str) -> list[Any]:

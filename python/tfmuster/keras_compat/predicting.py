@@ -21,6 +21,7 @@ from ..system.activity import ACTIVITY
 from .agreement import Call, agree_on_call, agree_on_predictions
 from .compiling import compiled
 from .execution import absent_to_none, as_tensors, local_batch, rows_of
+from .gathers import gather_rows
 from .loss_reduction import PlaceOfRows, rows_of_step
 from .own_batches import predicting
 from .sharding import LocalBatch, part_of, traced_rows
@@ -128,7 +129,8 @@ def _predict_function(trainer: Any, *, all: bool = False) -> Callable[[list[Any]
     def predict(parts: list[LocalBatch]) -> Any:
         outputs = [strategy.run(replica_step, args=(part,)) for part in parts]
         if all:
-            outputs = [tf.nest.map_structure(lambda t: strategy.gather(t, axis=0), each) for each in outputs]
+            leaves = [gather_rows(strategy, tf.nest.flatten(each)) for each in outputs]
+            outputs = list(map(tf.nest.pack_sequence_as, outputs, leaves))
         return tf.nest.map_structure(lambda *batches: tf.concat(batches, axis=0), *outputs)
 
     if not trainer.run_eagerly:
@@ -164,7 +166,7 @@ def _gathered(strategy: Any, predicted: Any, sizes: list[int]) -> Any:
     rows = of_worker.sum(axis=1)
     leaves = tf.nest.flatten(predicted)
     known = [[int(leaf.shape[0]), isinstance(leaf, tf.RaggedTensor)] for leaf in leaves]
-    everyone = strategy.gather(tf.constant([known], tf.int64), axis=0).numpy()
+    everyone = _gather(strategy, np.array([known]))
     gathered = []
     for number, leaf in enumerate(leaves):
         factor = _rows_for_one(everyone[:, number, 0], rows)
@@ -202,11 +204,7 @@ def _gather(strategy: Any, array: Any) -> Any:
 
     if isinstance(array, np.ndarray) and array.dtype.hasobject:
         return _gather_texts(strategy, array)
-    tensor = tf.convert_to_tensor(array)
-    # TensorFlow can't gather these types; the wider ones hold the same values.
-    wider = {tf.bfloat16: tf.float32} | dict.fromkeys((tf.bool, tf.int8, tf.uint8, tf.int16), tf.int32)
-    gathered = strategy.gather(tf.cast(tensor, wider.get(tensor.dtype, tensor.dtype)), axis=0)
-    return tf.cast(gathered, tensor.dtype).numpy()
+    return gather_rows(strategy, [tf.convert_to_tensor(array)])[0].numpy()
 
 
 def _gather_texts(strategy: Any, array: Any) -> Any:

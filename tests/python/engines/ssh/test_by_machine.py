@@ -21,7 +21,7 @@ PROGRAM = PROGRAMS / "by_machine.py"
 
 
 def trained(network: Network, folder: Path, hosts: str, **env: str) -> list[tuple[str, int, int]]:
-    """For each worker, a digest of the weights, the bytes that it sends in a step, and those of the weights."""
+    """A digest of the weights, the bytes of a step, and those of the weights, for each worker."""
     folder.mkdir()
     done = network.launch("-H", hosts, "--seed", 3, "--", PROGRAM, folder, limit=200, **env)
     assert done.returncode == 0, done.stdout + done.stderr
