@@ -142,7 +142,7 @@ def apply() -> bool:
     from .metric_reads import patch_metric_reads
     from .parameter_server import patch_fit
     from .predicting import patch_predict
-    from .random_rows import patch_operations, patch_random
+    from .random_rows import patch_first_values, patch_operations, patch_random
     from .scopes import patch_builds, patch_numbers, patch_scopes
     from .step_metrics import patch_metrics
     from .steps_per_execution import patch_choices
@@ -166,6 +166,7 @@ def apply() -> bool:
     patch_metric_reads(core.Variable, Trainer)
     patch_random(random, image)
     patch_operations(gen_random_ops)
+    patch_first_values(core.Variable)
     # Keras has it since version 3.8.
     if hasattr(layers, "Equalization"):
         patch_equalization(layers.Equalization)

@@ -13,11 +13,14 @@ In a loop without ``fit``, nobody knows the place of a worker's rows. There, eac
 many rows as the others, in their order, as in a whole batch that TensorFlow has distributed.
 
 TensorFlow's own operations with a state (``tf.random``, ``tf.nn.dropout``) get another seed on each worker.
+
+The first values of weights are not of rows, also if a step makes the weights.
 """
 
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -93,14 +96,35 @@ def patch_operations(operations: Any) -> None:
         setattr(operations, name, patched(getattr(operations, name), kind))
 
 
+def patch_first_values(variable: Any) -> None:
+    """Let ``keras.src.backend.tensorflow.core.Variable`` draw its first values whole, wherever it is made."""
+    stock = variable._initialize_with_initializer
+
+    @functools.wraps(stock)
+    def initialize(self: Any, initializer: Any) -> None:
+        before, _first_values.drawn = getattr(_first_values, "drawn", False), True
+        try:
+            stock(self, initializer)
+        finally:
+            _first_values.drawn = before
+
+    variable._initialize_with_initializer = initialize
+
+
+_first_values = threading.local()
+
+
 def _span(shape: Any) -> tuple[Any, Any, Any] | None:
     """Return which rows of which shape to draw: (shape for the whole batch, first row, rows of the shape).
 
-    None outside of a step, and for a shape whose first dimension is not one of rows.
+    None outside of a step, for the first values of a weight, and for a shape whose first dimension is not one
+    of rows.
     """
     import tensorflow as tf
     from tensorflow.python.framework import tensor_util
 
+    if getattr(_first_values, "drawn", False):
+        return None
     place, context = place_of_rows(), replica_of_several()
     if place is None and context is None:
         return None

@@ -53,6 +53,45 @@ def method_predict(folder: Path) -> Result:
     )
 
 
+class Unbuilt(keras.Model):
+    """A model whose weights its first batch makes, of as many rows as a batch has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden, self.out = layers.Dense(BATCH), layers.Dense(1)
+
+    def call(self, x: Any) -> Any:
+        return self.out(ops.tanh(self.hidden(x)))
+
+
+def first_call(first: str, **compiling: Any) -> Callable[[Path], Result]:
+    """Call a method of a model without weights, save them, load them, and train."""
+
+    def run(folder: Path) -> Result:
+        model, x = compiled(Unbuilt(), **compiling), numbers(BATCH)
+        calls = {
+            "predict": lambda: model.predict(x, batch_size=BATCH, verbose=0),
+            "evaluate": lambda: model.evaluate(x, Y, batch_size=BATCH, verbose=0),
+            "predict_on_batch": lambda: model.predict_on_batch(x[:BATCH]),
+        }
+        found = {"first": calls[first](), "again": calls[first]()}
+        path = str(folder.with_suffix(".weights.h5"))
+        model.save_weights(path)
+        weights = model.get_weights()
+        model.set_weights([0 * weight for weight in weights])
+        model.load_weights(path)
+        found["loaded"] = calls[first]()
+        model.fit(x, Y, batch_size=BATCH, verbose=0)
+        return Result(model, {}, found)
+
+    return run
+
+
+for method in ("predict", "evaluate", "predict_on_batch"):
+    add(f"method_{method}_of_a_model_without_weights", first_call(method))
+add("method_predict_eagerly_of_a_model_without_weights", first_call("predict", run_eagerly=True))
+
+
 @case()
 def method_variables_as_numbers(folder: Path) -> Result:
     """Convert variables as Keras's own callbacks and tests do."""
