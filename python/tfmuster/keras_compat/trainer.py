@@ -29,13 +29,13 @@ from .strategy_info import is_chief, multi_worker, worker_of
 from .unreadable_rows import cause_in
 
 
-def _local_dataset(dataset: Any, strategy: Any, *, told: bool) -> Any:
+def _local_dataset(dataset: Any, strategy: Any, *, told: bool, ahead: bool) -> Any:
     """Return this worker's parts of the global batches, or the data set as distributed by TensorFlow.
 
     A worker with several devices needs values per replica, so it keeps TensorFlow's own distributed iterator.
     With the auto-shard policy ``FILE``, rows are selected if the worker can then leave the files of other
     rows alone; else TensorFlow divides the files. ``told`` adds to the run's notes how the worker gets its
-    rows.
+    rows. With ``ahead``, they are read before they are asked for.
     """
     import tensorflow as tf
 
@@ -60,12 +60,17 @@ def _local_dataset(dataset: Any, strategy: Any, *, told: bool) -> Any:
             tf.autograph.experimental.do_not_convert(
                 lambda *batch: local_batch(batch if is_tuple(dataset) else batch[0], worker, workers)
             ),
-            num_parallel_calls=tf.data.AUTOTUNE,
+            num_parallel_calls=tf.data.AUTOTUNE if ahead else None,
         )
     options = tf.data.Options()
     # In another order, the workers' parts of a batch would overlap.
     options.deterministic = True
-    return parts.prefetch(tf.data.AUTOTUNE).with_options(options)
+    return (parts.prefetch(tf.data.AUTOTUNE) if ahead else parts).with_options(options)
+
+
+def _pauses(adapter: Any) -> bool:
+    """Return whether nobody may read data between epochs: an endless PyDataset with threads or processes."""
+    return getattr(adapter, "enqueuer", None) is not None and adapter.num_batches is None
 
 
 def _has_its_order(data: Any) -> bool:
@@ -134,7 +139,8 @@ def patch_trainer(module: Any) -> None:
             can_begin_at(self, lambda batches: parts(*own, skip=batches))
         if several:
             own_pipeline = dataset is getattr(self.data_adapter, "_dataset", None)
-            dataset = _local_dataset(dataset, distribute_strategy, told=own_pipeline)
+            ahead = not _pauses(self.data_adapter)
+            dataset = _local_dataset(dataset, distribute_strategy, told=own_pipeline, ahead=ahead)
         self._distributed_dataset = without_autotuning(dataset)
         Call.reads(self)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,27 @@ class Items(keras.utils.PyDataset):
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         rows = slice(index * BATCH, (index + 1) * BATCH)
         return X[rows], Y[rows]
+
+
+class EndlessItems(Items):
+    """Batches without end, which threads read."""
+
+    def __init__(self) -> None:
+        super().__init__(workers=2)
+
+    @property
+    def num_batches(self) -> None:
+        return None
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        return super().__getitem__(index % len(self))
+
+
+@case()
+def data_endless_py_dataset_with_threads(folder: Path) -> Result:
+    """Keras stops the threads between two epochs, and refuses to be asked for data then."""
+    slow = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: time.sleep(0.3))
+    return trained(small_network(), EndlessItems(), epochs=4, steps_per_epoch=3, callbacks=[slow])
 
 
 @case()
