@@ -18,7 +18,7 @@ from ..cluster.resolvers import batch_job
 from ..environment import PREFIX, TOKEN_VARIABLE
 from ..errors import LaunchError, parts_of
 from ..system.interpreter import run_module, with_tfmuster_on_path
-from .hidden_values import HIDDEN, is_secret, without_secrets
+from .hidden_values import HIDDEN, without_secret, without_secrets
 from .layout import PREEMPTED, RESUME, UNFINISHED, holds_run, read_json, utc_now, write_json
 from .ownership import check_owner
 from .run import Run
@@ -67,7 +67,7 @@ def record_launch(run: Run, options: Sequence[str], command: Sequence[str], env:
         "options": without_secrets(options),
         "command": without_secrets(command),
         "directory": os.getcwd(),
-        "env": {name: HIDDEN if is_secret(name) else value for name, value in variables.items()},
+        "env": {name: without_secret(name, value) for name, value in variables.items()},
     }
     write_json(run.path / RESUME, record, mode=0o600)
 

@@ -1,6 +1,7 @@
 """Write the files of a run that the R package tfruns reads, so that ``tfruns::ls_runs()`` lists it.
 
-The files, in ``tfruns.d``, are those of tfruns 1.5.4: one file per property, metrics by column, an error.
+The files, in ``tfruns.d``, are those of tfruns 1.5.4: one file per property, metrics by column, an error. The
+folder is its owner's alone, as ``run.json`` is: one of the properties is the command.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ def _write(
     history: Mapping[str, list[float]],
     error: Mapping[str, Any] | None,
 ) -> None:
-    (folder / "properties").mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    # Of a run that is resumed, it exists, maybe from an earlier version.
+    folder.chmod(0o700)
+    (folder / "properties").mkdir(exist_ok=True)
     properties: dict[str, Any] = {
         "type": "training",
         "context": "local",

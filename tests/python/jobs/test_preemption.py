@@ -170,6 +170,20 @@ def test_a_secret_of_the_environment_is_not_kept(tmp_path: Path, monkeypatch: py
         run.resume()
 
 
+def test_no_file_of_a_run_has_a_secret_of_its_command(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "raise SystemExit('fails')")
+    options = ["--env", "DATABASE_URL=postgres://me:abc-123@host/db", "--env=PGPASSWORD=abc-123"]
+    options += ["--notice-command", "curl -H 'Authorization: Bearer abc-123' http://127.0.0.1:1"]
+    program = ["train.py", "--set=HF_TOKEN=abc-123", '{"api_key": "abc-123"}', "https://x/?sig=abc-123"]
+    done = tfmuster("launch", "-n", 1, "--run-dir", "run", *options, "--", *program, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert {"run.json", "resume.json", "script"} <= {path.name for path in files}
+    assert [path for path in files if b"abc-123" in path.read_bytes()] == []
+    # What shows the command is its owner's.
+    assert (tmp_path / "run" / "tfruns.d").stat().st_mode & 0o777 == 0o700
+
+
 def test_a_session_can_launch_after_a_run_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
