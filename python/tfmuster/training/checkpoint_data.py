@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from ..cluster.findings import printable
 from ..errors import CheckpointError
 from ..keras_compat.agreement import Call
 from ..keras_compat.call_documents import SAMPLE
@@ -43,6 +44,15 @@ def data_of(model: Any) -> dict[str, Any]:
     return about | {SAMPLE: sample_of(epochs)}
 
 
+def says_data(value: dict[str, Any]) -> bool:
+    """Return whether each value of a dict is of a kind that `data_of` returns."""
+    return all(
+        isinstance(each, int | float | str | None)
+        or (isinstance(each, list) and all(isinstance(text, str) for text in each))
+        for each in value.values()
+    )
+
+
 def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> None:
     """Raise a CheckpointError if a checkpoint in ``folder`` is of another training, or another TensorFlow.
 
@@ -56,13 +66,13 @@ def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> No
     if (version := theirs.get(_TENSORFLOW, ours[_TENSORFLOW])) != ours[_TENSORFLOW]:
         raise CheckpointError(
             "A training resumes exactly only with the TensorFlow that it began with.",
-            found=f"TensorFlow {version} in {folder}, here {ours[_TENSORFLOW]}",
-            fix=f"install tensorflow=={version}; or remove {folder}, and begin anew",
+            found=f"TensorFlow {printable(version)} in {folder}, here {ours[_TENSORFLOW]}",
+            fix=f"install tensorflow=={printable(version)}; or remove {folder}, and begin anew",
             path=str(folder),
             reason="other-tensorflow",
         )
     differing = [
-        f"{text} {theirs[name]}, here {ours[name]}"
+        f"{text} {printable(theirs[name])}, here {ours[name]}"
         for name, text in _SAME.items()
         if name in theirs and name in ours and not _equal(name, theirs[name], ours[name])
     ]
@@ -71,8 +81,8 @@ def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> No
     fix = f"give it the same data and batch size; or remove {folder}, or choose another folder"
     seed = theirs.get(_SEED)
     if seed is not None and seed != ours[_SEED]:
-        differing.append(f"seed {seed}, here {ours[_SEED]}")
-        fix = f"start it with the same seed: --seed {seed}; or {fix}"
+        differing.append(f"seed {printable(seed)}, here {ours[_SEED]}")
+        fix = f"start it with the same seed: --seed {printable(seed)}; or {fix}"
     raise CheckpointError(
         "A training resumes exactly only with the data that it began with.",
         found="; ".join(differing),

@@ -17,7 +17,7 @@ import re
 import socket
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -49,11 +49,14 @@ class Field(NamedTuple):
         The type of each value of a dict.
     needed : bool
         Whether it must be there.
+    also : callable, optional
+        Whether a value of this type is such.
     """
 
     kind: type
     inside: type | None = None
     needed: bool = True
+    also: Callable[[Any], bool] | None = None
 
     def fits(self, value: Any) -> bool:
         """Return whether a value is such."""
@@ -63,7 +66,9 @@ class Field(NamedTuple):
             return False
         if kind is int:
             return bool(value >= 0)
-        return self.inside is None or all(type(each) is self.inside for each in value.values())
+        if self.inside is not None and not all(type(each) is self.inside for each in value.values()):
+            return False
+        return self.also is None or self.also(value)
 
 
 class Checkpoint(NamedTuple):

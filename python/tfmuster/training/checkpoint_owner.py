@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ..cluster.findings import printable
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError
 from ..runs.run import Run
@@ -35,6 +36,32 @@ def owner_of(model: Any) -> dict[str, Any]:
     }
 
 
+def says_owner(value: Mapping[str, Any]) -> bool:
+    """Return whether a value is what `owner_of` returns, as far as an earlier version has written it.
+
+    Whoever can write to the folder can write anything there.
+    """
+    texts = all(isinstance(value.get(name), str | None) for name in ("job", "name"))
+    weights = value.get("weights", [])
+    return texts and isinstance(value.get("optimizer", ""), str) and _are_weights(weights)
+
+
+def _are_weights(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, list)
+        and len(each) == 2
+        and isinstance(each[0], str)
+        and isinstance(each[1], list)
+        and all(type(size) is int for size in each[1])
+        for each in value
+    )
+
+
+def says_settings(value: Mapping[str, Any]) -> bool:
+    """Return whether each value of a mapping is a number or a text, as what `settings_of` returns."""
+    return all(isinstance(each, int | float | str | None) for each in value.values())
+
+
 def check_owner(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> None:
     """Raise a CheckpointError if a checkpoint in ``folder`` is another job's, or of another model.
 
@@ -52,14 +79,15 @@ def check_owner(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> N
     if None not in named and named[0] != named[1] and theirs.get("job") != ours["job"]:
         raise CheckpointError(
             "The checkpoint belongs to another job.",
-            found=f"the job {named[0]} in {folder} (run {theirs.get('job')}), here the job {named[1]}",
-            fix=f"to resume its training, give this job its name: --name {named[0]}; otherwise choose "
-            f"another folder, or remove {folder}",
+            found=f"the job {printable(named[0])} in {folder} (run {printable(theirs.get('job'))}), here the "
+            f"job {named[1]}",
+            fix=f"to resume its training, give this job its name: --name {printable(named[0])}; otherwise "
+            f"choose another folder, or remove {folder}",
             path=str(folder),
             reason="other-name",
         )
     if found := _difference(theirs, ours):
-        job = f" (written by the job {theirs['job']})" if theirs.get("job") else ""
+        job = f" (written by the job {printable(theirs['job'])})" if theirs.get("job") else ""
         raise of_other_model(found + job, folder)
 
 
@@ -77,10 +105,12 @@ def of_other_model(found: str, folder: Path) -> CheckpointError:
 def _difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """Return in which way a checkpoint is of another model, or an empty string."""
     if (optimizer := theirs.get("optimizer", ours["optimizer"])) != ours["optimizer"]:
-        return f"the optimizer {optimizer}, here {ours['optimizer']}"
+        return f"the optimizer {printable(optimizer)}, here {ours['optimizer']}"
     for pair in itertools.zip_longest(theirs.get("weights", ours["weights"]), ours["weights"]):
         if pair[0] != pair[1]:
-            text = [f"{each[0]} of shape {tuple(each[1])}" if each else "no weight" for each in pair]
+            text = [
+                f"{printable(each[0])} of shape {tuple(each[1])}" if each else "no weight" for each in pair
+            ]
             return f"{text[0]}, here {text[1]}"
     return ""
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..cluster.findings import printable
 from ..errors import CheckpointError, TfmusterWarning
 from ..keras_compat.backend import require_tensorflow_backend
 from ..keras_compat.building import build
@@ -23,7 +24,7 @@ from ..runs.states import State
 from ..system.say import say
 from ..system.tensorflow_import import import_tensorflow
 from . import checkpoint_files
-from .checkpoint_data import changed_seed, check_data, data_of
+from .checkpoint_data import changed_seed, check_data, data_of, says_data
 from .checkpoint_files import Field, folder_of_job
 from .checkpoint_owner import (
     changed_settings,
@@ -31,6 +32,8 @@ from .checkpoint_owner import (
     learning_rate,
     of_other_model,
     owner_of,
+    says_owner,
+    says_settings,
     settings_of,
 )
 
@@ -39,7 +42,9 @@ FIELDS = {
     **{name: Field(int) for name in ("epoch", "step", "state")},
     "history": Field(dict, inside=list),
     # Those of earlier versions don't have all of them.
-    **{name: Field(dict, needed=False) for name in ("of", "data", "settings")},
+    "of": Field(dict, needed=False, also=says_owner),
+    "data": Field(dict, needed=False, also=says_data),
+    "settings": Field(dict, needed=False, also=says_settings),
 }
 #: The default folders of the callbacks that this program has made.
 _without_folder: list[Path] = []
@@ -249,7 +254,10 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
                 say(f"tfmuster: resumes after step {done}: epoch {self.epoch + 1}, step {self.step}")
                 changed |= changed_seed(position.get("data", {}), self.data)
                 if changed:
-                    texts = [f"{name} {now}, which was {was}" for name, (was, now) in changed.items()]
+                    texts = [
+                        f"{name} {printable(now)}, which was {printable(was)}"
+                        for name, (was, now) in changed.items()
+                    ]
                     say(f"tfmuster: goes on with {'; '.join(texts)}")
 
     return Checkpoint()

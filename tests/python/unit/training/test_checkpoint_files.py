@@ -194,6 +194,14 @@ GOOD = {"epoch": 1, "step": 0, "state": 1, "history": {"loss": [0.5]}}
         *[(name, value) for name in ("epoch", "step", "state") for value in ("1", -1, True, 1.0, None)],
         *[("history", value) for value in ([], "abc", {"loss": None}, {"loss": "abc"})],
         *[(name, value) for name in ("of", "data", "settings") for value in ([], "x", 1)],
+        *[
+            ("of", {"weights": value})
+            for value in (None, 5, [5], [[1]], [["kernel", 5]], [["kernel", ["3"]]])
+        ],
+        *[("of", {name: value}) for name in ("job", "name", "optimizer") for value in (5, ["x"])],
+        ("of", {"optimizer": None}),
+        *[(name, {"x": value}) for name in ("data", "settings") for value in ([1], {})],
+        ("settings", {"x": ["a text"]}),
     ],
 )
 def test_fields_of_a_wrong_type_are_passed_over(tmp_path: Path, name: str, value: object) -> None:
@@ -202,6 +210,15 @@ def test_fields_of_a_wrong_type_are_passed_over(tmp_path: Path, name: str, value
     with pytest.warns(TfmusterWarning, match=f"is skipped: it has something else as {name}"):
         newest = checkpoints.newest(tmp_path, FIELDS)
     assert newest is not None and newest.step == 1
+
+
+def test_fields_as_they_are_written_are_read(tmp_path: Path) -> None:
+    owner = {"job": "run", "name": None, "optimizer": "SGD", "weights": [["kernel", [3, 1]], ["bias", []]]}
+    data = {"seed": None, "steps": 2, "elements": ["[3] float32"], "rows": "1 2"}
+    written = {**GOOD, "of": owner, "data": data, "settings": {"rate": 0.1, "clip": None, "ema": False}}
+    checkpoints.write(tmp_path, 1, written, VALUES)
+    newest = checkpoints.newest(tmp_path, FIELDS)
+    assert newest is not None and checkpoints.unpack(newest.content)[0] == written
 
 
 def test_a_folder_belongs_to_one_living_job(tmp_path: Path) -> None:
