@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..errors import CheckpointError
 from ..system.activity import ACTIVITY
 from .feeding import feed_of
 from .steps_per_execution import StepsPerExecution, in_executions
@@ -71,10 +72,11 @@ def patch_epochs(epochs: Any) -> None:
             for _ in range(earlier):
                 _pass_over(self, stock(self))
         epoch = stock(self)
-        for _ in range(0, steps, self.steps_per_execution):
-            iterator = next(epoch)[2]
-            if not left_out:
-                _read(iterator, self.steps_per_execution)
+        for at in range(0, steps, self.steps_per_execution):
+            if (step := next(epoch, None)) is None or not (
+                left_out or _has(step[2], self.steps_per_execution)
+            ):
+                raise _too_few(steps, at)
         pace = self.__dict__.get(_PACE)
         place = place_in_epoch(self, earlier)
         for step in epoch if pace is None else in_executions(self, epoch, pace, steps):
@@ -86,6 +88,16 @@ def patch_epochs(epochs: Any) -> None:
                 return
 
     epochs._enumerate_iterator = enumerate_iterator
+
+
+def _too_few(steps: int, found: int) -> CheckpointError:
+    return CheckpointError(
+        "A training resumes exactly only with the data that it began with.",
+        found=f"the checkpoint was written after {steps} steps of an epoch; the data end after {found}",
+        fix="give it the same data and batch size; or remove the checkpoints, or choose another folder",
+        path=None,
+        reason="other-data",
+    )
 
 
 def _end_early(self: Any) -> None:
@@ -111,6 +123,15 @@ def _pass_over(self: Any, epoch: Iterator[Any]) -> None:
             # Keras drops the iterator at the end of an epoch, so starting it is enough.
             if number == 0 or not ends_with_epoch:
                 _read(iterator, self.steps_per_execution)
+
+
+def _has(iterator: Iterator[Any], batches: int) -> bool:
+    """Read so many batches, and return whether there are as many."""
+    try:
+        _read(iterator, batches)
+    except StopIteration:
+        return False
+    return True
 
 
 def _read(iterator: Iterator[Any], batches: int) -> None:

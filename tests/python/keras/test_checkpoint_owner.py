@@ -13,6 +13,7 @@ import pytest
 from support.launching import environment, names, tfmuster, write
 from tfmuster.errors import CheckpointError
 from tfmuster.runs.layout import write_json
+from tfmuster.training import checkpoint_files
 from tfmuster.training.checkpoint_owner import changed_settings, learning_rate, settings_of
 
 PROGRAM = (
@@ -127,6 +128,51 @@ class TestRuns:
         assert caught.value.found == (
             f"the job train in {self.place / 'folder'} (run 20260101T000000Z-train), here the job tune"
         )
+
+    def test_words_of_a_checkpoint_stay_in_their_line(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Whoever can write to the folder can have anything in it."""
+        self.trains("20260101T000000Z-train", "train", 1)
+        newest = checkpoint_files.newest(self.place / "folder")
+        assert newest is not None
+        position, values = checkpoint_files.unpack(newest.content)
+        evil = "\x1b[2J\nError: call me"
+        forged = {**position, "settings": {"learning_rate": evil}}
+        checkpoint_files.write(self.place / "folder", newest.step, forged, values)
+        self.trains("20260101T000000Z-train", "train", 2)
+        assert "which was \\x1b[2J\\nError: call me\n" in capsys.readouterr().err
+        forged = {**position, "of": {**position["of"], "optimizer": evil}}
+        checkpoint_files.write(self.place / "folder", 100, forged, values)
+        with pytest.raises(CheckpointError, match=r"the optimizer \\x1b\[2J\\nError: call me, here Adam"):
+            self.trains("20260101T000000Z-train", "train", 3)
+
+    def test_data_that_end_before_the_checkpoint(self) -> None:
+        """The sizes of such data are not known when fit begins."""
+        import keras
+        import tensorflow as tf
+
+        import tfmuster
+
+        def data(batches: int) -> Any:
+            signature = (tf.TensorSpec((None, 3)), tf.TensorSpec((None,)))
+            pair = np.ones((4, 3)), np.ones(4)
+            return tf.data.Dataset.from_generator(lambda: [pair] * batches, output_signature=signature)
+
+        def stop(batch: int, logs: object = None) -> None:
+            if batch == 2:
+                raise KeyboardInterrupt
+
+        callback = tfmuster.checkpoint_callback(self.place / "folder", every=1)
+        stopping = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
+        with pytest.raises(KeyboardInterrupt):
+            self.model(0.1)[0].fit(data(5), verbose=0, callbacks=[callback, stopping])
+        with pytest.raises(
+            CheckpointError, match="was written after 3 steps of an epoch; the data end after 2"
+        ):
+            self.model(0.1)[0].fit(data(2), verbose=0, callbacks=[callback])
+        seen: list[int] = []
+        noting = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch))
+        self.model(0.1)[0].fit(data(5), verbose=0, callbacks=[callback, noting])
+        assert seen == [3, 4]
 
     def test_the_learning_rate(self) -> None:
         import keras
