@@ -13,6 +13,7 @@ from ..errors import LaunchError, parts_of
 from ..runs.lifecycle import claim_run_dir
 from ..runs.run import Run
 from ..system.interpreter import run_module, with_tfmuster_on_path
+from ..system.output_encoding import decoded, output_encoding
 from .job import launch_options
 
 if TYPE_CHECKING:
@@ -69,9 +70,10 @@ def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
     options = [*launch_options(job, run), *more]
     # A run that is resumed has the information of its earlier start.
     before = run.info().get("started")
+    env = with_tfmuster_on_path({**os.environ, **job.env})
     launcher = subprocess.Popen(
         [*run_module("tfmuster"), "launch", "--quiet", *options, "--", *job.command],
-        env=with_tfmuster_on_path({**os.environ, **job.env}),
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -85,7 +87,7 @@ def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
     end = time.monotonic() + limit
     while run.status()["state"] == "starting" or run.info().get("started") == before:
         if launcher.poll() is not None and run.info().get("started") == before:
-            said = launcher.stderr.read().decode(errors="replace").strip()
+            said = decoded(launcher.stderr.read(), output_encoding(env)).strip()
             parts = {"message": "The job could not be started.", "found": said or "no message"}
             raise LaunchError(**(parts_of(said) or parts), reason="detached")
         if time.monotonic() > end:

@@ -32,6 +32,7 @@ from ..errors import LaunchError
 from ..runs.resuming import record_launch, resumed_seed
 from ..runs.run import Run
 from ..system.interpreter import python_executable, rscript_executable, run_module
+from ..system.output_encoding import output_encoding
 from .supervise.restarts import Attempt
 from .text_checks import check_text, command_name
 
@@ -166,7 +167,8 @@ class Job:
             if getattr(self, field) or is_on(variable, environment)
         }
         seconds = {"grace": self.grace, "start_timeout": self.start_timeout}
-        return {**switches, **{name: value for name, value in seconds.items() if value is not None}}
+        others = {**seconds, "encoding": output_encoding(environment)}
+        return {**switches, **{name: value for name, value in others.items() if value is not None}}
 
     def record(self, run: Run) -> None:
         """Record in its run how the job is launched again."""

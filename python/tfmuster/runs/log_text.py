@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ..system.output_encoding import decoded
+
 #: Bytes that are read at a time.
 BLOCK = 1024 * 1024
 #: Bytes at the end of a file among which its last lines are looked for.
@@ -13,15 +15,15 @@ _MOST_READ = 1024 * BLOCK
 _LONGEST = 64 * 1024
 
 
-def whole_text(path: Path) -> str:
-    """Return the whole text of a file."""
-    return path.read_text(encoding="utf-8", errors="replace")
+def whole_text(path: Path, encoding: str | None = None) -> str:
+    """Return the whole text of a file. Lines that are not UTF-8 are in this encoding."""
+    return decoded(path.read_bytes(), encoding).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def last_lines(path: Path, lines: int) -> str:
+def last_lines(path: Path, lines: int, encoding: str | None = None) -> str:
     """Return the last lines of a file, each with its line end; of a line over 64 KB its end.
 
-    Only these are read, in blocks, and at most 1 GB.
+    Only these are read, in blocks, and at most 1 GB. Lines that are not UTF-8 are in this encoding.
     """
     if lines <= 0:
         return ""
@@ -42,7 +44,7 @@ def last_lines(path: Path, lines: int) -> str:
                 found += others[::-1]
     found.append(begun)
     kept = found[: lines + 1] if found[0] == b"" else found[:lines]
-    return b"\n".join(map(_end_of, reversed(kept))).decode("utf-8", errors="replace")
+    return decoded(b"\n".join(map(_end_of, reversed(kept))), encoding)
 
 
 def _end_of(line: bytes) -> bytes:

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
+from ..system.output_encoding import output_encoding
 from .layout import read_json
 from .metrics import METRICS
 from .notes import NOTES
@@ -46,6 +47,11 @@ def _is_cluster(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_are_texts, value.values()))
 
 
+def _is_encoding(value: Any) -> bool:
+    # Not every codec makes text of bytes.
+    return isinstance(value, str) and output_encoding({"PYTHONIOENCODING": value}) is not None
+
+
 def _is_git(value: Any) -> bool:
     return isinstance(value, dict) and {"commit", "changed"} <= value.keys()
 
@@ -68,6 +74,7 @@ _INFO: Final[Mapping[str, _Check]] = {
     "versions": _is_object,
     "git": _is_git,
     "resumed": _is_number,
+    "encoding": _is_encoding,
 }
 _STATUS: Final[Mapping[str, _Check]] = {
     "state": _is_text,

@@ -18,6 +18,7 @@ from ..cluster.resolvers import batch_job
 from ..environment import PREFIX, TOKEN_VARIABLE
 from ..errors import LaunchError, parts_of
 from ..system.interpreter import run_module, with_tfmuster_on_path
+from ..system.output_encoding import decoded, output_encoding
 from .hidden_values import HIDDEN, without_secret, without_secrets
 from .layout import PREEMPTED, RESUME, UNFINISHED, holds_run, read_json, utc_now, write_json
 from .ownership import check_owner
@@ -186,10 +187,9 @@ def resume_run(run: Run) -> None:
         env=with_tfmuster_on_path(os.environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        text=True,
         check=False,
     )
     if done.returncode:
-        said = done.stderr.strip() or f"exit code {done.returncode}"
+        said = decoded(done.stderr, output_encoding(os.environ)).strip() or f"exit code {done.returncode}"
         parts = {"message": f"The run {run.name} could not be resumed.", "found": said}
         raise LaunchError(**(parts_of(said) or parts), reason="resume")

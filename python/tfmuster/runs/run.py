@@ -147,11 +147,17 @@ class Run:
                 fix="Name one of these.",
                 run=self.name,
             )
+        encoding = self.encoding
         return {
-            name: whole_text(path) if lines is None else last_lines(path, lines)
+            name: whole_text(path, encoding) if lines is None else last_lines(path, lines, encoding)
             for name, path in paths.items()
             if task in (None, name)
         }
+
+    @property
+    def encoding(self) -> str | None:
+        """Encoding of those lines of the logs that are not UTF-8; None if none is known."""
+        return self.info().get("encoding")
 
     def stacks(self) -> dict[str, str]:
         """Ask the workers where they are, and return their Python stacks and R calls, by the task's name.

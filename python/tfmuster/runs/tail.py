@@ -59,6 +59,7 @@ class Tail:
         self._run, self._task = run, task
         self._offsets: dict[str, int] = {}
         self._cuts: dict[str, Lines] = {}
+        self._encoding = run.encoding
 
     def unfinished(self) -> bool:
         """Whether there may be more lines. Ask before you read, or you may miss the last ones."""
@@ -72,7 +73,7 @@ class Tail:
         """Yield the lines that `new_lines` returns. Only a part of the output is in memory at a time."""
         for name, path in self._run.log_paths().items():
             if self._task in (None, name):
-                cut = self._cuts.setdefault(name, Lines())
+                cut = self._cuts.setdefault(name, Lines(self._encoding))
                 with path.open("rb") as file:
                     file.seek(self._offsets.get(name, 0))
                     while data := file.read(BLOCK):

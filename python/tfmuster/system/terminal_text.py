@@ -6,6 +6,8 @@ import codecs
 import re
 from typing import Any
 
+from .output_encoding import decoded
+
 # Control sequences begin with ESC, or with one character of C1, which terminals take as well.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
@@ -74,25 +76,41 @@ def is_chatter(line: str, *, gpu: bool) -> bool:
 
 
 class Lines:
-    """Split a stream of bytes into lines as a terminal would show them."""
+    """Split a stream of bytes into lines as a terminal would show them.
 
-    def __init__(self) -> None:
-        self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
-        self._begun = ""
+    Parameters
+    ----------
+    encoding : str, optional
+        The encoding of lines that are not UTF-8, see :mod:`.output_encoding`.
+    """
+
+    def __init__(self, encoding: str | None = None) -> None:
+        self._encoding = encoding
+        self._begun = b""
 
     def feed(self, data: bytes) -> list[str]:
         """Add bytes, and return the lines that they complete."""
-        *whole, begun = (self._begun + self._decode(data)).split("\n")
+        whole, end, begun = (self._begun + data).rpartition(b"\n")
+        lines = decoded(whole, self._encoding).split("\n") if end else []
         if len(begun) > _MAX_LINE:
             # A very long progress bar or line: keep what is visible, or drop it.
-            begun = visible(begun)
-            if len(begun) > _MAX_LINE // 2:
-                whole.append(begun)
-                begun = ""
+            text, begun = self._visible_so_far(begun)
+            if len(text) > _MAX_LINE // 2:
+                lines.append(text)
+            else:
+                begun = text.encode() + begun
         self._begun = begun
-        return [visible(line) for line in whole]
+        return [visible(line) for line in lines]
+
+    def _visible_so_far(self, begun: bytes) -> tuple[str, bytes]:
+        """Return what is visible of a line, and the bytes of a character that is not complete yet."""
+        try:
+            text, used = codecs.utf_8_decode(begun, "strict", False)
+        except UnicodeDecodeError:
+            return visible(decoded(begun, self._encoding)), b""
+        return visible(text), begun[used:]
 
     def end(self) -> list[str]:
         """Return the incomplete last line after the end of the stream."""
-        rest, self._begun = self._begun + self._decode(b"", final=True), ""
+        rest, self._begun = decoded(self._begun, self._encoding), b""
         return [visible(rest)] if rest else []

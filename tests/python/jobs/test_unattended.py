@@ -80,6 +80,23 @@ def test_a_program_prints_what_its_encoding_lacks(tmp_path: Path, encoding: str,
     assert lines == sorted(f"worker {i} | {line}" for i in (0, 1) for line in ("goes on", f"snowman {shown}"))
 
 
+def test_a_program_has_another_encoding_than_utf_8(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "print('gr\\xf6\\xdfer')", "raise SystemExit('gr\\xf6\\xdfer')")
+    done = in_shell(tmp_path, LAUNCH, PYTHONIOENCODING="latin-1")
+    shown = done.stdout.decode("latin-1").splitlines()
+    assert sorted(set(shown)) == [f"worker {i} | gr\xf6\xdfer" for i in (0, 1)]
+    assert "gr\xf6\xdfer" in done.stderr.decode("latin-1")
+    # In any other session.
+    run = Run(only_run(tmp_path))
+    assert run.logs(lines=1)["worker 0"] == "gr\xf6\xdfer\n"
+    error = run.error()
+    assert error is not None and "gr\xf6\xdfer" in error["last_lines"]
+    detached = in_shell(
+        tmp_path, LAUNCH.replace("train.py", "--detach gr\xf6\xdfer.py"), PYTHONIOENCODING="latin-1"
+    )
+    assert "no file gr\xf6\xdfer.py" in detached.stderr.decode("latin-1")
+
+
 @pytest.mark.parametrize("nohup", [True, False])
 def test_a_closed_terminal_ends_a_job_unless_nohup_protects_it(tmp_path: Path, nohup: bool) -> None:
     write(tmp_path, "train.py", "import time; print('begins', flush=True); time.sleep(3)")

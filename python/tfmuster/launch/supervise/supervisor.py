@@ -27,10 +27,11 @@ from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...system.limits import cannot_start
 from ...system.orphan_guard import dismiss_guard, guard_session, start_guard
+from ...system.output_encoding import output_encoding
 from ...system.processes import adopting_orphans, end_job, look_at_orphans, stopped_trees
 from ...system.shutdown_signal import SHUTDOWN
 from ...system.tensorflow_import import HAVE_GPU
-from ...system.terminal_text import is_chatter
+from ...system.terminal_text import Lines, is_chatter
 from .departing import Departing
 from .display import Row, display
 from .spares import Spares
@@ -159,7 +160,9 @@ class Supervisor:
             log.close()
             raise cannot_start(placement.task.capitalize(), error) from error
         note_phase(self._run.path, placement.task, "started")
-        worker = WorkerProcess(placement, process, log, log_path, note_path)
+        # What runs on another machine is guessed to have the encoding of this one.
+        lines = Lines(output_encoding({**os.environ, **placement.env}))
+        worker = WorkerProcess(placement, process, log, log_path, note_path, lines)
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
         return worker

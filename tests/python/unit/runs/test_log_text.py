@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tfmuster.runs import log_text
+from tfmuster.runs.layout import write_json
 from tfmuster.runs.log_text import last_lines
 from tfmuster.runs.run import Run
 from tfmuster.runs.tail import Tail, log_lines
@@ -28,6 +29,21 @@ def test_last_lines_are_those_of_the_whole_text(
     whole[-1:] = [text.rpartition("\n")[2]] if not text.endswith("\n") and text else []
     for lines in range(6):
         assert last_lines(path, lines) == "".join(whole[-lines:] if lines else []), lines
+
+
+def test_the_logs_of_a_run_are_in_its_encoding(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"encoding": "iso8859-1"})
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "worker-0.log").write_bytes("größer\n".encode() + "größer\n".encode("latin-1"))
+    run = Run(tmp_path)
+    assert run.logs() == {"worker 0": "größer\ngrößer\n"}
+    assert run.logs(lines=1) == {"worker 0": "größer\n"}
+    assert log_lines(run) == ["worker 0 | größer"] * 2
+    # A run.json of somebody who wants to read other things.
+    for odd in ("base64", "utf-16", 5, "no such"):
+        write_json(tmp_path / "run.json", {"encoding": odd})
+        assert run.encoding is None
+        assert log_lines(run) == ["worker 0 | größer", "worker 0 | gr\ufffd\ufffder"]
 
 
 @pytest.mark.parametrize("block", [7, 64, 1000])

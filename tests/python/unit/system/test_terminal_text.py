@@ -53,6 +53,23 @@ def test_lines_are_cut_wherever_the_bytes_are_cut() -> None:
     assert Lines().feed(b"\xff\xfe\n") == ["��"]
 
 
+def test_lines_that_are_not_utf_8_are_in_the_other_encoding() -> None:
+    data = (
+        "größer\nKlänge ♫\n".encode() + "größer\rKlänge".encode("latin-1") + b"\n" + "größ".encode("latin-1")
+    )
+    for size in (1, 3, 1000):
+        lines, seen = Lines("iso8859-1"), []
+        for start in range(0, len(data), size):
+            seen += lines.feed(data[start : start + size])
+        assert seen + lines.end() == ["größer", "Klänge ♫", "Klänge", "größ"]
+    lines = Lines("iso8859-1")
+    # Not within a character.
+    assert lines.feed("♫\r".encode() * 30_000 + b"\xc3") == []
+    assert lines.feed(b"\xa4\n") == ["♫ä"]
+    long = Lines("iso8859-1")
+    assert "".join([*long.feed(b"\xe4" * 70_000), *long.end()]) == "ä" * 70_000
+
+
 def test_a_line_without_end_costs_no_memory() -> None:
     lines = Lines()
     for _ in range(50):
