@@ -95,18 +95,19 @@ class Failure:
         """Make a failure from an exit code, as in `subprocess`, and the note that `sitecustomize` wrote.
 
         A frozen worker has no exit code. The note marks a worker that is frozen or lost. The exit code of a
-        lost worker is unknown.
+        lost worker is unknown. Another machine may have sent any note: what can't be is left out.
         """
         if note.get("lost"):
             code = None
+        said = {name: note[name] for name in ("error", "traceback") if isinstance(note.get(name), str)}
         return cls(
-            time=note.get("time", time),
+            time=note["time"] if _is_time(note.get("time")) else time,
             task=task,
             host=host,
             exit_code=code if code is not None and code >= 0 else None,
             signal=signal_name(-code) if code is not None and code < 0 else None,
-            error=note.get("error", "") or _r_error(last_lines),
-            traceback=note.get("traceback", ""),
+            error=said.get("error", "") or _r_error(last_lines),
+            traceback=said.get("traceback", ""),
             last_lines=last_lines,
             log=log,
         )
@@ -194,6 +195,14 @@ class Failure:
         return WorkerError(
             self.headline(), found="\n".join(str(self).splitlines()[1:]).strip(), **self.to_dict()
         )
+
+
+def _is_time(value: Any) -> bool:
+    """Return whether a value is a time in seconds since the epoch, of which there is a date."""
+    try:
+        return isinstance(value, int | float) and bool(datetime.fromtimestamp(value, timezone.utc))
+    except (ValueError, OverflowError, OSError):
+        return False
 
 
 def _without(traceback: str, error: str, lines: Sequence[str]) -> list[str]:

@@ -27,6 +27,21 @@ def test_which_failures_are_for_good(code: int | None, error: str, is_permanent:
     assert failure.is_permanent == is_permanent
 
 
+@pytest.mark.parametrize(
+    "note",
+    [
+        {"error": 5},
+        {"traceback": ["x"], "error": None},
+        *[{"time": time} for time in (None, "soon", float("nan"), float("inf"), 1e300, -1e300, [])],
+    ],
+)
+def test_what_another_machine_sends_may_be_anything(note: dict[str, object]) -> None:
+    failure = Failure.of("worker 1", host="node", code=1, time=1.0, note=note, last_lines=(), log="")
+    assert failure.to_dict()["time"] == "1970-01-01T00:00:01.000+00:00"
+    assert (failure.error, failure.traceback) == ("", "")
+    assert failure.cause_time == 1.0 and failure.headline() == "worker 1 on node failed with exit code 1."
+
+
 def test_failure_is_json_and_an_error() -> None:
     failure = Failure.of(
         "worker 1",
