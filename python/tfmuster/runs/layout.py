@@ -37,6 +37,9 @@ STOP_COMMAND = "stop.json"
 #: File in the run directory with what launches the run again.
 RESUME = "resume.json"
 
+#: File in the run directory with the names of the files that other machines have sent, one a line.
+ARRIVED = "arrived.jsonl"
+
 #: State between a failure and the restart of all tasks.
 RESTARTING = "restarting"
 
@@ -54,6 +57,7 @@ RESERVED = (
     "error.json",
     RESUME,
     STOP_COMMAND,
+    ARRIVED,
     "stop",
     "logs",
     "tfruns.d",
@@ -74,10 +78,13 @@ def holds_run(path: Path) -> bool:
 def may_arrive(task: str, parts: Sequence[str]) -> bool:
     """Return whether a task on another machine may send a file, given the parts of its path.
 
-    Each task has its own files in ``call``, ``states`` and ``stacks``. Hidden files are not sent.
+    Each task has its own files in ``call``, ``states`` and ``stacks``. Hidden files are not sent. A folder
+    that looks like another run is not made, because what ends a run and what reads its values trust it.
     """
     first, last = parts[0].casefold(), parts[-1]
     if first in RESERVED or any(part.startswith(".") for part in parts):
+        return False
+    if last.casefold() in ("run.json", ANY_VALUES):
         return False
     if first == CALL:
         return parts in [(CALL, f"{file_stem(task)}.{suffix}") for suffix in ("value", "pkl", "rds")]

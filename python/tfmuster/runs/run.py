@@ -12,6 +12,7 @@
 ``call/``          for a function: the function, and the value that each worker returned, see :mod:`.values`
 ``resume.json``    what starts the run again, until its program has finished
 ``stop.json``      for a batch job: the command that ends it
+``arrived.jsonl``  the names of the files that other machines have sent
 ``stop``           exists while a session asks the launcher to end the run
 ``error.json``     the first failure (of the last attempt): time, host, task, exit code or signal, traceback
 

@@ -58,12 +58,19 @@ class Arriving:
         File for incomplete data, on the same file system.
     may_arrive : callable
         Tells whether a file with these parts of its path is kept. By default, all are.
+    place : callable, optional
+        Tells where the file of a name is kept. By default, below the folder.
     """
 
     def __init__(
-        self, folder: Path, part: Path, may_arrive: Callable[[Sequence[str]], bool] = lambda parts: True
+        self,
+        folder: Path,
+        part: Path,
+        may_arrive: Callable[[Sequence[str]], bool] = lambda parts: True,
+        place: Callable[[PurePosixPath], Path] | None = None,
     ) -> None:
-        self._folder, self._part, self._may_arrive = folder, part, may_arrive
+        self._part, self._may_arrive = part, may_arrive
+        self._place = place or (lambda name: folder / name)
 
     def add(self, piece: bytes) -> None:
         """Add the next piece of a file."""
@@ -76,7 +83,7 @@ class Arriving:
         if name.is_absolute() or ".." in name.parts or not name.parts or not self._may_arrive(name.parts):
             self.drop()
             return False
-        path = self._folder / name
+        path = self._place(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._part.touch()
         if said.get("executable"):

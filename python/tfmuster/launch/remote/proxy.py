@@ -46,6 +46,7 @@ from .agent_connection import (
     channel_problem,
     read_hello,
 )
+from .arrivals import Arrivals
 from .files import Arriving
 
 
@@ -60,7 +61,8 @@ class WorkerProxy:
         self._run_dir = Path(given["job"]["run_dir"])
         part = self._run_dir / f".{self._note_path.name}.part"
         task = task_of(self._note_path.name.partition(".")[0])
-        self._files = Arriving(self._run_dir, part, partial(may_arrive, task))
+        arrivals = Arrivals(self._run_dir, task, self._say_taken)
+        self._files = Arriving(self._run_dir, part, partial(may_arrive, task), arrivals.place)
         self._refused: set[str] = set()
         self._code: int | None = None
         self._ending = False
@@ -133,6 +135,10 @@ class WorkerProxy:
             self._refused.add(top)
             text = f"{self._host} sent {name}, a name that tfmuster uses itself; the file was not kept"
             self._show(f"tfmuster: {safe_text(text)}\n".encode())
+
+    def _say_taken(self, text: str) -> None:
+        """Say that a file of the run directory's user has the name of one that the host has sent."""
+        self._show(f"tfmuster: {safe_text(text)}\n".encode())
 
     def _lost(self, why: str) -> int:
         """Record that the connection is lost, with the last time at which it worked."""

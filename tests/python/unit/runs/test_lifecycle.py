@@ -85,7 +85,7 @@ def test_a_directory_with_a_run_is_refused_and_kept(here: Path, held: str) -> No
 #: Files of a user under names that a run uses.
 USERS = (
     *("run.json", "status.json", "error.json", "resume.json", "stop.json", "stop", "report.html"),
-    *("metrics.jsonl", "notes.jsonl", "evaluations.jsonl"),
+    *("metrics.jsonl", "notes.jsonl", "evaluations.jsonl", "arrived.jsonl"),
     *("states/ohio.json", "states/notes.txt", "stacks/u.txt", "tfruns.d/u", "logs/u.txt", "call/call.pkl"),
 )
 

@@ -22,6 +22,10 @@ from tfmuster.net.channel import message
             "call/call.pkl",
             "call/worker-1.pkl",
             "CALL/worker-0.pkl",
+            "a/run.json",
+            "runs/x/RUN.json",
+            "a/call/any-values",
+            "arrived.jsonl",
         ),
         *("call/worker-0.pkl/x", "states/worker-1.json", "states/a/worker-0.json", "stacks/wanted"),
     ],
@@ -41,7 +45,7 @@ def test_a_host_writes_nowhere_but_in_the_run_directory(tmp_path: Path, name: st
 @pytest.mark.parametrize(
     "name",
     [
-        *("model.keras", "checkpoints/epoch-1.checkpoint", "metrics.jsonl", "a/run.json"),
+        *("model.keras", "checkpoints/epoch-1.checkpoint", "metrics.jsonl", "a/status.json"),
         *("call/worker-0.value", "call/worker-0.rds", "states/worker-0.json", "states/worker-0.jsonl"),
         "stacks/worker-0.txt",
     ],
@@ -52,6 +56,46 @@ def test_what_a_worker_writes_arrives(tmp_path: Path, name: str) -> None:
     stand_in._handle(b"F", b"theirs")
     stand_in._handle(b"J", message("file", path=name).payload)
     assert (tmp_path / name).read_bytes() == b"theirs"
+
+
+def test_a_host_replaces_no_file_of_the_user(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A run directory that its user has chosen may hold more."""
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    (run / "data").mkdir(parents=True)
+    elsewhere.mkdir()
+    kept = [run / "train.py", run / "data" / "x", run / "file", tmp_path / "target"]
+    for path in kept:
+        path.write_text("ours")
+    (run / "folder").symlink_to(elsewhere)
+    (run / "link").symlink_to(tmp_path / "target")
+    continued = ("model.keras", "checkpoints/1.checkpoint", "checkpoints-2/1.checkpoint")
+    for name in continued:
+        (run / name).parent.mkdir(exist_ok=True)
+        (run / name).write_text("of another run")
+    given = {"note_path": str(run / "logs/worker-0.error.json"), "job": {"run_dir": str(run)}}
+
+    def sends(content: bytes, *names: str) -> None:
+        stand_in = WorkerProxy(None, "node1", 0.0, given)  # type: ignore[arg-type]
+        for name in names:
+            stand_in._handle(b"F", content)
+            stand_in._handle(b"J", message("file", path=name).payload)
+
+    taken = ("train.py", "data/x", "file/x", "folder/x", "folder/a/b", "link")
+    # The second time is that of a job that was started again.
+    for content in (b"1", b"2"):
+        sends(content, "mine/own.txt", "data/new", *continued, *taken, taken[0])
+        for name in ("mine/own.txt", "data/new", *continued):
+            assert (run / name).read_bytes() == content
+        for name in taken:
+            assert (run / "from-worker-0" / name).read_bytes() == content
+    assert [path.read_text() for path in kept] == ["ours"] * 4
+    assert (run / "link").is_symlink() and list(elsewhere.iterdir()) == []
+    said = capfd.readouterr().out
+    assert said.count("train.py") == 2
+    assert (
+        "tfmuster: train.py is kept in from-worker-0: the run directory has another file of this name\n"
+        in said
+    )
 
 
 def test_a_name_that_is_not_kept_is_said_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,76 @@
+"""Decide where a file that a host sends is kept in the run directory, so that it replaces none of its user's.
+
+A run directory that a user has chosen may hold other files: programs, data, results of another day. A host
+replaces only what hosts of this run have sent before, which ``arrived.jsonl`` lists, and what a run
+continues: checkpoints and the model. Under any other name that is taken, its file is kept in a folder of the
+task, ``from-worker-1``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+
+import orjson
+
+from ...runs.layout import ARRIVED, NAMES, append_json, file_stem
+
+
+class Arrivals:
+    """The places of one task's files.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run directory.
+    task : str
+        The task that sends them.
+    tell : callable
+        Called once for each name that is taken, with a text for the user.
+    """
+
+    def __init__(self, run_dir: Path, task: str, tell: Callable[[str], None]) -> None:
+        self._run_dir = run_dir
+        self._aside = f"from-{file_stem(task)}"
+        self._tell = tell
+        self._places: dict[PurePosixPath, Path] = {}
+
+    def place(self, name: PurePosixPath) -> Path:
+        """Return where to keep the file with this name; the name is within the run directory."""
+        if name not in self._places:
+            self._places[name] = self._found(name)
+        return self._places[name]
+
+    def _found(self, name: PurePosixPath) -> Path:
+        path = self._run_dir / name
+        if _may_be_older(name.parts):
+            return path
+        # In this order: another task's proxy notes a name before its file is there.
+        if os.path.lexists(path) or self._leads_elsewhere(name):
+            if str(name) in self._earlier():
+                return path
+            self._tell(f"{name} is kept in {self._aside}: the run directory has another file of this name")
+            return self._run_dir / self._aside / name
+        append_json(self._run_dir / ARRIVED, {"file": str(name)})
+        return path
+
+    def _leads_elsewhere(self, name: PurePosixPath) -> bool:
+        """Whether a folder on the way is a link, or a file."""
+        folders = [self._run_dir / folder for folder in name.parents if folder.parts]
+        return any(os.path.lexists(each) and (each.is_symlink() or not each.is_dir()) for each in folders)
+
+    def _earlier(self) -> set[str]:
+        """Return the names that hosts have sent, in this start of the run or an earlier one."""
+        names = set()
+        with contextlib.suppress(OSError):
+            for line in (self._run_dir / ARRIVED).read_bytes().splitlines():
+                with contextlib.suppress(orjson.JSONDecodeError, TypeError, KeyError):
+                    names.add(orjson.loads(line)["file"])
+        return names
+
+
+def _may_be_older(parts: Sequence[str]) -> bool:
+    """Whether a file is one that a run continues, or one of those that a new run has not found."""
+    return parts[0] in (*NAMES, "model.keras") or parts[0].startswith("checkpoints")
