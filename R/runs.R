@@ -12,8 +12,8 @@
 #'   Default: all tasks.
 #' @param lines Number of last lines of each worker, at least 1. Default: all lines.
 #' @param follow `TRUE` prints new lines until the run ends. An interrupt stops the printing, but not the run.
-#' @param older_than `run_remove()`: an age, such as `"12h"`, `"30d"` or `"8w"`; removes all runs of `folder`
-#'   that ended longer ago.
+#' @param older_than `run_remove()`: an age, such as `"12h"`, `"30d"` or `"8w"`; removes all your runs of
+#'   `folder` that ended longer ago.
 #' @param timeout Seconds to wait; `NULL` waits without limit.
 #' @param save `run_stop()`: `TRUE` lets all workers write a checkpoint after the same step first. Then the
 #'   state is `"preempted"`, and `run_resume()` resumes at that step. The program trains with
@@ -37,10 +37,10 @@
 #'   `run_remove()`, invisibly: for each removed run, the files in its directory that are not the run's, which
 #'   stay. `run_in_rstudio()`, invisibly: RStudio's name of the job.
 #' @section Errors: `tfmuster_error_error`: the run or task does not exist, the run has no model or is not of
-#'   a function, the run has not ended (`run_remove()`), it can't be saved now (`run_stop()`), or an argument
-#'   is invalid. `tfmuster_error_launch`: the run has not ended or its program has finished (`run_resume()`).
-#'   `run_values()` also raises the errors of [launch()]. `run_wait()` warns with `tfmuster_warning` when the
-#'   time is up.
+#'   a function, the run has not ended or is another user's (`run_remove()`), it can't be saved now
+#'   (`run_stop()`), or an argument is invalid. `tfmuster_error_launch`: the run has not ended or its program
+#'   has finished (`run_resume()`). `run_values()` also raises the errors of [launch()]. `run_wait()` warns
+#'   with `tfmuster_warning` when the time is up.
 #' @seealso [plot.tfmuster.Run()] and [view_run()]
 #' @export
 #' @examplesIf tfmuster_available()

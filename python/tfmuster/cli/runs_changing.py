@@ -58,9 +58,11 @@ def resume(name: str | None, folder: str, detach: bool) -> int:
 @click.command()
 @click.argument("names", metavar="[RUN]...", nargs=-1)
 @FOLDER
-@click.option("--older-than", metavar="AGE", help="Remove all runs that ended longer ago: 12h, 30d or 8w.")
+@click.option(
+    "--older-than", metavar="AGE", help="Remove all your runs that ended longer ago: 12h, 30d or 8w."
+)
 def remove(names: tuple[str, ...], folder: str, older_than: str | None) -> int:
-    """Remove runs from the disk: the named ones, or those that ended some time ago."""
+    """Remove runs of yours from the disk: the named ones, or those that ended some time ago."""
     from ..runs.listing import ended_before, find_run
 
     if bool(names) == (older_than is not None):

@@ -13,6 +13,7 @@ from ..errors import TfmusterError
 from .layout import CALL, RUNS
 from .metrics import epoch_line, read_metrics
 from .records import unreadable, written
+from .removing import whose
 from .run import Run
 
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
@@ -57,7 +58,7 @@ def find_run(name: str | os.PathLike[str] | None = None, folder: str | os.PathLi
 
 
 def ended_before(age: str, folder: str | os.PathLike[str] = RUNS) -> list[Run]:
-    """Return the runs of a folder that ended longer ago than `age`, oldest first.
+    """Return this user's runs of a folder that ended longer ago than `age`, oldest first.
 
     Parameters
     ----------
@@ -81,7 +82,8 @@ def ended_before(age: str, folder: str | os.PathLike[str] = RUNS) -> list[Run]:
     hours = int(match[1]) * _HOURS[match[2]]
     # Python's calendar begins with the year 1.
     limit = datetime.now(timezone.utc) - timedelta(hours=min(hours, 1000 * 366 * 24))
-    return [run for run in runs_in(folder) if not run.goes_on and _last_change(run) < limit]
+    own = (run for run in runs_in(folder) if not whose(run.path))
+    return [run for run in own if not run.goes_on and _last_change(run) < limit]
 
 
 def _last_change(run: Run) -> datetime:

@@ -50,12 +50,18 @@ def check_owner(*paths: Path) -> None:
     _check_owner(path for path in paths if path.exists())
 
 
+def foreign(path: Path) -> str:
+    """Say whose a file is that belongs neither to this user nor to root; "" if it does."""
+    # Links are followed: what is read counts.
+    if not _HAS_OWNERS or (owner := path.stat().st_uid) in (os.geteuid(), 0):
+        return ""
+    return f"it belongs to {_name(owner)}, and you are {_name(os.geteuid())}"
+
+
 def _check_owner(paths: Iterable[Path]) -> None:
-    for path in paths if _HAS_OWNERS else ():
-        # Links are followed: what is read counts.
-        owner = path.stat().st_uid
-        if owner not in (os.geteuid(), 0):
-            _refuse(path, f"it belongs to {_name(owner)}, and you are {_name(os.geteuid())}", None)
+    for path in paths:
+        if found := foreign(path):
+            _refuse(path, found, None)
 
 
 def _refuse(path: Path, found: str, command: str | None) -> None:

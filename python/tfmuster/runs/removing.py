@@ -9,9 +9,18 @@ from pathlib import Path
 
 from ..errors import TfmusterError
 from .layout import NAMES, holds_run
+from .ownership import foreign
 
 #: The names of run directories that nobody has chosen, ``20260131T235959Z-train``.
 _NAMED = re.compile(r"[0-9]{8}T[0-9]{6}Z-.")
+
+
+def whose(run_dir: Path) -> str:
+    """Say whose a run is, if it is another user's; "" if it is not, or if it has no record."""
+    try:
+        return foreign(run_dir / "run.json")
+    except OSError:
+        return ""
 
 
 def remove_files(run_dir: Path) -> list[str]:
@@ -26,8 +35,17 @@ def remove_files(run_dir: Path) -> list[str]:
     Raises
     ------
     TfmusterError
-        If the directory that a user has chosen has no record of a run.
+        If the directory that a user has chosen has no record of a run, or if the run is another user's
+        (reason ``foreign``): in a folder that a team shares, permissions do not tell whose it is.
     """
+    if found := whose(run_dir):
+        raise TfmusterError(
+            "A run is removed by the user who launched it.",
+            found=found,
+            fix="Ask for it, or copy what you need of it and leave the run.",
+            run=run_dir.name,
+            reason="foreign",
+        )
     if _NAMED.match(run_dir.name):
         shutil.rmtree(run_dir)
         return []

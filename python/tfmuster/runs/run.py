@@ -327,7 +327,7 @@ class Run:
         Raises
         ------
         TfmusterError
-            If the run has not ended.
+            If the run has not ended, or is another user's (reason ``foreign``).
         """
         if self.goes_on:
             raise TfmusterError(

@@ -57,6 +57,23 @@ def test_a_folder_that_its_user_has_chosen_keeps_the_users_files(tmp_path: Path)
     assert (outside / "data.csv").read_text() == "1"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_a_run_of_another_user_stays(tmp_path: Path) -> None:
+    """A team shares the folder, and all may write there."""
+    names = [f"2026010{day}T000000Z-train" for day in (1, 2, 3)]
+    theirs, another, own = (a_run(tmp_path / name, days=2) for name in names)
+    for run in (theirs, another):
+        os.chown(run.path / "run.json", 65534, 65534)
+    with pytest.raises(TfmusterError, match="A run is removed by the user who launched it") as caught:
+        theirs.remove()
+    assert caught.value.fields["reason"] == "foreign"
+    assert "it belongs to nobody, and you are root" in str(caught.value.found)
+    _, said = remove(theirs.name, another.name, folder=tmp_path)
+    assert said.count("not removed: it belongs to nobody, and you are root") == 2
+    assert remove("--older-than", "1d", folder=tmp_path) == (0, f"{own.name}: removed\n")
+    assert theirs.path.exists() and another.path.exists() and not own.path.exists()
+
+
 def test_a_file_of_the_user_that_is_called_run_json_makes_no_run(tmp_path: Path) -> None:
     (tmp_path / "mine" / "logs").mkdir(parents=True)
     (tmp_path / "mine" / "logs" / "u.txt").write_text("mine")
