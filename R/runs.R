@@ -142,7 +142,7 @@ run_values <- function(run = NULL) {
   if (!is_function_run(run)) {
     abort_tfmuster(list(
       kind = "error", message = "Only a run of an R function has values.",
-      found = paste0("the run ", run$name, " of `", paste(unlist(run$info()$command), collapse = " "), "`"),
+      found = paste0("the run ", run$name, " of `", run_python("summary", run)$command, "`"),
       fix = "For a script, use run_history(), run_logs(), or run_model().", run = run$name
     ))
   }

@@ -14,6 +14,31 @@ test_that("runs are removed, and files of others stay", {
   expect_kind(run_remove(older_than = "a month", folder = folder), "error")
 })
 
+test_that("nothing that changes a terminal is printed of a run", {
+  skip_without_python()
+  folder <- withr::local_tempdir()
+  # A control sequence, the same with a character of C1, and what reverses the direction of text.
+  evil <- "\u001b[2Jevil\u009b31m\u202e"
+  path <- file.path(folder, "20200101T000000Z-x")
+  dir.create(file.path(path, "logs"), recursive = TRUE)
+  put <- function(file, ...) writeLines(jsonlite::toJSON(list(...), auto_unbox = TRUE), file.path(path, file))
+  time <- "2026-01-01T00:00:00.000+00:00"
+  put("run.json", name = evil, command = list("a", evil), host = evil, started = time, pid = 1)
+  task <- rlang::set_names(list(list(state = evil, host = evil)), evil)
+  put("status.json", state = paste0("failed", evil), tasks = task, updated = time)
+  put("error.json", time = time, task = evil, error = evil, host = evil, exit_code = 1)
+  put("notes.jsonl", time = 1, about = evil, text = evil)
+  do.call(put, c("metrics.jsonl", list(epoch = 1), rlang::set_names(list(1), evil)))
+  run <- run_open(path)
+  printed <- capture.output(print(run), print(run_list(folder = folder)))
+  said <- vapply(list(run_model, run_values), function(ask) {
+    tryCatch(ask(run), tfmuster_error = function(error) paste(conditionMessage(error), collapse = "\n"))
+  }, "")
+  shown <- enc2utf8(c(printed, said))
+  expect_match(shown, "evil", all = FALSE)
+  expect_no_match(shown, "[\u001b\u009b\u202e]|033\\[|009b|202e")
+})
+
 test_that("a run in the background is looked at, followed and stopped, from another session too", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)

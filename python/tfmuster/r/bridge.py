@@ -22,6 +22,7 @@ from .. import __version__
 from ..errors import DependencyError, TfmusterError, TfmusterWarning
 from ..runs.error_file import leave_r_note
 from ..system.interpreter import python_executable
+from ..system.terminal_text import safe_text
 from .session import guard_r_functions, postponed_load_hooks
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
     -------
     dict
         ``value`` (what the function returned; None after an error), ``error`` (None, or
-        :meth:`TfmusterError.to_dict`) and ``warnings`` (the texts of the package's own warnings).
+        :meth:`TfmusterError.to_dict`) and ``warnings`` (the texts of the package's own warnings). R prints
+        the texts, so they have nothing that would change a terminal.
     """
     own_warnings: list[str] = []
     result: dict[str, Any] = {"value": None, "error": None, "warnings": own_warnings}
@@ -104,7 +106,7 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
         def collect(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, TfmusterWarning):
-                own_warnings.append(str(message))
+                own_warnings.append(safe_text(str(message)))
             else:
                 show_others(message, category, *where, **more)
 
@@ -128,6 +130,9 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
                 fix=_HOW_TO_INSTALL,
                 package=name,
             ).to_dict()
+    if result["error"] is not None:
+        texts = {name: result["error"][name] for name in ("message", "found", "fix")}
+        result["error"] |= {name: text and safe_text(text) for name, text in texts.items()}
     return result
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..cluster.findings import printable
 from ..errors import TfmusterError
+from ..system.terminal_text import safe_text, visible
 from .layout import CALL, RUNS
 from .metrics import epoch_line, read_metrics
 from .records import unreadable, written
@@ -92,13 +93,16 @@ def _last_change(run: Run) -> datetime:
 
 
 def last_epoch(run: Run) -> str:
-    """Describe the last finished epoch and its metrics; "" before the first."""
+    """Describe the last finished epoch and its metrics, for a terminal; "" before the first."""
     epochs = read_metrics(run.path)
-    return epoch_line(epochs[-1]) if epochs else ""
+    return visible(epoch_line(epochs[-1])) if epochs else ""
 
 
-def summary(run: Run) -> dict[str, Any]:
-    """Summarize a run by label: its program, the state of each task, its notes, and the first failure."""
+def summary(run: Run) -> dict[str, str]:
+    """Summarize a run by label: its program, the state of each task, its notes, and the first failure.
+
+    The texts are for a terminal, whoever has written them: R shows them, too.
+    """
     info, status, error = run.info(), run.status(), run.error()
     command = " ".join(info.get("command", []))
     known: dict[str, Any] = {
@@ -118,7 +122,7 @@ def summary(run: Run) -> dict[str, Any]:
     if error:
         how = error["error"] or error["signal"] or f"exit code {error['exit_code']}"
         known["first failure"] = f"{error['task']} at {error['time']}: {how}"
-    return {label: value for label, value in known.items() if value}
+    return {visible(label): safe_text(str(value)) for label, value in known.items() if value}
 
 
 def _training(info: dict[str, Any]) -> str | None:

@@ -24,6 +24,11 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _is_word(value: Any) -> bool:
+    # No control characters, and none that change the direction of text: all faces show these entries.
+    return _is_text(value) and value.isprintable()
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -65,7 +70,8 @@ def _or_none(check: _Check) -> _Check:
 
 
 _INFO: Final[Mapping[str, _Check]] = {
-    **dict.fromkeys(("name", "directory", "host", "pid_birth"), _is_text),
+    **dict.fromkeys(("name", "directory"), _is_text),
+    **dict.fromkeys(("host", "pid_birth"), _is_word),
     **dict.fromkeys(("seed", "job"), _or_none(lambda value: _is_text(value) or _is_number(value))),
     "command": _are_texts,
     "cluster": _is_cluster,
@@ -77,13 +83,13 @@ _INFO: Final[Mapping[str, _Check]] = {
     "encoding": _is_encoding,
 }
 _STATUS: Final[Mapping[str, _Check]] = {
-    "state": _is_text,
+    "state": _is_word,
     "restarts": _is_number,
     "tasks": _is_object,
     "updated": _is_time,
 }
 _TASK: Final[Mapping[str, _Check]] = {
-    **dict.fromkeys(("state", "host", "birth"), _is_text),
+    **dict.fromkeys(("state", "host", "birth"), _is_word),
     "pid": _or_none(_is_process),
     "exit_code": _or_none(_is_number),
 }
