@@ -22,7 +22,7 @@ _SECRET: Final = {
     *("credential", "credentials", "apikey", "accesskey", "secretkey", "privatekey"),
     *("authorization", "bearer"),
 }
-#: Words that are also used for what is none: a number or a switch, such as ``--auth true``, stays.
+#: Words that do not always name a secret: a number or a switch, such as ``--auth true``, stays.
 _MAYBE: Final = {"auth", "pass", "pw"}
 #: The same at the end of a longer word, such as ``PGPASSWORD``.
 _ENDINGS: Final = ("token", "secret", "password", "passwd", "passphrase", "apikey")

@@ -58,7 +58,7 @@ def _are_weights(value: Any) -> bool:
 
 
 def says_settings(value: Mapping[str, Any]) -> bool:
-    """Return whether each value of a mapping is a number or a text, as what `settings_of` returns."""
+    """Return whether each value of a mapping is a number or a text, like those of `settings_of`."""
     return all(isinstance(each, int | float | str | None) for each in value.values())
 
 

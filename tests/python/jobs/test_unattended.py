@@ -82,9 +82,10 @@ def test_a_program_prints_what_its_encoding_lacks(tmp_path: Path, encoding: str,
 
 def test_a_program_has_another_encoding_than_utf_8(tmp_path: Path) -> None:
     write(tmp_path, "train.py", "print('gr\\xf6\\xdfer')", "raise SystemExit('gr\\xf6\\xdfer')")
-    done = in_shell(tmp_path, LAUNCH, PYTHONIOENCODING="latin-1")
+    # The failure of one of two workers may end the other before it prints.
+    done = in_shell(tmp_path, LAUNCH.replace("-n 2", "-n 1"), PYTHONIOENCODING="latin-1")
     shown = done.stdout.decode("latin-1").splitlines()
-    assert sorted(set(shown)) == [f"worker {i} | gr\xf6\xdfer" for i in (0, 1)]
+    assert set(shown) == {"worker 0 | gr\xf6\xdfer"}
     assert "gr\xf6\xdfer" in done.stderr.decode("latin-1")
     # In any other session.
     run = Run(only_run(tmp_path))
