@@ -139,6 +139,9 @@ def _parse_yaml(text: str, found: Findings) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = _place(mark) if mark else "document"
+        if "nesting depth" in str(error.problem):  # the limit of libyaml in PyYAML 6.0.4
+            found.note("too-deep", where)
+            return None
         found.note("not-yaml", where, message=f"the document is not YAML: {error.problem or error.context}")
     except yaml.YAMLError as error:
         found.note("not-yaml", "document", message=f"the document is not YAML: {str(error).splitlines()[0]}")
