@@ -17,7 +17,7 @@ from ..errors import StrategyError
 from .gathers import gather_rows
 from .scopes import adopt_optimizer
 from .strategy_info import multi_worker, worker_of
-from .sums import can_sum, group_of, sum_directly
+from .sums import can_sum, group_of, sum_by_tensorflow, sum_directly
 from .tensor_fusion import pack, unpack
 
 GRADIENT_DTYPES = ("float32", "bfloat16", "float16")
@@ -146,13 +146,15 @@ def _sum_gradients(optimizer: Any, gradients: Any, stock_sum: Callable[..., Any]
             return "direct"
         if direct and isinstance(gradient, tf.IndexedSlices) and gradient.values.shape.rank:
             return "rows"
-        dense = isinstance(gradient, tf.Tensor) and gradient.dtype.is_floating
-        return "compressed" if compressed and dense else "stock"  # sparse gradients are sent unchanged
+        if tf.executing_eagerly() or not isinstance(gradient, tf.Tensor):
+            return "stock"  # sparse gradients are sent unchanged
+        return "compressed" if compressed and gradient.dtype.is_floating else "pieces"
 
     ways: dict[str, Callable[[list[Any]], list[Any]]] = {
         "direct": lambda found: sum_directly(strategy, found, None if dtype == "float32" else dtype),
         "compressed": lambda found: _sum_compressed(found, dtype),
         "rows": lambda found: _gather_sparse(strategy, found),
+        "pieces": sum_by_tensorflow,
         "stock": lambda found: [total for total, _ in stock_sum(optimizer, [(each, None) for each in found])],
     }
     sums = list(gradients)

@@ -23,6 +23,9 @@ _TYPES: Final = ("float32", "float64", "int32", "int64")
 #: Bytes of gradients that are sent together, while backpropagation continues. Within a machine all are summed
 #: at the end: there the sum needs the processor that backpropagation needs.
 _BUCKET: Final = 4 * 1024 * 1024
+#: Bytes of one of TensorFlow's collectives between CPUs. It copies each several times, and smaller ones at
+#: the same time (docs/performance.md).
+_PACK: Final = 4 * 1024 * 1024
 
 
 def checked_communication(communication: str) -> str:
@@ -57,12 +60,14 @@ def group_of(strategy: Any) -> Group | None:
     The group is for workers with one CPU device each. NCCL is faster between GPUs.
     """
     group = current_group()
-    if group is None or not multi_worker(strategy):
-        return None
-    devices = strategy.extended.worker_devices
-    if len(devices) != 1 or "CPU" not in devices[0]:
+    if group is None or not multi_worker(strategy) or not _on_one_cpu(strategy):
         return None
     return group if worker_of(strategy) == (group.rank, len(group.names)) else None
+
+
+def _on_one_cpu(strategy: Any) -> bool:
+    devices = strategy.extended.worker_devices
+    return len(devices) == 1 and "CPU" in devices[0]
 
 
 def can_sum(tensor: Any) -> bool:
@@ -187,4 +192,31 @@ def replica_sum(tensor: Any) -> Any:
     context = tf.distribute.get_replica_context()
     if can_sum(tensor) and group_of(context.strategy) is not None:
         return sum_directly(context.strategy, [tensor])[0]
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, tensor)
+    return sum_by_tensorflow([tensor])[0]
+
+
+def sum_by_tensorflow(tensors: Sequence[Any]) -> list[Any]:
+    """Return the sums over the workers of dense tensors, by TensorFlow's collectives, in pieces between CPUs.
+
+    Call it in a replica context.
+    """
+    import tensorflow as tf
+
+    context = tf.distribute.get_replica_context()
+    if tf.executing_eagerly() or not _on_one_cpu(context.strategy):
+        return list(context.all_reduce(tf.distribute.ReduceOp.SUM, list(tensors)))
+    pieces: list[Any] = []
+    counts = []
+    for tensor in tensors:
+        size, most = tensor.shape.num_elements() or 0, _PACK // tensor.dtype.size
+        sizes = [min(most, size - start) for start in range(0, size, most)]
+        found = tf.split(tf.reshape(tensor, [-1]), sizes) if len(sizes) > 1 else [tensor]
+        pieces += found
+        counts.append(len(found))
+    options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=_PACK)
+    sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, pieces, options))
+    found = [[next(sums) for _ in range(count)] for count in counts]
+    return [
+        parts[0] if len(parts) == 1 else tf.reshape(tf.concat(parts, axis=0), tensor.shape)
+        for parts, tensor in zip(found, tensors, strict=True)
+    ]
