@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .agreement import other_weight
+from .idle_servers import reach_idle_servers
 from .seeds import agree_on_seed
 from .strategy_info import note_strategy
 from .watching import watch_this_worker
@@ -98,13 +99,17 @@ def patch_strategies(
             watch_this_worker()
         return several
 
+    def with_servers(strategy: Any) -> bool:
+        reach_idle_servers()
+        return True
+
     # Every multi-worker class of TensorFlow passes its resolver to this method, also the default one.
     at_resolver(collective.CollectiveAllReduceExtended, "_initialize_multi_worker")
     at_end(collective.CollectiveAllReduceStrategy, agreed)
     at_end(collective.CollectiveAllReduceStrategyV1, agreed)
     at_resolver(ps.ParameterServerStrategyExtended, "_initialize_multi_worker")
     at_resolver(ps_v2.ParameterServerStrategyV2, "__init__")
-    at_end(ps_v2.ParameterServerStrategyV2, lambda _: True)
+    at_end(ps_v2.ParameterServerStrategyV2, with_servers)
 
     _name_other_weights(collective.CollectiveAllReduceExtended)
     _mirror_own_devices()

@@ -12,7 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from support.launching import TFMUSTER, environment, nothing_left, start_tfmuster, wait_until, write
+from support.launching import (
+    TFMUSTER,
+    environment,
+    nothing_left,
+    start_tfmuster,
+    tfmuster,
+    wait_until,
+    write,
+)
 from support.paths import PROGRAMS
 from support.spaces import machines
 from tfmuster.rendezvous.port_guard import guarding_works
@@ -160,3 +168,14 @@ def test_a_stranger_on_another_machine_gets_nothing(tmp_path: Path, way: str, op
     if open == "0":
         assert all("stages: ['closed']" in output for output in outputs), outputs
     assert "broken: 1" in "".join(outputs)
+
+
+@pytest.mark.parametrize("coordinator", [("--chief",), ()])
+def test_a_coordinator_reaches_servers_whose_doors_are_closed_after_a_pause(
+    tmp_path: Path, coordinator: tuple[str, ...]
+) -> None:
+    """A network or gRPC has closed the connections that were idle."""
+    done = tfmuster("launch", "--ps", 1, "-n", 2, *coordinator, PROGRAMS / "idle_servers.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert 'broken: {"worker": 1, "ps": 1}' in done.stdout
+    assert "learned: True" in done.stdout

@@ -14,9 +14,9 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+from connections import break_connections
 
 import tfmuster
-from tfmuster.net.socket_table import ESTABLISHED, borrowed, own_sockets, state_of
 from tfmuster.rendezvous import port_guard
 
 cluster = json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"]
@@ -31,18 +31,6 @@ def tell(name: str) -> None:
 
 def guards() -> list[port_guard.PortGuard]:
     return port_guard._guards
-
-
-def break_connections(port: int) -> int:
-    broken = 0
-    for inode, descriptor in own_sockets().items():
-        with borrowed(descriptor, inode) as made:
-            if made is None or state_of(made) != ESTABLISHED:
-                continue
-            if port in (made.getsockname()[1], made.getpeername()[1]):
-                made.shutdown(2)
-                broken += 1
-    return broken
 
 
 if "gate" in sys.argv:

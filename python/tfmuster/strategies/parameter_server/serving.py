@@ -51,6 +51,7 @@ def make_strategy(
     _check(task)
     tf = import_tensorflow()
     from ...keras_compat import note_strategy, tensorflow_started
+    from ...keras_compat.idle_servers import reach_idle_servers
 
     if tensorflow_started():
         raise StrategyError(
@@ -77,6 +78,7 @@ def make_strategy(
     made = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=cut)
     _made.append(made)
     note_strategy(made)
+    reach_idle_servers()
     all_connected()
     return made
 
