@@ -58,6 +58,6 @@ def _reach_all() -> None:
     names = [device.name for device in context.context().list_logical_devices("CPU")]
     servers = [name for name in names if "/job:chief/" not in name and "/job:localhost/" not in name]
     if servers:
-        # The threads run eagerly, also if this one traces a function.
-        with ThreadPoolExecutor(len(servers)) as threads:
+        # The threads run eagerly, also if this one traces a function. While Python ends, none can be started.
+        with contextlib.suppress(RuntimeError), ThreadPoolExecutor(len(servers)) as threads:
             list(threads.map(reach, servers))
