@@ -53,8 +53,15 @@ def visible(line: str) -> str:
 
 
 def safe_text(text: str) -> str:
-    """Return text of several lines without what would change the terminal, or hide a part of the text."""
-    return "\n".join(visible(line) for line in text.split("\n"))
+    """Return text of several lines without what would change the terminal, or hide a part of the text.
+
+    A line without any of that stays as it is, with its blanks at the end: an address may be wrong by them.
+    """
+
+    def safe(line: str) -> str:
+        return line if (shown := visible(line)) == line.rstrip() else shown
+
+    return "\n".join(map(safe, text.split("\n")))
 
 
 def json_text(value: Any) -> str:

@@ -33,6 +33,7 @@ def test_a_line_as_a_terminal_shows_it_in_the_end(line: str, shown: str) -> None
 
 def test_a_text_of_several_lines_keeps_its_lines() -> None:
     assert safe_text("one\x1b[2J\n  two\x9b2J \n\nthree\n") == "one\n  two\n\nthree\n"
+    assert safe_text("a:1 \nb\x1b[2J ") == "a:1 \nb"
 
 
 def test_json_has_no_character_that_changes_a_terminal() -> None:
