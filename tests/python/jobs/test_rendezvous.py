@@ -24,7 +24,7 @@ from tfmuster.cluster.spec import Cluster
 from tfmuster.net.addresses import split_address
 from tfmuster.net.ports import port_holder
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.timeout(90), pytest.mark.timed]
 
 LIMIT = 4.0
 
