@@ -72,6 +72,7 @@ def test_bombs_go_off_within_a_second(name: str) -> None:
     check_form(report)
 
 
+@pytest.mark.timed
 def test_a_file_of_any_size_is_refused_at_once(tmp_path: Path) -> None:
     path = tmp_path / "sparse.json"
     with path.open("wb") as file:
