@@ -16,13 +16,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-#: After so many seconds without such a call, connections may be gone.
-_IDLE_SECONDS: Final = 5.0
+from ..net.door import QUIET_SECONDS
+
 _FUNCTIONS: Final = ("add_c_function", "add_function_def", "remove_function")
 
 
 def reach_idle_servers() -> None:
-    """Reach all servers before calls that hold the lock, if the last one was long ago."""
+    """Reach all servers before calls that hold the lock, if the last one was before doors close."""
     from tensorflow.python.eager import context
 
     last = time.monotonic()
@@ -33,7 +33,7 @@ def reach_idle_servers() -> None:
             nonlocal last
             now, before = time.monotonic(), last
             last = now
-            if now - before > _IDLE_SECONDS:
+            if now - before > QUIET_SECONDS:
                 _reach_all()
                 last = time.monotonic()
             return stock(*args, **kwargs)
