@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 HIDDEN: Final = "***"
@@ -88,7 +88,7 @@ def without_secrets(command: Sequence[str]) -> list[str]:
     option = ""
     for word in map(str, command):
         if option and not _OPTION.fullmatch(word):
-            shown.append(_of_option(option, word))
+            shown.append(_of_option(option, word, _in_argument))
             option = ""
             continue
         option = word if _OPTION.fullmatch(word) else ""
@@ -121,11 +121,11 @@ def is_secret(name: str, value: str | None = None) -> bool:
     return not _MAYBE.isdisjoint(parts) and not _SWITCH.fullmatch(bare)
 
 
-def _of_option(option: str, value: str) -> str:
-    """Return what is shown of the value that follows an option."""
+def _of_option(option: str, value: str, otherwise: Callable[[str], str]) -> str:
+    """Return what is shown of the value that follows an option: ``otherwise(value)`` if it is no secret."""
     if option in _USER and (found := _USER_VALUE.fullmatch(value)):
         return f"{found[1]}:{HIDDEN}"
-    return HIDDEN if is_secret(option, value) else _in_argument(value)
+    return HIDDEN if is_secret(option, value) else otherwise(value)
 
 
 def _in_argument(word: str) -> str:
@@ -164,19 +164,13 @@ def _in_shell_line(text: str) -> str:
         kept.append(text[at : found.start()])
         word, at = found[0], found.end()
         if option and not _OPTION.fullmatch(word):
-            word = _of_shell_option(option, word)
+            word = _of_option(option, word, _inside_quotes)
             option = ""
         else:
             option = word if _OPTION.fullmatch(word) else ""
             word = _inside_quotes(word)
         kept.append(word)
     return "".join([*kept, text[at:]])
-
-
-def _of_shell_option(option: str, word: str) -> str:
-    if option in _USER and (found := _USER_VALUE.fullmatch(word)):
-        return f"{found[1]}:{HIDDEN}"
-    return HIDDEN if is_secret(option, word) else _inside_quotes(word)
 
 
 def _inside_quotes(word: str) -> str:
