@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..diagnostics.tuning import Trial
 
 _BATCHES = (32, 64, 128, 256, 512)
-_COLUMNS = "{:>10}  {:<10} {:>9} {:>8}  {:>12}  {:>10}  {:>13}"
+_COLUMNS = "{:>10}  {:<10} {:>9} {:>8}  {:>12}  {:>10}  {:>13}  {}"
 
 
 def _numbers(_: click.Context, __: click.Parameter, text: str | None) -> list[int]:
@@ -99,8 +99,8 @@ def command(
         program = ("tfmuster", "train", "mnist", *options, "--epochs", "1000", "--steps-per-epoch", "0")
         batches = batches or list(_BATCHES)
     unit = "images/s" if batches else "steps/s"
-    headings = ("per worker", "gradients", "steps/call", "threads", unit, "efficiency", "communication")
-    click.echo(_COLUMNS.format(*headings))
+    settings = ("per worker", "gradients", "steps/call", "threads")
+    click.echo(_COLUMNS.format(*settings, unit, "efficiency", "communication", "waiting"))
 
     def show(trial: Trial) -> None:
         setting = trial.setting
@@ -113,6 +113,7 @@ def command(
                 f"{trial.speed:,.1f}" if trial.speed < 100 else f"{trial.speed:,.0f}",
                 f"{trial.efficiency:.2f}",
                 f"{trial.communication:.0%}",
+                f"{trial.waiting:.0%} for {trial.waits_for}" if trial.waits_for else "-",
             )
         )
 

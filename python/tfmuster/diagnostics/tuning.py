@@ -7,7 +7,6 @@ workers run at the same time, which measures the machine without communication.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import statistics
 import tempfile
@@ -15,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..environment import GRADIENT_DTYPE_VARIABLE, STEPS_PER_EXECUTION_VARIABLE, TRIAL_STEPS_VARIABLE
 from ..errors import LaunchError
@@ -84,12 +84,18 @@ class Trial:
     alone : float
         Seconds per step of a one-worker job, while one such job per worker runs.
     workers : int
+    waiting : float
+        Largest share of its time in which a worker waited for the others, 0 to 1.
+    waits_for : str
+        The worker for which that one waited longest; empty if nobody waited.
     """
 
     setting: Setting
     seconds: float
     alone: float
     workers: int
+    waiting: float = 0.0
+    waits_for: str = ""
 
     @property
     def efficiency(self) -> float:
@@ -159,8 +165,17 @@ def tune(
             with ThreadPoolExecutor(workers) as pool:
                 plain = replace(setting, gradient_dtype="float32", steps_per_execution=None)
                 side_by_side = [pool.submit(_measure, command, 1, plain, steps) for _ in range(workers)]
-                one_worker[alike] = statistics.mean(each.result() for each in side_by_side)
-        trial = Trial(setting, _measure(command, workers, setting, steps), one_worker[alike], workers)
+                one_worker[alike] = statistics.mean(_slowest(each.result()) for each in side_by_side)
+        notes = _measure(command, workers, setting, steps)
+        waits = max(notes, key=lambda note: float(note.get("wait_share", 0)))
+        trial = Trial(
+            setting,
+            _slowest(notes),
+            one_worker[alike],
+            workers,
+            float(waits.get("wait_share", 0)),
+            str(waits.get("waits_for", "")),
+        )
         trials.append(trial)
         on_trial(trial)
         return trial
@@ -185,8 +200,13 @@ def recommend(trials: Sequence[Trial]) -> Trial:
     return best
 
 
-def _measure(command: Sequence[str], workers: int, setting: Setting, steps: int) -> float:
-    """Run one trial, and return the seconds per step of the slowest worker."""
+def _slowest(notes: Sequence[dict[str, Any]]) -> float:
+    """Return the seconds per step of the slowest worker."""
+    return max(float(note["seconds_per_step"]) for note in notes)
+
+
+def _measure(command: Sequence[str], workers: int, setting: Setting, steps: int) -> list[dict[str, Any]]:
+    """Run one trial, and return what each worker has measured."""
     with tempfile.TemporaryDirectory(prefix="tfmuster-trial-") as folder:
         run_dir = Path(folder, "run")
         job = Job(
@@ -200,9 +220,8 @@ def _measure(command: Sequence[str], workers: int, setting: Setting, steps: int)
             said = (f"with {setting}", *failure.last_lines[-_MOST_LINES:])
             message = f"A trial failed: {failure.headline()}"
             raise LaunchError(message, found="\n         ".join(said), reason="trial")
-        notes = [read_json(path) for path in run_dir.glob("trial-*.json")]
-        with contextlib.suppress(ValueError):
-            return max(float(note["seconds_per_step"]) for note in notes)
+        if notes := [read_json(path) for path in run_dir.glob("trial-*.json")]:
+            return notes
     raise LaunchError(
         "The program ended before a trial could be measured.",
         found="no fit of Keras, or fewer than a hundred steps in it",

@@ -16,7 +16,7 @@ from ..runs.states import State, _own_path, say_state
 _EVERY_SECONDS = 1.0
 
 
-class _Shares:
+class Shares:
     """Shares of a span of time that the sums over the workers took in this process."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
             self._next = 0.0
             self._epoch = 0
             self._first: tuple[int, float] | None = None
-            self._shares = _Shares()
+            self._shares = Shares()
             self._last: dict[str, Any] = {}
 
         def on_train_begin(self, logs: Any = None) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..environment import RUN_DIR_VARIABLE, TRIAL_STEPS_VARIABLE
 from ..runs.layout import write_json
+from .progress import Shares
 
 #: Steps before the measured ones, in which graphs are built and the steps per execution are chosen.
 _WARM_UP_STEPS = 40
@@ -32,6 +33,7 @@ def trial_callback() -> list[Any]:
             self._done = self._measured = 0
             self._seconds = 0.0
             self._last: tuple[int, float] | None = None
+            self._shares = Shares()
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             # Don't count the time between epochs.
@@ -45,6 +47,8 @@ def trial_callback() -> list[Any]:
                 if self._done > _WARM_UP_STEPS:
                     self._measured += taken
                     self._seconds += now - self._last[1]
+                else:
+                    self._shares.restart(time.monotonic())
             self._last = batch, now
             # All workers run the same steps, so all end after the same one.
             if self._measured >= steps:
@@ -58,7 +62,8 @@ def trial_callback() -> list[Any]:
             from ..rendezvous.join import report_end
 
             path = Path(os.environ[RUN_DIR_VARIABLE], f"trial-{os.getpid()}.json")
-            write_json(path, {"seconds_per_step": self._seconds / self._measured, "steps": self._measured})
+            found = {"seconds_per_step": self._seconds / self._measured, "steps": self._measured}
+            write_json(path, {**found, **self._shares.until(time.monotonic())})
             report_end()
             sys.stdout.flush()
             sys.stderr.flush()

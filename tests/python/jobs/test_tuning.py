@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,12 +29,15 @@ def test_a_script_is_tried_with_every_setting(tmp_path: Path) -> None:
     done = tfmuster(*arguments, cwd=tmp_path, limit=250)
     assert done.returncode == 0, done.stderr
     table, _, said = done.stdout.partition("\n\n")
-    rows = [line.split() for line in table.splitlines()[1:]]
+    lines = table.splitlines()[1:]
+    rows = [line.split() for line in lines]
     tried = [(int(row[0]), row[1], row[2]) for row in rows]
     assert tried[:4] == [(b, d, "automatic") for b in (10, 40) for d in ("float32", "bfloat16")]
     assert tried[4][2] == "1"
     assert rows[5][3] == "1"
     assert all(float(row[4].replace(",", "")) > 0 and float(row[5]) > 0 for row in rows)
+    # Somebody has waited, if only for the first bytes.
+    assert all(re.search(r"  \d{1,3}% for worker [01]$", line) for line in lines)
     assert said.startswith("Use ")
     assert not (tmp_path / "not to be reached").exists()
     assert not (tmp_path / "runs").exists()
