@@ -17,7 +17,7 @@ from .error import MAX_LISTED, MAX_SHOWN, Entry, listed, rendezvous_error
 from .seeding import agreed_seed, read_seed
 
 #: With up to this many tasks, every pair is checked; with more, a ring, and the chief with all tasks.
-ALL_PAIRS: Final = 32
+ALL_PAIRS: Final = 64
 _MAX_TEXT: Final = 200
 
 

@@ -43,3 +43,16 @@ def test_a_worker_that_ends_while_its_memory_is_read_is_named(how: str) -> None:
     assert "worker 1" in said, done.stdout + done.stderr
     assert ("is frozen" in said) == (how == "frozen")
     assert float(seconds) < 5
+
+
+@pytest.mark.parametrize(("workers", "found"), [(64, "equal"), (65, "none")])
+def test_up_to_64_workers_are_connected(workers: int, found: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM.with_name("many_sums.py")), str(workers)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.stdout.strip() == found, done.stderr
+    assert ("connect at most 64 tasks" in done.stderr) == (found == "none")
