@@ -19,7 +19,7 @@ PY_SOURCES  := $(shell find python -name '*.py')
 R_SOURCES   := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
 
 .PHONY: help train test test-fast test-unit test-r-fast test-r test-parity test-python lint lint-python lint-imports \
-  lint-r types man check coverage bench accuracy matrix clean
+  lint-r types man check coverage bench accuracy matrix wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ accuracy: .stamps/dev ## train every model on real digits with 1 and 2 workers: 
 
 matrix: .stamps/system-run ## the Keras tests on the oldest, a middle and the newest TensorFlow and Keras
 	bash scripts/matrix.sh
+
+wheel: .stamps/dev ## the Python package with compiled libraries, into dist/
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m build --no-isolation
 
 clean: ## remove what the other targets made, but for runs/ and models
 	rm -rf .venv .venvs .rlib .stamps .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist *.Rcheck \

@@ -1,7 +1,8 @@
 """Compile C files of tfmuster into libraries.
 
 A library is compiled once for each version of its source, in less than a second, and kept in the user's cache
-directory.
+directory. A wheel may have libraries for usual systems (``scripts/compile_libraries.py``), which need no
+compiler.
 """
 
 from __future__ import annotations
@@ -16,9 +17,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
-_FLAGS = ("-O3", "-std=c11", "-shared", "-fPIC")
-_LIBRARIES = ("-ldl", "-lpthread")
+FLAGS: Final = ("-O3", "-std=c11", "-shared", "-fPIC")
+LIBRARIES: Final = ("-ldl", "-lpthread")
+#: The processors for which a wheel has libraries, and the oldest version of the GNU C library (of 2018).
+PROCESSORS: Final = ("x86_64", "aarch64")
+GLIBC: Final = (2, 28)
 _COMPILE_SECONDS = 60
 
 
@@ -27,7 +32,7 @@ class NotCompiled(Exception):
 
 
 def compiled(source: Path) -> Path:
-    """Return the path of the library of a C file; compile it if this has not been done.
+    """Return the path of the library of a C file; compile it if neither the package nor the cache has it.
 
     Raises
     ------
@@ -36,8 +41,10 @@ def compiled(source: Path) -> Path:
     """
     if sys.platform != "linux":
         raise NotCompiled(f"it is for Linux only, and this is {platform.system()}")
+    if (ready := prebuilt(source, platform.machine())).exists() and _glibc() >= GLIBC:
+        return ready
     # Machines that share a home directory may have other processors and other versions of the C library.
-    machine = "|".join([*_FLAGS, platform.machine(), *platform.libc_ver()])
+    machine = "|".join([*FLAGS, platform.machine(), *platform.libc_ver()])
     digest = hashlib.sha256(source.read_bytes() + machine.encode()).hexdigest()
     name = f"{source.stem}-{digest[:16]}.so"
     folder = _folder()
@@ -52,7 +59,7 @@ def compiled(source: Path) -> Path:
     os.close(descriptor)
     try:
         done = subprocess.run(
-            [compiler, *_FLAGS, "-o", made, str(source), *_LIBRARIES],
+            [compiler, *FLAGS, "-o", made, str(source), *LIBRARIES],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -69,6 +76,18 @@ def compiled(source: Path) -> Path:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(made)
     return path
+
+
+def prebuilt(source: Path, processor: str) -> Path:
+    """Return the path at which a wheel has the library of a C file for a processor."""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    return source.with_name(f"{source.stem}-{digest[:16]}-{processor}.so")
+
+
+def _glibc() -> tuple[int, ...]:
+    """Return the version of the GNU C library; empty with another one."""
+    name, version = platform.libc_ver()
+    return tuple(map(int, version.split(".")[:2])) if name == "glibc" else ()
 
 
 def _folder() -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -64,6 +65,7 @@ def test_sdist_and_wheel_have_the_whole_package_and_nothing_else(built: Path) ->
     with tarfile.open(sdist) as archive:
         inside = {name.split("/", 1)[1] for name in archive.getnames()}
     beside = {"pyproject.toml", "README.md", "LICENSE", "NEWS.md", "PKG-INFO", ".gitignore"}
+    beside.add("scripts/compile_libraries.py")
     assert inside == {f"python/{name}" for name in files} | beside
     with zipfile.ZipFile(the_wheel(built)) as wheel:
         names = set(wheel.namelist())
@@ -150,8 +152,11 @@ def environment(folder: Path, wheel: Path, *extras: str) -> Path:
     return python.parent
 
 
-def run(program: Path, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run(
+    program: Path, *arguments: object, cwd: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "TF_CONFIG")}
+    variables.update(env or {})
     return subprocess.run(
         [str(program), *map(str, arguments)],
         cwd=cwd,
@@ -178,6 +183,38 @@ def test_the_wheel_trains_in_an_environment_that_has_only_what_it_asks_for(
     done = run(programs / "tfmuster", "test", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "You are ready" in done.stdout
+
+
+def test_a_released_wheel_has_libraries_for_users_without_a_compiler(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path / "dist", ROOT]
+    env = {**os.environ, "HATCH_BUILD_HOOK_ENABLE_CUSTOM": "true"}
+    done = subprocess.run(build, capture_output=True, text=True, timeout=250, check=False, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wheel = the_wheel(tmp_path / "dist")
+    # Where a library does not fit, nothing is lost: it is one wheel for all systems.
+    assert wheel.name.endswith("-py3-none-any.whl")
+    sources = [name for name in of_the_package() if name.endswith(".c")]
+    with zipfile.ZipFile(wheel) as archive:
+        found = {name: archive.read(name) for name in archive.namelist() if name.endswith(".so")}
+    assert len(found) == 2 * len(sources) == 4
+    machines = {"x86_64": 62, "aarch64": 183}  # as in the header of the file format, ELF
+    for name, content in found.items():
+        processor = name.removesuffix(".so").rpartition("-")[2]
+        assert int.from_bytes(content[18:20], "little") == machines[processor]
+        wanted = {tuple(map(int, each.split(b"."))) for each in re.findall(rb"GLIBC_([\d.]+)", content)}
+        assert max(wanted) <= (2, 28)
+    if platform.machine() not in machines:
+        return
+    programs = environment(tmp_path / "env", wheel, "tensorflow")
+    no_compiler = {"PATH": "/proc/nothing", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for workers in (["3"], ["--machines", "0", "0", "1", "1"]):
+        program = ROOT / "tests" / "python" / "programs" / "sum_bits.py"
+        done = run(programs / "python", program, *workers, cwd=tmp_path, env=no_compiler)
+        assert done.returncode == 0, done.stderr
+    operation = "from tfmuster.collectives import group as g; print(g.library_path(), g._load_operation())"
+    done = run(programs / "python", "-c", operation, cwd=tmp_path, env=no_compiler)
+    assert str(tmp_path / "env") in done.stdout and "tfmuster_sum" in done.stdout, done.stdout + done.stderr
+    assert not (tmp_path / "cache").exists()
 
 
 @pytest.fixture(scope="module")
