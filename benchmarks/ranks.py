@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from tfmuster.collectives import in_numpy
+from tfmuster.collectives.streams import Stream
 
 
 class Counted(in_numpy.NumpyExchange):
@@ -33,7 +34,7 @@ class Counted(in_numpy.NumpyExchange):
         self.messages = self.waits = 0
         self._left: dict[int, int] = {}
 
-    def _move(self, streams: dict[int, in_numpy.Stream], began: float, **how: Any) -> dict[int, float]:
+    def _move(self, streams: dict[int, Stream], began: float, **how: Any) -> dict[int, float]:
         new = sum(len(stream.out) > self._left.get(rank, 0) for rank, stream in streams.items())
         self.messages += new
         self.waits += new > 0

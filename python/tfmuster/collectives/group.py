@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 from ..net.sockets import close_in_children
 from ..system.compiled import NotCompiled
 from ..system.say import say
-from .in_numpy import TYPES, NumpyExchange, SumError
+from .in_numpy import NumpyExchange
 from .native import library, library_path
+from .streams import TYPES, SumError
 
 #: Every error of a sum has these words.
 ABORTED: Final = "A sum over the workers was aborted"
@@ -192,8 +193,15 @@ class Group:
         return list(sums)
 
     def _start(self) -> None:
-        """Load the C library when it is used first, and give it the sockets."""
+        """Load the C library when it is used first, and give it the sockets; or let numpy have them."""
         if self._numpy is not None or self._library is not None:
+            return
+        near = [self.share and s is not None and _within_machine(s) for s in self._sockets]
+        if self.why_numpy:
+            all_near = sum(near) == len(self.names) - 1
+            self._numpy = NumpyExchange(self.rank, self._sockets, self.names, near=all_near)
+            if self._reason:
+                self._numpy.abort(self._reason)
             return
         try:
             # TensorFlow must load the library first, to notice the operation that comes with it.
@@ -203,11 +211,11 @@ class Group:
             workers = len(self.names)
             numbers = (ctypes.c_int * workers)(*[-1 if s is None else s.fileno() for s in self._sockets])
             texts = (ctypes.c_char_p * workers)(*[name.encode() for name in self.names])
-            near = [self.share and s is not None and _within_machine(s) for s in self._sockets]
             if loaded.tfmuster_open(self.rank, workers, numbers, texts, (ctypes.c_int * workers)(*near)):
                 raise NotCompiled("memory is short")
         except NotCompiled as error:
             self._use_numpy(str(error))
+            self._start()
             return
         self._library = loaded
         if self._reason:
@@ -217,9 +225,6 @@ class Group:
         self.why_numpy = why
         here = self.names[self.rank]
         say(f"tfmuster: {here} sums gradients with numpy, which takes longer than tfmuster's C code: {why}")
-        self._numpy = NumpyExchange(self.rank, self._sockets, self.names)
-        if self._reason:
-            self._numpy.abort(self._reason)
 
 
 def _load_operation() -> Any:

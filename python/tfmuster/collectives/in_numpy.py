@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import select
 import socket
-import struct
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -13,60 +12,18 @@ from typing import Any, Final
 
 import numpy as np
 
-#: The last five fields are for workers that can read each other's memory, which numpy can't.
-_HEADER: Final = struct.Struct("<IHHQQQQQQII")
-_MAGIC: Final = 0x31584D54
+from .shared_memory import READ_LEAST, READ_PIECE, Reader, Vector, add_rounded, address_of
+from .streams import HEADER, MAGIC, TYPES, Stream, Streams, SumError, bytes_of
+
 _SMALL: Final = 192 * 1024
-_LOOK_MS: Final = 200
 #: Bytes that are received before they are added: so few stay in the processor's cache.
 _PIECE: Final = 512 * 1024
 #: Bytes from which on the memory of sums is used again: the kernel would clear each page of a new one.
 _KEPT_LEAST: Final = 1024 * 1024
 _MASK: Final = 2**64 - 1
-#: TensorFlow's codes of the types.
-TYPES: Final = {"float32": 1, "float64": 2, "int32": 3, "int64": 9, "bfloat16": 14, "float16": 19}
 
 
-class SumError(Exception):
-    """A sum was aborted. The text says why."""
-
-
-class Stream:
-    """What is sent to another worker, and what comes from it, in one operation."""
-
-    def __init__(self, made: socket.socket, name: str) -> None:
-        self.socket, self.name = made, name
-        self.out: list[memoryview] = []
-        self.into: list[memoryview] = []
-
-    def send(self) -> None:
-        """Send what the kernel takes now."""
-        while self.out:
-            try:
-                sent = self.socket.send(self.out[0], socket.MSG_NOSIGNAL)
-            except BlockingIOError:
-                return
-            self.out[0] = self.out[0][sent:]
-            if not self.out[0]:
-                del self.out[0]
-
-    def receive(self) -> bool:
-        """Receive what has come. Return whether a part is complete."""
-        while self.into:
-            try:
-                got = self.socket.recv_into(self.into[0])
-            except BlockingIOError:
-                return False
-            if not got:
-                raise SumError(f"{self.name} has closed its connection")
-            self.into[0] = self.into[0][got:]
-            if not self.into[0]:
-                del self.into[0]
-                return True
-        return False
-
-
-class NumpyExchange:
+class NumpyExchange(Streams):
     """The connections of one worker.
 
     Parameters
@@ -76,21 +33,28 @@ class NumpyExchange:
     sockets : sequence
         A connected socket for each worker; None for this one.
     names : sequence of str
+    near : bool
+        All workers are on this machine, and may read each other's memory.
     """
 
-    def __init__(self, rank: int, sockets: Sequence[socket.socket | None], names: Sequence[str]) -> None:
-        self._rank, self._sockets, self._names = rank, sockets, names
+    def __init__(
+        self, rank: int, sockets: Sequence[socket.socket | None], names: Sequence[str], *, near: bool = False
+    ) -> None:
+        super().__init__(rank, sockets, names)
+        self._reader: Reader | None = None
+        if near:
+            with contextlib.suppress(AttributeError, OSError):  # a system without such a call
+                self._reader = Reader()
+        #: The process of each worker, if all can read the memory of all.
+        self._processes: dict[int, int] = {}
         self._number = 0
         self._introduced = False
-        self._failure = self._reason = ""
+        self._failure = ""
         self._seconds = self._waited = self._bytes = 0.0
         self._late = [0.0] * len(names)
         self._piece = np.empty(_PIECE, np.uint8)
+        self._pieces: dict[int, Any] = {}
         self._kept: list[Any] = []
-
-    def abort(self, reason: str) -> None:
-        """End the operation that is under way, and all later ones."""
-        self._reason = self._reason or reason
 
     def times(self) -> list[float]:
         """Return the same numbers as ``tfmuster_times``."""
@@ -115,36 +79,39 @@ class NumpyExchange:
             raise
 
     def _introduce(self) -> None:
-        """Tell the others, in two headers as they expect them, that this worker reads nobody's memory."""
+        """Tell the others where the mark is, and then whose memory this worker can read."""
         began = time.perf_counter()
+        reads = 0
+        everybody = (1 << len(self._names)) - 1
         for turn in range(2):
-            header = self._header(np.dtype("float32"), 0, turn, 0)
+            header = self._header(np.dtype("float32"), 0, turn, 0, reads)
             streams, heads = self._begin(header, {r: [] for r in range(len(self._names)) if r != self._rank})
             late = self._move(streams, began)
             self._check_all(heads, header)
             self._move(streams, began, all_sent=True)
+            found = {r: HEADER.unpack(head) for r, head in heads.items()}
             if turn == 0:
                 self._note_late(began, late)
+                if self._can_read_all(found):
+                    reads = everybody
+            # numpy takes part in memory if that of all can be read, and else lets nobody read.
+            elif reads and all(theirs[8] == everybody for theirs in found.values()):
+                self._processes = {r: theirs[9] for r, theirs in found.items()}
         self._introduced = True
 
-    def _begin(
-        self, header: bytes, parts: dict[int, list[memoryview]]
-    ) -> tuple[dict[int, Stream], dict[int, bytearray]]:
-        """Return a stream to each of the others, to which the header and its parts are to be sent."""
-        streams, heads = {}, {}
-        for r, following in parts.items():
-            made = self._sockets[r]
-            assert made is not None
-            streams[r] = stream = Stream(made, self._names[r])
-            stream.out = [part for part in (memoryview(header), *following) if part]
-            heads[r] = bytearray(_HEADER.size)
-            stream.into = [memoryview(heads[r])]
-        return streams, heads
+    def _can_read_all(self, heads: dict[int, tuple[int, ...]]) -> bool:
+        reader = self._reader
+        return reader is not None and all(
+            theirs[7] and reader.can_read(theirs[9], theirs[7], theirs[6]) for theirs in heads.values()
+        )
 
     def _sum(self, arrays: Sequence[Any], wire: int, key: int) -> list[Any]:
         began = time.perf_counter()
         sizes = [array.size for array in arrays]
         flat = [np.ravel(array) for array in arrays]
+        if self._processes and sum(array.nbytes for array in flat) >= READ_LEAST:
+            totals = self._sum_in_memory(flat, wire, _mixed(key, sizes), began)
+            return [total.reshape(array.shape) for total, array in zip(totals, arrays, strict=True)]
         if len(self._names) == 2 and not wire:
             totals = self._sum_of_two(flat, _mixed(key, sizes), began)
             return [total.reshape(array.shape) for total, array in zip(totals, arrays, strict=True)]
@@ -152,21 +119,19 @@ class NumpyExchange:
         narrow = _narrow_type(wire) or vector.dtype
         sent = vector.astype(narrow) if wire else vector
         workers = len(self._names)
-        each = -(-vector.size // workers)
-        stretch = -(-each // 16) * 16
         whole = workers == 2 or sent.nbytes * (workers - 1) <= _SMALL
-        starts = [min(r * stretch, vector.size) for r in range(workers + 1)]
+        starts = _slices(vector.size, workers)
         cuts = [slice(0, None) if whole else slice(*starts[r : r + 2]) for r in range(workers)]
         header = self._header(vector.dtype, wire, _mixed(key, sizes), vector.size)
         own = sent[cuts[self._rank]]
         theirs = {r: np.empty_like(own) for r in range(workers) if r != self._rank}
-        streams, heads = self._begin(header, {r: [_bytes_of(sent[cuts[r]])] for r in theirs})
+        streams, heads = self._begin(header, {r: [bytes_of(sent[cuts[r]])] for r in theirs})
         late = self._move(streams, began)
         self._check_all(heads, header)
         for r, stream in streams.items():
-            stream.into = [part for part in (_bytes_of(theirs[r]),) if part]
+            stream.into = [part for part in (bytes_of(theirs[r]),) if part]
         self._move(streams, began)
-        counted = sum(_HEADER.size + sent[cuts[r]].nbytes for r in streams)
+        counted = sum(HEADER.size + sent[cuts[r]].nbytes for r in streams)
         total = _added([own if r == self._rank else theirs[r] for r in range(workers)], vector.dtype)
         if whole:
             sums = total
@@ -175,8 +140,8 @@ class NumpyExchange:
             sums_sent = np.empty_like(sent)
             sums_sent[cuts[self._rank]] = total
             for r, stream in streams.items():
-                stream.out += [part for part in (_bytes_of(total),) if part]
-                stream.into = [part for part in (_bytes_of(sums_sent[cuts[r]]),) if part]
+                stream.out += [part for part in (bytes_of(total),) if part]
+                stream.into = [part for part in (bytes_of(sums_sent[cuts[r]]),) if part]
             self._move(streams, began)
             counted += len(streams) * total.nbytes
             sums = sums_sent.astype(vector.dtype, copy=False)
@@ -189,14 +154,14 @@ class NumpyExchange:
         """Add the other worker's vector piece by piece, as it comes, without a copy of either one."""
         other, dtype = 1 - self._rank, flat[0].dtype
         header = self._header(dtype, 0, mixed, sum(array.size for array in flat))
-        streams, heads = self._begin(header, {other: [*map(_bytes_of, flat)]})
+        streams, heads = self._begin(header, {other: [*map(bytes_of, flat)]})
         stream = streams[other]
         late = self._move(streams, began)
         self._check_all(heads, header)
         sums = self._memory(flat)
         piece = self._piece.view(dtype)
         for parts in _pieces([array.size for array in flat], piece.size):
-            stream.into = [_bytes_of(piece[: sum(stop - start for _, start, stop in parts)])]
+            stream.into = [bytes_of(piece[: sum(stop - start for _, start, stop in parts)])]
             self._move(streams, began)
             at = 0
             for which, start, stop in parts:
@@ -204,8 +169,74 @@ class NumpyExchange:
                 np.add(flat[which][start:stop], theirs, out=sums[which][start:stop])
                 at += stop - start
         self._move(streams, began, all_sent=True)
-        self._note(began, late, _HEADER.size + sum(array.nbytes for array in flat))
+        self._note(began, late, HEADER.size + sum(array.nbytes for array in flat))
         return sums
+
+    def _sum_in_memory(self, flat: list[Any], wire: int, mixed: int, began: float) -> list[Any]:
+        """Add the own slice of all workers, and read the others' sums."""
+        dtype, sums = flat[0].dtype, self._memory(flat)
+        vector = Vector([array.size for array in flat], dtype.itemsize)
+        # The addresses follow the header. Those of the others are read after their headers are checked.
+        table = np.array([address_of(array) for array in (*flat, *sums)], np.uint64)
+        header = self._header(dtype, wire, mixed, vector.size)
+        streams, heads = self._begin(header, {r: [bytes_of(table)] for r in self._processes})
+        late = self._move(streams, began)
+        self._check_all(heads, header)
+        tables = {r: np.empty_like(table) for r in streams}
+        for r, stream in streams.items():
+            stream.into = [bytes_of(tables[r])]
+        self._move(streams, began, all_sent=True)
+        cuts = _slices(vector.size, len(self._names))
+        inputs = {r: found[: len(flat)].tolist() for r, found in tables.items()}
+        self._add_in_memory(vector, inputs, flat, sums, wire)
+        self._wait_for_all(streams, began)
+        ours = table[len(flat) :].tolist()
+        for r, found in tables.items():
+            begin, end = cuts[r : r + 2]
+            outputs = found[len(flat) :].tolist()
+            self._read(r, vector.memory(outputs, begin, end), vector.memory(ours, begin, end))
+        self._wait_for_all(streams, began)  # nobody may change what another one still reads
+        self._note(began, late, len(streams) * (HEADER.size + table.nbytes + 2))
+        return sums
+
+    def _add_in_memory(
+        self, vector: Vector, inputs: dict[int, list[int]], flat: list[Any], sums: list[Any], wire: int
+    ) -> None:
+        """Add the own slice of all vectors. The others' arrays begin at the addresses of ``inputs``."""
+        workers, dtype, narrow = len(self._names), flat[0].dtype, _narrow_type(wire)
+        rounds = narrow is not None and workers > 2
+        own = _slices(vector.size, workers)[self._rank : self._rank + 2]
+        buffers = {r: self._piece_of(r).view(dtype) for r in inputs}
+        for begin, end in vector.pieces(*own):
+            for r, buffer in buffers.items():
+                into = [(address_of(buffer), (end - begin) * dtype.itemsize)]
+                self._read(r, vector.memory(inputs[r], begin, end), into)
+            at = 0
+            for which, start, stop in vector.parts(begin, end):
+                length = stop - start
+                parts = [
+                    flat[which][start:stop] if r == self._rank else buffers[r][at : at + length]
+                    for r in range(workers)
+                ]
+                add_rounded(sums[which][start:stop], parts, narrow, rounds=rounds)
+                at += length
+
+    def _piece_of(self, rank: int) -> Any:
+        """Return memory for a piece of a worker, the same each time."""
+        return self._pieces.setdefault(rank, np.empty(READ_PIECE, np.uint8))
+
+    def _read(self, rank: int, theirs: list[tuple[int, int]], ours: list[tuple[int, int]]) -> None:
+        assert self._reader is not None
+        try:
+            self._reader.read(self._processes[rank], theirs, ours)
+        except OSError as error:
+            raise SumError(f"the memory of {self._names[rank]} can't be read ({error.strerror})") from error
+
+    def _wait_for_all(self, streams: dict[int, Stream], began: float) -> None:
+        """Send a byte to all others, and wait for theirs."""
+        for stream in streams.values():
+            stream.out, stream.into = [memoryview(b"\1")], [memoryview(bytearray(1))]
+        self._move(streams, began, all_sent=True)
 
     def _memory(self, like: list[Any]) -> list[Any]:
         """Return arrays for sums, earlier ones if nobody has them any more."""
@@ -224,8 +255,10 @@ class NumpyExchange:
         self._kept = [*used, *free.values(), *(array for array in found if array.nbytes >= _KEPT_LEAST)]
         return found
 
-    def _header(self, dtype: Any, wire: int, mixed: int, size: int) -> bytes:
-        return _HEADER.pack(_MAGIC, TYPES[dtype.name], wire, self._number, mixed, size, 0, 0, 0, 0, 0)
+    def _header(self, dtype: Any, wire: int, mixed: int, size: int, reads: int = 0) -> bytes:
+        mark, address = (self._reader.mark, self._reader.address) if self._reader else (0, 0)
+        fields = (MAGIC, TYPES[dtype.name], wire, self._number, mixed, size, address, mark, reads)
+        return HEADER.pack(*fields, os.getpid(), 0)
 
     def _note(self, began: float, late: dict[int, float], sent: int) -> None:
         """Count an operation that is complete."""
@@ -238,47 +271,6 @@ class NumpyExchange:
         self._waited += max(late.values())
         for r, seconds in late.items():
             self._late[r] += seconds
-
-    def _move(self, streams: dict[int, Stream], began: float, *, all_sent: bool = False) -> dict[int, float]:
-        """Receive what the streams expect, and send meanwhile. Return when each had got its part."""
-        late: dict[int, float] = {}
-        while True:
-            poll = select.poll()
-            waiting = False
-            if self._reason:
-                raise SumError(self._reason)
-            for r, stream in streams.items():
-                try:
-                    stream.send()
-                    if stream.receive():
-                        late[r] = time.perf_counter() - began
-                except OSError as error:
-                    why = os.strerror(error.errno or 0)
-                    raise SumError(f"the connection to {stream.name} broke ({why})") from error
-                wanted = (select.POLLIN if stream.into else 0) | (select.POLLOUT if stream.out else 0)
-                if wanted:
-                    poll.register(stream.socket, wanted)
-                waiting |= bool(stream.into) or (all_sent and bool(stream.out))
-            if not waiting:
-                return late
-            poll.poll(_LOOK_MS)
-
-    def _check_all(self, heads: dict[int, bytearray], header: bytes) -> None:
-        for r, head in heads.items():
-            self._check(self._names[r], _HEADER.unpack(head), _HEADER.unpack(header))
-
-    def _check(self, name: str, theirs: tuple[int, ...], ours: tuple[int, ...]) -> None:
-        if theirs[0] != _MAGIC:
-            raise SumError(f"{name} has sent something else than values")
-        if theirs[3:5] != ours[3:5]:
-            raise SumError(
-                f"{name} is at another operation: number {theirs[3]} of its program, here number {ours[3]}"
-            )
-        if theirs[:6] != ours[:6]:
-            raise SumError(
-                f"{name} has {theirs[5]} values of type {theirs[1]}, sent as type {theirs[2]}, where this "
-                f"worker has {ours[5]} of type {ours[1]}, sent as type {ours[2]}"
-            )
 
 
 def _pieces(sizes: list[int], most: int) -> Iterator[list[tuple[int, int, int]]]:
@@ -302,6 +294,13 @@ def _pieces(sizes: list[int], most: int) -> Iterator[list[tuple[int, int, int]]]
         yield parts
 
 
+def _slices(size: int, workers: int) -> list[int]:
+    """Return where the workers' slices of a vector begin, and its end."""
+    each = -(-size // workers)
+    stretch = -(-each // 16) * 16
+    return [min(r * stretch, size) for r in range(workers + 1)]
+
+
 def _narrow_type(wire: int) -> Any:
     if wire == TYPES["bfloat16"]:
         import ml_dtypes  # a dependency of TensorFlow
@@ -316,10 +315,6 @@ def _added(parts: list[Any], dtype: Any) -> Any:
     for part in parts[2:]:
         total += part.astype(dtype, copy=False)
     return total
-
-
-def _bytes_of(array: Any) -> memoryview:
-    return memoryview(array.view(np.uint8)).cast("B") if array.size else memoryview(b"")
 
 
 def _mixed(key: int, sizes: list[int]) -> int:

@@ -27,7 +27,7 @@ import pytest
 from support.jobs import run_job, succeeded
 from tfmuster.collectives import native
 from tfmuster.collectives.group import Group, open_group
-from tfmuster.collectives.in_numpy import SumError
+from tfmuster.collectives.streams import SumError
 from tfmuster.system.compiled import NotCompiled
 
 needs_compiler = pytest.mark.skipif(
@@ -130,7 +130,8 @@ def test_sums_are_those_of_adding_in_the_order_of_the_workers(workers: int, here
                         assert total.dtype == wanted.dtype
                         np.testing.assert_array_equal(total, wanted)
         sent = [group.times().sent for group in groups]
-        assert max(sent) - min(sent) < 0.001 * max(sent)
+        # The last worker has a shorter slice, because slices begin at whole cache lines.
+        assert max(sent) - min(sent) < 0.003 * max(sent)
         for group in groups:
             times = group.times()
             assert times.operations == 4 * len(SIZES)

@@ -15,12 +15,15 @@ PROGRAM = Path(__file__).parents[1] / "programs" / "sum_bits.py"
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
 @pytest.mark.parametrize(
     "workers",
-    ["2", "3", "4", "2 1", "4 1 2", "--machines 0 1 0 1", "--machines 0 0 1 2", "--machines 0 0 0 1 1"],
+    [
+        *("0 0", "0 0 0", "0 0 0 0", "0 0 --numpy 1", "0 0 0 --numpy 0 1 2", "0 0 0 0 --numpy 1 2"),
+        *("0 1 0 1", "0 0 1 2", "0 0 0 1 1", "0 0 1 1 --numpy 2"),
+    ],
 )
 def test_sums_are_equal_to_a_sequential_sum(workers: str) -> None:
-    """Workers, and which of them add in numpy; or the machine of each worker."""
+    """The machine of each worker, and which of them add with numpy."""
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), *workers.split()],
+        [sys.executable, str(PROGRAM), "--machines", *workers.split()],
         capture_output=True,
         text=True,
         timeout=200,
@@ -30,10 +33,11 @@ def test_sums_are_equal_to_a_sequential_sum(workers: str) -> None:
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
+@pytest.mark.parametrize("way", ["C", "numpy"])
 @pytest.mark.parametrize("how", ["killed", "frozen"])
-def test_a_worker_that_ends_while_its_memory_is_read_is_named(how: str) -> None:
+def test_a_worker_that_ends_while_its_memory_is_read_is_named(how: str, way: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(PROGRAM.with_name("sum_ends.py")), how],
+        [sys.executable, str(PROGRAM.with_name("sum_ends.py")), how, way],
         capture_output=True,
         text=True,
         timeout=60,

@@ -1,6 +1,7 @@
-"""Sum large vectors until one of two workers ends. Usage: sum_ends.py HOW
+"""Sum large vectors until one of two workers ends. Usage: sum_ends.py HOW WAY
 
 HOW: "killed", or "frozen", after which the other one is told that the job has failed. Prints what it says.
+WAY: "C" or "numpy".
 """
 
 import os
@@ -13,7 +14,7 @@ import numpy as np
 from sum_bits import forked
 
 from tfmuster.collectives import Group
-from tfmuster.collectives.in_numpy import SumError
+from tfmuster.collectives.streams import SumError
 
 frozen = sys.argv[1] == "frozen"
 
@@ -21,6 +22,8 @@ frozen = sys.argv[1] == "frozen"
 def work(rank, sockets):
     """Sum 40 MB again and again; worker 1 ends in the middle of it."""
     group = Group(rank, ["worker 0", "worker 1"], sockets)
+    if sys.argv[2] == "numpy":
+        group._use_numpy("the test wants it")
     values = [np.ones(10_000_000, "float32")]
     for _ in range(3):
         group.sum_arrays(values)
