@@ -14,6 +14,8 @@ C, over TCP         the same without reading each other's memory, as between mac
 C, in a graph       the same as TensorFlow's operation in a tf.function
 numpy               the same protocol with numpy, where there is no C compiler
 TensorFlow          its own collective: communication "tensorflow"
+MPI, memory         MPI_Allreduce of Open MPI on buffers, by mpi4py, with all that it has on one machine
+MPI, TCP            the same over TCP alone
 gloo                PyTorch's, if .venvs/torch is there (`make .stamps/torch`)
 
 With two workers, fails if C takes more than 1.3 times the limit at 10 MB and more, more than 1.0 ms at less
@@ -26,6 +28,7 @@ import argparse
 import ctypes
 import json
 import os
+import shutil
 import socket
 import statistics
 import subprocess
@@ -51,8 +54,12 @@ KINDS = {
     "C, in a graph": "direct",
     "numpy": "plain",
     "TensorFlow": "stock",
+    "MPI, memory": "mpi",
+    "MPI, TCP": "mpi-tcp",
     "gloo": "torch",
 }
+MPIRUN = ("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
+MPI_OPTIONS = {"mpi": (), "mpi-tcp": ("--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo")}
 
 
 def place() -> tuple[int, list[str]]:
@@ -218,9 +225,54 @@ def with_torch() -> dict[str, Callable[[int], Callable[[], Any]]]:
     return {"gloo": of}
 
 
+def with_mpi() -> dict[str, Callable[[int], Callable[[], Any]]]:
+    """MPI, on the way that the options of mpirun have chosen."""
+    import numpy as np
+    from mpi4py import MPI
+
+    os.sched_setaffinity(0, {MPI.COMM_WORLD.rank % (os.cpu_count() or 1)})
+
+    def of(size: int) -> Callable[[], Any]:
+        values, sums = np.zeros(size, "float32"), np.ones(size, "float32")
+        return lambda: MPI.COMM_WORLD.Allreduce(values, sums)
+
+    return {name: of for name in KINDS if name.startswith("MPI")}
+
+
+def answer_for_all_ranks(measure: Callable[..., Any]) -> None:
+    """Let all ranks of MPI measure what the first one is asked, and answer with the slowest of each time."""
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+
+    def together(*question: Any) -> Any:
+        tell(question)
+        times, cpu = measure(*question)
+        found = world.gather((times, cpu))
+        slowest = [max(each) for each in zip(*(times for times, _ in found), strict=True)]
+        return slowest, statistics.fmean(cpu for _, cpu in found)
+
+    def tell(question: Any) -> None:
+        for rank in range(1, world.size):
+            world.send(question, rank)
+
+    if world.rank == 0:
+        answer_questions(together)
+        tell(None)
+        return
+    while True:
+        while not world.iprobe(0):
+            time.sleep(0.001)  # MPI itself would not sleep, and take the core from the other kinds
+        question = world.recv(source=0)
+        if question is None:
+            return
+        world.gather(measure(*question))
+
+
 def worker(kind: str) -> None:
     """Answer with the seconds of each all-reduce, and the seconds of the processor for one."""
-    kinds = {"plain": plain, "memory": with_memory, "torch": with_torch}.get(kind, with_tensorflow)()
+    ways = {"plain": plain, "memory": with_memory, "torch": with_torch, "mpi": with_mpi, "mpi-tcp": with_mpi}
+    kinds = ways.get(kind, with_tensorflow)()
     made: dict[str, tuple[int, Callable[[], Any]]] = {}
 
     def measure(name: str, size: int, count: int) -> Any:
@@ -234,7 +286,7 @@ def worker(kind: str) -> None:
             times.append(time.perf_counter() - begin)
         return times, (time.process_time() - before) / count
 
-    answer_questions(measure)
+    (answer_for_all_ranks if kind in MPI_OPTIONS else answer_questions)(measure)
 
 
 def measured(groups: dict[str, Group], size: int, turns: int) -> dict[str, tuple[float, ...]]:
@@ -278,6 +330,11 @@ def main() -> int:
     made: dict[str, Group] = {}
     for process in dict.fromkeys(KINDS.values()):
         if process == "torch" and not TORCH.exists():
+            continue
+        if process in MPI_OPTIONS:
+            if shutil.which(MPIRUN[0]):
+                command = [*MPIRUN, *MPI_OPTIONS[process], "-n", str(given.workers)]
+                made[process] = Group(["worker", process], 1, [], prefixes=[command])
             continue
         addresses = [f"127.0.0.1:{port}" for port in free_ports(given.workers)]
         more = {"TFMUSTER_COMMUNICATION": "tensorflow"} if process == "stock" else {}

@@ -14,7 +14,7 @@ C           workers that sum by tfmuster's library, over it; the default
 numpy       the same where there is no C compiler
 TensorFlow  with TensorFlow's collectives: communication "tensorflow"
 DDP         DistributedDataParallel of PyTorch over gloo, over one process of PyTorch, if .venvs/torch is
-            there; for the dense model alone, as torchvision would be needed for the other one
+            there; for the models dense and resnet50
 peak        the memory of a worker (C; TensorFlow) at its highest, beyond that of the one process, in MB
 """
 
@@ -42,6 +42,8 @@ MODELS = {
     "cnn-256": (256, 30),
     "cnn-1024": (1024, 8),
 }
+#: Those that are also measured in PyTorch.
+TORCH_MODELS = ("dense", "resnet50")
 #: 25 million weights.
 LAYERS, UNITS = 5, 2240
 WAYS = {"C": {}, "numpy": {}, "TensorFlow": {"TFMUSTER_COMMUNICATION": "tensorflow"}}
@@ -102,16 +104,61 @@ def keras_process(name: str, data: str) -> None:
     answer_questions(measure)
 
 
+def torch_model(name: str) -> tuple[Any, Any, Any, Any]:
+    """The same model in PyTorch, its loss, and data of some batches."""
+    import torch
+    from torch import nn
+
+    batch = MODELS[name][0]
+    if name == "dense":
+        layers = (part for _ in range(LAYERS) for part in (nn.Linear(UNITS, UNITS), nn.ReLU()))
+        return (
+            nn.Sequential(*layers),
+            nn.functional.mse_loss,
+            torch.rand(16, batch, UNITS),
+            torch.rand(16, batch, UNITS),
+        )
+
+    def convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> list[Any]:
+        return [nn.Conv2d(inputs, outputs, size, stride, size // 2), nn.BatchNorm2d(outputs)]
+
+    class Block(nn.Module):  # type: ignore[misc]
+        """Three convolutions beside a shortcut, with the strides of Keras's ResNet50."""
+
+        def __init__(self, inputs: int, width: int, stride: int) -> None:
+            super().__init__()
+            first = [
+                *convolution(inputs, width, 1, stride),
+                nn.ReLU(),
+                *convolution(width, width, 3),
+                nn.ReLU(),
+            ]
+            self.main = nn.Sequential(*first, *convolution(width, 4 * width, 1))
+            shortcut = convolution(inputs, 4 * width, 1, stride) if inputs != 4 * width else []
+            self.shortcut = nn.Sequential(*shortcut)
+
+        def forward(self, x: Any) -> Any:
+            return torch.relu(self.main(x) + self.shortcut(x))
+
+    layers = [*convolution(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    inputs = 64
+    for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for block in range(blocks):
+            layers.append(Block(inputs, width, 1 if block else stride))
+            inputs = 4 * width
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 10)]
+    x, y = torch.rand(8, batch, 3, 64, 64), torch.randint(0, 10, (8, batch))
+    return nn.Sequential(*layers), nn.functional.cross_entropy, x, y
+
+
 def torch_process(name: str) -> None:
-    """The dense model in PyTorch: a worker under DistributedDataParallel, or the one process."""
+    """A model in PyTorch: a worker under DistributedDataParallel, or the one process."""
     import torch
     from torch import distributed, nn
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    model: Any = nn.Sequential(
-        *(part for _ in range(LAYERS) for part in (nn.Linear(UNITS, UNITS), nn.ReLU()))
-    )
+    model, loss, x, y = torch_model(name)
     if "TF_CONFIG" in os.environ:
         place = json.loads(os.environ["TF_CONFIG"])
         addresses = place["cluster"]["worker"]
@@ -119,14 +166,12 @@ def torch_process(name: str) -> None:
         distributed.init_process_group("gloo", init_method=method, rank=rank, world_size=len(addresses))
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), 0.001)
-    batch = MODELS[name][0]
-    x, y = torch.rand(16, batch, UNITS), torch.rand(16, batch, UNITS)
 
     def measure(steps: int) -> float:
         begin = time.perf_counter()
         for step in range(steps):
             optimizer.zero_grad()
-            nn.functional.mse_loss(model(x[step % 16]), y[step % 16]).backward()
+            loss(model(x[step % len(x)]), y[step % len(y)]).backward()
             optimizer.step()
         return time.perf_counter() - begin
 
@@ -151,7 +196,7 @@ def row(name: str, arguments: argparse.Namespace) -> list[str]:
         for way, variables in WAYS.items():
             more = {**variables, **(without_compiler if way == "numpy" else {}), "WAY": way}
             groups[way] = Group(given, arguments.workers, free_addresses(arguments.workers), **more)
-        if name == "dense" and TORCH.exists():
+        if name in TORCH_MODELS and TORCH.exists():
             groups["torch alone"] = Group(given, 1, [], python=str(TORCH), WAY="torch")
             addresses = free_addresses(arguments.workers)
             groups["DDP"] = Group(given, arguments.workers, addresses, python=str(TORCH), WAY="torch")
