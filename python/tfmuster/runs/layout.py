@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -39,6 +40,10 @@ RESUME = "resume.json"
 
 #: File in the run directory with the names of the files that other machines have sent, one a line.
 ARRIVED = "arrived.jsonl"
+
+#: Suffix of a checkpoint's file, whose stem is its number of steps.
+CHECKPOINT = ".checkpoint"
+_CHECKPOINT_NAME = re.compile(rf"([0-9]+){re.escape(CHECKPOINT)}")
 
 #: State between a failure and the restart of all tasks.
 RESTARTING = "restarting"
@@ -91,6 +96,12 @@ def may_arrive(task: str, parts: Sequence[str]) -> bool:
     if first in (STATES, STACKS):
         return len(parts) == 2 and last.partition(".")[0] == file_stem(task)
     return True
+
+
+def checkpoint_step(name: str) -> int | None:
+    """Return the step of the checkpoint in a file of this name; None if the file is something else."""
+    found = _CHECKPOINT_NAME.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def file_stem(task: str) -> str:

@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import io
 import os
-import re
 import socket
 import warnings
 import zipfile
@@ -27,13 +26,12 @@ import psutil
 
 from ..environment import CHECKPOINT_DIR_VARIABLE, RUN_DIR_VARIABLE, UNPACKED_GB_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
+from ..runs.layout import CHECKPOINT, checkpoint_step
 from ..system.archives import TooLargeError, check_zip
 from ..system.processes import birth
 from ..system.replace import PART, replacing_file
 
-SUFFIX = ".checkpoint"
 _OWNER = ".owner.json"
-_NAME = re.compile(rf"[0-9]+{re.escape(SUFFIX)}")
 #: Whether each checkpoint that this process has written or read can be read. Large ones take seconds.
 _readable: dict[Path, bool] = {}
 
@@ -162,7 +160,7 @@ def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.
     about = np.frombuffer(orjson.dumps(dict(position)), np.uint8)
     np.savez(archive, about=about, **{f"value_{i}": value for i, value in enumerate(values)})
     content = archive.getbuffer()
-    path = folder / f"{step:012d}{SUFFIX}"
+    path = folder / f"{step:012d}{CHECKPOINT}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing_file(path, sync=True) as file:
@@ -188,7 +186,7 @@ def remove_old(folder: Path, keep: int, step: int, fields: Mapping[str, Field] =
     checkpoint is removed, too.
     """
     of_now = [path for path in _newest_first(folder) if _step(path) <= step and _can_be_read(path, fields)]
-    for path in [*of_now[keep:], *folder.glob(f".*{SUFFIX}.*{PART}")]:
+    for path in [*of_now[keep:], *folder.glob(f".*{CHECKPOINT}.*{PART}")]:
         path.unlink(missing_ok=True)
         _readable.pop(path, None)
 
@@ -198,8 +196,8 @@ def newest(folder: Path, fields: Mapping[str, Field] = _NO_FIELDS) -> Checkpoint
 
     Other files of this suffix are skipped with a warning.
     """
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
-        if not _NAME.fullmatch(path.name):
+    for path in sorted(folder.glob(f"*{CHECKPOINT}")):
+        if checkpoint_step(path.name) is None:
             warnings.warn(
                 f"{path} is skipped: its name must be a number of steps", TfmusterWarning, stacklevel=2
             )
@@ -265,7 +263,7 @@ def unpack(content: bytes) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]]]:
 
 
 def _newest_first(folder: Path) -> list[Path]:
-    named = [path for path in folder.glob(f"*{SUFFIX}") if _NAME.fullmatch(path.name)]
+    named = [path for path in folder.glob(f"*{CHECKPOINT}") if checkpoint_step(path.name) is not None]
     return sorted(named, key=_step, reverse=True)
 
 

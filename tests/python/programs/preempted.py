@@ -3,9 +3,10 @@
 Usage: preempted.py OUT KIND STEP [SECONDS]; KIND is numpy, generator, executions, epochs or steps (with a
 checkpoint after each step). From step STEP on, counted over all epochs, each call at the end of an execution
 takes SECONDS (0.2), until there is a file `fast` in the working directory. At that step every worker makes
-the file `reached-INDEX` there.
+the file `reached-INDEX` there. With FLOATX=float64, the training has that precision.
 """
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ strategy = tfmuster.strategy("multi_worker_mirrored")
 
 import keras
 
+keras.config.set_floatx(os.environ.get("FLOATX", "float32"))
 rng = np.random.default_rng(0)
 x, y = rng.random((200, 12)).astype("float32"), rng.integers(0, 3, 200)
 

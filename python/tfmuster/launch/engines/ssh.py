@@ -27,7 +27,8 @@ from ..job import Job
 from ..remote.discovery import Discovery
 from ..remote.files import script_to_send
 from ..remote.membership import Membership, Task
-from ..remote.run import AgentPlace, RemoteJob, run_remote
+from ..remote.proxy_process import AgentPlace
+from ..remote.run import RemoteJob, run_remote
 from ..supervise.restarts import Attempt, with_restarts
 from .base import Engine, Where, find_program, version_of
 from .hosts import Host, named_hosts, only_this_machine

@@ -7,9 +7,12 @@ connects to the launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`.
 1. The launcher sends the script, if needed, and ``ask``: what to run, and where. The agent answers with
    ``hello``: versions, the clock, a reserved port, the names of the hosts that can be looked up here, and why
    the program can't run, if it can't.
-2. The launcher sends ``job``: the environment with TF_CONFIG and the job's token. The agent starts the worker
+2. If the run has files from which its chief continues, the launcher sends ``continue`` to the chief's agent.
+   The agent answers with ``shares``: whether it shares the launcher's run directory. If not, the launcher
+   sends these files and ``continued``, and the agent answers with ``ready`` when it has them.
+3. The launcher sends ``job``: the environment with TF_CONFIG and the job's token. The agent starts the worker
    in a new session.
-3. The agent sends the worker's process ID, output, files in its run directory, uncaught exception and exit
+4. The agent sends the worker's process ID, output, files in its run directory, uncaught exception and exit
    code, and reports when a signal stops it.
 
 When the input ends, or is silent for too long (``SILENT`` of :mod:`..supervise.time_limits`), the agent ends
@@ -43,8 +46,8 @@ from ...system.processes import adopt_orphans
 from ...system.versions import installed_versions
 from ..supervise.time_limits import AGENT_LAST_WORDS, BEAT, SILENT
 from .agent_connection import PREAMBLE, Way, agent_channel
-from .agent_worker import SENT, AgentWorker
-from .files import Arriving, not_kept
+from .agent_worker import AgentWorker
+from .files import RUN, WORK, Arriving, DamagedError, not_kept
 from .host_names import known_names
 
 
@@ -90,7 +93,8 @@ class Agent:
         ask = self._messages.get()
         with held_ports(1) as (port,):
             self._write(message("hello", port=port, **self._answer(ask)))
-            job = self._next()
+            while (job := self._next())["type"] != "job":
+                self._continue(job)
             guard = start_guard(self._job, self._folder)
             try:
                 trouble = None if self._trouble is None else not_kept(self._trouble)
@@ -98,6 +102,13 @@ class Agent:
             finally:
                 dismiss_guard(guard)
         self._write(message("exit", code=code))
+
+    def _continue(self, said: dict[str, Any]) -> None:
+        """Answer the launcher's messages about the files from which the worker continues."""
+        if said["type"] == "continue":
+            self._write(message("shares", shared=self._work.find_run_dir(said)))
+        else:
+            self._write(message("ready"))
 
     def _next(self) -> dict[str, Any]:
         """Wait for the launcher's next message. Files may arrive before it, which can take long."""
@@ -137,7 +148,9 @@ class Agent:
 
     def _listen(self) -> None:
         """Read the launcher's messages, and end everything when they stop."""
-        files = Arriving(self._folder / SENT, self._folder / "part")
+        files = Arriving(
+            self._folder, self._folder / "part", lambda parts: len(parts) > 1 and parts[0] in (WORK, RUN)
+        )
         silent_from = time.monotonic()
         try:
             # The parent process may have been killed without closing the connection.
@@ -159,7 +172,9 @@ class Agent:
             if kind == FILE and self._trouble is None:
                 files.add(payload)
             elif read.get("type") == "file":
-                files.keep(read)
+                # The worker would not read such a checkpoint either. The launcher's own stays.
+                with contextlib.suppress(DamagedError):
+                    files.keep(read)
         except OSError as error:
             self._trouble = error
             files.drop()

@@ -215,7 +215,7 @@ class AgentConnection:
         self._outgoing.put((frame,))
 
     def send_file(self, path: str, name: str) -> None:
-        """Queue a file to send, and its name at the other end."""
+        """Queue a file to send, and its name at the other end, below `WORK` or `RUN` of :mod:`.files`."""
         self._outgoing.put(file_frames(Path(path), name))
 
     def receive(self) -> Iterator[Frame]:

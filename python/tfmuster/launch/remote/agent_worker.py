@@ -27,12 +27,8 @@ from ...system.orphan_guard import guard_session
 from ...system.processes import end_job, stopped_trees
 from ..job import command_of, resolve_command
 from ..supervise.time_limits import AGENT_WORKER, BEAT
-from .files import PIECE, changed_frames
-
-#: Files of the run directory up to this size are sent while the worker runs, larger ones after it has ended.
-_SMALL = 65_536
-#: The working directory of a job whose files are sent, in the agent's own folder.
-SENT = "work"
+from .files import PIECE, RUN, WORK
+from .outgoing import Outgoing
 
 
 class AgentWorker:
@@ -53,9 +49,9 @@ class AgentWorker:
         self._command: tuple[str, ...] = ()
         self._starting = threading.Lock()
         self._ending = False
-        self._sent: dict[str, tuple[int, int]] = {}
         self._gpus: dict[str, str] = {}
         self._run: Path | None = None
+        self._shared = False
         #: What was last sent: the worker's process, its stopped descendant, and the time that was stopped.
         self._process: tuple[int, int | None, float | None] = (0, None, None)
 
@@ -69,7 +65,7 @@ class AgentWorker:
         """
         first, *arguments = ask["command"]
         if ask["directory"] is None:
-            directory = self._folder / SENT
+            directory = self._folder / WORK
             directory.mkdir(exist_ok=True)
         else:
             directory = Path(ask["directory"])
@@ -110,10 +106,10 @@ class AgentWorker:
         """
         if trouble is not None:
             return self._refuse(trouble)
-        run_dir, shared = self._run_dir(job)
-        self._run = run_dir
-        if job["must_share"] and not shared:
-            return self._refuse(_not_shared(job["run_dir"]))
+        self.find_run_dir(job)
+        run_dir = self._run
+        assert run_dir is not None
+        files = None if self._shared else Outgoing(run_dir, self._write)
         note = self._folder / "error.json"
         environment = worker_environment({**os.environ, **self._gpus, **job["env"], **env})
         environment |= {
@@ -136,24 +132,34 @@ class AgentWorker:
         with process.stdout, selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             beat = 0.0
-            noted = False
+            noted = more = False
             while process.poll() is None:
-                self._forward(selector, 0.1)
+                self._forward(selector, 0 if more else 0.1)
+                more = files is not None and files.turn()
                 if time.monotonic() > beat + BEAT.seconds:
                     beat = time.monotonic()
                     self._write(message("beat"))
                     self._send_process(process.pid)
                     noted = noted or self._send_note(note, process.pid)
-                    if not shared:
-                        self._send_files(run_dir, most=_SMALL)
+                    if files is not None:
+                        files.look()
             end_job(self._job, grace=AGENT_WORKER.seconds, wait=partial(self._pass, selector))
             while self._forward(selector, 0):
                 pass
         if not noted and process.returncode:
             self._send_note(note, None)
-        if not shared:
-            self._send_files(run_dir)
+        if files is not None:
+            files.rest()
         return process.returncode
+
+    def find_run_dir(self, job: Mapping[str, Any]) -> bool:
+        """Find the worker's run directory. Return whether it is the launcher's, on a shared file system."""
+        path = Path(job["run_dir"])
+        mark = job["run_mark"]
+        self._shared = {key: Run(path).info().get(key) for key in mark} == mark
+        self._run = path if self._shared else self._folder / RUN
+        self._run.mkdir(exist_ok=True)
+        return self._shared
 
     def leave(self, signal: int) -> None:
         """Tell the worker to save and leave."""
@@ -173,16 +179,6 @@ class AgentWorker:
         note = {"time": time.time(), "pid": os.getpid(), "error": text, "traceback": ""}
         self._write(message("note", note=note))
         return error.exit_code
-
-    def _run_dir(self, job: Mapping[str, Any]) -> tuple[Path, bool]:
-        """Return the run directory, and whether it is the launcher's, on a shared file system."""
-        path = Path(job["run_dir"])
-        mark = job["run_mark"]
-        if {key: Run(path).info().get(key) for key in mark} == mark:
-            return path, True
-        path = self._folder / "run"
-        path.mkdir()
-        return path, False
 
     def _forward(self, selector: selectors.BaseSelector, seconds: float) -> bool:
         """Wait up to `seconds` for the worker's output, and send it. Return whether there was any."""
@@ -219,20 +215,6 @@ class AgentWorker:
             return False
         self._write(message("note", note=note))
         return True
-
-    def _send_files(self, folder: Path, most: float = float("inf")) -> None:
-        """Send the files that have changed since the last call, up to a size in bytes."""
-        for frame in changed_frames(folder, self._sent, most):
-            self._write(frame)
-
-
-def _not_shared(run_dir: str) -> LaunchError:
-    return LaunchError(
-        "A job that is started again needs a run directory that its chief's host shares.",
-        found=f"no {run_dir} of this run on {os.uname().nodename}",
-        fix="Choose one on a shared file system with --run-dir; or begin anew, without --max-restarts.",
-        reason="not-shared",
-    )
 
 
 def _start(command: tuple[str, ...], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -12,10 +12,14 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 import orjson
 
-from ...runs.layout import ARRIVED, NAMES, append_json, file_stem
+from ...runs.layout import ARRIVED, NAMES, append_json, checkpoint_step, file_stem, may_arrive
+
+#: Files to which the chief adds lines.
+_CONTINUED: Final = ("metrics.jsonl", "notes.jsonl", "evaluations.jsonl")
 
 
 class Arrivals:
@@ -49,7 +53,7 @@ class Arrivals:
             return path
         # In this order: another task's proxy notes a name before its file is there.
         if os.path.lexists(path) or self._leads_elsewhere(name):
-            if str(name) in self._earlier():
+            if str(name) in _arrived(self._run_dir):
                 return path
             self._tell(f"{name} is kept in {self._aside}: the run directory has another file of this name")
             return self._run_dir / self._aside / name
@@ -61,14 +65,33 @@ class Arrivals:
         folders = [self._run_dir / folder for folder in name.parents if folder.parts]
         return any(os.path.lexists(each) and (each.is_symlink() or not each.is_dir()) for each in folders)
 
-    def _earlier(self) -> set[str]:
-        """Return the names that hosts have sent, in this start of the run or an earlier one."""
-        names = set()
-        with contextlib.suppress(OSError):
-            for line in (self._run_dir / ARRIVED).read_bytes().splitlines():
-                with contextlib.suppress(orjson.JSONDecodeError, TypeError, KeyError):
-                    names.add(orjson.loads(line)["file"])
-        return names
+
+def files_to_continue(run_dir: Path, task: str) -> list[tuple[str, str]]:
+    """Return the files from which a task on another machine continues a run: the path and name of each.
+
+    They are what the chief adds to, the checkpoints, and what hosts of this run have sent.
+    """
+    checkpoints = [path.relative_to(run_dir) for path in run_dir.glob("checkpoints*/*")]
+    names = {
+        *map(PurePosixPath, _CONTINUED),
+        *(PurePosixPath(path) for path in checkpoints if checkpoint_step(path.name) is not None),
+        *(name for name in map(PurePosixPath, _arrived(run_dir)) if name.parts[0] not in NAMES),
+    }
+    return [
+        (str(run_dir / name), str(name))
+        for name in sorted(names)
+        if may_arrive(task, name.parts) and (run_dir / name).is_file()
+    ]
+
+
+def _arrived(run_dir: Path) -> set[str]:
+    """Return the names that hosts have sent, in this start of the run or an earlier one."""
+    names = set()
+    with contextlib.suppress(OSError):
+        for line in (run_dir / ARRIVED).read_bytes().splitlines():
+            with contextlib.suppress(orjson.JSONDecodeError, TypeError, KeyError):
+                names.add(str(orjson.loads(line)["file"]))
+    return names
 
 
 def _may_be_older(parts: Sequence[str]) -> bool:

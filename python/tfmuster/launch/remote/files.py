@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import os
 import socket
 import tempfile
@@ -12,10 +12,14 @@ from typing import Any
 
 from ...errors import LaunchError
 from ...net.channel import FILE, Frame, message
+from ...runs.layout import checkpoint_step
 
 SCRIPTS = (".py", ".r")
 #: Largest piece of output or of a file, in bytes.
 PIECE = 65_536
+#: Folders of an agent: the working directory of a job whose files are sent, and the run directory of a worker
+#: that does not share the launcher's. What the launcher sends is in either.
+WORK, RUN = "work", "run"
 #: Largest script that is sent, in bytes.
 _LARGEST_SCRIPT = 16 << 20
 
@@ -29,22 +33,8 @@ def file_frames(path: Path, name: str) -> Iterator[Frame]:
     yield message("file", path=name, executable=executable)
 
 
-def changed_frames(folder: Path, sent: dict[str, tuple[int, int]], most: float) -> Iterator[Frame]:
-    """Yield the frames of changed files in a folder, up to a size in bytes. `sent` records their state.
-
-    Hidden files and folders are left out.
-    """
-    for path in sorted(folder.rglob("*")):
-        # A file may be replaced or removed during this loop.
-        with contextlib.suppress(OSError):
-            within = path.relative_to(folder)
-            if path.is_symlink() or not path.is_file() or any(part.startswith(".") for part in within.parts):
-                continue
-            name, status = str(within), path.stat()
-            state = (status.st_mtime_ns, status.st_size)
-            if status.st_size <= most and sent.get(name) != state:
-                yield from file_frames(path, name)
-                sent[name] = state
+class DamagedError(Exception):
+    """A checkpoint arrived incomplete. Its text is the name."""
 
 
 class Arriving:
@@ -71,29 +61,83 @@ class Arriving:
     ) -> None:
         self._part, self._may_arrive = part, may_arrive
         self._place = place or (lambda name: folder / name)
+        self._checksum = _Checksum()
 
     def add(self, piece: bytes) -> None:
         """Add the next piece of a file."""
+        self._checksum.add(piece)
         with self._part.open("ab") as file:
             file.write(piece)
 
     def keep(self, said: dict[str, Any]) -> bool:
-        """Give the complete file its name. Return whether it was kept."""
-        name = PurePosixPath(said["path"])
-        if name.is_absolute() or ".." in name.parts or not name.parts or not self._may_arrive(name.parts):
+        """Give the complete file its name. Return whether it was kept.
+
+        Raises
+        ------
+        DamagedError
+            The file is a checkpoint that is not complete, and was not kept.
+        """
+        name = self._name(said)
+        if name is None:
             self.drop()
             return False
+        self._part.touch()
+        if checkpoint_step(name.name) is not None:
+            self._make_sure(name)
         path = self._place(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._part.touch()
         if said.get("executable"):
             self._part.chmod(self._part.stat().st_mode | 0o100)
         self._part.replace(path)
+        self._checksum = _Checksum()
         return True
+
+    def remove(self, said: dict[str, Any]) -> None:
+        """Remove a checkpoint that was removed at the other end, if there is a newer one here."""
+        name = self._name(said)
+        step = None if name is None else checkpoint_step(name.name)
+        if name is None or step is None:
+            return
+        path = self._place(name)
+        steps = [checkpoint_step(other.name) for other in path.parent.glob("*")]
+        if any(other is not None and other > step for other in steps):
+            path.unlink(missing_ok=True)
 
     def drop(self) -> None:
         """Discard an incomplete file."""
         self._part.unlink(missing_ok=True)
+        self._checksum = _Checksum()
+
+    def _name(self, said: dict[str, Any]) -> PurePosixPath | None:
+        """Return the name of a file; None if it may not be kept."""
+        name = PurePosixPath(said["path"])
+        if name.is_absolute() or ".." in name.parts or not name.parts or not self._may_arrive(name.parts):
+            return None
+        return name
+
+    def _make_sure(self, name: PurePosixPath) -> None:
+        """Check that a checkpoint is complete, and that it is on the disk before it gets its name."""
+        if not self._checksum.holds():
+            self.drop()
+            raise DamagedError(str(name))
+        with self._part.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+class _Checksum:
+    """Compares a checkpoint's content with the checksum at its beginning, while the pieces arrive."""
+
+    def __init__(self) -> None:
+        self._begin = b""
+        self._sum = hashlib.sha256()
+
+    def add(self, piece: bytes) -> None:
+        missing = hashlib.sha256().digest_size - len(self._begin)
+        self._begin += piece[:missing]
+        self._sum.update(piece[missing:])
+
+    def holds(self) -> bool:
+        return self._begin == self._sum.digest()
 
 
 def script_to_send(path: Path) -> tuple[str, str]:

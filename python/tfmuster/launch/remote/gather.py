@@ -44,7 +44,8 @@ from ..job import Job
 from ..supervise.restarts import Attempt, with_restarts
 from .call_home import KEY_PURPOSE, host_names
 from .files import files_to_send
-from .run import AgentPlace, RemoteJob, run_remote
+from .proxy_process import AgentPlace
+from .run import RemoteJob, run_remote
 
 # If the hosts share a checkout that is not installed, it is found.
 _START = (

@@ -2,14 +2,16 @@
 
 The launcher starts ``python -m tfmuster.launch.remote.proxy`` for each remote worker, so that it can treat
 all workers alike. The proxy runs ssh, or gets the socket of an agent that has connected (:mod:`.gather`). It
-communicates with :mod:`.agent` at the other end, and ends with the connection. It reads two lines of JSON
+communicates with :mod:`.agent` at the other end, and ends with the connection. It reads these lines of JSON
 from its input:
 
 1. ``ssh`` (an argument list), or ``socket`` (its number) and ``key``; then ``host``, ``seconds``, ``ask`` and
    ``script`` (its path and its name there, if it is sent). The proxy answers with one line of JSON: the
    agent's ``hello`` with ``ahead`` (how far the host's clock is ahead, in seconds), or ``fault`` (see
    :mod:`.ssh_faults`).
-2. ``job`` (with the token, which is never on a command line), ``files`` to send (the path and the remote name
+2. Perhaps ``continue``: the run directory, and the ``files`` in it from which the worker continues. The proxy
+   sends them, unless the host shares the run directory, and answers with an empty object.
+3. ``job`` (with the token, which is never on a command line), ``files`` to send (the path and the remote name
    of each) and ``note_path``. From then on, the proxy's output is the worker's.
 
 When the proxy is asked to end, or its input ends, the worker ends, too.
@@ -47,7 +49,7 @@ from .agent_connection import (
     read_hello,
 )
 from .arrivals import Arrivals
-from .files import Arriving
+from .files import RUN, WORK, Arriving, DamagedError
 
 
 class WorkerProxy:
@@ -118,8 +120,18 @@ class WorkerProxy:
                     remote_path(self._note_path),
                     {"pid": int(said["pid"]), "stopped": said["stopped"], "stopped_at": since},
                 )
-            elif said["type"] == "file" and not self._files.keep(said):
+            elif said["type"] == "file":
+                self._keep(said)
+            elif said["type"] == "removed":
+                self._files.remove(said)
+
+    def _keep(self, said: dict[str, Any]) -> None:
+        try:
+            if not self._files.keep(said):
                 self._say_refused(str(said["path"]))
+        except DamagedError as error:
+            text = f"{self._host} sent {error}, which is damaged or incomplete; it was not kept"
+            self._show(f"tfmuster: {safe_text(text)}\n".encode())
 
     def _show(self, data: bytes) -> None:
         try:
@@ -175,13 +187,42 @@ def connect(given: dict[str, Any]) -> tuple[AgentConnection, dict[str, Any]]:
     while True:
         connection = AgentConnection(_link(given))
         if given["script"] is not None:
-            connection.send_file(*given["script"])
+            path, name = given["script"]
+            connection.send_file(path, f"{WORK}/{name}")
         connection.send(message("ask", **given["ask"]))
         hello = read_hello(connection, given["host"], end - time.monotonic())
         pause = random.uniform(0.5, 2)
         if hello.get("fault", {}).get("code") != "busy" or time.monotonic() + pause > end:
             return connection, hello
         time.sleep(pause)
+
+
+def read_job(connection: AgentConnection) -> dict[str, Any] | None:
+    """Read the line with the worker's job; None if there is none. Send the files of a line before it."""
+    while line := sys.stdin.buffer.readline():
+        given: dict[str, Any] = orjson.loads(line)
+        if "continue" not in given:
+            return given
+        # If the connection is lost, the worker's job ends with that error.
+        with contextlib.suppress(ChannelError):
+            send_run(connection, **given["continue"])
+        sys.stdout.buffer.write(b"{}\n")
+        sys.stdout.buffer.flush()
+    return None
+
+
+def send_run(connection: AgentConnection, files: list[tuple[str, str]], **where: Any) -> None:
+    """Send files of the run directory, unless the agent shares it, and wait until the agent has them."""
+    connection.send(message("continue", **where))
+    while connection.open and connection.silence < SILENT.seconds:
+        for _, payload in connection.receive():
+            said = read_message(payload)
+            if said["type"] == "ready" or said.get("shared"):
+                return
+            if said["type"] == "shares":
+                for path, name in files:
+                    connection.send_file(path, f"{RUN}/{name}")
+                connection.send(message("continued"))
 
 
 def _link(given: dict[str, Any]) -> Link:
@@ -191,13 +232,13 @@ def _link(given: dict[str, Any]) -> Link:
 
 
 def main() -> None:
-    """Read the first line, answer it, read the second, and run as the worker."""
+    """Read the first line, answer it, read the others, and run as the worker."""
     given = orjson.loads(sys.stdin.buffer.readline())
     connection, hello = connect(given)
     sys.stdout.buffer.write(orjson.dumps(hello) + b"\n")
     sys.stdout.buffer.flush()
-    line = b"" if "fault" in hello else sys.stdin.buffer.readline()
-    if not line:
+    job = None if "fault" in hello else read_job(connection)
+    if job is None:
         connection.end()
         end = time.monotonic() + PROXY.seconds
         with contextlib.suppress(ChannelError):
@@ -205,11 +246,10 @@ def main() -> None:
                 list(connection.receive())
         connection.kill()
         return
-    second = orjson.loads(line)
-    for path, name in second["files"]:
-        connection.send_file(path, name)
-    connection.send(message("job", **second["job"]))
-    code = WorkerProxy(connection, given["host"], hello["ahead"], second).run()
+    for path, name in job["files"]:
+        connection.send_file(path, f"{WORK}/{name}")
+    connection.send(message("job", **job["job"]))
+    code = WorkerProxy(connection, given["host"], hello["ahead"], job).run()
     connection.kill()
     exit_as(code)
 

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from ...cluster.spec import Cluster, Task
 from ...cluster.task_variables import task_variables
@@ -37,7 +33,6 @@ from ...runs.failure import Failure
 from ...runs.layout import file_stem
 from ...runs.lifecycle import record_git
 from ...runs.run import Run
-from ...system.interpreter import run_module, with_tfmuster_on_path
 from ...system.processes import end_job
 from ...system.say import say
 from ..job import Job
@@ -45,8 +40,10 @@ from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
 from ..supervise.time_limits import REMOTE
 from ..supervise.worker_process import Placement
+from .arrivals import files_to_continue
 from .files import SCRIPTS, files_to_send, script_to_send
 from .host_checks import clock_warnings, hosts_error, peer_names
+from .proxy_process import AgentPlace, ProxyProcess, run_mark
 
 #: Names of the launcher's variables that are sent to the hosts.
 PASSED = (PREFIX, "TF_", "KERAS_", "JAX_", "XLA_", "NCCL_", "GRPC_")
@@ -123,14 +120,7 @@ class RemoteJob:
             # The agent already has the token.
             del environment[TOKEN_VARIABLE]
         note_path = str(run.path / "logs" / f"{file_stem(task.name)}.error.json")
-        info = run.info()
-        there = {
-            "env": environment,
-            "run_dir": str(run.path),
-            "run_mark": {key: info[key] for key in ("started", "host", "pid")},
-            # The chief writes the checkpoints, which the next attempt, or a run that is resumed, must find.
-            "must_share": task.is_chief and (self.job.max_restarts > 0 or bool(info.get("resumed"))),
-        }
+        there = {"env": environment, **run_mark(run)}
         return Placement(
             task.name,
             task.is_chief,
@@ -139,102 +129,6 @@ class RemoteJob:
             host=remote.host,
             start=partial(remote.start, {"job": there, "note_path": note_path}),
         )
-
-
-@dataclass(frozen=True)
-class AgentPlace:
-    """The place of one task.
-
-    Attributes
-    ----------
-    kind : str
-        Type of the task: ``worker``, ``ps`` and so on.
-    host : str
-        Name of the machine.
-    link : mapping
-        Description of the connection for the proxy; see :mod:`.proxy`.
-    sockets : tuple of socket
-        Sockets to pass to the proxy.
-    own_gpus : bool
-        Whether the engine has given the agent GPUs that no other agent sees.
-    """
-
-    kind: str
-    host: str
-    link: Mapping[str, Any]
-    sockets: tuple[socket.socket, ...] = ()
-    own_gpus: bool = False
-
-
-@dataclass
-class ProxyProcess:
-    """The proxy process of one task."""
-
-    host: str
-    process: subprocess.Popen[bytes]
-    files: Sequence[tuple[str, str]] = field(repr=False)
-
-    @classmethod
-    def asked(
-        cls, job: str, place: AgentPlace, given: Mapping[str, Any], files: Sequence[tuple[str, str]]
-    ) -> ProxyProcess:
-        """Start a proxy and let it ask the agent. `job` is the name by which the process is found."""
-        process = subprocess.Popen(
-            run_module("tfmuster.launch.remote.proxy"),
-            env={**with_tfmuster_on_path(os.environ), JOB_VARIABLE: job},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-            pass_fds=[each.fileno() for each in place.sockets],
-        )
-        for each in place.sockets:
-            # No other process may hold the socket: when the proxy ends, the agent must end, too.
-            each.close()
-        remote = cls(place.host, process, files)
-        remote._say({**place.link, **given})
-        return remote
-
-    def hello(self) -> dict[str, Any]:
-        """Return the agent's answer. The proxy enforces the time limit."""
-        line = b""
-        while not line.endswith(b"\n"):
-            assert self.process.stdout is not None
-            # Read byte by byte: the worker's output follows, for another reader.
-            piece = self.process.stdout.read(1)
-            if not piece:
-                message = "its connection was ended here"
-                return {"fault": {"code": "killed", "message": message, "fix": "", "said": ""}}
-            line += piece
-        answer: dict[str, Any] = orjson.loads(line)
-        return answer
-
-    def start(self, given: Mapping[str, Any]) -> subprocess.Popen[bytes]:
-        """Let the proxy send the files and start the worker, and return the proxy's process."""
-        self._say({**given, "files": self.files})
-        return self.process
-
-    def ask_to_end(self) -> None:
-        """Close the proxy's input, at which it ends."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-
-    def wait(self, until: float) -> None:
-        """Wait until the proxy has ended, or until a time of the monotonic clock."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=max(0.0, until - time.monotonic()))
-
-    def close(self) -> None:
-        """Read the proxy's exit code, and close its output."""
-        assert self.process.stdout is not None
-        self.process.wait()
-        self.process.stdout.close()
-
-    def _say(self, given: Mapping[str, Any]) -> None:
-        assert self.process.stdin is not None
-        view = memoryview(orjson.dumps(given) + b"\n")
-        while view:
-            view = view[self.process.stdin.write(view) or 0 :]
 
 
 def run_remote(
@@ -277,6 +171,9 @@ def run_remote(
             about = f"{count} on {hosts}; run directory {os.path.relpath(run.path)}"
             for line in (about, *warnings):
                 say(f"tfmuster: {line}")
+        for task, remote in zip(cluster.tasks(), remotes, strict=True):
+            if task.is_chief and (before := files_to_continue(run.path, task.name)):
+                remote.send_run(run, before)
         placements = [
             remote_job.placement(task, run, remote)
             for task, remote in zip(cluster.tasks(), remotes, strict=True)

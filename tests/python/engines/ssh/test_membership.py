@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,162 +17,210 @@ from tfmuster.runs.run import Run
 pytestmark = pytest.mark.timeout(120)
 
 
-def clear(network: Network, machines: Sequence[Path], *, lost: str) -> None:
-    """Repair the network, end what was lost, and remove the files of `preempted.py`."""
-    network.repair()
-    network.drop_logins(lost)
-    for machine in machines:
-        for path in (*machine.glob("reached-*"), *machine.glob("fast")):
+PROGRAM = PROGRAMS / "preempted.py"
+#: Of all jobs here that train, so that only the order of sums differs.
+SAME = ("--seed", 5, "--env", "FLOATX=float64")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The weights and losses of one worker, to which nothing happens."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    done = tfmuster("launch", "-n", 1, *SAME, PROGRAM, ".", "steps", 10**6, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "final-0.npz"
+
+
+class Training:
+    """A job of `preempted.py` on some hosts, slow from a given step on until it may be fast."""
+
+    def __init__(
+        self, network: Network, folder: Path, hosts: int, *options: object, step: int = 8, shared: bool = True
+    ) -> None:
+        self.network, self.folder = network, folder
+        self.machines = [network.in_work(f"node{i + 1}") for i in range(hosts)]
+        path = folder / "run" if shared else network.work / "runs" / "own"
+        self.run = Run(path)
+        self.process = network.start(
+            *(*options, *SAME, "--run-dir", path, "--start-timeout", 20),
+            *("--", PROGRAM, folder, "steps", step),
+        )
+
+    @property
+    def clusters(self) -> list[list[str]]:
+        """The hosts of each attempt."""
+        info = self.run.info()
+        clusters = info.get("clusters", [info["cluster"]] if info else [])
+        return [[address.split(":")[0] for address in each["worker"]] for each in clusters]
+
+    def wait_for(self, *hosts: str, seconds: float = 100) -> None:
+        """Wait until an attempt trains on these hosts, slowly."""
+        reached = [
+            self.network.in_work(host) / f"reached-{index}" for index, host in enumerate(hosts) if host
+        ]
+
+        def trains() -> bool:
+            here = self.clusters[-1:] == [list(hosts)] and all(path.exists() for path in reached)
+            return here or self.process.poll() is not None
+
+        wait_until(trains, seconds)
+        assert self.process.poll() is None, self.process.communicate()
+        for path in reached:
             path.unlink()
 
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_job_goes_on_without_a_host_that_is_lost(network: Network, tmp_path: Path) -> None:
-    """Three workers begin, and the first host is lost. Two continue, and the weights are those of one."""
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    program = PROGRAMS / "preempted.py"
-    done = tfmuster("launch", "-n", 1, "--seed", 5, program, ".", "steps", 10**6, cwd=alone)
-    assert done.returncode == 0, done.stderr
-    options = ["--max-restarts", 2, "--min-workers", 2, "--rejoin-timeout", 2, "--start-timeout", 15]
-    process = network.start(
-        *("-H", "node1,node2,node3", "--seed", 5, "--run-dir", tmp_path / "run", *options),
-        *("--", program, tmp_path, "steps", 8),
-    )
-    machines = [network.in_work(f"node{i + 1}") for i in range(3)]
-    try:
-        wait_until(lambda: all((m / f"reached-{i}").exists() for i, m in enumerate(machines)), 60)
-        network.cut("node1")
-        for machine in machines[1:]:
+    def finish(self, undisturbed: Path, task: int = 0, seconds: float = 150) -> tuple[str, str]:
+        """Let it train fast, and compare what it ends with; return what it and its launcher have said."""
+        for machine in self.machines:
             (machine / "fast").touch()
-        said, errors = process.communicate(timeout=150)
-        assert process.returncode == 0, said + errors
-        assert "tfmuster: node1 lost; the job continues with 2 of 3 workers\n" in errors
-        assert "resumes after step" in said
-        run = Run(tmp_path / "run")
-        assert [len(each["worker"]) for each in run.info()["clusters"]] == [3, 2]
-        assert set(run.status()["tasks"]) == {"worker 0", "worker 1"}
-        with np.load(tmp_path / "final-0.npz") as two, np.load(alone / "final-0.npz") as one:
-            for name in one.files:
-                np.testing.assert_allclose(two[name], one[name], atol=1e-5, err_msg=name)
-    finally:
-        clear(network, machines, lost="node1")
+        said, errors = self.process.communicate(timeout=seconds)
+        assert self.process.returncode == 0, said + errors
+        with np.load(self.folder / f"final-{task}.npz") as now, np.load(undisturbed) as then:
+            assert set(now.files) == set(then.files) and "loss" in then.files
+            for name in then.files:
+                np.testing.assert_allclose(now[name], then[name], atol=1e-5, err_msg=name)
+        return said, errors
+
+    def clear(self, *lost: str) -> None:
+        """Repair the network, end what was lost, and remove the program's files."""
+        self.network.repair()
+        for host in lost:
+            self.network.drop_logins(host)
+        for machine in self.machines:
+            for path in (*machine.glob("reached-*"), *machine.glob("fast")):
+                path.unlink()
+
+
+def of_hosts(*options: object, restarts: int = 2, least: int = 2, rejoin: float = 2) -> tuple[object, ...]:
+    return (*options, "--max-restarts", restarts, "--min-workers", least, "--rejoin-timeout", rejoin)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_host_that_is_discovered_joins_a_job_that_runs(network: Network, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_job_goes_on_without_the_host_of_the_chief(
+    network: Network, tmp_path: Path, undisturbed: Path, shared: bool
+) -> None:
+    """Three workers begin, and the first host is lost. Two continue from its newest checkpoint.
+
+    Without a shared run directory, it was copied to the launcher as it was written, and is brought to the
+    host of the new chief.
+    """
+    hosts = of_hosts("-H", "node1,node2,node3")
+    training = Training(network, tmp_path, 3, *hosts, shared=shared)
+    try:
+        training.wait_for("node1", "node2", "node3")
+        # The last one may be on its way.
+        time.sleep(2)
+        network.cut("node1")
+        said, errors = training.finish(undisturbed)
+        assert "tfmuster: node1 lost; the job continues with 2 of 3 workers\n" in errors
+        (step,) = re.findall(r"resumes after step (\d+)", said)
+        assert int(step) >= 8
+        assert training.clusters == [["node1", "node2", "node3"], ["node2", "node3"]]
+        assert set(training.run.status()["tasks"]) == {"worker 0", "worker 1"}
+        # Each step has a checkpoint, of which the two newest are kept, on both ends.
+        assert len(list((training.run.path / "checkpoints").glob("*.checkpoint"))) == 2
+        assert len(training.run.history()["loss"]) == 4
+    finally:
+        training.clear("node1")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_one_of_four_hosts_is_lost_and_comes_back(
+    network: Network, tmp_path: Path, undisturbed: Path
+) -> None:
+    """No host shares the run directory. Only the chief's has the checkpoints, and stays."""
+    training = Training(network, tmp_path, 4, *of_hosts("-H", ALL, "--grow", 1, least=3), shared=False)
+    try:
+        training.wait_for("node1", "node2", "node3", "node4")
+        network.cut("node3")
+        training.wait_for("node1", "node2", "node4")
+        network.connect("node3")
+        network.drop_logins("node3")
+        training.wait_for("node1", "node2", "node3", "node4")
+        said, errors = training.finish(undisturbed)
+        assert "tfmuster: node3 lost; the job continues with 3 of 4 workers\n" in errors
+        assert "tfmuster: node3 can take part; the workers write a checkpoint and start again\n" in errors
+        assert said.count("resumes after step") == 2
+    finally:
+        training.clear("node3")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_host_that_is_discovered_joins_a_job_that_runs(
+    network: Network, tmp_path: Path, undisturbed: Path
+) -> None:
     """A third host comes, and the first is lost later. The weights are those of one worker."""
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    program = PROGRAMS / "preempted.py"
-    done = tfmuster("launch", "-n", 1, "--seed", 5, program, ".", "steps", 10**6, cwd=alone)
-    assert done.returncode == 0, done.stderr
     listed = tmp_path / "hosts.txt"
     listed.write_text("node1:1\nnode2:1\n")
-    options = ["--max-restarts", 1, "--min-workers", 2, "--rejoin-timeout", 2, "--start-timeout", 15]
-    process = network.start(
-        *("--hosts-from", f"cat {listed}", "-n", 3, "--grow", 1, "--seed", 5, *options),
-        *("--run-dir", tmp_path / "run", "--", program, tmp_path, "steps", 8),
-    )
-    run = Run(tmp_path / "run")
-    machines = [network.in_work(f"node{i + 1}") for i in range(3)]
+    hosts = of_hosts("--hosts-from", f"cat {listed}", "-n", 3, "--grow", 1, restarts=1)
+    training = Training(network, tmp_path, 3, *hosts)
     try:
-        wait_until(lambda: all((m / f"reached-{i}").exists() for i, m in enumerate(machines[:2])), 60)
+        training.wait_for("node1", "node2")
         # There is no such machine, so nothing happens.
         listed.write_text("node1:1\nnode2:1\nnode9:1\n")
         time.sleep(3)
-        assert "clusters" not in run.info() and run.status()["state"] == "running"
+        assert "clusters" not in training.run.info() and training.run.status()["state"] == "running"
         listed.write_text("node1:1\nnode2:1\nnode3:1\n")
-        wait_until(lambda: (machines[2] / "reached-2").exists() or process.poll() is not None, 90)
-        assert process.poll() is None, process.communicate()
+        training.wait_for("node1", "node2", "node3")
         listed.write_text("node3:1\nnode2:1\n")
         network.cut("node1")
-        for machine in machines[1:]:
-            (machine / "fast").touch()
-        said, errors = process.communicate(timeout=150)
-        assert process.returncode == 0, said + errors
+        said, errors = training.finish(undisturbed)
         assert "tfmuster: node3 can take part; the workers write a checkpoint and start again\n" in errors
         assert "the job continues with 3 of 3 workers, on node1, node2, node3\n" in errors
         assert "the job continues with 2 of 3 workers, on node3, node2\n" in errors
         assert said.count("resumes after step") >= 2
-        clusters = [[address.split(":")[0] for address in each["worker"]] for each in run.info()["clusters"]]
-        assert clusters == [["node1", "node2"], ["node1", "node2", "node3"], ["node3", "node2"]]
-        with np.load(tmp_path / "final-0.npz") as two, np.load(alone / "final-0.npz") as one:
-            for name in one.files:
-                np.testing.assert_allclose(two[name], one[name], atol=1e-5, err_msg=name)
+        assert training.clusters == [["node1", "node2"], ["node1", "node2", "node3"], ["node3", "node2"]]
     finally:
-        clear(network, machines, lost="node1")
+        training.clear("node1")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_host_that_flaps_joins_whenever_it_is_back(network: Network, tmp_path: Path) -> None:
+def test_a_host_that_flaps_joins_whenever_it_is_back(
+    network: Network, tmp_path: Path, undisturbed: Path
+) -> None:
     """It is left out at a restart, and the job need not fail again to have it back."""
-    options = ["--max-restarts", 2, "--min-workers", 1, "--rejoin-timeout", 0, "--start-timeout", 15]
-    process = network.start(
-        *("-H", "node1,node2", "--grow", 1, "--seed", 5, "--run-dir", tmp_path / "run", *options),
-        *("--", PROGRAMS / "preempted.py", tmp_path, "steps", 8),
-    )
-    run = Run(tmp_path / "run")
-    machines = [network.in_work(f"node{i + 1}") for i in range(2)]
-
-    def attempts() -> int:
-        return len(run.info().get("clusters", [1])) if process.poll() is None else 99
-
-    def wait_for(count: int) -> None:
-        """Wait until so many attempts have begun, and the last one trains."""
-        wait_until(lambda: attempts() >= count, 60)
-        wait_until(lambda: (machines[count % 2]).joinpath(f"reached-{count % 2}").exists(), 60)
-
+    hosts = of_hosts("-H", "node1,node2", "--grow", 1, least=1, rejoin=0)
+    training = Training(network, tmp_path, 2, *hosts)
     try:
-        wait_for(1)
-        for attempt in (1, 3):
+        training.wait_for("node1", "node2")
+        for _ in range(2):
             network.cut("node2")
-            (machines[0] / "reached-0").unlink()
-            (machines[1] / "reached-1").unlink()
-            wait_for(attempt + 1)
-            network.repair()
+            training.wait_for("node1")
+            network.connect("node2")
             network.drop_logins("node2")
-            if attempt == 1:
-                wait_for(3)
-        wait_for(5)
-        for machine in machines:
-            (machine / "fast").touch()
-        said, errors = process.communicate(timeout=100)
-        assert process.returncode == 0, said + errors
-        assert [len(each["worker"]) for each in run.info()["clusters"]] == [2, 1, 2, 1, 2]
+            training.wait_for("node1", "node2")
+        _, errors = training.finish(undisturbed)
+        assert [len(each) for each in training.clusters] == [2, 1, 2, 1, 2]
         assert errors.count("node2 lost; the job continues with 1 of 2 workers") == 2
         assert errors.count("node2 can take part") == 2
     finally:
-        clear(network, machines, lost="node2")
+        training.clear("node2")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_two_of_four_hosts_are_lost_at_once(network: Network, tmp_path: Path) -> None:
-    options = ["--max-restarts", 1, "--min-workers", 2, "--rejoin-timeout", 1, "--start-timeout", 20]
-    process = network.start(
-        *("-H", ALL, "--seed", 5, "--run-dir", tmp_path / "run", *options),
-        *("--", PROGRAMS / "preempted.py", tmp_path, "steps", 4),
-    )
-    run = Run(tmp_path / "run")
-    machines = [network.in_work(f"node{i + 1}") for i in range(4)]
+@pytest.mark.parametrize("shared", [True, False])
+def test_two_of_four_hosts_are_lost_at_once(
+    network: Network, tmp_path: Path, undisturbed: Path, shared: bool
+) -> None:
+    """One of them is the chief's."""
+    hosts = of_hosts("-H", ALL, restarts=1, rejoin=1)
+    training = Training(network, tmp_path, 4, *hosts, step=4, shared=shared)
     try:
-        wait_until(lambda: all((m / f"reached-{i}").exists() for i, m in enumerate(machines)), 100)
+        training.wait_for("node1", "node2", "node3", "node4")
+        time.sleep(2)
         network.cut("node1")
         network.cut("node3")
-        for machine in machines:
-            (machine / "fast").touch()
-        said, errors = process.communicate(timeout=150)
-        assert process.returncode == 0, said + errors
+        said, errors = training.finish(undisturbed)
         assert "tfmuster: node1, node3 lost; the job continues with 2 of 4 workers\n" in errors
-        left = [address.split(":")[0] for address in run.info()["clusters"][1]["worker"]]
-        assert left == ["node2", "node4"]
+        assert "resumes after step" in said
+        assert training.clusters[1:] == [["node2", "node4"]]
     finally:
-        clear(network, machines, lost="node1")
-        network.drop_logins("node3")
+        training.clear("node1", "node3")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,11 @@ def test_what_a_worker_writes_arrives(tmp_path: Path, name: str) -> None:
     assert (tmp_path / name).read_bytes() == b"theirs"
 
 
+def whole(content: bytes) -> bytes:
+    """A file that is complete also as a checkpoint."""
+    return hashlib.sha256(content).digest() + content
+
+
 def test_a_host_replaces_no_file_of_the_user(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A run directory that its user has chosen may hold more."""
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
@@ -82,7 +88,7 @@ def test_a_host_replaces_no_file_of_the_user(tmp_path: Path, capfd: pytest.Captu
 
     taken = ("train.py", "data/x", "file/x", "folder/x", "folder/a/b", "link")
     # The second time is that of a job that was started again.
-    for content in (b"1", b"2"):
+    for content in (whole(b"1"), whole(b"2")):
         sends(content, "mine/own.txt", "data/new", *continued, *taken, taken[0])
         for name in ("mine/own.txt", "data/new", *continued):
             assert (run / name).read_bytes() == content

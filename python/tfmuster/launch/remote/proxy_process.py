@@ -1,0 +1,132 @@
+"""Start the proxy process of a remote worker, and tell it what to do; see :mod:`.proxy`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from ...environment import JOB_VARIABLE
+from ...runs.run import Run
+from ...system.interpreter import run_module, with_tfmuster_on_path
+
+
+@dataclass(frozen=True)
+class AgentPlace:
+    """The place of one task.
+
+    Attributes
+    ----------
+    kind : str
+        Type of the task: ``worker``, ``ps`` and so on.
+    host : str
+        Name of the machine.
+    link : mapping
+        Description of the connection for the proxy; see :mod:`.proxy`.
+    sockets : tuple of socket
+        Sockets to pass to the proxy.
+    own_gpus : bool
+        Whether the engine has given the agent GPUs that no other agent sees.
+    """
+
+    kind: str
+    host: str
+    link: Mapping[str, Any]
+    sockets: tuple[socket.socket, ...] = ()
+    own_gpus: bool = False
+
+
+@dataclass
+class ProxyProcess:
+    """The proxy process of one task."""
+
+    host: str
+    process: subprocess.Popen[bytes]
+    files: Sequence[tuple[str, str]] = field(repr=False)
+
+    @classmethod
+    def asked(
+        cls, job: str, place: AgentPlace, given: Mapping[str, Any], files: Sequence[tuple[str, str]]
+    ) -> ProxyProcess:
+        """Start a proxy and let it ask the agent. `job` is the name by which the process is found."""
+        process = subprocess.Popen(
+            run_module("tfmuster.launch.remote.proxy"),
+            env={**with_tfmuster_on_path(os.environ), JOB_VARIABLE: job},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+            pass_fds=[each.fileno() for each in place.sockets],
+        )
+        for each in place.sockets:
+            # No other process may hold the socket: when the proxy ends, the agent must end, too.
+            each.close()
+        remote = cls(place.host, process, files)
+        remote._say({**place.link, **given})
+        return remote
+
+    def hello(self) -> dict[str, Any]:
+        """Return the agent's answer. The proxy enforces the time limit."""
+        return self._answer()
+
+    def send_run(self, run: Run, files: Sequence[tuple[str, str]]) -> None:
+        """Let the proxy send files of the run directory if the host does not share it, and wait for that.
+
+        If the host is lost meanwhile, its worker, which is started next, ends with that error.
+        """
+        with contextlib.suppress(BrokenPipeError):
+            self._say({"continue": {**run_mark(run), "files": files}})
+            self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        line = b""
+        while not line.endswith(b"\n"):
+            assert self.process.stdout is not None
+            # Read byte by byte: the worker's output follows, for another reader.
+            piece = self.process.stdout.read(1)
+            if not piece:
+                message = "its connection was ended here"
+                return {"fault": {"code": "killed", "message": message, "fix": "", "said": ""}}
+            line += piece
+        answer: dict[str, Any] = orjson.loads(line)
+        return answer
+
+    def start(self, given: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        """Let the proxy send the files and start the worker, and return the proxy's process."""
+        self._say({**given, "files": self.files})
+        return self.process
+
+    def ask_to_end(self) -> None:
+        """Close the proxy's input, at which it ends."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def wait(self, until: float) -> None:
+        """Wait until the proxy has ended, or until a time of the monotonic clock."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=max(0.0, until - time.monotonic()))
+
+    def close(self) -> None:
+        """Read the proxy's exit code, and close its output."""
+        assert self.process.stdout is not None
+        self.process.wait()
+        self.process.stdout.close()
+
+    def _say(self, given: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None
+        view = memoryview(orjson.dumps(given) + b"\n")
+        while view:
+            view = view[self.process.stdin.write(view) or 0 :]
+
+
+def run_mark(run: Run) -> dict[str, Any]:
+    """Return what tells an agent whether it shares the run directory."""
+    info = run.info()
+    return {"run_dir": str(run.path), "run_mark": {key: info[key] for key in ("started", "host", "pid")}}
