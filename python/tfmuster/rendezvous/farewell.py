@@ -61,7 +61,14 @@ class Farewell:
         self._stock: dict[int, Any] = {}
 
     def begins(self) -> None:
-        """Note that a training begins that can be saved. From now on, signals ask this process to leave."""
+        """Note that a training begins that can be saved. From now on, signals ask this process to leave.
+
+        Raises
+        ------
+        TfmusterError
+            ``TFMUSTER_GRACE`` is not a time.
+        """
+        grace()
         self._in_training = True
         note_saves(True)
         self._start_thread()

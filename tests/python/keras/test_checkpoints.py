@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from support.jobs import run_job, succeeded
-from tfmuster.errors import CheckpointError, TfmusterWarning
+from tfmuster.errors import CheckpointError, TfmusterError, TfmusterWarning
 
 
 def final(folder: Path, worker: int = 0) -> dict[str, np.ndarray]:
@@ -129,3 +129,24 @@ def test_the_import_that_it_needs_is_quiet(tmp_path: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=environ
     )
     assert done.stdout == done.stderr == ""
+
+
+def test_no_time_to_save_is_refused_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not when the signal comes, which is too late."""
+    import keras
+
+    import tfmuster
+
+    monkeypatch.setenv("TFMUSTER_GRACE", "0")
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with pytest.raises(TfmusterError, match=r"^TFMUSTER_GRACE must be a positive number of seconds"):
+        model.fit(
+            np.ones((4, 1)),
+            np.ones(4),
+            verbose=0,
+            callbacks=[tfmuster.checkpoint_callback(tmp_path / "folder")],
+        )
+    assert not (tmp_path / "folder").exists()

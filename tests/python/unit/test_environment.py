@@ -11,7 +11,7 @@ import pytest
 
 import tfmuster
 from tfmuster import environment
-from tfmuster.environment import job_token, stall_timeout, start_timeout
+from tfmuster.environment import grace, job_token, stall_timeout, start_timeout
 from tfmuster.errors import TfmusterError
 
 PACKAGE = Path(tfmuster.__file__).parent
@@ -87,6 +87,17 @@ def test_start_timeout(monkeypatch):
     for bad in (0, -1, float("nan"), float("inf")):
         with pytest.raises(TfmusterError, match="timeout must be"):
             start_timeout(bad)
+
+
+def test_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TFMUSTER_GRACE", raising=False)
+    assert grace() == 30.0 and grace(5) == 5.0
+    for wrong in ("0", "-1", "soon", "nan"):
+        monkeypatch.setenv("TFMUSTER_GRACE", wrong)
+        with pytest.raises(TfmusterError, match=r"^TFMUSTER_GRACE must be a positive number of seconds"):
+            grace()
+    with pytest.raises(TfmusterError, match=r"^grace must be a positive number"):
+        grace(0)
 
 
 def test_stall_timeout(monkeypatch):

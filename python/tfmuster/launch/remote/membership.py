@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
@@ -54,6 +55,10 @@ class Membership:
         self._tried: set[str] = set()
         self._unfit: set[str] = set()
         self._names: list[str] = []
+        if not _are_seconds(self._seconds) or self._seconds < 0:
+            raise _no_seconds("rejoin_timeout", self._seconds, "a number of seconds, 0 or more")
+        if self._every is not None and (not _are_seconds(self._every) or self._every <= 0):
+            raise _no_seconds("grow", self._every, "a positive number of seconds")
         if self._least is not None:
             self._check(self._least)
         elif self._every is not None:
@@ -61,8 +66,8 @@ class Membership:
 
     def _check(self, least: int) -> None:
         job = self._job
-        if not 1 <= least <= job.workers:
-            raise _unfitting(f"min_workers={least} and {job.workers} workers")
+        if type(least) is not int or not 1 <= least <= job.workers:
+            raise _unfitting(f"min_workers={least!r} and {job.workers} workers")
         if not job.max_restarts:
             raise _unfitting(f"min_workers={least} without max_restarts")
         if job.ps or job.chief or job.evaluator:
@@ -166,6 +171,14 @@ class Membership:
             "checkpoint.",
             reason="min-workers",
         )
+
+
+def _are_seconds(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _no_seconds(name: str, value: object, needed: str) -> LaunchError:
+    return LaunchError(f"{name} must be {needed}.", found=repr(value), reason="min-workers")
 
 
 def _unfitting(found: str) -> LaunchError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -149,3 +150,23 @@ def test_a_command_that_fails_is_said_once(capsys: pytest.CaptureFixture[str]) -
     growth.join(5)
     assert growth.found() == "node2, node3, node4"
     assert capsys.readouterr().err == "tfmuster: fails: exit code 1\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({"min_workers": 5, "rejoin_timeout": 30.0}, "min_workers=5 and 4 workers"),
+        ({"min_workers": "2"}, "min_workers='2' and 4 workers"),
+        ({"min_workers": True}, "min_workers=True and 4 workers"),
+        ({"min_workers": 2, "rejoin_timeout": -1}, "-1"),
+        ({"min_workers": 2, "rejoin_timeout": float("nan")}, "nan"),
+        ({"min_workers": 2, "rejoin_timeout": "30"}, "'30'"),
+        ({"min_workers": 2, "grow": 0}, "0"),
+        ({"min_workers": 2, "grow": float("inf")}, "inf"),
+        ({"grow": 5.0}, "grow without min_workers"),
+    ],
+)
+def test_settings_of_a_program_that_do_not_fit(settings: dict[str, Any], found: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        Membership(Where(**settings), NODES, JOB)
+    assert (caught.value.found, caught.value.fields["reason"]) == (found, "min-workers")
