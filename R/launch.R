@@ -80,8 +80,8 @@
 #'   no functions, formulas, environments, S4 or R6 objects. Workers on this machine may return any R object.
 #' @param isolated `TRUE` gives workers on this machine a network of their own, in which they reach only each
 #'   other, and nothing else reaches them. Programs that download data then fail. Linux only.
-#' @param warm On this machine, with `max_restarts`: `TRUE` keeps a process ready for each worker, with
-#'   TensorFlow and Keras imported, so that a restart takes half the time. It needs about 500 MB for each.
+#' @param warm On this machine or over ssh, with `max_restarts`: `TRUE` keeps a process ready for each worker,
+#'   with TensorFlow and Keras imported, so that a restart takes half the time. It needs about 500 MB for each.
 #' @param requeue `TRUE`, for Slurm: write a checkpoint two minutes before the time limit, requeue the job,
 #'   and resume it. After preemption or a lost node it resumes from the newest checkpoint.
 #' @param min_workers With hosts and `max_restarts`: a host that is lost and does not come back is left out at

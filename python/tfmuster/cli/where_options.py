@@ -78,8 +78,8 @@ def where_options(command: _Command) -> _Command:
         click.option(
             "--warm",
             is_flag=True,
-            help="On this machine, with --max-restarts: keep a process ready for each worker, which has "
-            "TensorFlow imported, so that a restart takes half the time.",
+            help="On this machine or over ssh, with --max-restarts: keep a process ready for each worker, "
+            "which has TensorFlow imported, so that a restart takes half the time.",
         ),
         click.option(
             "--min-workers",

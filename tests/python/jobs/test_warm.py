@@ -160,9 +160,11 @@ def test_an_r_script_continues_in_a_spare_r(tmp_path: Path) -> None:
         (("program.py",), "no restarts"),
         (("--max-restarts", 1, "--", "sleep", "1"), "the program "),
         (
-            ("--max-restarts", 1, "--hosts", "elsewhere:2", "program.py"),
+            ("--max-restarts", 1, "--backend", "mpi", "-n", 2, "program.py"),
             "Keeping spare processes (warm) needs a backend",
         ),
+        (("--hosts", "elsewhere:2", "program.py"), "no restarts"),
+        (("--max-restarts", 1, "--hosts", "elsewhere:2", "--", "sleep", "1"), "the program sleep"),
     ],
 )
 def test_where_no_process_could_wait_it_is_refused(

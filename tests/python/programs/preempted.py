@@ -15,6 +15,7 @@ import numpy as np
 
 import tfmuster
 
+print("TensorFlow was", "imported" if "tensorflow" in sys.modules else "not imported", flush=True)
 out, kind, slow_from, seconds, *_ = [*sys.argv[1:], "0.2"]
 index = tfmuster.current_task().index
 strategy = tfmuster.strategy("multi_worker_mirrored")

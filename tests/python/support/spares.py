@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -9,14 +10,26 @@ import psutil
 
 def spares_in(folder: Path) -> list[psutil.Process]:
     """The processes of a folder that wait on their standard input, with TensorFlow imported."""
+    return spares_of(process for process in psutil.process_iter() if _works_in(process, folder))
+
+
+def spares_of(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Those of these processes that wait on their standard input, with TensorFlow imported."""
     found = []
-    for process in psutil.process_iter():
+    for process in processes:
         try:
-            if process.environ().get("TFMUSTER_WARM") and process.cwd() == str(folder) and _waits(process):
+            if process.environ().get("TFMUSTER_WARM") and _waits(process):
                 found.append(process)
         except (psutil.Error, OSError):
             continue
     return found
+
+
+def _works_in(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return bool(process.cwd() == str(folder))
+    except (psutil.Error, OSError):
+        return False
 
 
 def _waits(process: psutil.Process) -> bool:

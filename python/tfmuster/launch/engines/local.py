@@ -28,7 +28,7 @@ from ...system.say import say
 from ..job import Job, command_of, resolve_command
 from ..supervise.display import shown_path
 from ..supervise.restarts import Attempt, with_restarts
-from ..supervise.spares import Spares, can_wait
+from ..supervise.spares import Spares, can_wait, check_warm
 from ..supervise.supervisor import Supervisor
 from ..supervise.warm_workers import warm_workers_for
 from ..supervise.worker_process import Placement
@@ -73,7 +73,7 @@ class ThisMachine(Engine):
         """See :class:`.base.Engine`."""
         command = resolve_command(job.command)
         if self.warm:
-            _check_warm(job, command)
+            check_warm(job, waits=can_wait(command), found=command[0])
         kept = warm_workers_for(command)
         kinds = [kind for kind, size in job.sizes().items() for _ in range(size)]
         gpus = assign_gpus(kinds, job.gpus_per_worker, {**os.environ, **job.env})
@@ -110,22 +110,6 @@ def of(where: Where) -> ThisMachine:
 def available(seconds: float) -> str:
     """Always."""
     return ""
-
-
-def _check_warm(job: Job, command: Sequence[str]) -> None:
-    """Raise LaunchError if no process could wait for this job."""
-    if not job.max_restarts:
-        found, fix = "no restarts", "Set max_restarts, too, or leave warm out."
-    elif not can_wait(command):
-        found, fix = f"the program {command[0]}", "Launch a Python or R script, or leave warm out."
-    else:
-        return
-    raise LaunchError(
-        "Spare processes (warm) wait for a restart of a Python or R script.",
-        found=found,
-        fix=fix,
-        reason="warm",
-    )
 
 
 @contextmanager

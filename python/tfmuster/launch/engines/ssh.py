@@ -25,11 +25,13 @@ from ...system.ask import NoAnswerError, ask
 from ...system.interpreter import package_root, python_executable
 from ..job import Job
 from ..remote.discovery import Discovery
-from ..remote.files import script_to_send
+from ..remote.files import SCRIPTS, script_to_send
 from ..remote.membership import Membership, Task
 from ..remote.proxy_process import AgentPlace
 from ..remote.run import RemoteJob, run_remote
+from ..remote.spare_agents import SpareAgents
 from ..supervise.restarts import Attempt, with_restarts
+from ..supervise.spares import check_warm
 from .base import Engine, Where, find_program, version_of
 from .hosts import Host, named_hosts, only_this_machine
 from .local import ThisMachine
@@ -63,7 +65,7 @@ _CONNECT_SECONDS = 10
 #: How long ssh may take to read its configuration, in seconds.
 _CONFIG_SECONDS = 20.0
 #: See :class:`.base.Engine`.
-READS = ("min_workers", "hosts_from", "grow")
+READS = ("min_workers", "hosts_from", "grow", "warm")
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,17 @@ class Ssh(Engine):
         if where.copy:
             # Report files that can't be sent before the hosts report them as missing.
             script_to_send(Path(job.command[0]))
+        if where.warm:
+            program = job.command[0]
+            waits = program == "tfmuster" or Path(program).suffix.lower() in SCRIPTS
+            check_warm(job, waits=waits, found=program)
         seconds = start_timeout(job.start_timeout)
         membership = Membership(where, self.hosts, job)
 
         def once(attempt: Attempt) -> tuple[Run, Failure | None]:
+            if where.warm:
+                spares.wanted = attempt.number < attempt.most
+                attempt = replace(attempt, name=spares.name)
             return membership.start(attempt, partial(on_hosts, attempt))
 
         def on_hosts(attempt: Attempt, tasks: Sequence[Task]) -> tuple[Run, Failure | None]:
@@ -123,15 +132,23 @@ class Ssh(Engine):
             ]
             remote_job = RemoteJob(job, attempt, where.copy, where.files)
             growth = membership.growth(tasks, self._can_be_reached)
+            run = partial(
+                run_remote,
+                *(remote_job, places, names),
+                show=show,
+                tell=tell,
+                spares=spares if where.warm else None,
+            )
             if growth is None:
-                return run_remote(remote_job, places, names, show=show, tell=tell)
+                return run()
             growth.start()
             try:
-                return run_remote(remote_job, places, names, show=show, tell=tell, found=growth.found)
+                return run(found=growth.found)
             finally:
                 growth.end()
 
-        return with_restarts(once, job.max_restarts, tell=show != "nothing")
+        with SpareAgents() as spares:
+            return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
     @property
     def python(self) -> str:
@@ -151,6 +168,8 @@ class Ssh(Engine):
         if self.where.min_workers is not None:
             options += ["--min-workers", str(self.where.min_workers)]
             options += ["--rejoin-timeout", str(self.where.rejoin_timeout)]
+        if self.where.warm:
+            options.append("--warm")
         if self.where.grow is not None:
             options += ["--grow", str(self.where.grow)]
         if self.where.ssh_config is not None:

@@ -10,6 +10,8 @@ connects to the launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`.
 2. If the run has files from which its chief continues, the launcher sends ``continue`` to the chief's agent.
    The agent answers with ``shares``: whether it shares the launcher's run directory. If not, the launcher
    sends these files and ``continued``, and the agent answers with ``ready`` when it has them.
+   To an agent that waits for a restart, it sends ``warm``: a job like the one to come, for which the agent
+   starts a process that imports TensorFlow and waits.
 3. The launcher sends ``job``: the environment with TF_CONFIG and the job's token. The agent starts the worker
    in a new session.
 4. The agent sends the worker's process ID, output, files in its run directory, uncaught exception and exit
@@ -93,19 +95,22 @@ class Agent:
         ask = self._messages.get()
         with held_ports(1) as (port,):
             self._write(message("hello", port=port, **self._answer(ask)))
-            while (job := self._next())["type"] != "job":
-                self._continue(job)
+            # From here on, it may wait for long.
             guard = start_guard(self._job, self._folder)
             try:
+                while (job := self._next())["type"] != "job":
+                    self._obey(job)
                 trouble = None if self._trouble is None else not_kept(self._trouble)
                 code = self._work.run(job, guard, trouble, self._env)
             finally:
                 dismiss_guard(guard)
         self._write(message("exit", code=code))
 
-    def _continue(self, said: dict[str, Any]) -> None:
-        """Answer the launcher's messages about the files from which the worker continues."""
-        if said["type"] == "continue":
+    def _obey(self, said: dict[str, Any]) -> None:
+        """Do what the launcher wants before it sends the job."""
+        if said["type"] == "warm":
+            self._work.warm(said, self._env)
+        elif said["type"] == "continue":
             self._write(message("shares", shared=self._work.find_run_dir(said)))
         else:
             self._write(message("ready"))

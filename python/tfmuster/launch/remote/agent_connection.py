@@ -218,7 +218,7 @@ class AgentConnection:
         """Queue a file to send, and its name at the other end, below `WORK` or `RUN` of :mod:`.files`."""
         self._outgoing.put(file_frames(Path(path), name))
 
-    def receive(self) -> Iterator[Frame]:
+    def receive(self, seconds: float = _LOOK_SECONDS) -> Iterator[Frame]:
         """Yield the frames that arrive within a short time.
 
         Raises
@@ -227,7 +227,7 @@ class AgentConnection:
             If the data is not from an agent.
         """
         begun = time.monotonic()
-        ready = self._selector.select(_LOOK_SECONDS)
+        ready = self._selector.select(seconds)
         self.silence += time.monotonic() - begun
         for key, _ in ready:
             if key.fd == self._link.complaints:

@@ -26,7 +26,9 @@ from ...system.interpreter import worker_environment
 from ...system.orphan_guard import guard_session
 from ...system.processes import end_job, stopped_trees
 from ..job import command_of, resolve_command
+from ..supervise.spares import Spares, can_wait
 from ..supervise.time_limits import AGENT_WORKER, BEAT
+from ..supervise.worker_process import Placement
 from .files import PIECE, RUN, WORK
 from .outgoing import Outgoing
 
@@ -52,6 +54,8 @@ class AgentWorker:
         self._gpus: dict[str, str] = {}
         self._run: Path | None = None
         self._shared = False
+        self._note = folder / "error.json"
+        self._spares = Spares()
         #: What was last sent: the worker's process, its stopped descendant, and the time that was stopped.
         self._process: tuple[int, int | None, float | None] = (0, None, None)
 
@@ -110,19 +114,13 @@ class AgentWorker:
         run_dir = self._run
         assert run_dir is not None
         files = None if self._shared else Outgoing(run_dir, self._write)
-        note = self._folder / "error.json"
-        environment = worker_environment({**os.environ, **self._gpus, **job["env"], **env})
-        environment |= {
-            JOB_VARIABLE: self._job,
-            RUN_DIR_VARIABLE: str(run_dir),
-            ERROR_FILE_VARIABLE: str(note),
-        }
+        placement = self._placement(job, env)
+        note = self._note
         with self._starting:
             if self._ending:
                 return 1
             try:
-                command = command_of(self._command, parse_tf_config(environment["TF_CONFIG"]))
-                process = _start(command, environment)
+                process = self._spares.take(placement) or _start(placement)
                 guard_session(guard, self._job, process.pid)
             except OSError as error:
                 text = f"tfmuster: {self._command[0]} can't be started: {error.strerror}\n"
@@ -161,6 +159,25 @@ class AgentWorker:
         self._run.mkdir(exist_ok=True)
         return self._shared
 
+    def warm(self, job: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        """Start a process that waits to become the worker of a job like this one."""
+        self._run = self._folder / RUN
+        placement = self._placement(job, env)
+        with self._starting:
+            if not self._ending and can_wait(placement.command):
+                self._spares.prepare([placement])
+
+    def _placement(self, job: Mapping[str, Any], env: Mapping[str, str]) -> Placement:
+        """Return the process of a job in the run directory that was found."""
+        environment = worker_environment({**os.environ, **self._gpus, **job["env"], **env})
+        environment |= {
+            JOB_VARIABLE: self._job,
+            RUN_DIR_VARIABLE: str(self._run),
+            ERROR_FILE_VARIABLE: str(self._note),
+        }
+        task = parse_tf_config(environment["TF_CONFIG"])
+        return Placement(task.name, task.is_chief, command_of(self._command, task), environment)
+
     def leave(self, signal: int) -> None:
         """Tell the worker to save and leave."""
         if self._run is not None:
@@ -171,6 +188,7 @@ class AgentWorker:
         """End the worker, and start none afterward."""
         with self._starting:
             self._ending = True
+        self._spares.close()
         end_job(self._job, grace=AGENT_WORKER.seconds)
 
     def _refuse(self, error: TfmusterError) -> int:
@@ -217,10 +235,10 @@ class AgentWorker:
         return True
 
 
-def _start(command: tuple[str, ...], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(placement: Placement) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        command,
-        env=dict(environment),
+        placement.command,
+        env=dict(placement.env),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

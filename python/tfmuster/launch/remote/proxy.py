@@ -9,8 +9,10 @@ from its input:
    ``script`` (its path and its name there, if it is sent). The proxy answers with one line of JSON: the
    agent's ``hello`` with ``ahead`` (how far the host's clock is ahead, in seconds), or ``fault`` (see
    :mod:`.ssh_faults`).
-2. Perhaps ``continue``: the run directory, and the ``files`` in it from which the worker continues. The proxy
-   sends them, unless the host shares the run directory, and answers with an empty object.
+2. Perhaps others, before the worker's job is known: ``continue`` has the run directory, and the ``files`` in
+   it from which the worker continues. The proxy sends them, unless the host shares the run directory, and
+   answers with an empty object. ``warm`` has a job for which a process is to wait. From then on the proxy
+   answers ``check`` with an empty object, or with a ``fault`` if the agent is not heard any more.
 3. ``job`` (with the token, which is never on a command line), ``files`` to send (the path and the remote name
    of each) and ``note_path``. From then on, the proxy's output is the worker's.
 
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import random
 import signal
 import sys
@@ -51,6 +54,9 @@ from .agent_connection import (
 from .arrivals import Arrivals
 from .files import RUN, WORK, Arriving, DamagedError
 
+#: How long a proxy that waits for its job looks for data of the agent before it looks for orders, in seconds.
+_WAITING_LOOK_SECONDS = 0.05
+
 
 class WorkerProxy:
     """Reproduces the output, files and end of a remote worker."""
@@ -70,10 +76,10 @@ class WorkerProxy:
         self._ending = False
         self._ordered = False
 
-    def run(self) -> int:
+    def run(self, orders: Orders) -> int:
         """Run to the worker's end. Return its exit code, negative for a signal; 1 for a lost connection."""
         signal.signal(signal.SIGTERM, self._ask_to_end)
-        threading.Thread(target=self._watch_input, daemon=True).start()
+        threading.Thread(target=self._watch_input, args=[orders], daemon=True).start()
         try:
             while self._connection.open and self._connection.silence < SILENT.seconds:
                 for kind, payload in self._connection.receive():
@@ -175,9 +181,9 @@ class WorkerProxy:
         self._ending = True
         self._connection.end()
 
-    def _watch_input(self) -> None:
-        # There is no more input. When it ends, the launcher has ended.
-        if not sys.stdin.buffer.read(1):
+    def _watch_input(self, orders: Orders) -> None:
+        # There are no more. When the input ends, the launcher has ended.
+        if not orders.next():
             self._ask_to_end()
 
 
@@ -197,18 +203,66 @@ def connect(given: dict[str, Any]) -> tuple[AgentConnection, dict[str, Any]]:
         time.sleep(pause)
 
 
-def read_job(connection: AgentConnection) -> dict[str, Any] | None:
-    """Read the line with the worker's job; None if there is none. Send the files of a line before it."""
-    while line := sys.stdin.buffer.readline():
+class Orders(threading.Thread):
+    """Reads the launcher's lines; an empty one says that there are no more."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Read to the end."""
+        while line := sys.stdin.buffer.readline():
+            self._lines.put(line)
+        self._lines.put(b"")
+
+    def next(self, seconds: float | None = None) -> bytes | None:
+        """Return the next line; None if there is none within `seconds`."""
+        try:
+            return self._lines.get(timeout=seconds) if seconds != 0 else self._lines.get_nowait()
+        except queue.Empty:
+            return None
+
+
+def read_job(connection: AgentConnection, orders: Orders) -> dict[str, Any] | None:
+    """Carry out the launcher's orders up to the worker's job, and return that; None if there is none."""
+    waits = False
+    while True:
+        line = orders.next(0 if waits else None)
+        if line is None:
+            waits = _still_heard(connection)
+            continue
+        if not line:
+            return None
         given: dict[str, Any] = orjson.loads(line)
-        if "continue" not in given:
+        if "job" in given:
             return given
-        # If the connection is lost, the worker's job ends with that error.
-        with contextlib.suppress(ChannelError):
-            send_run(connection, **given["continue"])
-        sys.stdout.buffer.write(b"{}\n")
-        sys.stdout.buffer.flush()
-    return None
+        if "warm" in given:
+            connection.send(message("warm", **given["warm"]))
+            waits = True
+            continue
+        answer: dict[str, Any] = {}
+        if "check" in given:
+            answer = {} if _still_heard(connection) else {"fault": "lost"}
+        else:
+            # If the connection is lost, the worker's job ends with that error.
+            with contextlib.suppress(ChannelError):
+                send_run(connection, **given["continue"])
+        _answer(answer)
+
+
+def _still_heard(connection: AgentConnection) -> bool:
+    """Read what the agent sends while it waits. Return whether it is not silent for too long."""
+    with contextlib.suppress(ChannelError):
+        for _ in connection.receive(_WAITING_LOOK_SECONDS):
+            pass
+        return connection.open and connection.silence < DOUBTFUL.seconds
+    return False
+
+
+def _answer(answer: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def send_run(connection: AgentConnection, files: list[tuple[str, str]], **where: Any) -> None:
@@ -235,21 +289,22 @@ def main() -> None:
     """Read the first line, answer it, read the others, and run as the worker."""
     given = orjson.loads(sys.stdin.buffer.readline())
     connection, hello = connect(given)
-    sys.stdout.buffer.write(orjson.dumps(hello) + b"\n")
-    sys.stdout.buffer.flush()
-    job = None if "fault" in hello else read_job(connection)
+    _answer(hello)
+    orders = Orders()
+    orders.start()
+    job = None if "fault" in hello else read_job(connection, orders)
     if job is None:
         connection.end()
         end = time.monotonic() + PROXY.seconds
         with contextlib.suppress(ChannelError):
-            while connection.open and time.monotonic() < end:
+            while connection.open and connection.silence < DOUBTFUL.seconds and time.monotonic() < end:
                 list(connection.receive())
         connection.kill()
         return
     for path, name in job["files"]:
         connection.send_file(path, f"{WORK}/{name}")
     connection.send(message("job", **job["job"]))
-    code = WorkerProxy(connection, given["host"], hello["ahead"], job).run()
+    code = WorkerProxy(connection, given["host"], hello["ahead"], job).run(orders)
     connection.kill()
     exit_as(code)
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+import psutil
 
 from ...environment import JOB_VARIABLE
 from ...runs.run import Run
 from ...system.interpreter import run_module, with_tfmuster_on_path
+from ..supervise.time_limits import REMOTE
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,16 @@ class AgentPlace:
     own_gpus: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class ProxyProcess:
     """The proxy process of one task."""
 
     host: str
     process: subprocess.Popen[bytes]
     files: Sequence[tuple[str, str]] = field(repr=False)
+    #: What was asked of the agent, and the answer once it was read.
+    given: Mapping[str, Any] = field(repr=False)
+    answer: dict[str, Any] | None = field(default=None, repr=False)
 
     @classmethod
     def asked(
@@ -68,13 +73,39 @@ class ProxyProcess:
         for each in place.sockets:
             # No other process may hold the socket: when the proxy ends, the agent must end, too.
             each.close()
-        remote = cls(place.host, process, files)
-        remote._say({**place.link, **given})
+        remote = cls(place.host, process, files, {**place.link, **given})
+        remote._say(remote.given)
         return remote
 
     def hello(self) -> dict[str, Any]:
         """Return the agent's answer. The proxy enforces the time limit."""
-        return self._answer()
+        if self.answer is None:
+            self.answer = self._answer()
+        return self.answer
+
+    def was_asked(self, given: Mapping[str, Any]) -> bool:
+        """Whether the agent's answer is also one to this question, which may be about fewer hosts."""
+        ask, names = {**given["ask"]}, given["ask"]["names"]
+        before = {**self.given["ask"]}
+        known = before.pop("names")
+        del ask["names"]
+        rest = {name: value for name, value in given.items() if name != "ask"}
+        same = rest == {name: self.given[name] for name in rest} and ask == before
+        return same and all(known.get(host) == each for host, each in names.items())
+
+    def warm(self, job: Mapping[str, Any]) -> None:
+        """Let the agent start a process that waits for a job which is almost like this one."""
+        with contextlib.suppress(BrokenPipeError):
+            self._say({"warm": job})
+
+    def ask_whether_connected(self) -> None:
+        """Ask the proxy whether it still hears from its agent; see `is_connected`."""
+        with contextlib.suppress(BrokenPipeError):
+            self._say({"check": True})
+
+    def is_connected(self) -> bool:
+        """Return its answer."""
+        return "fault" not in self.hello() and "fault" not in self._answer()
 
     def send_run(self, run: Run, files: Sequence[tuple[str, str]]) -> None:
         """Let the proxy send files of the run directory if the host does not share it, and wait for that.
@@ -114,8 +145,13 @@ class ProxyProcess:
             self.process.wait(timeout=max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
-        """Read the proxy's exit code, and close its output."""
+        """End the proxy and its ssh, if they have not ended, and close its output."""
         assert self.process.stdout is not None
+        with contextlib.suppress(psutil.Error):
+            if self.process.poll() is None:
+                proxy = psutil.Process(self.process.pid)
+                for process in (*proxy.children(recursive=True), proxy):
+                    process.kill()
         self.process.wait()
         self.process.stdout.close()
 
@@ -130,3 +166,14 @@ def run_mark(run: Run) -> dict[str, Any]:
     """Return what tells an agent whether it shares the run directory."""
     info = run.info()
     return {"run_dir": str(run.path), "run_mark": {key: info[key] for key in ("started", "host", "pid")}}
+
+
+def end_proxies(remotes: Sequence[ProxyProcess]) -> None:
+    """Let proxies end by themselves, and end those that do not."""
+    for remote in remotes:
+        remote.ask_to_end()
+    until = time.monotonic() + REMOTE.seconds
+    for remote in remotes:
+        remote.wait(until)
+    for remote in remotes:
+        remote.close()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,12 +37,12 @@ from ...system.say import say
 from ..job import Job
 from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
-from ..supervise.time_limits import REMOTE
 from ..supervise.worker_process import Placement
 from .arrivals import files_to_continue
 from .files import SCRIPTS, files_to_send, script_to_send
 from .host_checks import clock_warnings, hosts_error, peer_names
-from .proxy_process import AgentPlace, ProxyProcess, run_mark
+from .proxy_process import AgentPlace, ProxyProcess, end_proxies, run_mark
+from .spare_agents import SpareAgents
 
 #: Names of the launcher's variables that are sent to the hosts.
 PASSED = (PREFIX, "TF_", "KERAS_", "JAX_", "XLA_", "NCCL_", "GRPC_")
@@ -105,8 +104,8 @@ class RemoteJob:
         sent = (self.copy or self.files) and path.suffix.lower() in SCRIPTS
         return script_to_send(path) if sent else None
 
-    def placement(self, task: Task, run: Run, remote: ProxyProcess) -> Placement:
-        """Return a worker's placement, for the supervisor."""
+    def there(self, task: Task, run: Run) -> dict[str, Any]:
+        """Return what a worker's agent needs to start it."""
         environment = {
             key: value
             for key, value in os.environ.items()
@@ -119,16 +118,31 @@ class RemoteJob:
         if not self.secret:
             # The agent already has the token.
             del environment[TOKEN_VARIABLE]
+        return {"env": environment, **run_mark(run)}
+
+    def placement(self, task: Task, run: Run, remote: ProxyProcess) -> Placement:
+        """Return a worker's placement, for the supervisor."""
         note_path = str(run.path / "logs" / f"{file_stem(task.name)}.error.json")
-        there = {"env": environment, **run_mark(run)}
         return Placement(
             task.name,
             task.is_chief,
             tuple(self.job.command),
             {ERROR_FILE_VARIABLE: note_path},
             host=remote.host,
-            start=partial(remote.start, {"job": there, "note_path": note_path}),
+            start=partial(remote.start, {"job": self.there(task, run), "note_path": note_path}),
         )
+
+    def spare(self, place: AgentPlace, task: Task, run: Run, remote: ProxyProcess, name: str) -> ProxyProcess:
+        """Start another agent like the one of a worker's proxy, which waits; `name` is that of its job."""
+        # The script may have changed when it is needed.
+        files = [*self.remote_files(), *filter(None, [self.script()])]
+        spare = ProxyProcess.asked(name, place, remote.given, files)
+        spare.warm(self.there(task, run))
+        return spare
+
+    def remote_files(self) -> list[tuple[str, str]]:
+        """Return the files to send."""
+        return files_to_send(self.files)
 
 
 def run_remote(
@@ -139,6 +153,7 @@ def run_remote(
     show: str,
     tell: bool,
     found: Callable[[], str] = str,
+    spares: SpareAgents | None = None,
 ) -> tuple[Run, Failure | None]:
     """Run one attempt of a job. Return the run, and its first failure.
 
@@ -154,6 +169,8 @@ def run_remote(
         See :class:`~tfmuster.launch.engines.base.Engine`.
     found : callable
         See :class:`~tfmuster.launch.supervise.departing.Departing`.
+    spares : SpareAgents, optional
+        Agents that wait, to become those of this attempt, and others that are to wait for the next one.
 
     Raises
     ------
@@ -161,7 +178,7 @@ def run_remote(
         If a host can't take part. The error lists the problems of all hosts.
     """
     job, attempt = remote_job.job, remote_job.attempt
-    with _connected(remote_job, places, names) as (cluster, remotes, warnings):
+    with _connected(remote_job, places, names, spares) as (cluster, remotes, warnings):
         run = attempt.begin(job, cluster)
         if attempt.number == 0:
             record_git(run)
@@ -178,15 +195,31 @@ def run_remote(
             remote_job.placement(task, run, remote)
             for task, remote in zip(cluster.tasks(), remotes, strict=True)
         ]
+        if spares is not None:
+            spares.plan(
+                [
+                    partial(remote_job.spare, place, task, run, remote)
+                    for place, task, remote in zip(places, cluster.tasks(), remotes, strict=True)
+                ]
+            )
         supervisor = Supervisor(
-            attempt.name, run, placements, show=show, another_after=attempt.another_after, found=found
+            attempt.name,
+            run,
+            placements,
+            show=show,
+            another_after=attempt.another_after,
+            found=found,
+            spares=spares,
         )
         return run, supervisor.supervise()
 
 
 @contextlib.contextmanager
 def _connected(
-    remote_job: RemoteJob, places: Sequence[AgentPlace], names: Mapping[str, list[str]]
+    remote_job: RemoteJob,
+    places: Sequence[AgentPlace],
+    names: Mapping[str, list[str]],
+    spares: SpareAgents | None,
 ) -> Iterator[tuple[Cluster, list[ProxyProcess], list[str]]]:
     """Yield the cluster, a waiting proxy for each task, and warnings.
 
@@ -194,15 +227,23 @@ def _connected(
     """
     name = remote_job.attempt.name
     question = {**remote_job.question(), "names": dict(names)}
-    files = files_to_send(remote_job.files)
+    files = remote_job.remote_files()
     seconds = start_timeout(remote_job.job.start_timeout)
     remotes: list[ProxyProcess] = []
+    waited: list[ProxyProcess] = []
     try:
+        if spares is not None:
+            spares.check()
         for place in places:
             gpus = {**_share_of(place, places), "per_worker": remote_job.job.gpus_per_worker}
             ask = {**question, "host": place.host, "gpus": gpus}
             given = {"seconds": seconds, "ask": ask, "script": remote_job.script()}
-            remotes.append(ProxyProcess.asked(name, place, given, files))
+            remote = None if spares is None else spares.take_for({**place.link, **given})
+            if remote is None:
+                remote = ProxyProcess.asked(name, place, given, files)
+            else:
+                waited.append(remote)
+            remotes.append(remote)
         by_host: dict[str, dict[str, Any]] = {}
         hellos = [remote.hello() for remote in remotes]
         for place, hello in zip(places, hellos, strict=True):
@@ -210,6 +251,10 @@ def _connected(
             if "fault" not in by_host.get(place.host, {}):
                 by_host[place.host] = hello
         if error := hosts_error(by_host, names):
+            if spares is not None:
+                # For another try without the hosts that can't take part.
+                spares.give_back(waited)
+                remotes = [remote for remote in remotes if remote not in waited]
             raise error
         reached = peer_names(by_host, names)
         addresses: dict[str, list[str]] = {}
@@ -220,7 +265,9 @@ def _connected(
         end_job(name, grace=0.0)
         raise
     finally:
-        _end(name, remotes)
+        end_proxies(remotes)
+        if not (spares and spares.waits_for(name)):
+            end_job(name, grace=0.0)
 
 
 def _share_of(place: AgentPlace, places: Sequence[AgentPlace]) -> dict[str, Any]:
@@ -228,15 +275,3 @@ def _share_of(place: AgentPlace, places: Sequence[AgentPlace]) -> dict[str, Any]
     here = [place] if place.own_gpus else [other for other in places if other.host == place.host]
     number = next(at for at, other in enumerate(here) if other is place)
     return {"kinds": [other.kind for other in here], "place": number}
-
-
-def _end(name: str, remotes: Sequence[ProxyProcess]) -> None:
-    """Let all proxies end by themselves, and end those that do not."""
-    for remote in remotes:
-        remote.ask_to_end()
-    until = time.monotonic() + REMOTE.seconds
-    for remote in remotes:
-        remote.wait(until)
-    end_job(name, grace=0.0)
-    for remote in remotes:
-        remote.close()

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from ...environment import (
     ERROR_FILE_VARIABLE,
@@ -27,9 +28,13 @@ from ...environment import (
     TOKEN_VARIABLE,
     WARM_VARIABLE,
 )
+from ...errors import LaunchError
 from ...system.interpreter import python_executable, rscript_executable
 from ...system.processes import forget_helper, note_helper
 from .worker_process import Placement
+
+if TYPE_CHECKING:
+    from ..job import Job
 
 #: The variables that a process may get after it has imported TensorFlow. All others must be the same.
 _LATER = frozenset(
@@ -46,6 +51,35 @@ _LATER = frozenset(
         "TF_CONFIG",
     )
 )
+
+
+class Waiting(Protocol):
+    """Processes that wait to become workers."""
+
+    def take(self, placement: Placement) -> subprocess.Popen[bytes] | None:
+        """Let a waiting process of this machine become this worker. Return None if none is there that can."""
+
+    def prepare(self, placements: Iterable[Placement]) -> None:
+        """Start processes for the next attempt; all workers train."""
+
+    def refill(self, placements: Iterable[Placement]) -> None:
+        """Prepare for another job, after one with these workers."""
+
+
+def check_warm(job: Job, *, waits: bool, found: str) -> None:
+    """Raise LaunchError if no process could wait for a job; `waits` is whether its program could, `found`."""
+    if not job.max_restarts:
+        found, fix = "no restarts", "Set max_restarts, too, or leave warm out."
+    elif not waits:
+        found, fix = f"the program {found}", "Launch a Python or R script, or leave warm out."
+    else:
+        return
+    raise LaunchError(
+        "Spare processes (warm) wait for a restart of a Python or R script.",
+        found=found,
+        fix=fix,
+        reason="warm",
+    )
 
 
 def can_wait(command: Sequence[str]) -> bool:

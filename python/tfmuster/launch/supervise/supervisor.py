@@ -34,7 +34,7 @@ from ...system.tensorflow_import import HAVE_GPU
 from ...system.terminal_text import Lines, is_chatter
 from .departing import Departing
 from .display import Row, display
-from .spares import Spares
+from .spares import Waiting
 from .time_limits import SUPERVISOR
 from .worker_process import Placement, WorkerProcess
 
@@ -75,7 +75,7 @@ class Supervisor:
         show: str = "all",
         another_after: Callable[[Failure], bool] = lambda _: False,
         found: Callable[[], str] = str,
-        spares: Spares | None = None,
+        spares: Waiting | None = None,
     ) -> None:
         self._job = job
         self._run = run

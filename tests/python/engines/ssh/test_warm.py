@@ -1,0 +1,148 @@
+"""Spare processes on hosts: a restart has connections and workers that have waited for it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from support.hosts import Network
+from support.launching import read_json, wait_until
+from support.paths import PROGRAMS
+from support.spares import spares_of
+from support.training import Training
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+#: What differs between any two jobs.
+OF_A_JOB = {
+    "TF_CONFIG",
+    "TFMUSTER_TF_CONFIG",
+    "TFMUSTER_JOB",
+    "TFMUSTER_TOKEN",
+    "TFMUSTER_RUN_DIR",
+    "TFMUSTER_ERROR_FILE",
+    "TFMUSTER_PROCESS",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+}
+
+
+def spares_on(network: Network, host: str) -> list[psutil.Process]:
+    """The processes that wait on a host."""
+    numbers = [int(line.split(":")[0]) for line in network.machines[host].processes()]
+    return spares_of(psutil.Process(number) for number in numbers if psutil.pid_exists(number))
+
+
+def wait_for_spares(network: Network, *hosts: str) -> None:
+    """Wait until one waits on each host."""
+    wait_until(lambda: all(len(spares_on(network, host)) == 1 for host in hosts), 60)
+
+
+def train(network: Network, *options: object) -> dict[str, Any]:
+    """Launch a program with one failure. Return what the second worker's second attempt sees."""
+    begun = network.start(
+        *("-H", "node1,node2", "--max-restarts", 1, "--seed", 3, "--copy", *options, "again.py"),
+        network.in_work("node2") / "now",
+    )
+    if "--warm" in options:
+        wait_for_spares(network, "node1", "node2")
+    (network.in_work("node2") / "now").touch()
+    said, errors = begun.communicate(timeout=100)
+    assert begun.returncode == 0, said + errors
+    assert "restart 1 of 1" in errors
+    (network.in_work("node2") / "now").unlink()
+    (line,) = re.findall(r"^worker 1 \| sees (.*)$", said, re.MULTILINE)
+    return read_json(Path(line))
+
+
+def test_a_restart_continues_in_spare_processes_and_nothing_else_differs(
+    network: Network, tmp_path: Path
+) -> None:
+    text = (PROGRAMS / "starting_again.py").read_text()
+    text += f"if (attempt, index) == (1, 1):\n    path = {str(tmp_path)!r} + f'/{{time.time()}}.json'\n"
+    text += "    Path(path).write_text(json.dumps(sees))\n    print('sees', path, flush=True)\n"
+    (network.work / "again.py").write_text(text)
+    cold, warm = train(network), train(network, "--warm")
+    assert warm.pop("imported") and not cold.pop("imported")
+    for sees in (cold, warm):
+        # Agents have folders of their own.
+        folder = sees["folder"]
+        assert sees["file"].startswith(folder)
+        for name in ("file", "argv", "path", "folder"):
+            sees[name] = str(sees[name]).replace(folder, "FOLDER")
+        sees["environment"] = {
+            name: value.replace(folder, "FOLDER")
+            for name, value in sees["environment"].items()
+            if name not in OF_A_JOB
+        }
+    for name, value in cold.items():
+        assert warm[name] == value, name
+
+
+def test_those_of_lost_hosts_are_not_missed(network: Network, tmp_path: Path) -> None:
+    """The host of the chief is lost; the others continue in the processes that have waited there."""
+    options = ("--max-restarts", 1, "--min-workers", 2, "--rejoin-timeout", 1, "--warm")
+    training = Training(network, tmp_path, 3, "-H", "node1,node2,node3", *options, shared=False)
+    try:
+        training.wait_for("node1", "node2", "node3")
+        wait_for_spares(network, "node1", "node2", "node3")
+        network.cut("node1")
+        for machine in training.machines:
+            (machine / "fast").touch()
+        said, errors = training.process.communicate(timeout=100)
+        assert training.process.returncode == 0, said + errors
+        assert "tfmuster: node1 lost; the job continues with 2 of 3 workers\n" in errors
+        assert training.clusters[1:] == [["node2", "node3"]]
+        for worker in ("worker 0", "worker 1"):
+            begins = [
+                line for line in said.splitlines() if line.startswith(worker) and "TensorFlow was" in line
+            ]
+            assert [line.rpartition(" was ")[2] for line in begins] == ["not imported", "imported"]
+        assert "resumes after step" in said
+    finally:
+        training.clear("node1")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_spare_processes_end_with_their_launcher(
+    network: Network, tmp_path: Path, how: signal.Signals
+) -> None:
+    training = Training(network, tmp_path, 2, "-H", "node1,node2", "--max-restarts", 1, "--warm")
+    try:
+        training.wait_for("node1", "node2")
+        wait_for_spares(network, "node1", "node2")
+        training.process.send_signal(how)
+        training.process.communicate(timeout=30)
+        network.nothing_left(15)
+    finally:
+        training.clear()
+
+
+def test_a_spare_process_that_has_ended_is_not_missed(network: Network, tmp_path: Path) -> None:
+    """Nor one whose agent has, or whose connection: that host is connected again."""
+    training = Training(
+        network, tmp_path, 2, "-H", "node1,node2", "--max-restarts", 2, "--warm", shared=False
+    )
+    try:
+        training.wait_for("node1", "node2")
+        wait_for_spares(network, "node1", "node2")
+        # The process on one host, and the agent on the other.
+        spares_on(network, "node1")[0].kill()
+        agent = spares_on(network, "node2")[0].parent()
+        assert agent is not None
+        agent.kill()
+        wait_until(lambda: not spares_on(network, "node1") and not spares_on(network, "node2"), 10)
+        pid = training.run.status()["tasks"]["worker 1"]["pid"]
+        subprocess.run([*network.inside("node2"), "kill", "-9", str(pid)], check=True)
+        for machine in training.machines:
+            (machine / "fast").touch()
+        said, errors = training.process.communicate(timeout=100)
+        assert training.process.returncode == 0, said + errors
+        assert "worker 1 on node2 was ended by SIGKILL; restart 1 of 2\n" in errors
+    finally:
+        training.clear()
