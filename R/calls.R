@@ -51,21 +51,10 @@ read_result <- function(run_dir, task) {
   if (!is.null(file) && file.exists(file)) {
     run_python("check_r_result", run_dir, file)
     result <- readRDS(file)
-    result$error <- with_call(result$error)
-    result$warnings <- lapply(result$warnings, with_call)
+    result$error <- as_condition(result$error)
+    result$warnings <- lapply(result$warnings, as_condition)
     result
   }
-}
-
-# The R condition that a worker's function failed with.
-condition_of <- function(run_dir, task) if (!is.null(run_dir)) read_result(run_dir, task)$error
-
-# Calls are sent as text. str2lang() only parses.
-with_call <- function(condition) {
-  if (is.character(condition$call)) {
-    condition$call <- tryCatch(str2lang(condition$call), error = function(e) NULL)
-  }
-  condition
 }
 
 values_of <- function(run, call = rlang::caller_env()) {

@@ -165,8 +165,13 @@ r_callback <- function(...) {
           NULL
         },
         error = function(e) {
-          text <- paste0("the R callback ", event, "() failed: ", conditionMessage(e))
-          cli::cli_abort(bullet(text), parent = e, call = NULL)
+          said <- paste0("the R callback ", event, "() failed")
+          the$callback_error <- rlang::error_cnd(
+            "tfmuster_callback_error",
+            message = paste0("T", substring(said, 2), "."), parent = e, said = said,
+            frames = frames_of(e, raised_at(sys.nframe()))
+          )
+          cli::cli_abort(bullet(paste0(said, ": ", conditionMessage(e))), parent = e, call = NULL)
         }
       )
     }

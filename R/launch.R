@@ -98,7 +98,10 @@
 #'   attribute `run`. Only the chief returns a model; the others have `NULL`. With `wait = FALSE` the run;
 #'   [run_values()] gets the values.
 #' @section Errors: `tfmuster_error_worker` with `task` and `exit_code` of the first failure, after restarts
-#'   that of the last attempt. If a function failed in R, the original condition is the parent.
+#'   that of the last attempt. If a function failed, the original condition is the parent, with its classes,
+#'   its fields that are data, and its backtrace from the function on: R's frames and, for an error of Python,
+#'   Python's. [rlang::last_trace()] shows both. The field `traceback`, the worker's log, and `error.json`
+#'   have them as text, for a script from [strategy()] on.
 #'   `tfmuster_error_launch` with `reason` if nothing could be started, and with `findings` if hosts can't be
 #'   used. A warning of class `tfmuster_warning` names an object of more than 500 MB that is sent.
 #' @seealso [run_list()] and [view_run()]
@@ -149,6 +152,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     }
   }
   show <- session_display()
+  shown <- wait && !(quiet || only_chief)
   on.exit(show$end(), add = TRUE)
   run <- rlang::inject(run_python(
     "launch_shown", show$say, show$glance, as_path(script), !!!script_arguments(given),
@@ -166,7 +170,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     distribute = distribute, scale_batch = scale_batch, independent = independent, wait = wait,
     isolated = isolated, warm = warm, requeue = requeue, min_workers = as_whole(min_workers),
     rejoin_timeout = rejoin_timeout, hosts_from = hosts_from, grow = grow,
-    parent = function(error) condition_of(run_dir, error$task)
+    explain = function(error) failure_of(error, if (is_function) run_dir, shown)
   ))
   if (is_function && wait) values_of(run) else invisible(run)
 }

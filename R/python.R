@@ -22,15 +22,17 @@ tfmuster_available <- function(tensorflow = TRUE) {
   )
 }
 
-# Call a function of the core. Its errors and warnings become R conditions with the call `call`. `parent`
-# returns the R condition that caused an error, if there is one.
-run_python <- function(target, ..., call = rlang::caller_env(), parent = function(error) NULL) {
+# Call a function of the core. Its errors and warnings become R conditions with the call `call`. `explain`
+# returns list(error, parent): what to say of an error, and the R condition that caused it, if there is one.
+run_python <- function(target, ..., call = rlang::caller_env(),
+                       explain = function(error) list(error = error)) {
   result <- python_bridge(call)$outcome(target, ...)
   for (text in result$warnings) {
     warn_tfmuster(text, call)
   }
   if (!is.null(result$error)) {
-    abort_tfmuster(result$error, call, parent(result$error))
+    explained <- explain(result$error)
+    abort_tfmuster(explained$error, call, explained$parent)
   }
   result$value
 }

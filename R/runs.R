@@ -147,7 +147,8 @@ run_values <- function(run = NULL) {
     ))
   }
   run_wait(run)
-  run_python("Run.check", run, parent = function(error) condition_of(format(run$path), error$task))
+  explain <- function(error) failure_of(error, format(run$path), shown = FALSE)
+  run_python("Run.check", run, explain = explain)
   values_of(run)
 }
 

@@ -28,17 +28,22 @@ work_on_call <- function(digest, sent = character(), run_dir = Sys.getenv("TFMUS
   work <- readRDS(found[1])
   warnings <- list()
   part <- paste0(file, ".part")
-  withCallingHandlers(
-    {
-      value <- pack_value(do_call(work))
-      if (work$plain) save_plain(list(value = value, warnings = warnings), part)
-    },
-    warning = function(w) {
-      if (length(warnings) < most_warnings) warnings[[length(warnings) + 1]] <<- plain_condition(w)
-    },
-    error = function(e) {
-      save_private(list(error = plain_condition(e), warnings = warnings), file, version = 2)
-    }
+  status <- NULL
+  save_failure <- function(plain) save_private(list(error = plain, warnings = warnings), file, version = 2)
+  # Leave the function's frames, which runs what they have set with on.exit(), and end.
+  tryCatch(
+    withCallingHandlers(
+      {
+        value <- pack_value(do_call(work))
+        if (work$plain) save_plain(list(value = value, warnings = warnings), part)
+      },
+      warning = function(w) {
+        if (length(warnings) < most_warnings) warnings[[length(warnings) + 1]] <<- plain_condition(w)
+      },
+      error = function(e) status <<- fail_on_call(e, save_failure, raised_at(sys.nframe()))
+    ),
+    # Where the stack was too deep to write down the failure, it no longer is.
+    error = function(e) quit(save = "no", status = status %||% fail_on_call(e, save_failure))
   )
   if (work$plain) file.rename(part, file) else save_private(list(value = value, warnings = warnings), file)
   invisible()
@@ -59,22 +64,9 @@ do_call <- function(work) {
   # Start backtraces at the function.
   rlang::local_options(rlang_trace_top_env = frame)
   assign(work$name, work$fn, envir = frame)
-  eval(as.call(c(as.name(work$name), rlang::set_names(lapply(symbols, as.name), names))), frame)
+  call_on_worker <- as.call(c(as.name(work$name), rlang::set_names(lapply(symbols, as.name), names)))
+  eval(call_on_worker, frame)
 }
-
-# A plain R condition with only the message, call, and class, without frames and Python objects. The call is
-# text, because a call is more than data.
-plain_condition <- function(condition) {
-  classes <- class(condition)[!grepl("^python[.]builtin", class(condition))]
-  kind <- if (inherits(condition, "warning")) "warning" else "error"
-  fields <- if (inherits(condition, "tfmuster_error")) unclass(condition)[c("kind", "found", "fix", "reason")]
-  structure(
-    c(list(message = conditionMessage(condition), call = text_of(conditionCall(condition))), fields),
-    class = unique(c(setdiff(classes, c("rlang_error", "rlang_warning", "condition")), kind, "condition"))
-  )
-}
-
-text_of <- function(call) if (!is.null(call)) deparse1(call, collapse = "\n")
 
 # Convert a value so that R can save it to a file.
 pack_value <- function(value) {

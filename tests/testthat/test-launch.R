@@ -65,7 +65,7 @@ test_that("the error of a worker that has joined the others is in the headline",
   expect_match(error$message, "worker 1 on .* failed with exit code 1: Error in read\\(\\) : no data")
 })
 
-test_that("the headline has the first line of an error with parts, and its trace only what the user wrote", {
+test_that("the live line is the first of an error with parts, and its trace has only what the user wrote", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   run_dir <- file.path(withr::local_tempdir(), "run")
@@ -75,8 +75,9 @@ test_that("the headline has the first line of an error with parts, and its trace
   }
   given <- list(kinds = c("", "nothing of this name"))
   launched <- expect_kind(launch(wrong, workers = 2, args = given, quiet = TRUE, run_dir = run_dir), "worker")
-  expect_match(launched$message, "exit code 1: Error in `strategy\\(\\)`: There is no strategy 'nothing of")
-  trace <- grep("^ *[0-9]+[.] ", unlist(launched$last_lines), value = TRUE)
+  expect_match(launched$error, "^Error in `strategy\\(\\)`: There is no strategy 'nothing of")
+  expect_match(conditionMessage(launched$parent), "^There is no strategy 'nothing of")
+  trace <- grep("^ *[0-9]+[.] ", strsplit(launched$traceback, "\n")[[1]], value = TRUE)
   expect_match(trace, "wrong|choose|strategy")
   expect_length(trace, 3)
   expect_false(any(grepl("abort|run_python", format(launched$trace))))

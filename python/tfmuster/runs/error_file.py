@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..environment import ERROR_FILE_VARIABLE
 from ..system.replace import replacing_file
-from .failure import _last_r_error
+from .failure import UNPRINTED, _last_r_error
 
 
 def leave_note(error: BaseException, *, age: float = 0.0) -> None:
@@ -26,16 +26,26 @@ def leave_note(error: BaseException, *, age: float = 0.0) -> None:
     )
 
 
-def leave_r_note(message: str) -> None:
-    """Write the error that ends a worker's R program, from the text of R's ``geterrmessage()``."""
-    _leave(_last_r_error(message.splitlines()), "")
+def leave_r_note(message: str, trace: str = "") -> None:
+    """Write the error that ends a worker's R program.
+
+    Parameters
+    ----------
+    message : str
+        The text of R's ``geterrmessage()``.
+    trace : str
+        R's backtrace and Python's traceback, which R has not printed: the launcher adds them to the log.
+    """
+    _leave(_last_r_error(message.splitlines()), trace, unprinted=trace)
 
 
-def _leave(error: str, trace: str, age: float = 0.0) -> None:
+def _leave(error: str, trace: str, age: float = 0.0, unprinted: str = "") -> None:
     path = os.environ.get(ERROR_FILE_VARIABLE)
     if path is None:
         return
     note = {"time": time.time() - age, "pid": os.getpid(), "error": error, "traceback": trace}
+    if unprinted:
+        note[UNPRINTED] = unprinted
     # A failure to write must not hide the error itself.
     with contextlib.suppress(OSError), replacing_file(Path(path)) as file:
         file.write(json.dumps(note).encode())

@@ -21,6 +21,8 @@ LAST_LINES = 20
 FROZEN = "is frozen ({} is stopped by a signal)"
 #: Start of the error of a worker whose host has stopped answering.
 LOST = "was lost: "
+#: In a worker's note: what it has not printed of its error, for its log.
+UNPRINTED = "unprinted"
 #: Errors that a worker raises when a peer has gone, TensorFlow's and tfmuster's own.
 _PEER_IS_GONE = re.compile(
     r"tensorflow\.[\w.]+\.(Unavailable|Aborted|Cancelled|DeadlineExceeded)Error: "
@@ -138,13 +140,19 @@ class Failure:
         if self.not_everyone:
             # All tasks report the same error.
             return _ON_PURPOSE.sub("", self.error).splitlines()[0]
+        error = _ON_PURPOSE.sub("", self.error)
+        if not error or (self.exit_code is None and self.signal is None):
+            return self.ending()
+        return f"{self.ending().removesuffix('.')}: {error.splitlines()[0]}"
+
+    def ending(self) -> str:
+        """Describe how the worker ended, in one line without its error."""
         if self.exit_code is None and self.signal is None:
             return f"{self.task} on {self.host} {self.error}."
         how = f"was ended by {self.signal}" if self.signal else f"failed with exit code {self.exit_code}"
         if self.exit_code is not None and 128 < self.exit_code < 160:
             how += f" ({signal_name(self.exit_code - 128)})"
-        error = _ON_PURPOSE.sub("", self.error)
-        return f"{self.task} on {self.host} {how}" + (f": {error.splitlines()[0]}" if error else ".")
+        return f"{self.task} on {self.host} {how}."
 
     def advice(self) -> str | None:
         """Return what to do about the failure, or None if that is not known."""
@@ -158,24 +166,33 @@ class Failure:
         return None
 
     def __str__(self) -> str:
-        text = [self.headline()]
+        text = [self.headline(), *self.details(), "", f"Full output: {self.log}"]
+        if advice := self.advice():
+            text.append(f"To do: {advice}")
+        return "\n".join(text)
+
+    def details(self, *, shown: bool = False) -> list[str]:
+        """Return the lines below the headline; with `shown`, without what the worker has printed itself."""
+        text: list[str] = []
         on_purpose = bool(_ON_PURPOSE.match(self.error))
         if on_purpose:
             # The error itself has all details.
             text += self.error.splitlines()[1:]
-        lines = _without(self.traceback, self.error, self.last_lines)
-        lines = [line for line in lines if not _AT_START.match(line)]
-        shown = f"Error: {_ON_PURPOSE.sub('', self.error)}".splitlines()[0]
-        if self.traceback and shown in lines:
-            lines = lines[: lines.index(shown)]
+        if shown:
+            return text
+        lines = self.lines_before()
         if lines and not self.not_everyone:
             text += ["", "Its last lines:", *(f"  {line}" for line in lines)]
         if self.traceback and not on_purpose:
             text += ["", *self.traceback.rstrip().splitlines()]
-        text += ["", f"Full output: {self.log}"]
-        if advice := self.advice():
-            text.append(f"To do: {advice}")
-        return "\n".join(text)
+        return text
+
+    def lines_before(self) -> list[str]:
+        """Return the last lines without the error, its traceback, and what TensorFlow says at its start."""
+        lines = _without(self.traceback, self.error, self.last_lines)
+        lines = [line for line in lines if not _AT_START.match(line)]
+        shown = f"Error: {_ON_PURPOSE.sub('', self.error)}".splitlines()[0]
+        return lines[: lines.index(shown)] if self.traceback and shown in lines else lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values, as in ``error.json``. The time is in ISO 8601, UTC."""
@@ -213,6 +230,9 @@ def _without(traceback: str, error: str, lines: Sequence[str]) -> list[str]:
     lines = [line.rstrip() for line in lines]
     if not traceback or not error:
         return lines
+    if _R_ERROR.match(error):
+        begin = max((at for at, line in enumerate(lines) if _R_ERROR.match(line)), default=None)
+        return lines[:begin]
     # A mistake in a script is printed without a header, and with another text than its error has.
     written = [line.rstrip() for line in traceback.rstrip().splitlines()]
     for end in range(len(lines), 0, -1):

@@ -126,6 +126,24 @@ def test_only_the_last_twenty_lines_are_repeated(tmp_path: Path) -> None:
     assert (only_run(tmp_path) / "logs" / "worker-0.log").read_text().count("line") == 50
 
 
+def test_what_a_worker_has_not_printed_of_its_error_is_added_to_its_log(tmp_path: Path) -> None:
+    # As R does, which prints only the first line.
+    done, error, _ = fail(
+        tmp_path,
+        "from tfmuster.runs.error_file import leave_r_note",
+        "print('Error in `g()`: no luck', flush=True)",
+        "leave_r_note('Error in `g()`: no luck', 'Backtrace:\\n 1. f()\\n 2. g()')",
+        "sys.exit(1)",
+        workers=1,
+    )
+    trace = "Backtrace:\n 1. f()\n 2. g()"
+    assert (error["error"], error["traceback"]) == ("Error in `g()`: no luck", trace)
+    log = (only_run(tmp_path) / "logs" / "worker-0.log").read_text()
+    assert log == f"Error in `g()`: no luck\n{trace}\n"
+    assert "Backtrace" not in done.stdout
+    assert done.stderr.count("no luck") == 1
+
+
 def test_the_earliest_error_counts_not_the_earliest_end(tmp_path: Path) -> None:
     # Worker 0 has the cause, but takes long to leave Python; worker 1 misses it and ends at once.
     _, error, took = fail(

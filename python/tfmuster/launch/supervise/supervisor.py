@@ -330,6 +330,7 @@ class Supervisor:
         for worker in self._workers:
             self._tell(worker, worker.lines.end())
             with contextlib.suppress(OSError):
+                worker.log.write(worker.unprinted())
                 worker.log.close()
             if worker.process.stdout is not None:
                 worker.process.stdout.close()

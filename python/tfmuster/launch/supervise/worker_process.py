@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import psutil
 
-from ...runs.failure import FROZEN, LAST_LINES, Failure
+from ...runs.failure import FROZEN, LAST_LINES, UNPRINTED, Failure
 from ...runs.layout import PREEMPTED, read_json
 from ...runs.states import State
 from ...system.processes import birth
@@ -139,6 +139,11 @@ class WorkerProcess:
         """
         note = read_json(self.note_path)
         return note if self.failed or note.get("pid") == self.process.pid else {}
+
+    def unprinted(self) -> bytes:
+        """Return what its log lacks of its error, because the program has not printed it."""
+        text = self.note().get(UNPRINTED)
+        return f"{text}\n".encode() if text and isinstance(text, str) else b""
 
     def lingers(self) -> bool:
         """Whether it has failed but does not end. TensorFlow may wait for its peers while it exits."""

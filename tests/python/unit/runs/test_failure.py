@@ -136,3 +136,22 @@ def test_what_tensorflow_says_when_it_starts_is_not_shown() -> None:
     assert "Its last lines" not in str(only_noise)
     # They are in the run directory all the same.
     assert only_noise.last_lines == tuple(noise)
+
+
+def test_what_r_printed_of_an_error_is_left_out_and_the_lines_before_it_stay() -> None:
+    note = {"error": "Error in `g()`: no luck", "traceback": "Backtrace:\n 1. global f()"}
+    printed = ("step 1", "Error in `g()`: no luck", "Calls: f -> g")
+    failure = Failure.of("worker 0", host="h", code=1, time=0.0, note=note, last_lines=printed, log="x.log")
+    assert str(failure).splitlines() == [
+        "worker 0 on h failed with exit code 1: Error in `g()`: no luck",
+        "",
+        "Its last lines:",
+        "  step 1",
+        "",
+        "Backtrace:",
+        " 1. global f()",
+        "",
+        "Full output: x.log",
+    ]
+    assert failure.details(shown=True) == []
+    assert failure.ending() == "worker 0 on h failed with exit code 1."

@@ -1,0 +1,232 @@
+# How an R program fails on a worker: its condition, where R and Python raised it, and what the session says
+# of it. Backtraces are sent as texts, because another session reads them.
+
+most_frames <- 60
+
+# Write down the failure of a function, and return the exit code of its process. `raised`: the number of the
+# frame that raised the error, if it is still there. `save`: writes the condition, as plain data, for the
+# session.
+fail_on_call <- function(condition, save, raised = NULL) {
+  frames <- if (!is.null(raised)) tryCatch(frames_of(condition, raised), error = function(e) NULL)
+  condition <- tryCatch(cause_of(condition), error = function(e) condition)
+  if (inherits(condition, "tfmuster_callback_error")) frames <- condition$frames
+  try(save(plain_condition(condition, frames)), silent = TRUE)
+  said <- error_lines(condition)
+  cat(said[1], "\n", sep = "", file = stderr())
+  tell_failure(said[1], c(said[-1], frame_lines(frames)))
+  if (inherits(condition, "tfmuster_error_rendezvous")) 3L else 1L
+}
+
+# The condition behind an error that has passed through Python, which keeps only its text: that of a function
+# of r_callback(), or an error of the core.
+cause_of <- function(condition) {
+  said <- conditionMessage(condition)
+  if (!is.null(the$callback_error) && grepl(the$callback_error$said, said, fixed = TRUE)) {
+    return(the$callback_error)
+  }
+  python <- if (!inherits(condition, "tfmuster_error")) reticulate::py_last_error()
+  exception <- attr(python, "exception") %||% condition
+  if (is_of(python, said) && inherits(exception, "tfmuster.errors.TfmusterError")) {
+    return(tryCatch(abort_tfmuster(reticulate::py_to_r(exception$to_dict()), NULL), error = identity))
+  }
+  condition
+}
+
+# Tell the launcher and the other workers. `unprinted`: lines for the log that R has not printed.
+tell_failure <- function(said, unprinted) {
+  try(run_python("report_end", said), silent = TRUE)
+  try(run_python("leave_r_note", said, paste(unprinted, collapse = "\n")), silent = TRUE)
+}
+
+# The lines of an error, the first with the error itself, as rlang shows them but not wrapped.
+error_lines <- function(condition) {
+  rlang::local_options(cli.width = 10000)
+  place <- rlang::format_error_call(str2lang(text_of(conditionCall(condition)) %||% "NULL"))
+  place <- if (is.null(place)) "Error:" else paste0("Error in ", place, ":")
+  text <- paste(place, trimws(conditionMessage(condition)))
+  strsplit(cli::ansi_strip(text), "\n", fixed = TRUE)[[1]]
+}
+
+# The number of the frame that raised an error, for its calling handler, whose frame has the number `handler`.
+raised_at <- function(handler) {
+  by_r <- handler > 1 && identical(sys.function(handler - 1), base::.handleSimpleError)
+  handler - if (by_r) 2 else 1
+}
+
+# The backtrace of an error: R's frames from the function on, then Python's. A list with the texts `call`, the
+# numbers `parent` of their callers, `visible`, `scope`, and Python's own text in `python`; NULL if empty.
+frames_of <- function(condition, raised, said = conditionMessage(condition)) {
+  trace <- if (is.list(condition)) condition$trace
+  if (!inherits(trace, "rlang_trace")) trace <- rlang::trace_back(bottom = sys.frame(raised))
+  lines <- if (!inherits(condition, "tfmuster_error")) python_traceback(said)
+  frames <- add_python_frames(as_frames(trace), lines)
+  if (length(frames$call)) frames
+}
+
+as_frames <- function(trace) {
+  trace <- unclass(trace)
+  rows <- seq_along(trace$call)
+  # Errors of C++ code are raised by a call of stop() that nothing in R has made.
+  last <- if (length(rows)) trace$call[[length(rows)]]
+  by_code <- rlang::is_call(last, "stop", 1) && startsWith(rlang::as_label(last[[2]]), "<")
+  if (by_code) rows <- rows[-length(rows)]
+  parent <- trace$parent
+  if (length(rows) > most_frames) {
+    # An infinite recursion.
+    rows <- c(utils::head(rows, most_frames / 2), utils::tail(rows, most_frames / 2))
+    parent <- seq_along(trace$call)
+    parent[rows] <- seq_along(rows) - 1L
+  }
+  scope <- trace$scope[rows]
+  list(
+    call = as.character(mapply(frame_text, trace$call[rows], trace$namespace[rows], scope)),
+    parent = parent[rows], visible = trace$visible[rows], scope = ifelse(scope %in% "global", scope, NA)
+  )
+}
+
+frame_text <- function(call, namespace, scope) {
+  text <- plain_text(paste(rlang::as_label(call), collapse = " "))
+  if (scope %in% c("::", ":::")) paste0(namespace, scope, text) else text
+}
+
+# Python's lines of the traceback of an error with this text. reticulate keeps the one of the last error.
+python_traceback <- function(said) {
+  last <- reticulate::py_last_error()
+  if (is_of(last, said)) unlist(last$traceback)
+}
+
+# Whether an error with this text is the last one of Python.
+is_of <- function(last, said) {
+  has <- function(part) grepl(plain_text(part), plain_text(said), fixed = TRUE)
+  !is.null(last) && has(last$type) && has(last$value)
+}
+
+add_python_frames <- function(frames, lines) {
+  found <- regmatches(lines, regexec("File \"(.*)\", line ([0-9]+), in ([^\n]*)", lines))
+  for (place in Filter(length, found)) {
+    path <- paste(utils::tail(strsplit(place[2], "/", fixed = TRUE)[[1]], 3), collapse = "/")
+    frames$call <- c(frames$call, sprintf("%s() at %s:%s", place[4], path, place[3]))
+    frames$parent <- c(frames$parent, length(frames$parent))
+    frames$visible <- c(frames$visible, TRUE)
+    frames$scope <- c(frames$scope, NA)
+  }
+  if (length(lines)) frames$python <- paste(lines, collapse = "")
+  frames
+}
+
+# The lines of a backtrace in the log.
+frame_lines <- function(frames) {
+  trace <- as_trace(frames[setdiff(names(frames), "python")])
+  if (is.null(trace)) {
+    return(character())
+  }
+  python <- if (!is.null(frames$python)) strsplit(frames$python, "\n", fixed = TRUE)[[1]]
+  c(
+    "Backtrace:", cli::ansi_strip(format(trace, simplify = "branch")),
+    if (length(python)) c("Traceback of Python:", python)
+  )
+}
+
+# rlang's trace of frames that a worker has written, or NULL. Its calls are names: nothing is evaluated.
+as_trace <- function(frames) {
+  rows <- seq_along(frames$call)
+  if (!length(rows)) {
+    return(NULL)
+  }
+  texts <- gsub("[[:cntrl:]]", " ", paste0(frames$call, ifelse(nzchar(frames$call), "", " ")))
+  parent <- as.integer(frames$parent)
+  if (anyNA(parent) || any(parent < 0 | parent >= rows)) parent <- rows - 1L
+  trace <- rlang::trace_back()
+  columns <- list(
+    call = lapply(texts, as.name), parent = parent, visible = as.logical(frames$visible),
+    namespace = rep(NA_character_, length(rows)), scope = as.character(frames$scope)
+  )
+  trace <- structure(columns, row.names = rows, class = class(trace), version = attr(trace, "version"))
+  # What another version of rlang can't show is left out.
+  tryCatch(
+    {
+      format(trace)
+      trace
+    },
+    error = function(e) NULL
+  )
+}
+
+# A condition as data, without frames and Python objects. Calls are text, because a call is more than data.
+plain_condition <- function(condition, frames = NULL) {
+  kind <- if (inherits(condition, "warning")) "warning" else "error"
+  by_rlang <- inherits(condition, c("rlang_error", "rlang_warning"))
+  fields <- if (is.list(condition)) unclass(condition)
+  own <- Filter(is_data, fields[setdiff(names(fields), not_fields)])
+  said <- if (by_rlang) {
+    list(
+      message = rlang::cnd_header(condition), body = rlang::cnd_body(condition),
+      footer = rlang::cnd_footer(condition), use_cli_format = fields$use_cli_format,
+      parent = plain_parent(fields$parent)
+    )
+  } else {
+    list(message = trimws(conditionMessage(condition), "right"))
+  }
+  # reticulate has methods for the first two.
+  not_data <- c("python.builtin.object", "python.builtin.BaseException", "condition")
+  classes <- setdiff(class(condition), not_data)
+  structure(
+    c(Filter(Negate(is.null), said), list(call = text_of(conditionCall(condition)), frames = frames), own),
+    class = unique(c(classes, kind, "condition"))
+  )
+}
+
+not_fields <- c(
+  "message", "call", "trace", "parent", "body", "footer", "use_cli_format", "rlang", "cppstack", "frames"
+)
+
+plain_parent <- function(condition) {
+  frames <- if (inherits(condition$trace, "rlang_trace")) as_frames(condition$trace)
+  if (rlang::is_condition(condition)) plain_condition(condition, frames)
+}
+
+text_of <- function(call) {
+  # An error of the caller of the function.
+  if (identical(call, quote(eval(call_on_worker, frame)))) call <- NULL
+  text <- if (!is.null(call)) deparse1(call, collapse = "\n")
+  # A call with its data instead of names.
+  if (length(text) && nchar(text) > 1000) deparse1(call[1], collapse = "\n") else text
+}
+
+# Whether a value is data alone, which can be read from any machine.
+is_data <- function(x, depth = 0) {
+  if (depth > 10 || isS4(x)) {
+    return(FALSE)
+  }
+  parts <- c(if (is.list(x)) unclass(x), attributes(x))
+  is_basic <- typeof(x) %in% c(
+    "NULL", "logical", "integer", "double", "complex", "character", "raw", "list"
+  )
+  is_basic && all(vapply(parts, is_data, logical(1), depth = depth + 1))
+}
+
+# The condition that plain_condition() has written. str2lang() only parses.
+as_condition <- function(plain) {
+  if (is.null(plain)) {
+    return(NULL)
+  }
+  if (is.character(plain$call)) {
+    plain$call <- tryCatch(str2lang(plain$call), error = function(e) NULL)
+  }
+  plain$trace <- as_trace(plain$frames)
+  plain$frames <- NULL
+  plain$parent <- as_condition(plain$parent)
+  plain
+}
+
+# What the session says of a worker's failure, list(error, parent): the condition that its function has failed
+# with is the parent. `shown`: the session has shown the worker's output.
+failure_of <- function(error, run_dir, shown) {
+  # Not every WorkerError is of a job that this session has launched.
+  if (error$kind != "worker" || is.null(error$log)) {
+    return(list(error = error))
+  }
+  parent <- if (!is.null(run_dir)) read_result(run_dir, error$task)$error
+  texts <- run_python("failure_texts", error, has_cause = !is.null(parent), shown = shown)
+  list(error = utils::modifyList(error, texts, keep.null = TRUE), parent = parent)
+}

@@ -1,0 +1,175 @@
+# How a function fails on a worker, and what the session knows of it.
+a_run_dir <- function() file.path(withr::local_tempdir(.local_envir = parent.frame()), "run")
+
+# The error of launch(), and the lines that it has shown.
+failing <- function(..., workers = 1, run_dir) {
+  shown <- capture.output(error <- expect_kind(launch(..., workers = workers, run_dir = run_dir), "worker"))
+  list(error = error, shown = shown)
+}
+
+frames_in <- function(condition) vapply(condition$trace$call, rlang::as_string, "")
+
+test_that("a failure has its backtrace, and each sentence is said once by each", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  left <- withr::local_tempfile()
+  g <- function() stop("no luck")
+  f <- function(left) {
+    on.exit(file.create(left))
+    cat("step 1\n")
+    g()
+  }
+  run_dir <- a_run_dir()
+  failed <- failing(f, left, globals = list(g = g), run_dir = run_dir)
+  expect_equal(failed$shown, c("worker 0 | step 1", "worker 0 | Error in `g()`: no luck"))
+  expect_match(failed$error$message, "^worker 0 on .* failed with exit code 1[.]$")
+  expect_match(conditionMessage(failed$error), "Full output: .*worker-0.log")
+  expect_no_match(conditionMessage(failed$error), "step 1")
+  expect_equal(conditionCall(failed$error$parent), quote(g()))
+  expect_equal(frames_in(failed$error$parent), c("f(argument_1)", "g()", "base::stop(\"no luck\")"))
+  trace <- "Backtrace:\n 1. f(argument_1)\n 2. g()\n 3. base::stop(\"no luck\")"
+  expect_equal(failed$error$traceback, trace)
+  log <- paste(readLines(file.path(run_dir, "logs", "worker-0.log")), collapse = "\n")
+  expect_equal(log, paste0("step 1\nError in `g()`: no luck\n", trace))
+  expect_true(file.exists(left))
+  # Both backtraces, and the message once.
+  whole <- format(failed$error, simplify = "branch")
+  expect_match(whole, "launch[(].*Caused by error in `g[(][)]`:\n! no luck\n.*2. g[(][)]")
+  expect_equal(lengths(regmatches(whole, gregexpr("! no luck", whole))), 1)
+})
+
+test_that("in another session the lines before the failure are shown, once", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  fails <- function() {
+    cat("step 1\n")
+    stop("no luck")
+  }
+  run <- launch(fails, workers = 1, run_dir = a_run_dir(), wait = FALSE)
+  error <- expect_kind(run_values(run), "worker")
+  expect_equal(error$found, "Its last lines:\n  step 1")
+  expect_equal(frames_in(error$parent)[1], "fails()")
+})
+
+test_that("the user's classes, fields and parents survive", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  fails <- function() {
+    inner <- rlang::error_cnd("mine_inner", message = "inside", code = 7)
+    rlang::abort(
+      c("On top {x}", i = "of it"), class = "mine",
+      numbers = 1:3, frame = data.frame(a = factor("b")), home = environment(), fun = mean, parent = inner
+    )
+  }
+  error <- failing(fails, run_dir = a_run_dir(), quiet = TRUE)$error$parent
+  expect_s3_class(error, c("mine", "rlang_error"))
+  expect_equal(error$numbers, 1:3)
+  expect_equal(error$frame, data.frame(a = factor("b")))
+  # Not data: they would bring the session of the worker with them.
+  expect_false(any(c("home", "fun") %in% names(error)))
+  expect_match(rlang::cnd_message(error, inherit = FALSE), "On top [{]x[}]\n. of it$")
+  expect_s3_class(error$parent, "mine_inner")
+  expect_equal(error$parent$code, 7)
+  http <- function() {
+    condition <- list(message = "not found", call = sys.call(-1), status = 404L)
+    stop(structure(condition, class = c("http_404", "error", "condition")))
+  }
+  error <- failing(http, run_dir = a_run_dir(), quiet = TRUE)$error$parent
+  expect_s3_class(error, "http_404")
+  expect_equal(error$status, 404)
+  expect_null(conditionCall(error))
+  expect_equal(frames_in(error)[1], "http()")
+})
+
+test_that("an error of Python has R's frames and Python's", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  train_it <- function(strategy) {
+    digits <- synthetic(1, 64, 64)
+    train <- function(model) model$fit(digits$x_train, digits$y_test[0:9])
+    train(with(strategy$scope(), mnist_model("softmax")))
+  }
+  error <- failing(train_it, run_dir = a_run_dir(), quiet = TRUE)$error
+  expect_match(conditionMessage(error$parent), "^ValueError: Data cardinality is ambiguous")
+  frames <- frames_in(error$parent)
+  expect_equal(frames[1], "train_it(strategy = strategy)")
+  expect_true(any(grepl("^train[(]", frames)))
+  expect_false(any(grepl("stop", frames)))
+  expect_match(frames[length(frames)], "^[a-z_]+[(][)] at .*[.]py:[0-9]+$")
+  expect_match(error$traceback, "Traceback of Python:\n  File .*[.]py\", line [0-9]+, in ")
+})
+
+test_that("an error of the core in a Python method keeps its class and fields, and speaks R", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  outside <- function(strategy) {
+    digits <- synthetic(1, 64, 64)
+    mnist_model("softmax")$fit(digits$x_train, digits$y_train)
+  }
+  error <- failing(outside, workers = 2, run_dir = a_run_dir(), quiet = TRUE)$error$parent
+  expect_s3_class(error, "tfmuster_error_strategy")
+  expect_equal(error$reason, "not-distributed")
+  expect_match(conditionMessage(error), "distribute = TRUE", fixed = TRUE)
+})
+
+test_that("an error in a callback has its own condition and backtrace", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  train_it <- function(strategy) {
+    look <- function(x) rlang::abort("no look", class = "mine")
+    digits <- synthetic(1, 64, 64)
+    model <- with(strategy$scope(), mnist_model("softmax"))
+    callback <- r_callback(on_epoch_end = function(epoch, logs) look(epoch))
+    model$fit(digits$x_train, digits$y_train, callbacks = list(callback), verbose = 0L)
+  }
+  error <- failing(train_it, run_dir = a_run_dir(), quiet = TRUE)$error
+  expect_s3_class(error$parent$parent, "mine")
+  expect_equal(error$error, "Error: The R callback on_epoch_end() failed.")
+  expect_true(all(c("train_it(strategy = strategy)", "look(epoch)") %in% frames_in(error$parent)))
+})
+
+test_that("an infinite recursion is an error, too", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  down <- function(n) down(n + 1)
+  error <- failing(down, 1, run_dir = a_run_dir(), quiet = TRUE)$error
+  expect_match(conditionMessage(error$parent), "infinite recursion|C stack")
+})
+
+test_that("a long backtrace has its first and its last frames", {
+  deep <- function(n) if (n) deep(n - 1) else rlang::trace_back()
+  frames <- as_frames(deep(200))
+  expect_length(frames$call, most_frames)
+  trace <- as_trace(frames)
+  expect_equal(trace$parent, seq_len(most_frames) - 1L)
+  expect_match(format(trace, simplify = "none")[most_frames + 1], "deep[(]n - 1[)]")
+})
+
+test_that("a backtrace of another machine is only shown, whatever is in it", {
+  frames <- list(
+    call = c("f()", "\033[2Jg()", ""), parent = c(5, 1, 2), visible = c(TRUE, NA, TRUE), scope = NA
+  )
+  expect_no_match(format(as_trace(frames)), "\033", fixed = TRUE)
+  expect_null(as_trace(list(call = character())))
+  condition <- as_condition(structure(
+    list(message = "m", call = "cat('run')", frames = frames), class = c("error", "condition")
+  ))
+  expect_output(print(conditionCall(condition)), "cat", fixed = TRUE)
+})
+
+test_that("the backtrace of a script's error is in its log, and in error.json", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  script <- withr::local_tempfile(fileext = ".R", lines = c(
+    "library(tfmuster)", "made <- strategy('multi_worker_mirrored')", "read <- function() stop('no data')",
+    "prepare <- function() read()", "prepare()"
+  ))
+  run_dir <- a_run_dir()
+  failed <- failing(script, run_dir = run_dir)
+  trace <- "Backtrace:\n 1. global prepare()\n 2. global read()\n 3. base::stop(\"no data\")"
+  expect_equal(failed$error$traceback, trace)
+  expect_null(failed$error$found)
+  expect_match(failed$error$message, "exit code 1: Error in read[(][)] : no data$")
+  log <- paste(readLines(file.path(run_dir, "logs", "worker-0.log")), collapse = "\n")
+  expect_true(endsWith(log, trace))
+})
