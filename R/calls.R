@@ -58,7 +58,7 @@ read_result <- function(run_dir, task) {
 }
 
 values_of <- function(run, call = rlang::caller_env()) {
-  path <- format(run$path)
+  path <- run$path
   left <- tasks_left(path)
   if (!length(left)) {
     abort_tfmuster(list(
@@ -106,7 +106,7 @@ print.tfmuster_values <- function(x, ...) {
 
 # The first model among the values of a run's function, or NULL. A Python function's run has Python's files.
 returned_model <- function(run) {
-  path <- format(run$path)
+  path <- run$path
   first <- function(value) {
     if (inherits(value, "tfmuster_packed_model")) value else first(Find(has_model, unclass(value)))
   }

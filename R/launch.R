@@ -93,10 +93,10 @@
 #' @param grow With `min_workers`: seconds between two looks for hosts that are back or, with `hosts_from`,
 #'   new.
 #'   The workers then write a checkpoint and start again, with at most `workers` of them.
-#' @return For a script, invisibly the run: a Python object for [run_status()] and related functions. For a
-#'   function, a list of the workers' values, named `"worker 0"`, `"worker 1"`, and so on, with the run in the
-#'   attribute `run`. Only the chief returns a model; the others have `NULL`. With `wait = FALSE` the run;
-#'   [run_values()] gets the values.
+#' @return For a script, invisibly the run, see [tfmuster_run] and [run_status()]. For a function, a list of
+#'   the workers' values, named `"worker 0"`, `"worker 1"`, and so on, with the run in the attribute `run`.
+#'   Only the chief returns a model; the others have `NULL`. With `wait = FALSE` the run; [run_values()] gets
+#'   the values.
 #' @section Errors: `tfmuster_error_worker` with `task` and `exit_code` of the first failure, after restarts
 #'   that of the last attempt. If a function failed, the original condition is the parent, with its classes,
 #'   its fields that are data, and its backtrace from the function on: R's frames and, for an error of Python,
@@ -154,7 +154,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
   show <- session_display()
   shown <- wait && !(quiet || only_chief)
   on.exit(show$end(), add = TRUE)
-  run <- rlang::inject(run_python(
+  launched <- rlang::inject(run_python(
     "launch_shown", show$say, show$glance, as_path(script), !!!script_arguments(given),
     workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
     backend = backend, backend_options = as.list(backend_options), master = master, spark = spark,
@@ -172,6 +172,7 @@ launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator
     rejoin_timeout = rejoin_timeout, hosts_from = hosts_from, grow = grow,
     explain = function(error) failure_of(error, if (is_function) run_dir, shown)
   ))
+  run <- new_run(format(launched$path))
   if (is_function && wait) values_of(run) else invisible(run)
 }
 

@@ -34,8 +34,8 @@ plot.keras.src.callbacks.history.History <- function(x, engine = NULL, ...) { # 
 }
 
 #' @rdname plot.tfmuster_history
-#' @exportS3Method plot tfmuster.Run
-plot.tfmuster.Run <- function(x, engine = NULL, ...) { # nolint: object_name_linter.
+#' @export
+plot.tfmuster_run <- function(x, engine = NULL, ...) {
   draw_curves(run_history(x), x, "data", curve_colours, engine, without_epochs(list(x)))
 }
 

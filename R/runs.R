@@ -21,19 +21,19 @@
 #' @param ... Names of the runs to list, or parts of names. Default: all runs.
 #' @param folder Folder of the runs.
 #' @param name A run's name, a unique part of it, or its path. Default: the newest run.
-#' @return `run_open()`: the run. `run_status()`: a list with `state`, `restarts`, and `tasks`. For a running
-#'   task that reports its activity, `doing` is a description, and `progress` a list with `phase` and, if
-#'   known, `epoch`, `epochs`, `step`, `steps`, `metrics`, `steps_per_second`, `images_per_second`,
-#'   `sum_share` and `wait_share` (shares of the time, from 0 to 1, that the task spent in sums with the
-#'   others, and of it waiting for them), `waits_for`, and `waiting`. `run_logs()`, invisibly with `follow`:
-#'   lines of class `tfmuster_lines`, which print unchanged. `run_history()`: a data frame like the `history`
-#'   of [train_mnist()], for any program, with one row per epoch and metric. `run_model()`: the Keras model
-#'   saved as `model.keras` in the run directory by [save_model()], or else the first model among the values
-#'   that a function has returned. `run_stacks()`: for each worker that responds, the lines of its Python
-#'   stacks and, if known, R's calls. `run_wait()` and `run_stop()`, invisibly: the run, when it has ended or
-#'   the time is up. `run_resume()`, invisibly: the run, when it has been launched again as before and
-#'   its workers run. `run_values()` waits, and returns the values of a function as [launch()] does.
-#'   `run_list()`: a list of runs, which prints as a table; `as.data.frame()` returns the table.
+#' @return `run_open()`: the run, see [tfmuster_run]. `run_status()`: a list with `state`, `restarts`, and
+#'   `tasks`. For a running task that reports its activity, `doing` is a description, and `progress` a list
+#'   with `phase` and, if known, `epoch`, `epochs`, `step`, `steps`, `metrics`, `steps_per_second`,
+#'   `images_per_second`, `sum_share` and `wait_share` (shares of the time, from 0 to 1, that the task spent
+#'   in sums with the others, and of it waiting for them), `waits_for`, and `waiting`. `run_logs()`, invisibly
+#'   with `follow`: lines of class `tfmuster_lines`, which print unchanged. `run_history()`: a data frame like
+#'   the `history` of [train_mnist()], for any program, with one row per epoch and metric. `run_model()`: the
+#'   Keras model saved as `model.keras` in the run directory by [save_model()], or else the first model
+#'   among the values that a function has returned. `run_stacks()`: for each worker that responds, the lines
+#'   of its Python stacks and, if known, R's calls. `run_wait()` and `run_stop()`, invisibly: the run, when it
+#'   has ended or the time is up. `run_resume()`, invisibly: the run, when it has been launched again as
+#'   before and its workers run. `run_values()` waits, and returns the values of a function as [launch()]
+#'   does. `run_list()`: a list of runs, which prints as a table; `as.data.frame()` returns the table.
 #'   `run_remove()`, invisibly: for each removed run, the files in its directory that are not the run's, which
 #'   stay. `run_in_rstudio()`, invisibly: RStudio's name of the job.
 #' @section Errors: `tfmuster_error_error`: the run or task does not exist, the run has no model or is not of
@@ -41,7 +41,7 @@
 #'   (`run_stop()`), or an argument is invalid. `tfmuster_error_launch`: the run has not ended or its program
 #'   has finished (`run_resume()`). `run_values()` also raises the errors of [launch()]. `run_wait()` warns
 #'   with `tfmuster_warning` when the time is up.
-#' @seealso [plot.tfmuster.Run()] and [view_run()]
+#' @seealso [tfmuster_run], [plot.tfmuster_history()] and [view_run()]
 #' @export
 #' @examplesIf tfmuster_available()
 #' folder <- tempfile("runs")
@@ -53,7 +53,7 @@
 #' run_list(folder = folder)
 run_open <- function(name = NULL, folder = "runs") {
   if (!is.null(name) && !is_text(name)) abort_no_run(name)
-  run_python("find_run", as_path(name), as_folder(folder))
+  found_run(name, as_folder(folder))
 }
 
 #' @rdname run_open
@@ -147,9 +147,14 @@ run_values <- function(run = NULL) {
     ))
   }
   run_wait(run)
-  explain <- function(error) failure_of(error, format(run$path), shown = FALSE)
-  run_python("Run.check", run, explain = explain)
+  check_run(run)
   values_of(run)
+}
+
+# Raise the failure of a run that has failed.
+check_run <- function(run, call = rlang::caller_env()) {
+  explain <- function(error) failure_of(error, if (is_function_run(run)) run$path, shown = FALSE)
+  run_python("Run.check", run, explain = explain, call = call)
 }
 
 #' @rdname run_open
@@ -181,7 +186,7 @@ run_list <- function(..., folder = "runs") {
     paths <- paths[Reduce(`|`, fits)]
   }
   structure(
-    lapply(rlang::set_names(paths, basename(paths)), function(path) run_python("Run", path)),
+    lapply(rlang::set_names(paths, basename(paths)), new_run),
     class = "tfmuster_runs"
   )
 }
@@ -194,7 +199,7 @@ run_remove <- function(run, older_than = NULL, folder = "runs") {
     found <- if (is.null(older_than)) "neither of them" else "both of them"
     abort_tfmuster(list(kind = "error", message = message, found = found, fix = "Give one of them."))
   }
-  runs <- if (missing(run)) run_python("ended_before", older_than, as_folder(folder)) else list(as_run(run))
+  runs <- if (missing(run)) runs_before(older_than, as_folder(folder)) else list(as_run(run))
   names <- vapply(runs, function(run) run$name, "")
   left <- lapply(runs, function(run) as.character(unlist(run_python("Run.remove", run))))
   invisible(rlang::set_names(left, names))
@@ -214,7 +219,7 @@ run_in_rstudio <- function(run = NULL) {
       reason = "rstudio"
     ))
   }
-  path <- format(run$path)
+  path <- run$path
   script <- tempfile("run-", fileext = ".R")
   writeLines(sprintf("tfmuster::run_logs(%s, follow = TRUE)", encodeString(path, quote = "\"")), script)
   invisible(rstudioapi::jobRunScript(script, name = basename(path), workingDir = getwd()))
@@ -235,22 +240,45 @@ check_part <- function(worker, lines, call = rlang::caller_env()) {
 # Find a run from a run, its name, or the return value of launch().
 as_run <- function(run, call = rlang::caller_env()) {
   if (inherits(run, "tfmuster_values")) run <- attr(run, "run")
-  if (inherits(run, "tfmuster.Run") && reticulate::py_is_null_xptr(run)) {
-    abort_tfmuster(list(
-      kind = "error", message = "A run from another session can't be used: only its name can be saved.",
-      found = "an object without its Python part",
-      fix = "Open it again: run_list(), or run_open() with its name."
-    ), call)
-  }
   if (inherits(run, "tfmuster.Run")) {
+    # The class of Python, which only the session that has made it can use.
+    if (!reticulate::py_is_null_xptr(run)) run <- new_run(format(run$path)) else abort_lost_run(call)
+  }
+  if (inherits(run, "tfmuster_run")) {
+    if (!is_there(run)) abort_removed_run(run, call)
     return(run)
   }
   if (!is.null(run) && !is_text(run)) abort_no_run(run, call)
-  run_python("find_run", as_path(run), call = call)
+  found_run(run, call = call)
+}
+
+found_run <- function(name, ..., call = rlang::caller_env()) {
+  new_run(format(run_python("find_run", as_path(name), ..., call = call)$path))
+}
+
+runs_before <- function(age, folder, call = rlang::caller_env()) {
+  runs <- run_python("ended_before", age, folder, call = call)
+  lapply(runs, function(run) new_run(format(run$path)))
+}
+
+abort_lost_run <- function(call) {
+  abort_tfmuster(list(
+    kind = "error", message = "A Python object of another session can't be used.",
+    found = "an object without its Python part",
+    fix = "Open the run again: run_list(), or run_open() with its name."
+  ), call)
+}
+
+abort_removed_run <- function(run, call) {
+  abort_tfmuster(list(
+    kind = "error", message = "The directory of the run must exist.",
+    found = paste("no run in", run$path), fix = "run_list() shows the runs that are there.",
+    run = basename(run$path)
+  ), call)
 }
 
 # Only runs of R functions have a call file.
-is_function_run <- function(run) dir.exists(call_folder(format(run$path)))
+is_function_run <- function(run) dir.exists(call_folder(run$path))
 
 check_timeout <- function(timeout, call = rlang::caller_env()) {
   if (!is.null(timeout) && !(is_number(timeout) && timeout >= 0)) {
@@ -272,23 +300,6 @@ abort_no_run <- function(run, call = rlang::caller_env()) {
   abort_argument("A run must be what launch() returned, or one run's name or path.", run, fix, call)
 }
 
-#' @exportS3Method print tfmuster.Run
-print.tfmuster.Run <- function(x, ...) { # nolint: object_name_linter.
-  run <- as_run(x)
-  facts <- run_python("summary", run)
-  colour <- switch(run_status(run)$state,
-    done = cli::col_green,
-    failed = ,
-    lost = cli::col_red,
-    cli::col_cyan
-  )
-  cli::cat_line(cli::style_bold("Run "), basename(facts$run), " ", colour(facts$state))
-  for (label in setdiff(names(facts), "state")) {
-    cli::cat_line("  ", cli::col_grey(format(label, width = 14)), facts[[label]])
-  }
-  invisible(x)
-}
-
 #' @export
 print.tfmuster_lines <- function(x, ...) {
   cli::cat_line(unclass(x))
@@ -303,7 +314,7 @@ as.data.frame.tfmuster_runs <- function(x, ...) {
   facts <- lapply(x, function(run) {
     status <- run_status(run)
     data.frame(
-      name = basename(format(run$path)), state = status$state, tasks = length(status$tasks),
+      name = basename(run$path), state = status$state, tasks = length(status$tasks),
       started = as.POSIXct(run$info()$started %||% NA, format = "%Y-%m-%dT%H:%M:%OS", tz = "UTC"),
       progress = run_python("last_epoch", run)
     )

@@ -27,8 +27,8 @@ case $group in
     ;;
   develop)
     debian=(
-      r-base-dev r-cran-base64enc r-cran-covr r-cran-ggplot2 r-cran-knitr r-cran-lintr r-cran-pkgdown
-      r-cran-rmarkdown r-cran-roxygen2 r-cran-rstudioapi r-cran-testthat r-cran-withr
+      r-base-dev r-cran-base64enc r-cran-covr r-cran-ggplot2 r-cran-knitr r-cran-later r-cran-lintr r-cran-pkgdown
+      r-cran-promises r-cran-rmarkdown r-cran-roxygen2 r-cran-rstudioapi r-cran-testthat r-cran-withr
       pandoc qpdf
     )
     programs=(pandoc qpdf)

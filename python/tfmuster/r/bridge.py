@@ -62,6 +62,8 @@ _FOR_R = {
     "check_r_result": "runs.values",
     "check_returned": "runs.values",
     "summary": "runs.listing",
+    "task_rows": "runs.rows",
+    "glance_row": "runs.rows",
     "ended_before": "runs.listing",
     "find_run": "runs.listing",
     "last_epoch": "runs.listing",

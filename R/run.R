@@ -1,0 +1,218 @@
+# A run as an R value: the path of its directory. What it is doing is read from there each time.
+
+new_run <- function(path) structure(list(path = path), class = "tfmuster_run")
+
+# The core gets its own object of the run.
+#' @exportS3Method reticulate::r_to_py tfmuster_run
+r_to_py.tfmuster_run <- function(x, convert = FALSE) { # nolint: object_name_linter.
+  run_python("Run", x[["path"]])
+}
+
+# Other names are those of Python's Run, such as `name`.
+#' @export
+`$.tfmuster_run` <- function(x, name) {
+  if (name == "path") x[["path"]] else do.call("$", list(run_python("Run", x[["path"]]), name))
+}
+
+#' Use a run as an R value
+#'
+#' A run is the path of its directory: `list(path = )` of the class `tfmuster_run`. So you can save it with
+#' [saveRDS()], return it from a target of the package targets, or keep it in the state of a Shiny app, and
+#' use it in another session on this machine. All functions read what the run is doing from its directory.
+#'
+#' `print()` shows a run as it is now, and `plot()` its training curves, see [plot.tfmuster_history()].
+#' `as.data.frame()` and `summary()` return its tasks; `tidy()` and `glance()`, from the package generics, its
+#' epochs and one row for the whole run.
+#'
+#' With the package promises, a run is a promise: `promises::then(run, ...)`, or a run returned to Shiny, is
+#' resolved when the run ends, with the values of a function ([run_values()]) or with the run of a script. A
+#' failure rejects it, with the error that [launch()] raises.
+#'
+#' @param x,object A run, from [launch()] or [run_open()].
+#' @param ... Not used.
+#' @return `format()`: the run's name and state. `as.data.frame()`: one row per task, with `task`, `state`,
+#'   `host`, `pid`, `exit_code`, `doing` (a description), and, for a running task that reports them, `epoch`,
+#'   `epochs`, `step`, `steps`, `steps_per_second`, `images_per_second`, `sum_share`, `wait_share` and
+#'   `waits_for`, see [run_status()]; otherwise `NA`. `summary()`: a list with the row of `glance()` in `run`,
+#'   the tasks in `tasks`, and the first and last value of each metric in `metrics`. `tidy()`: a data frame
+#'   with one row per epoch and metric. `glance()`: a data frame with one row: `name`, `state`, `tasks` (a
+#'   count), `restarts`, `started`, `seconds`, `epochs`, and the last value of each metric.
+#' @seealso [run_status()], [launch()]
+#' @name tfmuster_run
+#' @examplesIf tfmuster_available()
+#' train <- function(strategy) {
+#'   train_mnist("softmax", synthetic(train = 640, test = 64), strategy = strategy, epochs = 2)$history
+#' }
+#' values <- launch(train, workers = 2, run_dir = tempfile("run"), quiet = TRUE)
+#' run <- run_open(attr(values, "run")$path)
+#' run
+#' as.data.frame(run)[1:4]
+#' generics::glance(run)
+#' generics::tidy(run)
+#'
+#' # In another session:
+#' file <- tempfile(fileext = ".rds")
+#' saveRDS(run, file)
+#' run_history(readRDS(file))
+NULL
+
+#' @export
+format.tfmuster_run <- function(x, ...) {
+  paste0("<run ", basename(x[["path"]]), ": ", if (is_there(x)) run_status(x)$state else "removed", ">")
+}
+
+#' @export
+print.tfmuster_run <- function(x, ...) {
+  if (!is_there(x)) {
+    cli::cat_line(cli::style_bold("Run "), basename(x[["path"]]), " ", cli::col_red("removed"))
+    cli::cat_line("  ", cli::col_grey(format("run", width = 14)), x[["path"]], " is no longer there")
+    return(invisible(x))
+  }
+  facts <- run_python("summary", x)
+  cli::cat_line(cli::style_bold("Run "), basename(facts$run), " ", in_state_color(facts$state))
+  for (label in setdiff(names(facts), "state")) {
+    cli::cat_line("  ", cli::col_grey(format(label, width = 14)), facts[[label]])
+  }
+  invisible(x)
+}
+
+# A batch job that waits in a queue has no run.json yet.
+is_there <- function(run) {
+  any(file.exists(file.path(run[["path"]], c("run.json", "status.json", "logs", "call"))))
+}
+
+in_state_color <- function(state) {
+  color <- switch(sub(",.*", "", state),
+    done = cli::col_green,
+    failed = ,
+    lost = cli::col_red,
+    cli::col_cyan
+  )
+  color(state)
+}
+
+# An object of Python's class Run.
+#' @exportS3Method print tfmuster.Run
+print.tfmuster.Run <- function(x, ...) { # nolint: object_name_linter.
+  print(as_run(x))
+  invisible(x)
+}
+
+#' @export
+as.data.frame.tfmuster_run <- function(x, ...) as_rows(run_python("task_rows", as_run(x)))
+
+#' @export
+summary.tfmuster_run <- function(object, ...) {
+  history <- as.data.frame(run_history(object))
+  of_metric <- function(rows) {
+    ends <- rows$value[c(1, nrow(rows))]
+    data.frame(metric = rows$metric[1], data = rows$data[1], first = ends[1], last = ends[2])
+  }
+  metrics <- lapply(split(history, ~ factor(metric, unique(metric)) + data, drop = TRUE), of_metric)
+  structure(
+    list(
+      path = object[["path"]], run = glance.tfmuster_run(object), tasks = as.data.frame(object),
+      metrics = do.call(rbind, c(unname(metrics), list(make.row.names = FALSE)))
+    ),
+    class = "summary.tfmuster_run"
+  )
+}
+
+#' @export
+print.summary.tfmuster_run <- function(x, digits = 4, ...) {
+  run <- x$run
+  cli::cat_line(cli::style_bold("Run "), run$name, " ", in_state_color(run$state))
+  cli::cat_line(cli::col_grey(
+    "started ", format(run$started), ", ", in_time(run$seconds), ", ", run$epochs, " epochs, ", run$restarts,
+    " restarts"
+  ))
+  known <- vapply(x$tasks, function(column) !all(is.na(column)), logical(1))
+  print(x$tasks[known], row.names = FALSE, right = FALSE, digits = digits)
+  if (!is.null(x$metrics)) print(x$metrics, row.names = FALSE, right = FALSE, digits = digits)
+  invisible(x)
+}
+
+in_time <- function(seconds) {
+  if (is.na(seconds)) "not timed" else format(as.difftime(round(seconds, 1), units = "secs"))
+}
+
+#' @importFrom generics tidy
+#' @export
+generics::tidy
+
+#' @importFrom generics glance
+#' @export
+generics::glance
+
+#' @exportS3Method generics::tidy tfmuster_run
+tidy.tfmuster_run <- function(x, ...) as.data.frame(run_history(x))
+
+#' @exportS3Method generics::tidy tfmuster_values
+tidy.tfmuster_values <- function(x, ...) tidy.tfmuster_run(as_run(x))
+
+#' @exportS3Method generics::tidy tfmuster_history
+tidy.tfmuster_history <- function(x, ...) as.data.frame(x)
+
+#' @exportS3Method generics::tidy tfmuster_training
+tidy.tfmuster_training <- function(x, ...) as.data.frame(x$history)
+
+#' @exportS3Method generics::glance tfmuster_run
+glance.tfmuster_run <- function(x, ...) {
+  row <- run_python("glance_row", as_run(x))
+  metrics <- row$metrics
+  row <- as_rows(list(row[setdiff(names(row), "metrics")]))
+  row$started <- as_time(row$started)
+  if (length(metrics)) cbind(row, as.data.frame(metrics, check.names = FALSE)) else row
+}
+
+#' @exportS3Method generics::glance tfmuster_values
+glance.tfmuster_values <- function(x, ...) glance.tfmuster_run(as_run(x))
+
+#' @exportS3Method generics::glance tfmuster_training
+glance.tfmuster_training <- function(x, ...) {
+  data.frame(
+    epochs = length(unique(x$history$epoch)), test_accuracy = x$test_accuracy, test_loss = x$test_loss,
+    replicas = x$replicas, global_batch_size = x$global_batch_size, seconds = x$seconds
+  )
+}
+
+# Seconds between two looks at a run that a promise waits for.
+promise_seconds <- 0.2
+
+#' @exportS3Method promises::as.promise tfmuster_run
+as.promise.tfmuster_run <- function(x) { # nolint: object_name_linter.
+  promises::promise(function(resolve, reject) {
+    look <- function() {
+      tryCatch(
+        if (x$goes_on) {
+          later::later(look, promise_seconds)
+        } else if (is_function_run(x)) {
+          resolve(run_values(x))
+        } else {
+          check_run(x)
+          resolve(x)
+        },
+        error = reject
+      )
+    }
+    look()
+  })
+}
+
+# A data frame of rows of the core, in which NULL is a missing value.
+as_rows <- function(rows) {
+  if (!length(rows)) {
+    return(data.frame())
+  }
+  column <- function(name) {
+    values <- lapply(rows, function(row) row[[name]] %||% NA)
+    unlist(values)
+  }
+  as.data.frame(lapply(rlang::set_names(names(rows[[1]])), column), stringsAsFactors = FALSE)
+}
+
+# Times of the core are texts in UTC; a table shows them in local time.
+as_time <- function(text) {
+  utc <- as.POSIXct(text %||% NA_character_, format = "%Y-%m-%dT%H:%M:%OS", tz = "UTC")
+  structure(utc, tzone = "")
+}
