@@ -1,8 +1,9 @@
 #' Save a model to a file, or convert it to bytes
 #'
-#' `save_model()` writes a trained model. Call it on every worker: the chief writes the file, and the others
-#' write to a temporary folder that is removed. `model_to_bytes()` and `model_from_bytes()` convert a model to
-#' a raw vector and back, to send it from a worker to R. `save_model_file()` writes such a vector to a file.
+#' `model_to_file()` writes a trained model. Call it on every worker: the chief writes the file, and the
+#' others write to a temporary folder that is removed. `model_to_bytes()` and `model_from_bytes()` convert a
+#' model to a raw vector and back, to send it from a worker to R. `save_model_file()` writes such a vector to
+#' a file.
 #'
 #' @param model A Keras model.
 #' @param path Path of the file: `.keras`, `.h5`, or no suffix for a SavedModel folder. An existing model
@@ -10,7 +11,7 @@
 #' @param strategy The strategy. Default: the one of the model.
 #' @param format `".keras"` or `".h5"`.
 #' @param data A raw vector, or base64 text of it.
-#' @return `save_model()`, invisibly: the absolute path, or `NULL` on a worker that is not the chief.
+#' @return `model_to_file()`, invisibly: the absolute path, or `NULL` on a worker that is not the chief.
 #'   `model_to_bytes()`: a raw vector. `model_from_bytes()`: the model. No code of the file runs: its
 #'   configuration may name only Keras's own classes and those that this session has registered.
 #'   `save_model_file()`: the path, invisibly.
@@ -22,12 +23,12 @@
 #' length(bytes)
 #' same <- model_from_bytes(bytes)
 #' file <- save_model_file(bytes, tempfile(fileext = ".keras"))
-save_model <- function(model, path = NULL, strategy = NULL) {
+model_to_file <- function(model, path = NULL, strategy = NULL) {
   check_model(model)
   invisible(run_python("save_model", model, as_path(path), strategy = strategy))
 }
 
-#' @rdname save_model
+#' @rdname model_to_file
 #' @export
 model_to_bytes <- function(model, format = ".keras") {
   check_model(model)
@@ -46,13 +47,13 @@ check_model <- function(model, call = rlang::caller_env()) {
   ), call)
 }
 
-#' @rdname save_model
+#' @rdname model_to_file
 #' @export
 model_from_bytes <- function(data) {
   run_python("model_from_bytes", data)
 }
 
-#' @rdname save_model
+#' @rdname model_to_file
 #' @export
 save_model_file <- function(data, path) {
   invisible(run_python("save_model_file", data, as_path(path)))

@@ -23,10 +23,10 @@
 #' @examplesIf tfmuster_available()
 #' folder <- tempfile("checkpoints")
 #' digits <- synthetic(train = 300, test = 100)
-#' callback <- checkpoint_callback(folder)
+#' callback <- callback_checkpoint(folder)
 #' result <- train_mnist("softmax", dataset = digits, epochs = 2, callbacks = list(callback))
 #' list.files(folder)
-checkpoint_callback <- function(folder = NULL, every = "epoch", keep = 2) {
+callback_checkpoint <- function(folder = NULL, every = "epoch", keep = 2) {
   check_arguments(list(folder = folder), c(folder = "name"), kind = "checkpoint")
   run_python(
     "checkpoint_callback", as_path(folder),

@@ -3,9 +3,10 @@
 #' A cluster lists the address of every task of a TensorFlow job. It is the same on every machine; only the
 #' task differs, see [cluster_task()].
 #'
-#' @param chief,worker,ps,evaluator Character vectors of addresses `"host:port"`. The host is a DNS name, an
+#' @param worker,chief,ps,evaluator Character vectors of addresses `"host:port"`. The host is a DNS name, an
 #'   IPv4 address, or an IPv6 address in brackets. The position in the vector is the task's index, from 0.
 #'   Without a chief, worker 0 acts as the chief. `ps` are parameter servers.
+#' @param ... Must be empty: name all addresses but those of the workers.
 #' @param path A JSON or YAML file with a cluster: `worker: ["a:2222", "b:2222"]`.
 #' @param text A TF_CONFIG text.
 #' @return An immutable Python object of class `tfmuster.Cluster` with the fields `jobs` and `digest` (the
@@ -14,11 +15,18 @@
 #' @seealso [check_cluster()], which reports instead of raising an error.
 #' @export
 #' @examplesIf tfmuster_available(tensorflow = FALSE)
-#' cluster <- cluster_spec(worker = c("10.0.0.1:2222", "10.0.0.2:2222"))
+#' cluster <- cluster_spec(c("10.0.0.1:2222", "10.0.0.2:2222"))
 #' cluster
 #' length(cluster)
-cluster_spec <- function(chief = character(), worker = character(), ps = character(),
+cluster_spec <- function(worker = character(), ..., chief = character(), ps = character(),
                          evaluator = character()) {
+  if (...length()) {
+    abort_argument(
+      "The addresses of a cluster without a name are those of the workers.", list(...)[[1]],
+      "Name the others: cluster_spec(c(\"a:2222\", \"b:2222\"), chief = \"c:2222\").",
+      kind = "cluster"
+    )
+  }
   run_python(
     "Cluster",
     chief = as_addresses(chief), worker = as_addresses(worker),

@@ -5,7 +5,7 @@
 #'
 #' @param model The same compiled model as in training; it gets the weights of each checkpoint.
 #' @param data Data to evaluate on: `list(x, y)`, or a `tf.data.Dataset` that ends.
-#' @param folder Folder of the checkpoints, see [checkpoint_callback()]. Default: `checkpoints` in the run
+#' @param folder Folder of the checkpoints, see [callback_checkpoint()]. Default: `checkpoints` in the run
 #'   directory of the job.
 #' @param verbose Whether to print a line per checkpoint.
 #' @return A data frame with a row per evaluated checkpoint: `step` (updates of the weights), `time` (seconds

@@ -58,9 +58,19 @@ generics::compile
 #' @export
 generics::fit
 
+# generics and tensorflow, whose generic is keras3's, have one each. Ours gives way to them, see R/renamed.R.
 #' @rdname keras-methods
 #' @export
 evaluate <- function(object, ...) UseMethod("evaluate")
+
+# Let the generic of another package find the method for models, now or when the package is loaded.
+register_evaluate <- function(package) {
+  register <- function(...) {
+    class <- "keras.src.trainers.trainer.Trainer"
+    registerS3method("evaluate", class, evaluate.keras.src.trainers.trainer.Trainer, asNamespace(package))
+  }
+  if (isNamespaceLoaded(package)) register() else setHook(packageEvent(package, "onLoad"), register)
+}
 
 # keras3 has its methods for keras.src.models.model.Model. Use its parent class here, so that the methods of
 # keras3 win in any load order.

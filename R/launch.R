@@ -47,13 +47,13 @@
 #' @param run_dir The run directory, which keeps logs, metrics, and models. Default: `runs/<time>-<name>`.
 #' @param keras_compat `FALSE` does not patch Keras.
 #' @param max_restarts Maximum number of restarts of the whole job after a failure, in the same run directory,
-#'   from its last checkpoint (see [checkpoint_callback()]). Usage and input errors are not retried.
+#'   from its last checkpoint (see [callback_checkpoint()]). Usage and input errors are not retried.
 #' @param start_timeout Seconds to wait for all tasks to start. Default: `TFMUSTER_START_TIMEOUT`, else 60.
 #' @param stall_timeout Seconds that workers may wait for one that does not move before the job ends with an
 #'   error that names it; 0 for no limit. Default: `TFMUSTER_STALL_TIMEOUT`, else 300.
 #' @param grace Seconds to write a checkpoint after a shutdown signal (SIGTERM, SIGUSR1) or
 #'   `run_stop(save = TRUE)`. After them, the job ends without a checkpoint. Default: `TFMUSTER_GRACE`,
-#'   otherwise 30. See [checkpoint_callback()].
+#'   otherwise 30. See [callback_checkpoint()].
 #' @param notice_command A shell command that each worker runs every 5 s during `fit` with checkpoints. When
 #'   it succeeds, the worker's machine is about to be reclaimed, and the job writes a checkpoint and ends, as
 #'   after a signal.

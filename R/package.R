@@ -21,6 +21,11 @@
 #' @keywords internal
 "_PACKAGE"
 
+.onAttach <- function(libname, pkgname) { # nolint: object_name_linter. R's own name.
+  give_way()
+}
+
 .onLoad <- function(libname, pkgname) { # nolint: object_name_linter. R's own name.
   prefer_python()
+  for (package in c("generics", "tensorflow")) register_evaluate(package)
 }

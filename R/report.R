@@ -47,17 +47,19 @@ open_browser <- function(address, what) {
 
 #' Show a run in TensorBoard
 #'
-#' Pass `tensorboard_callback()` to `fit()` or [train_mnist()]: only the chief then writes TensorBoard logs,
+#' Pass `callback_tensorboard()` to `fit()` or [train_mnist()]: only the chief then writes TensorBoard logs,
 #' in the run directory. `tfmuster_tensorboard()` shows them, also while the run is in progress.
 #'
 #' TensorBoard is the Python package tensorboard, which `install_tfmuster()` does not install. It listens only
 #' on this machine's loopback address, until its process ends.
 #'
-#' @param folder Folder of the logs. Default: `tensorboard` in the run directory of the job.
+#' @param folder Folder of the logs, which Keras calls `log_dir`. Default: `tensorboard` in the run directory
+#'   of the job.
+#' @param ... More arguments of Keras's callback, such as `histogram_freq`, and `log_dir` instead of `folder`.
 #' @inheritParams run_open
 #' @param port Port to listen on; 0 chooses a free one.
 #' @param open Whether to show TensorBoard.
-#' @return `tensorboard_callback()`: a Keras callback. `tfmuster_tensorboard()`, invisibly: a list with `url`
+#' @return `callback_tensorboard()`: a Keras callback. `tfmuster_tensorboard()`, invisibly: a list with `url`
 #'   and `pid`, the process to end, for example with [tools::pskill()].
 #' @section Errors: `tfmuster_error_dependency`: the Python package tensorboard is missing.
 #'   `tfmuster_error_error`: there is no folder and no job, or the run has no such logs.
@@ -65,7 +67,7 @@ open_browser <- function(address, what) {
 #' @examples
 #' \dontrun{
 #' train <- function(strategy) {
-#'   board <- tensorboard_callback()
+#'   board <- callback_tensorboard()
 #'   train_mnist("cnn", "synthetic", strategy = strategy, callbacks = list(board))$history
 #' }
 #' values <- launch(train, workers = 2)
@@ -80,7 +82,8 @@ tfmuster_tensorboard <- function(run = NULL, port = 0, open = interactive()) {
 
 #' @rdname tfmuster_tensorboard
 #' @export
-tensorboard_callback <- function(folder = NULL) {
+callback_tensorboard <- function(folder = NULL, ...) {
   check_arguments(list(folder = folder), c(folder = "name"), kind = "error")
-  run_python("tensorboard_callback", as_path(folder))
+  options <- lapply(list(...), function(value) as_whole(as_path(value)))
+  rlang::inject(run_python("tensorboard_callback", as_path(folder), !!!options))
 }

@@ -17,7 +17,7 @@
 #' @param timeout Seconds to wait; `NULL` waits without limit.
 #' @param save `run_stop()`: `TRUE` lets all workers write a checkpoint after the same step first. Then the
 #'   state is `"preempted"`, and `run_resume()` resumes at that step. The program trains with
-#'   [checkpoint_callback()].
+#'   [callback_checkpoint()].
 #' @param ... Names of the runs to list, or parts of names. Default: all runs.
 #' @param folder Folder of the runs.
 #' @param name A run's name, a unique part of it, or its path. Default: the newest run.
@@ -28,7 +28,7 @@
 #'   in sums with the others, and of it waiting for them), `waits_for`, and `waiting`. `run_logs()`, invisibly
 #'   with `follow`: lines of class `tfmuster_lines`, which print unchanged. `run_history()`: a data frame like
 #'   the `history` of [train_mnist()], for any program, with one row per epoch and metric. `run_model()`: the
-#'   Keras model saved as `model.keras` in the run directory by [save_model()], or else the first model
+#'   Keras model saved as `model.keras` in the run directory by [model_to_file()], or else the first model
 #'   among the values that a function has returned. `run_stacks()`: for each worker that responds, the lines
 #'   of its Python stacks and, if known, R's calls. `run_wait()` and `run_stop()`, invisibly: the run, when it
 #'   has ended or the time is up. `run_resume()`, invisibly: the run, when it has been launched again as
@@ -98,7 +98,7 @@ run_model <- function(run = NULL) {
     if (is_function_run(run) && !is.null(model <- returned_model(run))) {
       return(model)
     }
-    save <- "save_model(model, file.path(Sys.getenv(\"TFMUSTER_RUN_DIR\"), \"model.keras\"))"
+    save <- "model_to_file(model, file.path(Sys.getenv(\"TFMUSTER_RUN_DIR\"), \"model.keras\"))"
     abort_tfmuster(list(
       kind = "error", message = paste("The run", run$name, "has no model."),
       found = sprintf("no %s; the run is %s", file, run_status(run)$state),

@@ -20,10 +20,10 @@
 #' @param gradient_dtype Data type of the gradients that workers send each other, see [strategy()]. Only with
 #'   the name of a strategy.
 #' @param seed Seed of initial weights, dropout, and the order of the digits.
-#' @param save Path of the saved model, see [save_model()].
+#' @param save Path of the saved model, see [model_to_file()].
 #' @param history Path of a JSON file for the result.
 #' @param checkpoint_every Write checkpoints after this many steps, or after each `"epoch"`, and resume from
-#'   the newest: see [checkpoint_callback()]. Default: each epoch in a job that can restart or has an
+#'   the newest: see [callback_checkpoint()]. Default: each epoch in a job that can restart or has an
 #'   evaluator, otherwise never.
 #' @param updates,replicas_to_aggregate With parameter servers, see [ps_fit()]. Default: `"async"`, where a
 #'   step is one worker's batch; otherwise a step is one batch of each worker.

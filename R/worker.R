@@ -72,7 +72,7 @@ do_call <- function(work) {
 pack_value <- function(value) {
   if (inherits(value, "keras.src.models.model.Model")) {
     # All workers must call this. Only the chief returns the model, because the others' copies are equal.
-    path <- save_model(value, tempfile(fileext = ".keras"))
+    path <- model_to_file(value, tempfile(fileext = ".keras"))
     packed <- function(path) list(bytes = readBin(path, "raw", file.size(path)))
     return(if (!is.null(path)) structure(packed(path), class = "tfmuster_packed_model"))
   }

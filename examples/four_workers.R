@@ -50,5 +50,5 @@ history <- model$fit(
 print(as.data.frame(history))
 
 # Every worker calls this; the chief writes.
-path <- save_model(model, Sys.getenv("TFMUSTER_MODEL", "model.keras"))
+path <- model_to_file(model, Sys.getenv("TFMUSTER_MODEL", "model.keras"))
 if (!is.null(path)) cat("The model is in", path, "\n")

@@ -19,7 +19,7 @@ test_that("a model survives a raw vector, base64 text and a file", {
 test_that("a saved model is loaded by plain Keras", {
   skip_without_python(tensorflow = TRUE)
   model <- mnist_model("softmax", seed = 1)
-  file <- save_model(model, withr::local_tempfile(fileext = ".keras"))
+  file <- model_to_file(model, withr::local_tempfile(fileext = ".keras"))
   expect_type(file, "character")
   loaded <- reticulate::import("keras")$models$load_model(file)
   expect_equal(loaded$get_weights(), model$get_weights())
@@ -29,9 +29,9 @@ test_that("what is no model is refused", {
   skip_without_python(tensorflow = TRUE)
   expect_equal(expect_kind(model_from_bytes(as.raw(1:10)), "model")$reason, "not-a-model")
   expect_snapshot(model_from_bytes("no base64!"), error = TRUE)
-  expect_equal(expect_kind(save_model(mnist_model("softmax"), "model.txt"), "model")$reason, "format")
+  expect_equal(expect_kind(model_to_file(mnist_model("softmax"), "model.txt"), "model")$reason, "format")
   expect_equal(expect_kind(model_to_bytes(mnist_model("softmax"), ".onnx"), "model")$reason, "format")
-  error <- expect_kind(save_model(5, "model.keras"), "model")
+  error <- expect_kind(model_to_file(5, "model.keras"), "model")
   expect_equal(error[c("reason", "found")], list(
     reason = "not-a-model", found = "an object of class numeric"
   ))

@@ -4,7 +4,7 @@ test_that("a training that is interrupted resumes with the same weights", {
   train <- function(folder, epochs) {
     train_mnist(
       "mlp", dataset = digits, epochs = epochs, verbose = FALSE,
-      callbacks = list(checkpoint_callback(folder, every = 2))
+      callbacks = list(callback_checkpoint(folder, every = 2))
     )
   }
   undisturbed <- train(withr::local_tempdir(), 3)
@@ -19,6 +19,6 @@ test_that("a training that is interrupted resumes with the same weights", {
 test_that("what can't be used is refused", {
   skip_without_python(tensorflow = TRUE)
   withr::local_envvar(TFMUSTER_RUN_DIR = NA)
-  expect_error(checkpoint_callback("x", every = 0), class = "tfmuster_error_checkpoint")
-  expect_error(checkpoint_callback("x", every = "step"), "whole number of steps")
+  expect_error(callback_checkpoint("x", every = 0), class = "tfmuster_error_checkpoint")
+  expect_error(callback_checkpoint("x", every = "step"), "whole number of steps")
 })

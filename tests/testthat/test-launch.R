@@ -40,7 +40,7 @@ test_that("train.R trains on two workers, with a model built in R", {
     "made <- strategy('multi_worker_mirrored')",
     own_model,
     "model$fit(digits$x_train, digits$y_train, batch_size = 64L, epochs = 1L, verbose = 0L)",
-    "saved <- save_model(model, file.path(out, 'model.keras'))",
+    "saved <- model_to_file(model, file.path(out, 'model.keras'))",
     "index <- current_task()$index",
     "stopifnot(is.null(saved) == (index == 1))",
     "saveRDS(model$get_weights(), file.path(out, paste0('weights-', index, '.rds')))"

@@ -14,11 +14,15 @@ test_that("R functions and their Python twins take the same arguments with the s
   twins <- c(
     "strategy", "mnist", "synthetic", "mnist_model", "train_mnist", "doctor",
     "check_cluster", "tf_config_json", "use_tf_config", "parse_tf_config",
-    "save_model", "model_to_bytes", "model_from_bytes", "save_model_file", "launch"
+    "save_model", "model_to_bytes", "model_from_bytes", "save_model_file", "launch", "checkpoint_callback"
+  )
+  # Other packages of R have these names.
+  in_r <- c(
+    doctor = "tfmuster_doctor", save_model = "model_to_file", checkpoint_callback = "callback_checkpoint"
   )
   for (twin in twins) {
     python <- python_arguments(twin)
-    r <- formals(get(if (twin == "doctor") "tfmuster_doctor" else twin))
+    r <- formals(get(if (twin %in% names(in_r)) in_r[[twin]] else twin))
     # What only functions of R need.
     of_r <- if (twin == "launch") c("args", "globals", "packages") else character()
     expect_setequal(setdiff(!!names(r), of_r), !!names(python))

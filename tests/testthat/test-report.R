@@ -54,7 +54,7 @@ test_that("the chief writes TensorBoard's logs, and TensorBoard shows them", {
   train <- function(strategy) {
     train_mnist(
       "softmax", "synthetic",
-      strategy = strategy, epochs = 1, steps_per_epoch = 5, callbacks = list(tensorboard_callback())
+      strategy = strategy, epochs = 1, steps_per_epoch = 5, callbacks = list(callback_tensorboard())
     )$replicas
   }
   run <- launch(train, workers = 2, quiet = TRUE, run_dir = folder)
@@ -69,6 +69,6 @@ test_that("TensorBoard without logs or folder is an error that says what to do",
   skip_without_python(tensorflow = TRUE)
   skip_if_not(reticulate::py_module_available("tensorboard"), "no tensorboard")
   run <- a_run(withr::local_tempdir(), "mine", 1)
-  expect_match(expect_kind(tfmuster_tensorboard(run), "error")$fix, "tensorboard_callback")
-  expect_kind(tensorboard_callback(), "error")
+  expect_match(expect_kind(tfmuster_tensorboard(run), "error")$fix, "callback_tensorboard")
+  expect_kind(callback_tensorboard(), "error")
 })

@@ -117,7 +117,7 @@ test_that("a script's run has no values, and its model is where the script saves
   folder <- withr::local_tempdir()
   run <- run_open(a_run(folder, "mine", 1))
   expect_equal(expect_kind(run_values(run), "error")$found, "the run mine of `train.R`")
-  save <- "save_model(model, file.path(Sys.getenv(\"TFMUSTER_RUN_DIR\"), \"model.keras\"))"
+  save <- "model_to_file(model, file.path(Sys.getenv(\"TFMUSTER_RUN_DIR\"), \"model.keras\"))"
   expect_match(expect_kind(run_model(run), "error")$fix, save, fixed = TRUE)
   expect_output(print(run), "command +train.R")
 })

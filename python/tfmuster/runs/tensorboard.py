@@ -25,13 +25,15 @@ _START_SECONDS = 60.0
 _servers: list[subprocess.Popen[bytes]] = []
 
 
-def tensorboard_callback(folder: str | os.PathLike[str] | None = None) -> Any:
+def tensorboard_callback(folder: str | os.PathLike[str] | None = None, **options: Any) -> Any:
     """Make a Keras callback that writes TensorBoard logs on the chief and does nothing on other workers.
 
     Parameters
     ----------
     folder : path, optional
         Folder of the logs. Default: ``tensorboard`` in the run directory of the job.
+    **options
+        Arguments of ``keras.callbacks.TensorBoard``; ``log_dir`` can replace `folder`.
 
     Returns
     -------
@@ -45,6 +47,7 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None) -> Any:
         If no folder is given and this process is not a worker of ``tfmuster launch``.
     """
     _need_tensorboard()
+    folder = options.pop("log_dir", folder)
     if folder is None:
         if RUN_DIR_VARIABLE not in os.environ:
             raise TfmusterError(
@@ -60,7 +63,7 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None) -> Any:
 
     if not is_chief():
         return keras.callbacks.Callback()
-    return keras.callbacks.TensorBoard(log_dir=os.fspath(folder))
+    return keras.callbacks.TensorBoard(log_dir=os.fspath(folder), **options)
 
 
 def start_tensorboard(run: Run, *, port: int = 0) -> dict[str, Any]:
