@@ -211,9 +211,12 @@ class Orders(threading.Thread):
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Read to the end."""
-        while line := sys.stdin.buffer.readline():
-            self._lines.put(line)
+        """Read to the end. `sys.stdin` has a lock, which Python could not take when it ends."""
+        begun = b""
+        while data := os.read(0, 65_536):
+            *lines, begun = (begun + data).split(b"\n")
+            for line in lines:
+                self._lines.put(line + b"\n")
         self._lines.put(b"")
 
     def next(self, seconds: float | None = None) -> bytes | None:
@@ -287,11 +290,11 @@ def _link(given: dict[str, Any]) -> Link:
 
 def main() -> None:
     """Read the first line, answer it, read the others, and run as the worker."""
-    given = orjson.loads(sys.stdin.buffer.readline())
-    connection, hello = connect(given)
-    _answer(hello)
     orders = Orders()
     orders.start()
+    given = orjson.loads(orders.next() or b"")
+    connection, hello = connect(given)
+    _answer(hello)
     job = None if "fault" in hello else read_job(connection, orders)
     if job is None:
         connection.end()
