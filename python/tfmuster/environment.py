@@ -5,6 +5,7 @@ Other modules import the names from here, except ``worker/site/sitecustomize.py`
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any, Final
@@ -84,6 +85,9 @@ DISTRIBUTE_VARIABLE: Final = "TFMUSTER_DISTRIBUTE"
 
 #: ``1`` multiplies, with ``TFMUSTER_DISTRIBUTE``, the batch size of ``fit`` by the number of workers.
 SCALE_BATCH_VARIABLE: Final = "TFMUSTER_SCALE_BATCH"
+
+#: The number of workers that a job with ``min_workers`` has if no host is lost.
+FULL_WORKERS_VARIABLE: Final = "TFMUSTER_FULL_WORKERS"
 
 #: The data type of the gradients that workers send each other.
 GRADIENT_DTYPE_VARIABLE: Final = "TFMUSTER_GRADIENT_DTYPE"
@@ -179,6 +183,16 @@ def start_timeout(timeout: float | None = None) -> float:
         If it is not a positive number.
     """
     return _positive_seconds(timeout, "timeout", START_TIMEOUT_VARIABLE, DEFAULT_SECONDS)
+
+
+def full_workers(here: int) -> int:
+    """Return by how many workers a batch size of each worker is multiplied, of which there are `here` now.
+
+    A job with ``min_workers`` keeps its batches when hosts are lost.
+    """
+    with contextlib.suppress(ValueError):
+        return max(here, int(os.environ.get(FULL_WORKERS_VARIABLE, here)))
+    return here
 
 
 def grace(seconds: float | None = None) -> float:

@@ -60,6 +60,10 @@ class Fitting:
     @property
     def batches_in_step(self) -> int:
         """Return the number of replicas whose batches form one update of the weights."""
+        from ..keras_compat.strategy_info import batches_in_step
+
+        if not self.updates:
+            return batches_in_step(self.strategy)
         return 1 if self.updates == "async" else self.replicas
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
@@ -84,9 +88,10 @@ class Fitting:
         )
 
     def describe(self) -> str:
-        """Describe the updates in words; "" without parameter servers."""
+        """Describe the updates in words; "" if each replica computes a batch."""
         if not self.updates:
-            return ""
+            lost = self.batches_in_step != self.replicas
+            return f"{self.batches_in_step} batches a step on {self.replicas} replicas" if lost else ""
         word = "asynchronous" if self.updates == "async" else "synchronous"
         first = f", each of the first {self.replicas_to_aggregate}" if self.replicas_to_aggregate else ""
         return f"{word} updates by {self.replicas} workers{first}; {self.strategy._num_ps} ps"

@@ -44,7 +44,7 @@ def say_shard(strategy: Any, rows: int, plan: Plan) -> None:
     from ..keras_compat.sharding import shard_description
 
     worker, workers = worker_of(strategy) if multi_worker(strategy) else (0, 1)
-    local = plan.global_batch_size // plan.batch_size // workers
+    local = strategy.num_replicas_in_sync // workers
     _say(shard_description(rows, plan.global_batch_size, worker, workers, replicas_per_worker=local))
 
 

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ..environment import full_workers
 from ..errors import StrategyError
 from .alone import refuse_loop
 from .own_rows import are_own_rows
@@ -200,16 +201,18 @@ def distribute_keras(package: str, *, scale_batch: bool) -> None:
 
 
 def _scale_batches(trainer: Any) -> None:
-    """Multiply the batch size that ``fit`` gets or assumes by the number of workers."""
+    """Multiply the batch size that ``fit`` gets or assumes by the number of workers, if none is lost."""
     stock = trainer.fit
     signature = inspect.signature(stock)
 
     @functools.wraps(stock)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not multi_worker(self.distribute_strategy):
+        strategy = self.distribute_strategy
+        workers = full_workers(worker_of(strategy)[1] if multi_worker(strategy) else 1)
+        if workers == 1:
             return stock(self, *args, **kwargs)
         given = signature.bind(self, *args, **kwargs)
-        given.arguments.update(_scaled(given.arguments, worker_of(self.distribute_strategy)[1]))
+        given.arguments.update(_scaled(given.arguments, workers))
         return stock(*given.args, **given.kwargs)
 
     trainer.fit = fit

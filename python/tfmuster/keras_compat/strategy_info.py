@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..environment import full_workers
 from .jax_processes import jax_process_index
 
 
@@ -63,6 +64,12 @@ def is_chief(strategy: Any) -> bool:
     resolver = strategy.cluster_resolver
     chief = "chief" in resolver.cluster_spec().jobs
     return bool(resolver.task_type == "chief" or (not chief and resolver.task_id == 0))
+
+
+def batches_in_step(strategy: Any) -> int:
+    """Return how many replicas' batches a step has: of all, and if hosts are lost, of as many as before."""
+    workers = worker_of(strategy)[1] if multi_worker(strategy) else 1
+    return int(strategy.num_replicas_in_sync) // workers * full_workers(workers)
 
 
 def worker_of(strategy: Any) -> tuple[int, int]:

@@ -59,6 +59,7 @@ Variable                   Meaning
 ``TFMUSTER_IS_CHIEF``      ``1`` for the chief, which writes files, otherwise ``0``.
 ``TFMUSTER_DISTRIBUTE``    ``1`` with ``distribute=True``; ``TFMUSTER_SCALE_BATCH`` with ``scale_batch=True``;
                            ``TFMUSTER_INDEPENDENT`` with ``independent=True``.
+``TFMUSTER_FULL_WORKERS``  With ``min_workers``: the number of workers if no host is lost.
 ``KERAS_DISTRIBUTION_*``   If ``KERAS_BACKEND`` is ``jax``: what ``keras.distribution.initialize()`` reads.
 ``PYTHONPATH``             Starts with ``worker/site``, whose ``sitecustomize`` writes the error file and
                            makes Keras 3 work on several workers.

@@ -12,6 +12,7 @@ from ..environment import (
     DISTRIBUTE_VARIABLE,
     IS_CHIEF_VARIABLE,
     SCALE_BATCH_VARIABLE,
+    full_workers,
     is_on,
 )
 from ..system.activity import ACTIVITY
@@ -19,8 +20,12 @@ from ..system.say import say
 
 
 def distributes() -> bool:
-    """Return whether this process is one of several workers that train the program together as it is."""
-    return is_on(DISTRIBUTE_VARIABLE) and workers_here() > 1
+    """Return whether this process is one of several workers that train the program together as it is.
+
+    The others may be lost.
+    """
+    workers = workers_here()
+    return is_on(DISTRIBUTE_VARIABLE) and workers > 0 and full_workers(workers) > 1
 
 
 def distribute(package: str) -> None:
@@ -54,8 +59,8 @@ def say_distributed() -> None:
 
 
 def _about(workers: int) -> str:
-    size = f"of all {workers} workers"
-    batch = f"is multiplied by {workers}" if is_on(SCALE_BATCH_VARIABLE) else f"is the batch {size}"
+    times = f"is multiplied by {full_workers(workers)}"
+    batch = times if is_on(SCALE_BATCH_VARIABLE) else f"is the batch of all {workers} workers"
     test = 'Sys.getenv("{}") == "1"' if "rpytools" in sys.modules else 'os.environ["{}"] == "1"'
     return (
         f"{workers} workers train one model (--distribute); batch_size {batch}. Keras's files are written by "

@@ -19,6 +19,7 @@ from ...cluster.spec import Cluster, Task
 from ...cluster.task_variables import task_variables
 from ...environment import (
     ERROR_FILE_VARIABLE,
+    FULL_WORKERS_VARIABLE,
     IS_CHIEF_VARIABLE,
     JOB_VARIABLE,
     KERAS_COMPAT_VARIABLE,
@@ -51,6 +52,7 @@ _NOT_PASSED = (
     JOB_VARIABLE,
     RUN_DIR_VARIABLE,
     ERROR_FILE_VARIABLE,
+    FULL_WORKERS_VARIABLE,
     TOKEN_VARIABLE,
     SSH_CONFIG_VARIABLE,
     KERAS_COMPAT_VARIABLE,
@@ -74,6 +76,8 @@ class RemoteJob:
         Files and folders to send together with the script.
     secret : bool
         Whether nobody else can read what is sent over the connections.
+    may_shrink : bool
+        Whether the job may continue with fewer workers than it is to have, and the same batches.
     """
 
     job: Job
@@ -81,6 +85,7 @@ class RemoteJob:
     copy: bool = False
     files: Sequence[str | os.PathLike[str]] = ()
     secret: bool = True
+    may_shrink: bool = False
 
     def question(self) -> dict[str, Any]:
         """Return the question for every agent."""
@@ -113,6 +118,8 @@ class RemoteJob:
         }
         environment |= self.job.variables(self.attempt)
         environment |= task_variables(task, environment)
+        if self.may_shrink:
+            environment[FULL_WORKERS_VARIABLE] = str(self.job.workers)
         if not self.job.keras_compat:
             environment[KERAS_COMPAT_VARIABLE] = "0"
         if not self.secret:

@@ -157,6 +157,67 @@ def test_two_of_four_hosts_are_lost_at_once(
         training.clear("node1", "node3")
 
 
+SLOW = """
+import os, pathlib, time
+import keras, numpy as np
+class Slow(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        pathlib.Path("trains").touch()
+        if not pathlib.Path("fast").exists():
+            time.sleep(0.2)
+    def on_train_end(self, logs=None):
+        updates = int(self.model.optimizer.iterations.numpy())
+        print("updates", updates, "in epochs of", self.params["steps"], flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("program", "options"),
+    [
+        (
+            "import tfmuster\n"
+            f"strategy = tfmuster.strategy('multi_worker_mirrored')\n{SLOW}"
+            "tfmuster.train_mnist('softmax', strategy=strategy, dataset='synthetic', batch_size=500, "
+            "epochs=2, callbacks=[Slow()])\n",
+            (),
+        ),
+        (
+            f"{SLOW}model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])\n"
+            "model.compile('sgd', 'mse', steps_per_execution=1)\n"
+            "model.fit(np.ones((10_000, 1)), np.ones(10_000), batch_size=500, epochs=2, verbose=0, "
+            "callbacks=[Slow()])\n",
+            ("--distribute", "--scale-batch"),
+        ),
+    ],
+    ids=["train_mnist", "scale-batch"],
+)
+def test_a_batch_of_each_worker_is_still_that_of_as_many(
+    network: Network, tmp_path: Path, program: str, options: tuple[str, ...]
+) -> None:
+    """Where a step has a batch of each worker, those that are left compute those of the lost ones, too."""
+    put(network, "t.py", program)
+    process = network.start(
+        *of_hosts("-H", "node1,node2", "--run-dir", tmp_path / "run", least=1, rejoin=0),
+        *("--start-timeout", 20, *options, "t.py"),
+    )
+    try:
+        wait_until(lambda: (network.in_work("node2") / "trains").exists() or process.poll() is not None, 60)
+        assert process.poll() is None, process.communicate()
+        time.sleep(1)
+        network.cut("node1")
+        for machine in ("node1", "node2"):
+            (network.in_work(machine) / "fast").touch()
+        said, errors = process.communicate(timeout=150)
+        assert process.returncode == 0, said + errors
+        assert "tfmuster: node1 lost; the job continues with 1 of 2 workers\n" in errors
+        assert re.findall("updates .*", said) == ["updates 20 in epochs of 10"], said
+    finally:
+        network.repair()
+        network.drop_logins("node1")
+
+
 @pytest.mark.parametrize(
     ("command", "found"),
     [
