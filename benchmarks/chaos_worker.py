@@ -1,6 +1,7 @@
 """What chaos.py starts: a worker that trains and does to itself what it is told, and a stranger.
 
-Usage: chaos_worker.py train FOLDER | stranger HOST PORT
+Usage: chaos_worker.py train FOLDER [copied] | stranger HOST PORT; with `copied`, the checkpoints are in the
+run directory, and else in FOLDER.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _TRIES = 2.0
 _held: list[int] = []
 
 
-def train(folder: Path) -> None:
+def train(folder: Path, checkpoints: Path | None) -> None:
     """One worker: training that does to itself what a file in the run directory asks for."""
     import tfmuster
 
@@ -58,7 +59,7 @@ def train(folder: Path) -> None:
         epochs=EPOCHS,
         steps_per_epoch=STEPS,
         seed=7,
-        callbacks=[Obey(), tfmuster.checkpoint_callback(folder / CHECKPOINTS, every=EVERY)],
+        callbacks=[Obey(), tfmuster.checkpoint_callback(checkpoints, every=EVERY)],
     )
     np.savez(folder / f"final-{index}.npz", *result.model.get_weights())
 
@@ -102,6 +103,6 @@ def visit(host: str, port: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "train":
-        train(Path(sys.argv[2]))
+        train(Path(sys.argv[2]), None if sys.argv[3:] else Path(sys.argv[2], CHECKPOINTS))
     else:
         visit(sys.argv[2], int(sys.argv[3]))
