@@ -110,7 +110,7 @@ class Job:
         where = (
             ["-n", str(workers)] if network is None else ["-H", hosts, "--ssh-config", str(network.config)]
         )
-        if members:
+        if members and restarts:
             where += ["--min-workers", "1", "--rejoin-timeout", "1", "--grow", "1"]
         if warm:
             where.append("--warm")

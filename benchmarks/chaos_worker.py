@@ -1,7 +1,7 @@
 """What chaos.py starts: a worker that trains and does to itself what it is told, and a stranger.
 
 Usage: chaos_worker.py train FOLDER [copied] | stranger HOST PORT; with `copied`, the checkpoints are in the
-run directory, and else in FOLDER.
+run directory, and else in FOLDER, and the training is in float64.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ def train(folder: Path, checkpoints: Path | None) -> None:
     import keras
     import numpy as np
 
+    if checkpoints is None:
+        keras.config.set_floatx("float64")
     index = tfmuster.current_task().index
     run_dir, attempt = Path(os.environ["TFMUSTER_RUN_DIR"]), os.environ["TFMUSTER_RESTART"]
     order = run_dir / f"order-{attempt}-{index}"
