@@ -1,5 +1,11 @@
 # Checks of arguments that R can describe better than Python, which sees only converted values.
 
+# Of settings of launch(), those that are there.
+check_settings <- function(settings, call = rlang::caller_env()) {
+  kinds <- launch_arguments[intersect(names(launch_arguments), names(settings))]
+  check_arguments(settings, kinds, call = call)
+}
+
 # `values`: a named list. `kinds`: for each argument, by name, one of the names of argument_kinds.
 check_arguments <- function(values, kinds, kind = "launch", call = rlang::caller_env()) {
   for (name in names(kinds)) {
@@ -66,20 +72,62 @@ launch_arguments <- c(
   min_workers = "count", rejoin_timeout = "limit", hosts_from = "name", grow = "seconds"
 )
 
-# `given`: arguments of the program. `settings`: all other arguments of launch(), by name.
-check_launch <- function(script, given, settings, strategy, globals, call = rlang::caller_env()) {
+# `given`: arguments of the program. `settings`: the arguments of launch() that are values, by name.
+check_launch <- function(script, given, on, control, settings, call = rlang::caller_env()) {
   if (!is.function(script) && !is_text(script)) {
     refuse_argument("script", "the path of one script, a command, or a function", script, "launch", call)
   }
-  check_arguments(settings, launch_arguments, call = call)
+  if (!inherits(on, "tfmuster_on")) {
+    refuse_argument("on", "an object such as on_local() or on_ssh(\"node1:2\")", on, "launch", call)
+  }
+  if (!inherits(control, "tfmuster_control")) {
+    refuse_argument("control", "an object from launch_control()", control, "launch", call)
+  }
+  check_arguments(settings, launch_arguments[names(settings)], call = call)
+  check_files(on$files, call)
   if (is.function(script)) {
-    check_function(script, given, strategy, globals, call)
+    check_function(script, given, control$strategy, call)
   } else {
     check_unnamed(given, call)
+    check_script(script, given, on, control, settings$workers, call)
   }
 }
 
-check_function <- function(fn, given, strategy, globals, call) {
+check_files <- function(files, call) {
+  missing <- Filter(function(file) !file.exists(path.expand(file)), files)
+  if (length(missing)) {
+    abort_tfmuster(list(
+      kind = "launch", message = "The files to send must exist.", found = paste("no", missing[1]),
+      fix = paste("The working directory is", getwd()), reason = "files"
+    ), call)
+  }
+}
+
+# What a script can't be meant to get.
+check_script <- function(script, given, on, control, workers, call) {
+  of_functions <- c(
+    if (!identical(control$strategy, formals(launch_control)$strategy)) "strategy",
+    if (!isTRUE(control$globals)) "globals", if (!is.null(control$packages)) "packages",
+    if (isTRUE(on$trust_hosts)) "trust_hosts"
+  )
+  if (length(of_functions)) {
+    abort_tfmuster(list(
+      kind = "launch", message = sprintf("`%s` is for functions.", of_functions[1]),
+      found = paste("the script", script), fix = "Leave it out, or launch a function.", reason = "argument"
+    ), call)
+  }
+  if (is.null(workers) && length(given) == 1 && is_number(given[[1]])) {
+    number <- format(given[[1]])
+    abort_tfmuster(list(
+      kind = "launch", message = "A number alone must be the number of workers, or in quotes.",
+      found = sprintf("%s as the only argument of %s", number, script),
+      fix = sprintf("Write workers = %s, or \"%s\" to pass it to the script.", number, number),
+      reason = "argument"
+    ), call)
+  }
+}
+
+check_function <- function(fn, given, strategy, call) {
   expected <- names(formals(args(fn)))
   unknown <- setdiff(names(given), c(expected, ""))
   if (length(unknown) && !"..." %in% expected) {
@@ -88,11 +136,7 @@ check_function <- function(fn, given, strategy, globals, call) {
       found = sprintf("no argument `%s`", unknown[1]), fix = meant(unknown[1]), reason = "argument"
     ), call)
   }
-  if (!is.logical(globals) && !is.character(globals) && !is.list(globals)) {
-    refuse_argument("globals", "TRUE, FALSE, names of objects, or a named list", globals, "launch", call)
-  }
   check_call(fn, given, call)
-  check_arguments(list(strategy = strategy), c(strategy = "name"), call = call)
   run_python("check_name", strategy, call = call)
 }
 
@@ -146,7 +190,8 @@ check_unnamed <- function(given, call) {
 
 # The argument of launch() with the name nearest to a misspelled one; NULL if no name is near.
 meant <- function(name) {
-  known <- setdiff(names(formals(launch)), c("script", "..."))
+  known <- c(names(formals(launch)), on_arguments, names(formals(launch_control)))
+  known <- setdiff(known, c("script", "..."))
   near <- known[utils::adist(name, known) <= 2]
   if (length(near)) sprintf("Did you mean `%s`?", near[1])
 }

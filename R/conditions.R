@@ -76,15 +76,14 @@ as_argument <- function(options, option, without = "") {
   vapply(regmatches(options, regexec(option, options, perl = TRUE)), function(found) {
     name <- option_arguments()[[paste0(found[2], found[3])]]
     value <- if (grepl("^[0-9]+$", found[4])) found[4] else dQuote(found[4], FALSE)
-    if (is.logical(formals(launch)[[name]])) value <- "TRUE" else if (!nzchar(found[4])) value <- without
+    if (launch_arguments[[name]] %in% "flag") value <- "TRUE" else if (!nzchar(found[4])) value <- without
     if (nzchar(value)) paste(name, "=", value) else name
   }, "")
 }
 
 # The arguments of launch(), named by the matching options. A repeatable option has one value each time.
 option_arguments <- function() {
-  no_options <- c("script", "...", "wait", "args", "strategy", "globals", "trust_hosts")
-  arguments <- setdiff(names(formals(launch)), no_options)
+  arguments <- setdiff(names(launch_arguments), c("wait", "trust_hosts", "packages"))
   repeated <- c(file = "files", "backend-option" = "backend_options")
   options <- rlang::set_names(arguments, gsub("_", "-", arguments, fixed = TRUE))
   c(options[!arguments %in% repeated], repeated, n = "workers", H = "hosts")

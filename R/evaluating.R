@@ -1,6 +1,6 @@
 #' Evaluate the checkpoints of a job while it trains
 #'
-#' Call this in the evaluator task of a cluster (`launch(..., evaluator = TRUE)`). It evaluates every new
+#' Call this in the evaluator task of a cluster (`launch_control(evaluator = TRUE)`). It evaluates every new
 #' checkpoint, prints the result, and returns when the job ends. [train_mnist()] calls it automatically there.
 #'
 #' @param model The same compiled model as in training; it gets the weights of each checkpoint.
@@ -15,7 +15,7 @@
 #'   `tfmuster_error_rendezvous`, `tfmuster_error_worker`.
 #' @export
 #' @examples
-#' # train.R, to be started by launch("train.R", workers = 2, evaluator = TRUE)
+#' # train.R, to be started by launch("train.R", control = launch_control(evaluator = TRUE))
 #' train <- function() {
 #'   if (current_task()$type == "evaluator") {
 #'     digits <- mnist()

@@ -16,83 +16,41 @@
 #'
 #' Python objects, such as a model or a tensor, can't be sent: create them inside the function. A function can
 #' return R objects, a Keras history, which becomes a data frame, or a Keras model, which is loaded into this
-#' session. From other machines, R objects must be data (see `trust_hosts`).
+#' session. From other machines, R objects must be data (see `trust_hosts` of [on_ssh()]).
 #'
 #' Messages and warnings appear immediately, prefixed with the worker's name. At the end, the chief's warnings
 #' are also raised in this session, with the class `tfmuster_warning_worker`, the field `task`, and the
 #' original warning as parent.
 #'
+#' @section Where runs are kept:
+#' The first line that `launch()` shows says what runs where, and where the run directory is. That of a script
+#' is `runs/<time>-<name>` in the working directory. That of a function is in your cache,
+#' `tools::R_user_dir("tfmuster", "cache")`, where `launch()` removes runs of functions that ended 30 days
+#' ago. `options(tfmuster.runs = "FOLDER")` keeps all runs in a folder of your own, and removes none.
+#'
+#' @section Earlier versions:
+#' The arguments of [on_local()] and its like, and those of [launch_control()], were arguments of `launch()`.
+#' They still work there, with one notice in a session, unless the function has an argument of the same name
+#' other than `strategy`.
+#'
 #' @param script Path of an `.R` or `.py` script, a command, or a function: `function(strategy, ...) {...}`.
 #' @param ... Arguments of the script, which it reads with `commandArgs(TRUE)`, or of the function.
-#' @param workers,ps Number of workers and parameter servers. Default: 2 workers; with `hosts`, one per slot.
-#' @param chief,evaluator `TRUE` adds a chief or an evaluator. Without a chief, worker 0 acts as the chief.
-#' @param backend Engine that starts the processes: `"local"`, `"ssh"`, `"spark"`, `"mpi"`, or a batch system
-#'   such as `"slurm"`; `tfmuster launch --help` lists all. Default: `"ssh"` with `hosts`, else `"local"`.
-#' @param backend_options Options of the engine: for Spark `"spark.executor.memory=4g"`, for mpirun
-#'   `"--map-by node"`, for sbatch `"--partition=gpu"`.
-#' @param master Spark: the URL of a master, `"spark://node1:7077"` or `"local[4]"`, for a new Spark session.
-#' @param spark Spark: an existing pyspark session in this session's Python, instead of `master`. For
-#'   sparklyr, see [tf_config_from_barrier()].
-#' @param hosts Other machines with their number of tasks, `c("node1:2", "node2:2")`. Your `ssh` must reach
-#'   them without a password, and they need R and a Python with this version of tfmuster.
-#' @param copy `TRUE` sends the script to the hosts. Otherwise it must exist there at the same path.
-#' @param files Files and folders to send with the script, for example modules and data. They keep their path
-#'   relative to the working directory. Each worker then runs in a temporary folder, which is removed
-#'   afterwards.
-#' @param remote_python Path of the Python on the hosts that has tfmuster. Default: the path of this session's
-#'   Python.
-#' @param env A named character vector of additional environment variables for every process.
-#' @param quiet,only_chief Show only a failure; show only the chief's lines.
-#' @param name Name of the run. Default: the name of the script or function.
-#' @param run_dir The run directory, which keeps logs, metrics, and models. Default: `runs/<time>-<name>`.
-#' @param keras_compat `FALSE` does not patch Keras.
+#' @param workers Number of workers. Default: one per slot of the hosts, otherwise 2.
+#' @param on Where the workers run: [on_local()], [on_ssh()], [on_slurm()], [on_sge()], [on_pbs()],
+#'   [on_lsf()], [on_mpi()] or [on_spark()].
+#' @param control More settings, see [launch_control()].
 #' @param max_restarts Maximum number of restarts of the whole job after a failure, in the same run directory,
 #'   from its last checkpoint (see [callback_checkpoint()]). Usage and input errors are not retried.
-#' @param start_timeout Seconds to wait for all tasks to start. Default: `TFMUSTER_START_TIMEOUT`, else 60.
-#' @param stall_timeout Seconds that workers may wait for one that does not move before the job ends with an
-#'   error that names it; 0 for no limit. Default: `TFMUSTER_STALL_TIMEOUT`, else 300.
-#' @param grace Seconds to write a checkpoint after a shutdown signal (SIGTERM, SIGUSR1) or
-#'   `run_stop(save = TRUE)`. After them, the job ends without a checkpoint. Default: `TFMUSTER_GRACE`,
-#'   otherwise 30. See [callback_checkpoint()].
-#' @param notice_command A shell command that each worker runs every 5 s during `fit` with checkpoints. When
-#'   it succeeds, the worker's machine is about to be reclaimed, and the job writes a checkpoint and ends, as
-#'   after a signal.
 #' @param seed Seed of the random number generators of every worker: R's, Python's, NumPy's, TensorFlow's,
 #'   and Keras's. A program that sets its own seeds is not affected. Default: `TFMUSTER_SEED`, else drawn from
 #'   the generator of this session, so that [set.seed()] before `launch()` makes the job repeatable.
-#' @param gpus_per_worker Number of its machine's GPUs that each worker has for itself; 0 for none. Default:
-#'   one if a machine has as many GPUs as workers; otherwise all workers see all GPUs.
-#' @param distribute `TRUE` trains a program that makes no strategy on all workers. Its batches are those of
-#'   all workers, so it makes the same updates as in one process.
-#' @param scale_batch With `distribute`: `TRUE` multiplies the batch size of `fit()` by the number of workers.
-#' @param independent `TRUE` lets each worker train a model of its own. Otherwise a worker that does so fails
-#'   with an error of class `tfmuster_error_strategy` and the reason `not-distributed`.
+#' @param name Name of the run. Default: the name of the script or function.
+#' @param run_dir The run directory, which keeps logs, metrics, and models. Default: see "Where runs are
+#'   kept".
+#' @param quiet `TRUE` shows only a failure.
 #' @param wait `FALSE` returns as soon as the workers run, or a batch system has the job. They keep running
 #'   after this session ends.
 #' @param args More arguments, as a list: of the script after `...`, or of the function, by name or position.
-#' @param strategy Functions only: the name of the strategy that the function gets, see [strategy()].
-#' @param globals Functions only: `TRUE` finds and sends the objects that the function uses. Names of more
-#'   objects, or a named list of them, are sent in addition; `FALSE` sends none.
-#' @param packages Functions only: packages to attach in addition to those found.
-#' @param trust_hosts Functions only: `TRUE` lets workers on other machines return R objects of any kind.
-#'   Reading them lets every host of the job run code in this session, so set this only if you trust all of
-#'   them. By default such workers return vectors, factors, data frames, matrices, lists of them, and models:
-#'   no functions, formulas, environments, S4 or R6 objects. Workers on this machine may return any R object.
-#' @param isolated `TRUE` gives workers on this machine a network of their own, in which they reach only each
-#'   other, and nothing else reaches them. Programs that download data then fail. Linux only.
-#' @param warm On this machine or over ssh, with `max_restarts`: `TRUE` keeps a process ready for each worker,
-#'   with TensorFlow and Keras imported, so that a restart takes half the time. It needs about 500 MB for each.
-#' @param requeue `TRUE`, for Slurm: write a checkpoint two minutes before the time limit, requeue the job,
-#'   and resume it. After preemption or a lost node it resumes from the newest checkpoint.
-#' @param min_workers With hosts and `max_restarts`: a host that is lost and does not come back is left out at
-#'   the restart, as long as so many workers are left. They make the same updates, with the same global
-#'   batches. Default: all workers are needed.
-#' @param rejoin_timeout With `min_workers`: seconds that a lost host may take to come back.
-#' @param hosts_from In place of `hosts`: a shell command that prints a line `host:slots` for each host. It is
-#'   asked at the start, and again at each restart.
-#' @param grow With `min_workers`: seconds between two looks for hosts that are back or, with `hosts_from`,
-#'   new.
-#'   The workers then write a checkpoint and start again, with at most `workers` of them.
 #' @return For a script, invisibly the run, see [tfmuster_run] and [run_status()]. For a function, a list of
 #'   the workers' values, named `"worker 0"`, `"worker 1"`, and so on, with the run in the attribute `run`.
 #'   Only the chief returns a model; the others have `NULL`. With `wait = FALSE` the run; [run_values()] gets
@@ -112,68 +70,83 @@
 #' values[["worker 1"]]
 #' \dontrun{
 #' launch("train.R", "--epochs", 3, workers = 4)
+#' launch("train.R", on = on_ssh(c("node1:2", "node2:2"), copy = TRUE), max_restarts = 3)
 #' }
-launch <- function(script, ..., workers = NULL, ps = 0, chief = FALSE, evaluator = FALSE, backend = NULL,
-                   backend_options = character(), master = NULL, spark = NULL, hosts = NULL, copy = FALSE,
-                   files = character(), remote_python = NULL, env = character(), quiet = FALSE,
-                   only_chief = FALSE, name = NULL, run_dir = NULL, keras_compat = TRUE, max_restarts = 0,
-                   start_timeout = NULL, stall_timeout = NULL, grace = NULL, notice_command = NULL,
-                   seed = NULL, gpus_per_worker = NULL, distribute = FALSE, scale_batch = FALSE,
-                   independent = FALSE, wait = TRUE, args = list(),
-                   strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL,
-                   trust_hosts = FALSE, isolated = FALSE, warm = FALSE, requeue = FALSE,
-                   min_workers = NULL, rejoin_timeout = 30, hosts_from = NULL, grow = NULL) {
-  check_session(spark)
-  given <- c(list(...), as.list(args))
-  check_launch(script, given, mget(names(launch_arguments)), strategy = strategy, globals = globals)
+launch <- function(script, ..., workers = NULL, on = on_local(), control = launch_control(), max_restarts = 0,
+                   seed = NULL, name = NULL, run_dir = NULL, quiet = FALSE, wait = TRUE, args = list()) {
+  called <- substitute(script)
+  chosen <- c(on = !missing(on), control = !missing(control))
+  taken <- take_flat(script, c(list(...), as.list(args)), on, control, chosen)
+  given <- taken$given
+  on <- taken$on
+  control <- taken$control
+  check_launch(script, given, on, control, list(
+    workers = workers, max_restarts = max_restarts, seed = seed, name = name, run_dir = run_dir,
+    quiet = quiet, wait = wait
+  ))
   share_environment()
   is_function <- is.function(script)
+  if (is_function && is.null(name)) name <- if (is.symbol(called)) as.character(called) else "fn"
+  where <- where_of(on)
+  # Reading objects that are more than data runs code that the workers' machines choose.
+  any <- is_function && run_python("any_values", where[["hosts"]], where$backend, isTRUE(on$trust_hosts))
+  claim <- claim_for(script, name, given, run_dir, any)
+  # Removes only what the claim has made, and nothing once a run has begun there.
+  if (!is.null(claim)) on.exit(claim$release(), add = TRUE)
+  run_dir <- if (is.null(claim)) as_path(run_dir) else format(claim$path)
   if (is_function) {
-    called <- substitute(script)
-    called <- if (is.symbol(called)) as.character(called) else "fn"
-    name <- name %||% called
-    hosts_text <- if (!is.null(hosts)) paste(hosts, collapse = ",")
-    free <- run_python("any_values", hosts_text, backend, trust_hosts)
-    claim <- run_python("claim_call", name, as_path(run_dir), any_values = free)
-    # Removes only what the claim has made, and nothing once a run has begun there.
-    on.exit(claim$release(), add = TRUE)
-    run_dir <- format(claim$path)
-    digest <- put_call(
-      run_dir, script, given, called,
-      strategy = strategy, globals = globals, packages = packages, plain = !free
-    )
-    script <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)
-    given <- list(digest)
-    if (!is.null(hosts) || !(backend %||% "local") %in% "local") {
-      # Send the file, because the machines may not share the run directory.
-      copy <- TRUE
-      files <- c(files, call_file(run_dir))
-      given <- list(digest, run_python("place_of", call_file(run_dir)))
-    }
+    sent <- send_function(script, given, called, run_dir, control, where, plain = !any)
+    where <- sent$where
+    script <- sent$script
+    given <- sent$given
   }
   show <- session_display()
-  shown <- wait && !(quiet || only_chief)
   on.exit(show$end(), add = TRUE)
+  shown <- wait && !(quiet || control$only_chief)
+  job <- unclass(control)[setdiff(names(control), c("strategy", "globals", "packages"))]
+  whole <- c("ps", "gpus_per_worker")
+  job[whole] <- lapply(job[whole], as_whole)
+  job$env <- worker_variables(job$env)
   launched <- rlang::inject(run_python(
     "launch_shown", show$say, show$glance, as_path(script), !!!script_arguments(given),
-    workers = as_whole(workers), ps = as_whole(ps), chief = chief, evaluator = evaluator,
-    backend = backend, backend_options = as.list(backend_options), master = master, spark = spark,
-    hosts = if (!is.null(hosts)) paste(hosts, collapse = ","), copy = copy,
-    files = lapply(files, as_path),
-    remote_python = remote_python,
-    env = worker_variables(env), quiet = quiet,
-    only_chief = only_chief, name = name, run_dir = as_path(run_dir), keras_compat = keras_compat,
-    max_restarts = as_whole(max_restarts), start_timeout = start_timeout,
-    stall_timeout = stall_timeout, grace = grace, notice_command = notice_command,
-    seed = as_whole(seed %||% drawn_seed()),
-    gpus_per_worker = as_whole(gpus_per_worker),
-    distribute = distribute, scale_batch = scale_batch, independent = independent, wait = wait,
-    isolated = isolated, warm = warm, requeue = requeue, min_workers = as_whole(min_workers),
-    rejoin_timeout = rejoin_timeout, hosts_from = hosts_from, grow = grow,
+    workers = as_whole(workers), max_restarts = as_whole(max_restarts),
+    seed = as_whole(seed %||% drawn_seed()), name = name, run_dir = run_dir, quiet = quiet, wait = wait,
+    !!!where, !!!job,
     explain = function(error) failure_of(error, if (is_function) run_dir, shown)
   ))
   run <- new_run(format(launched$path))
   if (is_function && wait) values_of(run) else invisible(run)
+}
+
+# The run directory, if it is to be made before the job starts: for a function, or in the folder of an option.
+claim_for <- function(script, name, given, run_dir, any, call = rlang::caller_env()) {
+  folder <- runs_folder(is.function(script), call)
+  if (is.function(script)) {
+    if (is.null(run_dir)) remove_old_runs(folder)
+    run_python("claim_call", name, as_path(run_dir), any_values = any, runs = folder, call = call)
+  } else if (is.null(run_dir) && !is.null(getOption("tfmuster.runs"))) {
+    name <- name %||% run_python("command_name", as.list(c(script, script_arguments(given))))
+    run_python("claim_run_dir", name, runs = folder, call = call)
+  }
+}
+
+# Send a function: returns the script to run, its arguments, and where, with the file to send.
+send_function <- function(fn, given, called, run_dir, control, where, plain, call = rlang::caller_env()) {
+  elsewhere <- !is.null(where[["hosts"]]) || !where$backend %in% "local"
+  digest <- put_call(
+    run_dir, fn, given, if (is.symbol(called)) as.character(called) else "fn",
+    strategy = control$strategy, globals = control$globals, packages = control$packages,
+    plain = plain, call = call
+  )
+  arguments <- list(digest)
+  if (elsewhere) {
+    # Send the file, because the machines may not share the run directory.
+    where$copy <- TRUE
+    where$files <- c(where$files, call_file(run_dir))
+    arguments <- list(digest, run_python("place_of", call_file(run_dir)))
+  }
+  worker <- system.file("worker.R", package = "tfmuster", mustWork = TRUE)
+  list(script = worker, given = arguments, where = where)
 }
 
 # With TFMUSTER_SEED, Python takes the seed from there.

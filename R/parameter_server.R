@@ -3,7 +3,7 @@
 #' Use `ps_fit()` instead of `fit()`, which does not support parameter servers in Keras 3. Only the task that
 #' coordinates (the chief, or worker 0) calls it. `strategy("parameter_server")` makes all other tasks serve
 #' until the job ends, so all tasks run the same script. Start it with
-#' `launch(script, ps = 1, workers = 3)`.
+#' `launch(script, workers = 3, control = launch_control(ps = 1))`.
 #'
 #' @param model Any compiled Keras 3 model. Afterwards it is an ordinary model that you can evaluate, save,
 #'   and use.
@@ -26,7 +26,7 @@
 #'   `tfmuster_error_data`; `tfmuster_error_worker` if too few workers are left.
 #' @export
 #' @examples
-#' # train.R, to be started by launch("train.R", ps = 1, workers = 2)
+#' # train.R, to be started by launch("train.R", control = launch_control(ps = 1))
 #' train <- function() {
 #'   ps <- strategy("parameter_server")
 #'   tf <- reticulate::import("tensorflow")

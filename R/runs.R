@@ -19,7 +19,8 @@
 #'   state is `"preempted"`, and `run_resume()` resumes at that step. The program trains with
 #'   [callback_checkpoint()].
 #' @param ... Names of the runs to list, or parts of names. Default: all runs.
-#' @param folder Folder of the runs.
+#' @param folder Folder of the runs. Default: the option `tfmuster.runs`, otherwise the folder `runs` and that
+#'   of functions' runs, see [launch()].
 #' @param name A run's name, a unique part of it, or its path. Default: the newest run.
 #' @return `run_open()`: the run, see [tfmuster_run]. `run_status()`: a list with `state`, `restarts`, and
 #'   `tasks`. For a running task that reports its activity, `doing` is a description, and `progress` a list
@@ -51,7 +52,7 @@
 #' run_values(run)
 #' run_logs(run, worker = 0)
 #' run_list(folder = folder)
-run_open <- function(name = NULL, folder = "runs") {
+run_open <- function(name = NULL, folder = NULL) {
   if (!is.null(name) && !is_text(name)) abort_no_run(name)
   found_run(name, as_folder(folder))
 }
@@ -177,7 +178,7 @@ run_resume <- function(run = NULL) {
 
 #' @rdname run_open
 #' @export
-run_list <- function(..., folder = "runs") {
+run_list <- function(..., folder = NULL) {
   wanted <- c(...)
   rows <- run_python("run_table", as_folder(folder))
   paths <- vapply(rows, function(row) row$path, character(1))
@@ -193,7 +194,7 @@ run_list <- function(..., folder = "runs") {
 
 #' @rdname run_open
 #' @export
-run_remove <- function(run, older_than = NULL, folder = "runs") {
+run_remove <- function(run, older_than = NULL, folder = NULL) {
   if (missing(run) == is.null(older_than)) {
     message <- "`run` or `older_than` must say which runs to remove."
     found <- if (is.null(older_than)) "neither of them" else "both of them"
@@ -249,11 +250,11 @@ as_run <- function(run, call = rlang::caller_env()) {
     return(run)
   }
   if (!is.null(run) && !is_text(run)) abort_no_run(run, call)
-  found_run(run, call = call)
+  found_run(run, as_folder(NULL), call)
 }
 
-found_run <- function(name, ..., call = rlang::caller_env()) {
-  new_run(format(run_python("find_run", as_path(name), ..., call = call)$path))
+found_run <- function(name, folder, call = rlang::caller_env()) {
+  new_run(format(run_python("find_run", as_path(name), folder, call = call)$path))
 }
 
 runs_before <- function(age, folder, call = rlang::caller_env()) {
@@ -286,9 +287,28 @@ check_timeout <- function(timeout, call = rlang::caller_env()) {
   }
 }
 
+# The folder, or the folders in which runs are by default.
 as_folder <- function(folder, call = rlang::caller_env()) {
+  if (is.null(folder)) {
+    chosen <- !is.null(getOption("tfmuster.runs"))
+    return(if (chosen) runs_folder(call = call) else list("runs", function_runs()))
+  }
   if (!is_text(folder)) abort_argument("`folder` must be the path of one folder.", folder, NULL, call)
   as_path(folder)
+}
+
+# The folder of new runs.
+runs_folder <- function(is_function = FALSE, call = rlang::caller_env()) {
+  folder <- getOption("tfmuster.runs") %||% if (is_function) function_runs() else "runs"
+  check_arguments(list(tfmuster.runs = folder), c(tfmuster.runs = "name"), call = call)
+  as_path(folder)
+}
+
+# A package may keep files in the user's cache, if it removes old ones.
+function_runs <- function() file.path(tools::R_user_dir("tfmuster", "cache"), "runs")
+
+remove_old_runs <- function(folder) {
+  if (is.null(getOption("tfmuster.runs"))) try(run_remove(older_than = "30d", folder = folder), silent = TRUE)
 }
 
 abort_no_run <- function(run, call = rlang::caller_env()) {

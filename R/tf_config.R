@@ -62,7 +62,7 @@ current_task <- function() {
 #' and open between them.
 #'
 #' Use this function in programs that are written with sparklyr, such as the one in `vignette("spark")`.
-#' [launch()] with `backend = "spark"` needs no choice of ports, and reports more when something fails.
+#' [launch()] with [on_spark()] needs no choice of ports, and reports more when something fails.
 #'
 #' @param barrier The second argument of the function passed to `spark_apply()`: a list with `address`, the
 #'   address of each partition's executor, and `partition`, the number of this partition, from 0.

@@ -9,6 +9,7 @@ import pytest
 
 import tfmuster
 from tfmuster.cluster.spec import Cluster
+from tfmuster.launch.engines.registry import BACKENDS
 
 TWINS = {name: getattr(tfmuster, name) for name in tfmuster.__all__ if name[0].islower()} | {
     "cluster_spec": Cluster
@@ -37,12 +38,23 @@ def formals() -> dict[str, list[str]]:
     return {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line.strip()}
 
 
-@pytest.mark.parametrize("name", sorted(TWINS))
+#: What R chooses by the name of ``on_slurm()`` and its like, and passes in their ``...``.
+OF_PLACES = {"backend", "backend_options"}
+
+
+def test_the_arguments_of_launch_are_all_in_r(formals: dict[str, list[str]]) -> None:
+    python = set(inspect.signature(tfmuster.launch).parameters) - OF_ONE_LANGUAGE
+    places = {name for name in formals if name.startswith("on_")}
+    assert {f"on_{name}" for name in BACKENDS} == places
+    in_r = {argument for name in ("launch", "launch_control", *places) for argument in formals[name]}
+    assert in_r - OF_ONE_LANGUAGE - {"on", "control"} | OF_PLACES == python
+
+
+@pytest.mark.parametrize("name", sorted(set(TWINS) - {"launch"}))
 def test_same_arguments(formals: dict[str, list[str]], name: str) -> None:
     python = list(inspect.signature(TWINS[name]).parameters)
     # R takes the workers by position.
     python.sort(key=lambda argument: (name, argument) != ("cluster_spec", "worker"))
-    of_one_language = OF_ONE_LANGUAGE | ({"strategy"} if name == "launch" else set())
-    assert [a for a in formals[IN_R.get(name, name)] if a not in of_one_language] == [
-        a for a in python if a not in of_one_language
+    assert [a for a in formals[IN_R.get(name, name)] if a not in OF_ONE_LANGUAGE] == [
+        a for a in python if a not in OF_ONE_LANGUAGE
     ]

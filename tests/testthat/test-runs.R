@@ -138,7 +138,7 @@ test_that("arguments that can't be meant are errors of R's own", {
   expect_equal(found(run_open(c("a", "b"))), "c(\"a\", \"b\")")
   expect_equal(found(run_open(NA_character_)), "NA_character_")
   expect_equal(found(run_open("mine", folder = 1)), "1")
-  expect_equal(found(run_list(folder = NULL)), "NULL")
+  expect_equal(found(run_list(folder = TRUE)), "TRUE")
   expect_equal(found(run_logs(list())), "an object of class list and length 0")
   expect_equal(found(run_status(mean)), "an object of class function and length 1")
   expect_equal(found(run_values(runs["mine"])), "a list of 1 runs")

@@ -259,6 +259,7 @@ def launch(
     from ..runs.layout import CALL
     from ..runs.lifecycle import claim_call
     from ..runs.values import error_of
+    from ..system.say import has_listener
     from . import function
     from .detached import start_detached
     from .engines.base import Where
@@ -327,7 +328,8 @@ def launch(
         )
         if not wait:
             return start_detached(engine, job)
-        run, failure = engine.run(job, show="nothing" if quiet else "chief" if only_chief else "all")
+        show = "nothing" if quiet else "chief" if only_chief else "all"
+        run, failure = engine.run(job, show=show, tell=not quiet and has_listener())
     finally:
         if claim is not None:
             claim.release()

@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import os
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from .. import __version__
 from ..errors import DependencyError, TfmusterError, TfmusterWarning
 from ..runs.error_file import leave_r_note
 from ..system.interpreter import python_executable
+from ..system.say import heard_by
+from ..system.say import say as tell
 from ..system.terminal_text import safe_text
 from .session import guard_r_functions, postponed_load_hooks
 
@@ -37,6 +40,7 @@ __all__ = [
     "missing_modules",
     "outcome",
     "resolve",
+    "where_text",
 ]
 
 #: Modules that ``install_tfmuster()`` in R installs if they are missing.
@@ -57,6 +61,9 @@ _FOR_R = {
     "report_end": "rendezvous.join",
     "sha256_of": "runs.layout",
     "claim_call": "runs.lifecycle",
+    "claim_run_dir": "runs.lifecycle",
+    "command_name": "launch.text_checks",
+    "where_text": "r.bridge",
     "any_values": "launch.function",
     "warm_workers": "launch.warm",
     "check_r_result": "runs.values",
@@ -179,11 +186,26 @@ def launch_shown(
     See :class:`tfmuster.launch.supervise.display.Foreign`.
     """
     from ..launch import launch
-    from ..launch.supervise.display import shown_by
+    from ..launch.supervise.display import shown_by, shown_path
 
-    with shown_by(say, glance):
+    begun = time.monotonic()
+    with shown_by(say, glance), heard_by(say):
         run: Run = launch(*args, **kwargs)
+        if not kwargs.get("quiet"):
+            waited = kwargs.get("wait", True)
+            how = f" in {time.monotonic() - begun:.1f} s" if waited else f"; {shown_path(run)}"
+            tell(f"tfmuster: {run.status()['state']}{how}")
         return run
+
+
+def where_text(**settings: Any) -> str:
+    """Return the command that runs a script where these settings say, as a shell takes it."""
+    import shlex
+
+    from ..launch.engines.base import Where
+    from ..launch.engines.registry import engine_for
+
+    return shlex.join(["tfmuster", "launch", *engine_for(Where(**settings)).as_options(), "SCRIPT"])
 
 
 def resolve(target: str) -> Any:

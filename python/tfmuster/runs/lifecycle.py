@@ -195,7 +195,9 @@ def _check_free(path: Path, shown: Path) -> None:
         raise not_new(shown)
 
 
-def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> Claim:
+def claim_run_dir(
+    name: str, run_dir: str | os.PathLike[str] | None = None, *, runs: str | os.PathLike[str] = RUNS
+) -> Claim:
     """Take a run directory for a job, before anything is written to it.
 
     Parameters
@@ -205,6 +207,8 @@ def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> C
     run_dir : path, optional
         The directory; it may exist. Default: a new one, ``runs/<UTC time>-<name>``, with a number behind it
         if several jobs of this name start in one second.
+    runs : path
+        Folder of the new directory. It is made, too.
 
     Raises
     ------
@@ -223,11 +227,11 @@ def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> C
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     stem = f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-.') or 'run'}"
     for number in itertools.count(1):
-        shown = Path(RUNS, stem if number == 1 else f"{stem}-{number}")
+        shown = Path(runs, stem if number == 1 else f"{stem}-{number}")
         path = shown.absolute()
         try:
-            made = [folder for folder in (path, path.parent) if not folder.exists()]
-            path.parent.mkdir(exist_ok=True)
+            made = [folder for folder in (path, *path.parents) if not folder.exists()]
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir()
         except FileExistsError:
             if path.parent.is_dir():
@@ -240,13 +244,17 @@ def claim_run_dir(name: str, run_dir: str | os.PathLike[str] | None = None) -> C
 
 
 def claim_call(
-    name: str, run_dir: str | os.PathLike[str] | None = None, *, any_values: bool = False
+    name: str,
+    run_dir: str | os.PathLike[str] | None = None,
+    *,
+    any_values: bool = False,
+    runs: str | os.PathLike[str] = RUNS,
 ) -> Claim:
     """Take a run directory for a function, and make its folder ``call``, which only this user can read.
 
     Parameters
     ----------
-    name, run_dir
+    name, run_dir, runs
         See `claim_run_dir`.
     any_values : bool
         Whether values may be objects of any kind, whose reading runs code; see :mod:`.values`.
@@ -256,7 +264,7 @@ def claim_call(
     LaunchError
         The directory holds another run, or files of its user under the names of a run's; or it can't be made.
     """
-    claim = claim_run_dir(name, run_dir)
+    claim = claim_run_dir(name, run_dir, runs=runs)
     try:
         if _names_in(claim.path):
             raise not_new(claim.shown)

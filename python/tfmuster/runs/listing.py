@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -20,20 +21,29 @@ from .run import Run
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 
 
-def runs_in(folder: str | os.PathLike[str] = RUNS) -> list[Run]:
-    """Return all runs in a folder, oldest first."""
-    return [Run(path.parent) for path in sorted(Path(folder).glob("*/run.json"))]
+#: A folder of runs, or several.
+Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-def find_run(name: str | os.PathLike[str] | None = None, folder: str | os.PathLike[str] = RUNS) -> Run:
+def runs_in(folder: Folders = RUNS) -> list[Run]:
+    """Return all runs in a folder or several, oldest first: their names begin with their times."""
+    found = (path.parent for each in _each(folder) for path in Path(each).glob("*/run.json"))
+    return [Run(path) for path in sorted(found, key=lambda path: (path.name, path))]
+
+
+def _each(folder: Folders) -> Sequence[str | os.PathLike[str]]:
+    return [folder] if isinstance(folder, str | os.PathLike) else folder
+
+
+def find_run(name: str | os.PathLike[str] | None = None, folder: Folders = RUNS) -> Run:
     """Find one run, which another session may have started.
 
     Parameters
     ----------
     name : str or path, optional
         The run's name, a unique part of its name, or its path. Default: the newest run.
-    folder : path
-        Folder of the runs.
+    folder : path or sequence of path
+        Folder of the runs, or several.
 
     Raises
     ------
@@ -45,28 +55,29 @@ def find_run(name: str | os.PathLike[str] | None = None, folder: str | os.PathLi
         return Run(name)
     runs = runs_in(folder)
     named = None if name is None else os.fspath(name)
+    places = ", ".join(str(each) for each in _each(folder))
     found = [run for run in runs if named is None or named == run.name]
     found = found or [run for run in runs if named and named in run.name]
     if not found or (named is not None and len(found) > 1):
         raise TfmusterError(
             "A run must be given by its name, a unique part of its name, or its path.",
-            found=f"{len(found)} runs in {folder} match '{printable(named)}'"
+            found=f"{len(found)} runs in {places} match '{printable(named)}'"
             if named
-            else f"no runs in {folder}",
+            else f"no runs in {places}",
             fix="List the runs with `tfmuster runs list`.",
         )
     return found[-1]
 
 
-def ended_before(age: str, folder: str | os.PathLike[str] = RUNS) -> list[Run]:
+def ended_before(age: str, folder: Folders = RUNS) -> list[Run]:
     """Return this user's runs of a folder that ended longer ago than `age`, oldest first.
 
     Parameters
     ----------
     age : str
         A number and a unit: ``"12h"`` (hours), ``"30d"`` (days), ``"8w"`` (weeks).
-    folder : path
-        Folder of the runs.
+    folder : path or sequence of path
+        Folder of the runs, or several.
 
     Raises
     ------
@@ -169,7 +180,7 @@ def _task_line(entry: dict[str, Any], launcher: str | None) -> str:
     return text if code is None else f"{text}, exit code {code}"
 
 
-def run_table(folder: str | os.PathLike[str] = RUNS) -> list[dict[str, str]]:
+def run_table(folder: Folders = RUNS) -> list[dict[str, str]]:
     """Return ``name``, ``path``, ``state``, ``tasks`` (a count), ``started`` and ``progress`` of each run."""
     rows = []
     for run in runs_in(folder):

@@ -255,4 +255,5 @@ def _table(rows: Sequence[Row], console: Console) -> Table:
 
 def shown_path(run: Run) -> str:
     """Describe the path of the run directory, for the terminal."""
-    return f"run directory {os.path.relpath(run.path)}"
+    path = os.path.relpath(run.path)
+    return f"run directory {run.path if path.startswith('..') else path}"

@@ -32,6 +32,17 @@ def test_jobs_that_start_in_one_second_get_directories_of_their_own(here: Path) 
     assert all((claim.path / "call").is_dir() and claim.path.parent == here / "runs" for claim in claims)
 
 
+def test_a_directory_in_another_folder_is_made_with_it_and_removed_with_it(here: Path) -> None:
+    claim = claim_run_dir("train", runs=here / "of" / "mine")
+    assert claim.path.parent == here / "of" / "mine"
+    assert claim_call("train", runs="of/mine").path.parent == here / "of" / "mine"
+    claim.release()
+    assert not claim.path.exists() and (here / "of" / "mine").is_dir()
+    alone = claim_run_dir("train", runs="other")
+    alone.release()
+    assert not (here / "other").exists()
+
+
 def test_of_jobs_that_want_one_directory_one_gets_it(here: Path) -> None:
     def claim(_: int) -> bool:
         try:

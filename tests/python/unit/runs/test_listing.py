@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from tfmuster.errors import TfmusterError
 from tfmuster.runs.layout import append_json, write_json
 from tfmuster.runs.lifecycle import new_run
-from tfmuster.runs.listing import last_epoch, run_table, summary
+from tfmuster.runs.listing import find_run, last_epoch, run_table, runs_in, summary
 from tfmuster.runs.run import Run
 
 EVIL = "a\x9b31mb\u202ec\x1b[2J"
@@ -39,3 +42,17 @@ def test_a_state_or_a_host_is_a_word(tmp_path: Path) -> None:
     assert run.status()["tasks"] == {"worker 0": {"state": "unknown"}}
     assert repr(run).isprintable()
     assert summary(run)["unreadable"] == "run.json (host), status.json (state, worker 0)"
+
+
+def test_runs_of_several_folders_are_in_the_order_of_their_times(tmp_path: Path) -> None:
+    names = {"a": ("20260101T000000Z-x", "20260103T000000Z-x"), "b": ("20260102T000000Z-y",)}
+    for folder, each in names.items():
+        for name in each:
+            new_run("train", run_dir=tmp_path / folder / name, command=["train.py"], cluster={})
+    folders = [tmp_path / "a", tmp_path / "b", tmp_path / "none"]
+    assert [run.name for run in runs_in(folders)] == sorted(names["a"] + names["b"])
+    assert find_run(None, folders).name == names["a"][1]
+    assert find_run("-y", folders).path.parent == tmp_path / "b"
+    with pytest.raises(TfmusterError) as caught:
+        find_run("-z", folders)
+    assert str(caught.value.found) == f"0 runs in {', '.join(map(str, folders))} match '-z'"
