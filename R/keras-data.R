@@ -35,13 +35,14 @@ as_examples <- function(model, x, y, what = "", call = rlang::caller_env()) {
   list(x = x, y = y)
 }
 
-as_validation <- function(model, data, call = rlang::caller_env()) {
+as_validation <- function(model, data, known = NULL, call = rlang::caller_env()) {
   if (is_generator(data)) {
     return(as_generator(data, call))
   }
   if (is.null(data) || is_python(data)) {
     return(data)
   }
+  if (is.data.frame(data)) data <- as_table(model, data, known = known, call = call)[c("x", "y")]
   if (!is.list(data) || is.data.frame(data) || !length(data) %in% 2:3) {
     abort_data(
       "`validation_data` must be a list of data and labels, or a dataset.",
@@ -49,7 +50,8 @@ as_validation <- function(model, data, call = rlang::caller_env()) {
       "Write validation_data = list(x, y).", "validation-data", call
     )
   }
-  given <- as_examples(model, in_columns(model, data[[1]], call = call), data[[2]], " of validation", call)
+  table <- as_table(model, data[[1]], data[[2]], known = known, call = call)
+  given <- as_examples(model, in_columns(model, table$x, call = call), table$y, " of validation", call)
   rlang::inject(reticulate::tuple(!!!unname(c(given, lapply(data[-(1:2)], as_dimensions)))))
 }
 
@@ -143,7 +145,7 @@ converted <- c(
     "Make it dense with as.matrix(), or one batch at a time in a generator:",
     "fit(model, function() list(as.matrix(x[rows, ]), y[rows]), steps_per_epoch = n)."
   ),
-  formula = "Make a matrix of it: model.matrix(formula, data).",
+  formula = "Write fit(model, y ~ ., data = frame).",
   Date = "Convert it to numbers, such as days since a date: as.numeric(date - as.Date(\"2026-01-01\")).",
   POSIXt = "Convert it to numbers, such as seconds: as.numeric().",
   difftime = "Convert it to numbers, in the unit that you want: as.numeric(x, units = \"days\").",

@@ -15,12 +15,22 @@
 #' its own function, which must return the same global batches on all of them: each worker trains on its part
 #' of the rows. With a seed, such as `set.seed(1)`, random rows are the same on all workers.
 #'
+#' A formula takes its columns from the data frame `data`: `fit(model, species ~ ., data = frame)`. A factor,
+#' or a column of text, becomes a column of 0 and 1 for each level but the first, also in a data frame without
+#' a formula. The model keeps the levels: new data may have them in another order, an unknown one is an error
+#' with its name, and `predict(type = "class")` returns a factor of them. A model that a function of
+#' [launch()] returns keeps them, too, unless its formula calls functions. `validation_data` and the data of
+#' `evaluate()` can then be data frames with the labels in them.
+#'
 #' The columns of a data frame are found by their names when the model was fitted to a data frame before.
 #'
 #' @param object A Keras model, for example from [mnist_model()].
 #' @param optimizer,loss,metrics Arguments of Keras: names, or Python objects. Pass several metrics as a list
 #'   or a character vector.
-#' @param x,y Data and labels. Omit `y` if `x` is a dataset.
+#' @param x,y Data and labels, or a formula as `x`. Omit `y` if `x` is a dataset or a formula.
+#' @param data The data frame of a formula.
+#' @param type `"response"` returns the model's output; `"class"` the level of the factor that the model was
+#'   fitted to, with the highest output.
 #' @param newdata Data, in the format of `x`.
 #' @param batch_size Rows per step and process; with several workers, rows of the global batch.
 #' @param epochs Number of passes over `x`.
@@ -32,13 +42,13 @@
 #' @param ... More arguments of the model's Python method of this name. Whole numbers become integers.
 #' @return `compile()` returns the model, invisibly. `fit()` returns a data frame of class `tfmuster_history`,
 #'   invisibly: see [train_mnist()]; `plot()` draws it. `evaluate()` returns a named list of loss and metrics.
-#'   `predict()` returns an R array with the first dimension of `newdata`. `summary()` prints Keras's summary
-#'   and returns the model, invisibly.
+#'   `predict()` returns an R array with the first dimension of `newdata`, or a factor. `summary()` prints
+#'   Keras's summary and returns the model, invisibly.
 #' @section Errors: `tfmuster_error_data` with the field `reason`: the data has an unsupported type, such as a
-#'   sparse matrix, a date, or a formula; missing values; other columns than the model's input; another number
-#'   of rows than the labels; or labels that are no class of the model. A generator that ends before the
-#'   training, or returns batches of different shapes, raises it too. An error in a generator's R code ends
-#'   the training unchanged.
+#'   sparse matrix or a date; missing values; an unknown level; other columns than the model's input; another
+#'   number of rows than the labels; or labels that are no class of the model. A generator that ends before
+#'   the training, or returns batches of different shapes, raises it too. An error in a generator's R code
+#'   ends the training unchanged.
 #' @name keras-methods
 #' @examplesIf tfmuster_available()
 #' model <- mnist_model("softmax", seed = 1)
@@ -48,6 +58,13 @@
 #' history
 #' evaluate(model, digits$x_test, digits$y_test)
 #' dim(predict(model, digits$x_test))
+#'
+#' # A table with factors:
+#' keras <- reticulate::import("keras")
+#' flowers <- keras$Sequential(list(keras$Input(reticulate::tuple(4L)), keras$layers$Dense(3L, "softmax")))
+#' compile(flowers, optimizer = "adam", loss = "sparse_categorical_crossentropy")
+#' fit(flowers, Species ~ ., data = iris, epochs = 5, verbose = FALSE)
+#' table(predict(flowers, iris, type = "class"))
 NULL
 
 #' @importFrom generics compile
@@ -88,25 +105,28 @@ compile.keras.src.trainers.trainer.Trainer <- function(object, optimizer = "rmsp
 #' @exportS3Method generics::fit keras.src.trainers.trainer.Trainer
 fit.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_size = NULL, epochs = 1, # nolint
                                                    verbose = TRUE, callbacks = list(), validation_split = 0,
-                                                   validation_data = NULL, ...) {
+                                                   validation_data = NULL, ..., data = NULL) {
   check_training(list(epochs = epochs, batch_size = batch_size, validation_split = validation_split, ...))
   check_split(x, validation_split)
-  given <- as_examples(object, in_columns(object, x, remember = TRUE), y)
+  table <- as_table(object, x, y, data, first = TRUE)
+  given <- as_examples(object, in_columns(object, table$x, remember = TRUE), table$y)
   history <- keras_method(
     object, "fit",
     x = given$x, y = given$y, batch_size = batch_size, epochs = epochs,
     verbose = as_verbose(verbose), callbacks = as_callbacks(callbacks), validation_split = validation_split,
-    validation_data = as_validation(object, validation_data), ...
+    validation_data = as_validation(object, validation_data, table$known), ...
   )
+  remember_table(object, table$known)
   invisible(as_history(history$history))
 }
 
 #' @rdname keras-methods
 #' @exportS3Method evaluate keras.src.trainers.trainer.Trainer
 evaluate.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_size = NULL, # nolint
-                                                        verbose = FALSE, ...) {
+                                                        verbose = FALSE, ..., data = NULL) {
   check_training(list(batch_size = batch_size, ...))
-  given <- as_examples(object, in_columns(object, x), y)
+  table <- as_table(object, x, y, data)
+  given <- as_examples(object, in_columns(object, table$x), table$y)
   keras_method(
     object, "evaluate",
     x = given$x, y = given$y, batch_size = batch_size, verbose = as_verbose(verbose),
@@ -118,12 +138,17 @@ evaluate.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, bat
 #' @importFrom stats predict
 #' @exportS3Method stats::predict keras.src.trainers.trainer.Trainer
 predict.keras.src.trainers.trainer.Trainer <- function(object, newdata, batch_size = NULL, # nolint
-                                                       verbose = FALSE, ...) {
+                                                       verbose = FALSE, ..., type = c("response", "class")) {
+  type <- rlang::arg_match(type)
   check_training(list(batch_size = batch_size, ...))
-  data <- in_columns(object, newdata)
+  data <- in_columns(object, as_table(object, newdata)$x)
   data <- if (is_generator(data)) as_generator(data) else as_data(data)
   check_columns(object, data, rlang::current_env())
-  keras_method(object, "predict", x = data, batch_size = batch_size, verbose = as_verbose(verbose), ...)
+  scores <- keras_method(
+    object, "predict",
+    x = data, batch_size = batch_size, verbose = as_verbose(verbose), ...
+  )
+  if (type == "class") as_classes(object, scores, rlang::current_env()) else scores
 }
 
 #' @rdname keras-methods

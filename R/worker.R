@@ -73,7 +73,7 @@ pack_value <- function(value) {
   if (inherits(value, "keras.src.models.model.Model")) {
     # All workers must call this. Only the chief returns the model, because the others' copies are equal.
     path <- model_to_file(value, tempfile(fileext = ".keras"))
-    packed <- function(path) list(bytes = readBin(path, "raw", file.size(path)))
+    packed <- function(path) list(bytes = readBin(path, "raw", file.size(path)), table = known_table(value))
     return(if (!is.null(path)) structure(packed(path), class = "tfmuster_packed_model"))
   }
   if (inherits(value, "keras.src.callbacks.history.History")) {
@@ -101,7 +101,9 @@ pack_value <- function(value) {
 
 unpack_value <- function(value) {
   if (inherits(value, "tfmuster_packed_model")) {
-    return(model_from_bytes(value$bytes))
+    model <- model_from_bytes(value$bytes)
+    if (is_safe_table(value$table)) remember_table(model, value$table)
+    return(model)
   }
   if (has_model(value)) value[] <- lapply(value, unpack_value)
   value

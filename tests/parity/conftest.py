@@ -13,6 +13,12 @@ from typing import Any
 import pytest
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _cache_of_r(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the runs of R functions out of the user's cache."""
+    os.environ["R_USER_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(scope="session")
 def r() -> Callable[..., Any]:
     """A caller of the functions of helpers.R: ``r("tf_config_from_r", jobs, type, index)``."""

@@ -47,6 +47,12 @@ class ByFile(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _cache_of_r(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the runs of R functions out of the user's cache."""
+    os.environ["R_USER_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(autouse=True)
 def _outside_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("TF_CONFIG", raising=False)

@@ -73,3 +73,20 @@ test_that("R code on several devices of one process is refused, with what to do"
   expect_true("refused TRUE TRUE " %in% run$output, info = paste(run$output, collapse = "\n"))
   expect_true("one device 1 " %in% run$output)
 })
+
+test_that("TensorFlow traces R functions in a pipeline without a word", {
+  skip_without_python(tensorflow = TRUE)
+  traced <- run_r(c(
+    "made <- strategy('default')",
+    "tf <- reticulate::import('tensorflow')",
+    "data <- tf$data$Dataset$range(5L)$map(function(x) tf$multiply(x, 2L))",
+    "data <- data$filter(function(x) tf$less(x, 7L))$batch(4L)",
+    "plus <- tf$`function`(function(x) tf$add(x, 1L))",
+    "total <- plus(tf$reduce_sum(reticulate::iter_next(reticulate::as_iterator(data))))",
+    "cat('total', total$numpy(), '\\n')"
+  ))
+  # Nothing but TensorFlow's own lines at its start.
+  said <- grep("^([IEW][0-9]{4} |WARNING: All log|To enable the|[0-9-]+ [0-9:.]+: I )", traced$output,
+               value = TRUE, invert = TRUE)
+  expect_equal(said, "total 13 ")
+})

@@ -9,6 +9,9 @@ from typing import Any
 #: The columns of the data frame that a model was first fitted to.
 _columns: weakref.WeakKeyDictionary[Any, list[str]] = weakref.WeakKeyDictionary()
 
+#: What a model was first fitted to by R's formulas and factors, as R has serialized it.
+_tables: weakref.WeakKeyDictionary[Any, bytes] = weakref.WeakKeyDictionary()
+
 
 def call_method(model: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
     """Call a method of a Keras model, so that tfmuster's own errors become R conditions."""
@@ -28,6 +31,21 @@ def columns_of(model: Any, columns: Sequence[str] | None = None) -> list[str] | 
     if columns is not None:
         _columns.setdefault(model, list(columns))
     return _columns.get(model)
+
+
+def table_of(model: Any, table: bytes | None = None) -> bytes | None:
+    """Return what R knows of the table that a model was fitted to; None if there is none.
+
+    Parameters
+    ----------
+    model : keras.Model
+        The model.
+    table : bytes, optional
+        What to record.
+    """
+    if table is not None:
+        _tables[model] = bytes(table)
+    return _tables.get(model)
 
 
 def ready_for_generators() -> None:
