@@ -53,7 +53,8 @@ on_ssh <- function(hosts = NULL, copy = FALSE, files = character(), remote_pytho
                    warm = FALSE, hosts_from = NULL, min_workers = NULL, rejoin_timeout = 30, grow = NULL) {
   new_on("ssh", list(
     hosts = hosts, copy = copy, files = files, remote_python = remote_python, trust_hosts = trust_hosts,
-    warm = warm, hosts_from = hosts_from, min_workers = min_workers, rejoin_timeout = rejoin_timeout, grow = grow
+    warm = warm, hosts_from = hosts_from, min_workers = min_workers, rejoin_timeout = rejoin_timeout,
+    grow = grow
   ))
 }
 
