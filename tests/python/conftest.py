@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections.abc import Iterator
@@ -51,6 +52,16 @@ class ByFile(LoadScopeScheduling):
 def _cache_of_r(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep the runs of R functions out of the user's cache."""
     os.environ["R_USER_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+
+
+_tests = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the secret of tasks that a test starts by hand from the user's settings, and from other tests."""
+    settings = tmp_path_factory.getbasetemp() / "settings" / str(next(_tests))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(settings))
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..environment import JOB_VARIABLE
+from ..environment import JOB_VARIABLE, job_token
 from ..errors import EXIT_WORKER_FAILED, RendezvousError, WorkerError
 from ..runs.busy_stacks import BUSY_SECONDS, watch_busy_python
 from ..runs.error_file import leave_note
@@ -27,6 +27,7 @@ from .farewell import FAREWELL
 from .meet import muster, print_progress
 from .port_guard import guard_port
 from .seeding import take_seed
+from .token_file import token_of_home
 
 if TYPE_CHECKING:
     from ..cluster.spec import Task
@@ -79,7 +80,14 @@ def join_cluster(
         return current
     say_phase("waiting")
     try:
-        control = muster(task, timeout=timeout, versions=versions, on_progress=_tell_progress, link=link)
+        control = muster(
+            task,
+            timeout=timeout,
+            token=job_token() or token_of_home(task.cluster),
+            versions=versions,
+            on_progress=_tell_progress,
+            link=link,
+        )
     except RendezvousError as error:
         end_with_its_code(error)
         raise

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import stat
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..environment import LEAST_TOKEN, TOKEN_VARIABLE
 from ..errors import TfmusterError
+from ..net.addresses import is_loopback
+
+if TYPE_CHECKING:
+    from ..cluster.spec import Cluster
 
 
 def token_path() -> Path | None:
@@ -36,17 +43,37 @@ def make_token_file() -> Path:
         )
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        token_of_file()
-        return path
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".token-") as file:
+            file.write(f"{secrets.token_hex(32)}\n")
+            file.flush()
+            # Another task may do the same at this moment: one of them wins, and nobody reads half a secret.
+            with contextlib.suppress(FileExistsError):
+                os.link(file.name, path)
+                return path
     except OSError as error:
         raise TfmusterError(
             f"The secret can't be written to {path}.", found=error.strerror, fix="make the folder writable"
         ) from error
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{secrets.token_hex(32)}\n")
+    token_of_file()
     return path
+
+
+def token_of_home(cluster: Cluster) -> str | None:
+    """Return the secret in the file. It is made if all tasks are on this machine, where it can't be missing.
+
+    Raises
+    ------
+    TfmusterError
+        See :func:`token_of_file`.
+    """
+    found = token_of_file()
+    local = all(is_loopback(task.address) for task in cluster.tasks())
+    if found is None and local and len(cluster) > 1:
+        # A home directory that can't be written to has no secret for any of them.
+        with contextlib.suppress(TfmusterError):
+            make_token_file()
+        found = token_of_file()
+    return found
 
 
 def token_of_file() -> str | None:

@@ -21,6 +21,7 @@ from support.launching import TFMUSTER, environment, wait_until
 from support.paths import PROGRAMS
 from support.rendezvous_job import VERSIONS, Job, Result, Started, local_cluster
 from tfmuster.cluster.spec import Cluster
+from tfmuster.cluster.tf_config import tf_config_json
 from tfmuster.net.addresses import split_address
 from tfmuster.net.ports import port_holder
 
@@ -54,9 +55,41 @@ def port_of(cluster: Cluster, index: int) -> int:
 SECRET, OTHER_SECRET = "a secret of 24 characters", "another secret of a job"
 
 
+def at_home(folder: Path) -> dict[str, str]:
+    """The variables of a user with this home directory."""
+    return {"HOME": str(folder), "XDG_CONFIG_HOME": ""}
+
+
+def test_tasks_of_one_machine_make_a_secret_by_themselves(tmp_path: Path):
+    """So another user of the machine, who has another home directory, takes nobody's place."""
+    cluster = local_cluster(2)
+
+    def start(index: int, home: str, seconds: int = 40) -> subprocess.Popen[str]:
+        env = {
+            **environment(),
+            **at_home(tmp_path / home),
+            "TF_CONFIG": tf_config_json(cluster.task("worker", index)),
+        }
+        command = [sys.executable, str(PROGRAMS / "meet.py"), str(seconds), "0"]
+        return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    ours = [start(0, "ours")]
+    secret = tmp_path / "ours" / ".config" / "tfmuster" / "token"
+    wait_until(secret.exists)
+    stranger = start(1, "theirs", 2)
+    assert "with another TFMUSTER_TOKEN answers there" in stranger.communicate(timeout=60)[1]
+    assert stranger.returncode == 3
+    ours.append(start(1, "ours"))
+    for task in ours:
+        out, said = task.communicate(timeout=60)
+        assert (task.returncode, out) == (0, "met\n"), said
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in secret.parent.iterdir()] == ["token"]
+
+
 def test_the_secret_of_the_home_directory_is_used(job: Job, tmp_path: Path):
     """Tasks that find it meet. A stranger, who has another home directory, takes nobody's place."""
-    ours, theirs = {"HOME": str(tmp_path / "ours")}, {"HOME": str(tmp_path / "theirs")}
+    ours, theirs = at_home(tmp_path / "ours"), at_home(tmp_path / "theirs")
     made = subprocess.run([*TFMUSTER, "token"], env={**environment(), **ours}, capture_output=True, text=True)
     assert made.returncode == 0 and str(tmp_path / "ours" / ".config" / "tfmuster" / "token") in made.stdout
     cluster = local_cluster(2)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tfmuster.cluster.spec import Cluster
 from tfmuster.errors import TfmusterError
-from tfmuster.rendezvous.token_file import make_token_file, token_of_file, token_path
+from tfmuster.rendezvous.token_file import make_token_file, token_of_file, token_of_home, token_path
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +27,22 @@ def test_it_is_made_once_and_is_private(home: Path) -> None:
     assert secret is not None and len(secret) == 64
     make_token_file()
     assert token_of_file() == secret
+
+
+@pytest.mark.parametrize(
+    ("addresses", "made"),
+    [(["localhost:1", "127.0.0.1:2"], True), (["a:1", "b:2"], False), (["localhost:1"], False)],
+)
+def test_only_tasks_of_one_machine_make_it(addresses: list[str], made: bool) -> None:
+    cluster = Cluster(worker=addresses)
+    assert (token_of_home(cluster) is not None) == made
+    secret = make_token_file().read_text().strip()
+    assert token_of_home(cluster) == secret
+
+
+def test_a_home_that_can_not_be_written_to_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/proc/nothing")
+    assert token_of_home(Cluster(worker=["localhost:1", "localhost:2"])) is None
 
 
 def test_a_file_that_others_can_read_is_refused() -> None:
