@@ -13,6 +13,7 @@ import pytest
 
 from support.hosts import lines_of
 from support.launching import TFMUSTER, only_run, read_json, wait_until, write
+from support.paths import PROGRAMS
 from support.sge_cluster import Sge
 from tfmuster.errors import WorkerError
 from tfmuster.runs.run import Run
@@ -360,3 +361,18 @@ def test_the_doctor_says_whether_it_answers(sge: Sge, tmp_path: Path) -> None:
         silent = sge.run(*doctor)
     assert re.search(r"sge: +no: qsub is here, but no qmaster answers", silent.stdout), silent.stdout
     assert shutil.which("qsub")
+
+
+@pytest.mark.slow
+def test_a_training_is_saved_at_its_time_limit_and_resumes_as_another_job(sge: Sge) -> None:
+    """At the soft limit Grid Engine only warns, and at the hard one it kills."""
+    job = ("--seed", 5, "--run-dir", "run", SPREAD, "--backend-option=-l s_rt=0:0:30,h_rt=0:2:0")
+    launcher = sge.popen(*LAUNCH, "-n", 2, *job, PROGRAMS / "preempted.py", ".", "steps", 4, 1)
+    run = Run(sge.shared / "run")
+    launcher.communicate(timeout=120)
+    assert (run.status()["state"], launcher.returncode) == ("preempted", 143)
+    (sge.shared / "fast").touch()
+    done = sge.run(*TFMUSTER, "runs", "resume", run.path, limit=100)
+    assert done.returncode == 0, done.stderr
+    assert "resumes after step" in done.stdout
+    assert run.status()["state"] == "done" and (sge.shared / "final-1.npz").exists()
