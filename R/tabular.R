@@ -5,27 +5,31 @@
 # whether a model that knows no table may learn it from this one, to be remembered after the training.
 as_table <- function(model, x, y = NULL, data = NULL, first = FALSE, known = known_table(model, call),
                      call = rlang::caller_env()) {
+  table <- NULL
   if (rlang::is_formula(x)) {
     check_table(data, y, call)
     table <- data
-    if (is.null(known$formula) && first) known <- new_table(x, data, call)
-    if (is.null(known$formula)) abort_unfitted(call)
+    known <- learned_table(known, x, table, first, call)
   } else if (is.data.frame(x) && (!is.null(known$formula) || has_levels(x))) {
     table <- x
-    if (is.null(known$formula) && first) known <- new_table(stats::reformulate(quote_names(x)), x, call)
-    if (is.null(known$formula)) abort_unfitted(call)
-  } else {
-    table <- NULL
+    known <- learned_table(known, stats::reformulate(quote_names(x)), table, first, call)
   }
   if (is.factor(y)) {
-    if (is.null(known$classes) && first) known$classes <- levels(y)
+    if (first) known$classes <- known$classes %||% levels(y)
     if (!is.null(known$classes)) y <- codes_of(y, known$classes, "y", call)
   }
   if (!is.null(table)) {
-    if (is.null(y) && !is.null(known$response)) y <- response_of(known, table, call)
+    y <- y %||% response_of(known, table, call)
     x <- design_of(known, table, call)
   }
   list(x = x, y = y, known = known)
+}
+
+learned_table <- function(known, formula, data, first, call) {
+  if (!is.null(known$formula)) {
+    return(known)
+  }
+  if (first) new_table(formula, data, call) else abort_unfitted(call)
 }
 
 check_table <- function(data, y, call) {
@@ -73,7 +77,7 @@ new_table <- function(formula, data, call) {
   )
   unknown <- setdiff(all.vars(terms), names(data))
   if (length(unknown)) abort_formula(formula, sprintf("no column `%s`", unknown[1]), call)
-  attr(terms, ".Environment") <- globalenv()
+  environment(terms) <- globalenv()
   frame <- frame_of(terms, data, NULL, call)
   if (!identical(attr(attr(frame, "terms"), "predvars"), attr(terms, "variables"))) {
     abort_formula(formula, "a term that depends on all rows, such as scale() or poly()", call)
@@ -127,7 +131,7 @@ design_of <- function(table, data, call) {
 
 response_of <- function(table, data, call) {
   terms <- terms_of(table)
-  if (!all(all.vars(terms[[2]]) %in% names(data))) {
+  if (is.null(table$response) || !all(all.vars(terms[[2]]) %in% names(data))) {
     return(NULL)
   }
   response <- eval(terms[[2]], data, globalenv())
@@ -156,11 +160,10 @@ as_classes <- function(model, scores, call) {
   classes <- known_table(model, call)$classes
   columns <- if (length(dim(scores)) == 2) ncol(scores) else 0
   if (is.null(classes) || !max(columns, 2) == length(classes) || columns == 0) {
+    found <- sprintf("%d levels, and scores of %s", length(classes), in_words(scores))
     abort_data(
       "Classes need a model with an output for each level of the factor that it was fitted to.",
-      if (is.null(classes)) "a model that was fitted to no factor" else {
-        sprintf("%d levels, and scores of %s", length(classes), in_words(scores))
-      },
+      if (is.null(classes)) "a model that was fitted to no factor" else found,
       "Fit it to a factor, fit(model, species ~ ., data = frame).", "classes", call
     )
   }
