@@ -4,12 +4,12 @@ abort_tfmuster <- function(error, call = rlang::caller_env(), parent = NULL) {
   the$raised <- error[c("kind", "message", "found")]
   # Don't translate text from a failed program or from the user's cluster description.
   said <- if (error$kind %in% c("worker", "cluster")) function(text, ...) text else in_r
-  error$message <- said(error$message)
-  error["found"] <- list(said(error$found, words = FALSE))
-  error["fix"] <- list(said(error$fix))
   fields <- error[setdiff(names(error), c("message", "call", "trace", "parent", "body", "footer"))]
   rlang::inject(cli::cli_abort(
-    c(bullet(error$message), bullet(error$found, "x"), bullet(error$fix, "i")),
+    c(
+      bullet(said(error$message)), bullet(said(error$found, words = FALSE), "x"),
+      bullet(said(error$fix), "i")
+    ),
     class = c(paste0("tfmuster_error_", error$kind), "tfmuster_error"),
     call = call,
     # End the trace at the function that the user called, not in this file.

@@ -39,7 +39,9 @@ tfmuster_doctor <- function(devices = TRUE, timeout = 120) {
 tfmuster_test <- function(timeout = 60) {
   share_environment()
   script <- system.file("selftest.R", package = "tfmuster", mustWork = TRUE)
-  report <- run_python("selftest", script, timeout = timeout, env = worker_variables(character()))
+  show <- session_display(draw = FALSE)
+  env <- worker_variables(character())
+  report <- run_python("selftest_shown", show$say, script, timeout = timeout, env = env)
   lines <- unlist(run_python("verdict", report))
   symbol <- if (report$ready) cli::col_green(cli::symbol$tick) else cli::col_red(cli::symbol$cross)
   cli::cat_line(c(paste(symbol, lines[1]), lines[-1]))

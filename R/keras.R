@@ -34,8 +34,8 @@
 #' @param newdata Data, in the format of `x`.
 #' @param batch_size Rows per step and process; with several workers, rows of the global batch.
 #' @param epochs Number of passes over `x`.
-#' @param verbose `TRUE` prints a line per epoch, because Keras's progress bar needs a terminal; `FALSE`
-#'   prints nothing.
+#' @param verbose `TRUE` prints a line per epoch, on the chief of several workers, because Keras's progress
+#'   bar needs a terminal; 2 prints it on every worker, and `FALSE` prints nothing.
 #' @param callbacks A callback or a list of them: Python objects, or callbacks from [r_callback()].
 #' @param validation_split Share of `x`, from its end, that is used for validation.
 #' @param validation_data A list of data, labels, and optional weights; or a dataset.
@@ -270,7 +270,14 @@ in_columns <- function(model, x, remember = FALSE, call = rlang::caller_env()) {
   x[known]
 }
 
-as_verbose <- function(verbose) if (isTRUE(verbose)) 2L else if (isFALSE(verbose)) 0L else as_whole(verbose)
+# The metrics of a job are those of all workers, so TRUE prints the chief's lines alone.
+as_verbose <- function(verbose) {
+  if (!is_flag(verbose)) {
+    return(as_whole(verbose))
+  }
+  repeated <- Sys.getenv("TFMUSTER_IS_CHIEF") == "0" && !nzchar(Sys.getenv("TFMUSTER_INDEPENDENT"))
+  if (verbose && !repeated) 2L else 0L
+}
 
 abort_data <- function(message, found, fix, reason, call = rlang::caller_env()) {
   abort_tfmuster(list(

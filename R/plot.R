@@ -100,8 +100,16 @@ draw_curves <- function(rows, whole, by, colours, engine,
   gg_curves(rows, by, colours)
 }
 
-# Names of runs are long, so list them in one column.
-gg_guide <- function(by) ggplot2::guide_legend(ncol = if (by == "run") 1, order = 1)
+# Guides of several scales are one legend only if they are equal. Names of runs are long, so list them in one
+# column; what tells training from validation is then another legend, and only if there are both.
+gg_guides <- function(rows, by) {
+  if (by == "data") {
+    one <- ggplot2::guide_legend(order = 1)
+    return(list(colour = one, shape = one, linetype = one))
+  }
+  data <- if (length(unique(rows$data)) > 1) ggplot2::guide_legend(order = 2) else "none"
+  list(colour = ggplot2::guide_legend(ncol = 1, order = 1), shape = data, linetype = data)
+}
 
 # Order the metrics: the loss first, the speed last.
 order_metrics <- function(metrics) {
@@ -111,6 +119,7 @@ order_metrics <- function(metrics) {
 
 gg_curves <- function(rows, by, colours) {
   metrics <- order_metrics(rows$metric)
+  guides <- gg_guides(rows, by)
   # Draw no lines with a single point: ggplot2 prints a message about each.
   points <- stats::ave(as.numeric(is.finite(rows$value)), rows$metric, rows[[by]], rows$data, FUN = sum)
   ggplot2::ggplot(rows, ggplot2::aes(.data$epoch, .data$value, colour = .data[[by]], linetype = .data$data)) +
@@ -124,9 +133,9 @@ gg_curves <- function(rows, by, colours) {
       # In RStudio's plot pane, more than two panels in a column are not readable.
       ncol = if (length(metrics) > 2) 2 else 1, scales = "free_y"
     ) +
-    ggplot2::scale_colour_manual(values = colours, name = NULL, guide = gg_guide(by)) +
-    ggplot2::scale_shape_manual(values = curve_shapes, name = NULL) +
-    ggplot2::scale_linetype_manual(values = curve_lines, name = NULL) +
+    ggplot2::scale_colour_manual(values = colours, name = NULL, guide = guides$colour) +
+    ggplot2::scale_shape_manual(values = curve_shapes, name = NULL, guide = guides$shape) +
+    ggplot2::scale_linetype_manual(values = curve_lines, name = NULL, guide = guides$linetype) +
     ggplot2::scale_x_continuous(breaks = function(limits) unique(round(pretty(limits)))) +
     ggplot2::labs(x = "epoch", y = NULL) +
     ggplot2::theme(legend.position = "bottom", legend.box = "horizontal", legend.margin = ggplot2::margin())
@@ -146,7 +155,21 @@ base_curves <- function(rows, by, colours) {
       graphics::lines(curve$epoch, curve$value, col = colour, lty = curve_lines[[data]])
       graphics::points(curve$epoch, curve$value, col = colour, pch = curve_shapes[[data]])
     }
-    names <- unique(shown[[by]])
-    graphics::legend("right", names, col = colours[names], lty = 1, bty = "n")
+    rlang::inject(graphics::legend("right", !!!base_legend(shown, by, colours), bty = "n"))
   }
+}
+
+# The legend of base graphics: the curves as they are drawn and, of several runs, which data they are of.
+base_legend <- function(shown, by, colours) {
+  names <- unique(shown[[by]])
+  if (by == "data") {
+    return(list(names, col = colours[names], lty = curve_lines[names], pch = curve_shapes[names]))
+  }
+  data <- unique(shown$data)
+  if (length(data) == 1) data <- character()
+  list(
+    c(names, data), col = c(colours[names], rep("black", length(data))),
+    lty = c(rep("solid", length(names)), curve_lines[data]),
+    pch = c(rep(NA, length(names)), curve_shapes[data])
+  )
 }

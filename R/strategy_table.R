@@ -15,7 +15,27 @@ strategy_table <- function() {
   columns <- c("strategy", "fit", "custom_loop", "here", "why")
   table <- do.call(rbind, lapply(rows, function(row) as.data.frame(row)[columns]))
   table$why <- vapply(table$why, in_r, "", USE.NAMES = FALSE)
-  table
+  structure(table, class = c("tfmuster_strategies", "data.frame"))
+}
+
+#' @export
+print.tfmuster_strategies <- function(x, ...) {
+  # The reasons are sentences: below each row, not beside it.
+  rows <- utils::capture.output(print(
+    structure(x[setdiff(names(x), "why")], class = "data.frame"), right = FALSE, row.names = FALSE
+  ))
+  cli::cat_line(rows[1])
+  for (i in seq_len(nrow(x))) {
+    cli::cat_line(rows[i + 1])
+    cli::cat_line(cli::col_grey(strwrap(x$why[i] %||% "", getOption("width"), indent = 4, exdent = 4)))
+  }
+  invisible(x)
+}
+
+#' @export
+`[.tfmuster_strategies` <- function(x, ...) {
+  class(x) <- "data.frame"
+  x[...]
 }
 
 #' Compile a step of a custom training loop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import subprocess
+from importlib import import_module
 
 import pytest
 
@@ -43,7 +44,7 @@ OF_PLACES = {"backend", "backend_options"}
 
 
 def test_the_arguments_of_launch_are_all_in_r(formals: dict[str, list[str]]) -> None:
-    python = set(inspect.signature(tfmuster.launch).parameters) - OF_ONE_LANGUAGE
+    python = set(inspect.signature(import_module("tfmuster.launch").launch).parameters) - OF_ONE_LANGUAGE
     places = {name for name in formals if name.startswith("on_")}
     assert {f"on_{name}" for name in BACKENDS} == places
     in_r = {argument for name in ("launch", "launch_control", *places) for argument in formals[name]}

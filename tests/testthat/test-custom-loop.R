@@ -9,6 +9,11 @@ test_that("strategy_table() has a row for each strategy, and says why", {
   expect_true(table$here[table$strategy == "default"])
   expect_false(table$here[table$strategy == "parameter_server"])
   expect_true(all(nzchar(table$why)))
+  withr::local_options(width = 80)
+  shown <- capture.output(print(table))
+  expect_true(all(nchar(shown) <= 80))
+  expect_match(shown, "^ +mirrored +fit", all = FALSE)
+  expect_s3_class(table[1:2, ], "data.frame", exact = TRUE)
 
   withr::local_envvar(TF_CONFIG = tf_config_json(cluster_task(two_workers(), "worker", 0)))
   here <- strategy_table()

@@ -33,6 +33,9 @@ test_that("two R workers train together here", {
   skip_without_python(tensorflow = TRUE)
   output <- capture.output(ready <- tfmuster_test())
   expect_true(ready)
+  # What it does while it does it.
+  expect_equal(output[1], "tfmuster: starting 2 workers on this machine")
+  expect_match(output[2], "the workers meet each other and start TensorFlow")
   expect_match(output, "You are ready: 2 workers have trained together", all = FALSE)
 })
 

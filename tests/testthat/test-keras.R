@@ -290,3 +290,16 @@ test_that("own_rows() takes R's data, and trains in one process as the data them
   expect_error(own_rows(own, batch_size = 4), "only with arrays", class = "tfmuster_error_data")
   expect_error(own_rows(frame, batch_size = 1.5), "must be a whole number", class = "tfmuster_error_data")
 })
+
+test_that("of several workers only the chief prints its epochs", {
+  withr::local_envvar(TFMUSTER_IS_CHIEF = "0", TFMUSTER_INDEPENDENT = NA)
+  expect_equal(as_verbose(TRUE), 0)
+  expect_equal(as_verbose(2), 2)
+  withr::local_envvar(TFMUSTER_INDEPENDENT = "1")
+  expect_equal(as_verbose(TRUE), 2)
+  withr::local_envvar(TFMUSTER_IS_CHIEF = "1", TFMUSTER_INDEPENDENT = NA)
+  expect_equal(as_verbose(TRUE), 2)
+  withr::local_envvar(TFMUSTER_IS_CHIEF = NA)
+  expect_equal(as_verbose(TRUE), 2)
+  expect_equal(as_verbose(FALSE), 0)
+})

@@ -10,6 +10,32 @@ test_that("ggplot2 draws a panel for each metric and a curve for each set", {
   expect_gt(file.size(file), 1000)
 })
 
+# The legends of a picture, by what they show.
+legends_of <- function(picture) {
+  tables <- ggplot2::ggplotGrob(picture)
+  boxes <- tables$grobs[grepl("guide-box", tables$layout$name)]
+  unlist(lapply(boxes, function(box) sum(grepl("guides", box$layout$name))))
+}
+
+test_that("one legend says what color, shape and line mean", {
+  skip_if_not_installed("ggplot2")
+  withr::local_pdf(NULL)
+  expect_equal(sum(legends_of(plot(a_history()))), 1)
+  rows <- rbind(cbind(a_history(), run = "first"), cbind(a_history(), run = "second"))
+  colours <- c(first = "red", second = "blue")
+  expect_equal(sum(legends_of(gg_curves(rows, "run", colours))), 2)
+  expect_equal(sum(legends_of(gg_curves(rows[rows$data == "training", ], "run", colours))), 1)
+  # Base graphics: the legend has the lines that are drawn.
+  shown <- base_legend(a_history(), "data", curve_colours)
+  expect_equal(shown[[1]], c("training", "validation"))
+  expect_equal(unname(shown$lty), c("solid", "dashed"))
+  expect_equal(unname(shown$pch), c(16, 17))
+  shown <- base_legend(rows, "run", colours)
+  expect_equal(shown[[1]], c("first", "second", "training", "validation"))
+  expect_equal(unname(shown$lty), c("solid", "solid", "solid", "dashed"))
+  expect_length(base_legend(rows[rows$data == "training", ], "run", colours)[[1]], 2)
+})
+
 test_that("base graphics draw it, too, and put back the layout", {
   file <- withr::local_tempfile(fileext = ".pdf")
   grDevices::pdf(file)

@@ -69,6 +69,6 @@ test_that("TensorBoard without logs or folder is an error that says what to do",
   skip_without_python(tensorflow = TRUE)
   skip_if_not(reticulate::py_module_available("tensorboard"), "no tensorboard")
   run <- a_run(withr::local_tempdir(), "mine", 1)
-  expect_match(expect_kind(tfmuster_tensorboard(run), "error")$fix, "callback_tensorboard")
+  expect_match(conditionMessage(expect_kind(tfmuster_tensorboard(run), "error")), "callback_tensorboard")
   expect_kind(callback_tensorboard(), "error")
 })

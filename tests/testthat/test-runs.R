@@ -14,6 +14,25 @@ test_that("runs are removed, and files of others stay", {
   expect_kind(run_remove(older_than = "a month", folder = folder), "error")
 })
 
+test_that("the table of runs fits the console, and times are local", {
+  skip_without_python()
+  withr::local_timezone("Asia/Tokyo")
+  folder <- withr::local_tempdir()
+  path <- a_run(folder, "20200101T000000Z-a-training-with-a-long-name", c(1, 1))
+  line <- '{"epoch": 1, "loss": 1.5, "accuracy": 0.5, "val_loss": 2, "images_per_second": 12345, "time": 0}'
+  writeLines(line, file.path(path, "metrics.jsonl"))
+  withr::local_options(width = 80)
+  shown <- capture.output(print(run_list(folder = folder)))
+  expect_true(all(nchar(shown) <= 80))
+  expect_length(shown, 2)
+  expect_match(shown[2], "done +01-01 09:00 +epoch 1 ")
+  # Where there is no room, the name has the time.
+  withr::local_options(width = 70)
+  expect_match(capture.output(print(run_list(folder = folder)))[2], "done +epoch 1 ")
+  expect_equal(format(as.data.frame(run_list(folder = folder))$started, "%H:%M"), "09:00")
+  expect_output(print(run_open(path)), "started +2020-01-01 09:00:00")
+})
+
 test_that("nothing that changes a terminal is printed of a run", {
   skip_without_python()
   folder <- withr::local_tempdir()

@@ -20,7 +20,7 @@ def command(*, timeout: float) -> int:
     """Train on two workers of this machine for a moment, and say "You are ready" or what to fix."""
     from ..diagnostics.selftest import selftest, verdict
 
-    report = selftest(timeout=timeout)
+    report = selftest(timeout=timeout, tell=True)
     for line in verdict(report):
         click.echo(line)
     return EXIT_DONE if report["ready"] else EXIT_WORKER_FAILED

@@ -15,13 +15,23 @@ from ..environment import RUN_DIR_VARIABLE
 from ..errors import TfmusterError
 from ..runs.layout import write_json
 from ..runs.run import Run
+from ..system.say import say
 from ..system.tensorflow_import import require_tensorflow
 
 _WORKERS = 2
+#: What the test says when a worker is in one of these phases.
+_STEPS = (
+    ({"waiting", "starting", "training"}, "the workers meet each other and start TensorFlow"),
+    ({"training"}, "the workers train"),
+)
 
 
 def selftest(
-    script: str | os.PathLike[str] | None = None, *, timeout: float = 60.0, env: dict[str, str] | None = None
+    script: str | os.PathLike[str] | None = None,
+    *,
+    timeout: float = 60.0,
+    env: dict[str, str] | None = None,
+    tell: bool = False,
 ) -> dict[str, Any]:
     """Run a job of two workers on this machine, and report whether several workers can train here.
 
@@ -33,6 +43,8 @@ def selftest(
         Time limit of the job, in seconds.
     env : dict, optional
         Additional environment variables for the workers.
+    tell : bool
+        Whether to say what the test does while it does it. Default: False.
 
     Returns
     -------
@@ -50,7 +62,7 @@ def selftest(
     found, fix = None, None
     with tempfile.TemporaryDirectory(prefix="tfmuster-test-") as folder:
         try:
-            found = _run(Path(folder) / "run", script, timeout, env or {})
+            found = _run(Path(folder) / "run", script, timeout, env or {}, tell=tell)
         except TfmusterError as error:
             found, fix = "\n".join(filter(None, (error.message, error.found))), error.fix
     report = {"ready": found is None, "seconds": time.monotonic() - begun, "found": found, "fix": fix}
@@ -58,15 +70,19 @@ def selftest(
 
 
 def _run(
-    run_dir: Path, script: str | os.PathLike[str] | None, timeout: float, env: dict[str, str]
+    run_dir: Path, script: str | os.PathLike[str] | None, timeout: float, env: dict[str, str], *, tell: bool
 ) -> str | None:
     """Run the job, and return what is wrong with it, or None."""
     from ..launch import launch
 
     program = Path(__file__).with_name("selftest_worker.py") if script is None else script
+    if tell:
+        say(f"tfmuster: starting {_WORKERS} workers on this machine")
     run = launch(program, workers=_WORKERS, run_dir=run_dir, name="test", env=env, wait=False)
     try:
-        state = run.wait(timeout)["state"]
+        if tell:
+            _tell_phases(run, timeout)
+        state = run.wait(0 if tell else timeout)["state"]
     finally:
         run.stop()
     if state in ("running", "starting"):
@@ -81,6 +97,20 @@ def _run(
     if any(result["replicas"] != _WORKERS for result in results):
         return f"the workers did not train together: {results}"
     return None
+
+
+def _tell_phases(run: Run, timeout: float) -> None:
+    """Say what the workers do, until the run has ended or the time is up."""
+    end = time.monotonic() + timeout
+    told = 0
+    while run.goes_on and time.monotonic() < end:
+        tasks = run.status()["tasks"].values()
+        phases = {task.get("progress", {}).get("phase") for task in tasks}
+        reached = max((number for number, (names, _) in enumerate(_STEPS) if names & phases), default=-1)
+        for _, text in _STEPS[told : reached + 1]:
+            say(f"tfmuster: {text}")
+        told = max(told, reached + 1)
+        time.sleep(0.1)
 
 
 def _doing(run: Run) -> dict[str, str]:

@@ -40,6 +40,7 @@ __all__ = [
     "missing_modules",
     "outcome",
     "resolve",
+    "selftest_shown",
     "where_text",
 ]
 
@@ -51,6 +52,7 @@ _HOW_TO_INSTALL = "Run tfmuster::install_tfmuster(), restart R, and try again."
 _FOR_R = {
     "doctor": "diagnostics.doctor",
     "selftest": "diagnostics.selftest",
+    "selftest_shown": "r.bridge",
     "verdict": "diagnostics.selftest",
     "place_of": "launch.remote.files",
     "Calls": "keras_compat.feeding",
@@ -197,6 +199,13 @@ def launch_shown(
             how = f" in {time.monotonic() - begun:.1f} s" if waited else f"; {shown_path(run)}"
             tell(f"tfmuster: {run.status()['state']}{how}")
         return run
+
+
+def selftest_shown(show: Callable[[str], object], /, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """Run the self-test, and pass what it does to a function of R."""
+    with heard_by(show):
+        report: dict[str, Any] = resolve("selftest")(*args, **kwargs, tell=True)
+        return report
 
 
 def where_text(**settings: Any) -> str:

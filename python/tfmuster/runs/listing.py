@@ -119,7 +119,7 @@ def summary(run: Run) -> dict[str, str]:
     known: dict[str, Any] = {
         "run": str(run.path),
         "state": status["state"] + (f", {status['restarts']} restarts" if status["restarts"] else ""),
-        "started": info.get("started"),
+        "started": local_time(info.get("started")),
         # For a function, the command is a file of this package, which tells the user nothing.
         **({"function": info.get("name")} if (run.path / CALL).is_dir() else {"command": command}),
         "training": _training(info),
@@ -132,8 +132,17 @@ def summary(run: Run) -> dict[str, str]:
     }
     if error:
         how = error["error"] or error["signal"] or f"exit code {error['exit_code']}"
-        known["first failure"] = f"{error['task']} at {error['time']}: {how}"
+        known["first failure"] = f"{error['task']} at {local_time(error['time'])}: {how}"
     return {visible(label): safe_text(str(value)) for label, value in known.items() if value}
+
+
+def local_time(text: str | None) -> str | None:
+    """Return a time of a run, which is in UTC, as the user's clock shows it."""
+    try:
+        return None if text is None else f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError):
+        # A year that no clock shows.
+        return text
 
 
 def _training(info: dict[str, Any]) -> str | None:
