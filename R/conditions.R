@@ -40,14 +40,17 @@ in_r <- function(text, words = TRUE) {
     return(NULL)
   }
   # Take the next word as an option's value only if it looks like one: "leave --copy out" is a sentence.
-  value <- "(?:[= ](?=[^ `]*[0-9/:=])([^ ,;`)]+(?:,[^ ,;`)]+)*(?<![.])))?"
+  is_value <- "(?=[^ `]*[0-9/:=]|(?:slurm|sge|pbs|lsf|mpi|spark|ssh)\\b)"
+  value <- paste0("(?:[= ]", is_value, "([^ ,;`)]+(?:,[^ ,;`)]+)*(?<![.])))?")
   option <- paste0("(?:--(", paste(names(option_arguments()), collapse = "|"), ")|-([nH]))(?![a-z-])", value)
   commands <- paste0("tfmuster launch(?: ", option, ")*(?: (?:\\.\\.\\.|SCRIPT))?")
   commands <- gregexpr(commands, text, perl = TRUE)
   regmatches(text, commands) <- lapply(regmatches(text, commands), as_call, option = option)
   # `ulimit -n` is a command of the shell.
   options <- gregexpr(paste0("(?<![^ (`\"])(?<!ulimit )", option), text, perl = TRUE)
-  regmatches(text, options) <- lapply(regmatches(text, options), as_argument, option = option)
+  regmatches(text, options) <- lapply(regmatches(text, options), function(options) {
+    sub("^backend = \"(.*)\"$", "on = on_\\1()", as_argument(options, option))
+  })
   for (pattern in names(words_in_r)[words]) text <- gsub(pattern, words_in_r[[pattern]], text, perl = TRUE)
   text
 }
@@ -67,9 +70,27 @@ as_call <- function(commands, option) {
   vapply(commands, function(command) {
     options <- regmatches(command, gregexpr(option, command, perl = TRUE))[[1]]
     script <- regmatches(command, regexpr("\\.\\.\\.|script", command, ignore.case = TRUE))
-    arguments <- c(tolower(script), as_argument(options, option, "..."))
-    sprintf("launch(%s)", paste(arguments, collapse = ", "))
+    arguments <- as_argument(options, option, "...")
+    sprintf("launch(%s)", paste(c(tolower(script), in_places(arguments)), collapse = ", "))
   }, "")
+}
+
+# Put arguments, such as "hosts = ...", where they are now: in on_ssh() and its like, and in launch_control().
+in_places <- function(arguments) {
+  name <- sub(" = .*", "", arguments)
+  value <- sub("^[^=]* = ", "", arguments)
+  of_on <- name %in% on_arguments
+  of_control <- name %in% names(formals(launch_control))
+  backend <- value[name == "backend"]
+  backend <- if (length(backend)) gsub("\"", "", backend[1]) else if (any(name == "hosts")) "ssh" else "local"
+  settings <- ifelse(name == "backend_options", value, arguments)[of_on & name != "backend"]
+  c(
+    arguments[!of_on & !of_control],
+    if (any(of_on)) sprintf("on = on_%s(%s)", backend, paste(settings, collapse = ", ")),
+    if (any(of_control)) {
+      sprintf("control = launch_control(%s)", paste(arguments[of_control], collapse = ", "))
+    }
+  )
 }
 
 as_argument <- function(options, option, without = "") {

@@ -4,11 +4,18 @@ test_that("what the core says of options is said of the arguments of launch()", 
     "Leave --copy out." = "Leave copy = TRUE out.",
     "Choose another place with --run-dir." = "Choose another place with run_dir.",
     "--backend-option=--nodelist=node1,node2 asks." = 'backend_options = "--nodelist=node1,node2" asks.',
-    "under `tfmuster launch --ps 1 --workers 2`" = "under `launch(ps = 1, workers = 2)`",
+    "under `tfmuster launch --ps 1 --workers 2`" =
+      "under `launch(workers = 2, control = launch_control(ps = 1))`",
     "tfmuster launch --max-restarts 3 ..., or" = "launch(..., max_restarts = 3), or",
     "by `tfmuster launch -n 2 SCRIPT`, or" = "by `launch(script, workers = 2)`, or",
     "`tfmuster launch --max-restarts` starts all" = "`launch(max_restarts = ...)` starts all",
-    "tfmuster launch --evaluator ...; elsewhere" = "launch(..., evaluator = TRUE); elsewhere",
+    "tfmuster launch --evaluator ...; elsewhere" =
+      "launch(..., control = launch_control(evaluator = TRUE)); elsewhere",
+    "`tfmuster launch -n 2 --backend slurm --backend-option=--nodes=2 ...`" =
+      '`launch(..., workers = 2, on = on_slurm("--nodes=2"))`',
+    "`tfmuster launch -H a:1 --copy SCRIPT`" = '`launch(script, on = on_ssh(hosts = "a:1", copy = TRUE))`',
+    "or let `tfmuster launch --backend lsf` do it." = "or let `launch(on = on_lsf())` do it.",
+    "it is Grid Engine's (--backend sge)" = "it is Grid Engine's (on = on_sge())",
     "fewer workers (-n 2), without wait=False" = "fewer workers (workers = 2), without wait = FALSE"
   )
   for (text in names(said)) expect_equal(in_r(text), said[[text]])
