@@ -18,11 +18,11 @@ RUN_R_TESTS = if $(HAVE_R); then cd tests && CI=true NOT_CRAN=true Rscript testt
 PY_SOURCES  := $(shell find python -name '*.py')
 R_SOURCES   := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
 
-.PHONY: help train test test-fast test-unit test-r-fast test-r test-parity test-python lint lint-python lint-imports \
+.PHONY: help train test test-fast test-unit test-r-fast test-r test-keras3 test-parity test-python lint lint-python lint-imports \
   lint-r types man check coverage bench accuracy matrix wheel clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo 'make train DATA=FILE|FOLDER WORKERS=N   real digits, more workers'
 
 train: .stamps/python .stamps/r ## set everything up and train MNIST on two local workers, from R
@@ -44,6 +44,11 @@ test-r-fast: .stamps/r .stamps/r-develop .stamps/dev
 
 test-r: .stamps/r .stamps/r-develop .stamps/dev .stamps/system-test ## R's tests
 	@$(RUN_R_TESTS)
+
+# R's keras3, tensorflow, tfruns and tfdatasets are on CRAN only. They are built into .rlib, with a newer reticulate.
+test-keras3: .stamps/r .stamps/r-develop .stamps/dev ## the tests with R's keras3 and tfruns, which are installed from CRAN
+	@if $(HAVE_R); then Rscript scripts/r-packages.R keras3 .stamps/r-packages-keras3.log && \
+	  cd tests && CI=true NOT_CRAN=true Rscript ../scripts/test-keras3.R; else $(WITHOUT_R); fi
 
 test-parity: .stamps/parity ## R and Python, compared through rpy2
 	@if $(HAVE_R); then $(BIN)/python -m pytest -n 2 --dist loadfile tests/parity; else $(WITHOUT_R); fi

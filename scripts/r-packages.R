@@ -2,6 +2,7 @@
 #
 #   r-packages.R run LOG        those that DESCRIPTION imports; without them nothing works: exit code 1
 #   r-packages.R develop LOG    those that it suggests, and lintr; tests that need one are skipped without it
+#   r-packages.R keras3 LOG     what make test-keras3 tests; without it: exit code 1
 arguments <- commandArgs(trailingOnly = TRUE)
 log <- arguments[[2]]
 read_field <- function(field) {
@@ -11,7 +12,8 @@ read_field <- function(field) {
 # examples/train.R, which is `make train`, reads its result with jsonlite.
 wanted <- switch(arguments[[1]],
   run = c(read_field("Imports"), "jsonlite"),
-  develop = c(read_field("Suggests"), "lintr")
+  develop = c(read_field("Suggests"), "lintr"),
+  keras3 = c("keras3", "tensorflow", "tfruns", "tfdatasets")
 )
 missing_of <- function(packages) packages[!vapply(packages, requireNamespace, logical(1), quietly = TRUE)]
 
@@ -36,6 +38,13 @@ if (length(missing)) {
   } else {
     cat("could not install ", toString(missing), "\n    All of the output: ", log, "\n", sep = "")
   }
+}
+if (length(missing) && arguments[[1]] == "keras3") {
+  message(
+    "*** These packages are on CRAN only, and could not be installed: ", toString(missing),
+    "\n    Run make test-keras3 where R reaches CRAN."
+  )
+  quit(status = 1)
 }
 if (length(missing) && arguments[[1]] == "run") {
   writeLines(paste("    |", utils::tail(readLines(log), 15)), stderr())

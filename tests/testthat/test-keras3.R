@@ -43,6 +43,19 @@ for (order in list(c("tfmuster", "keras3"), c("keras3", "tfmuster"))) {
   })
 }
 
+for (order in list(c("tfmuster", "keras3"), c("keras3", "tfmuster"))) {
+  test_that(paste("keras3's functions are not masked, loaded in the order", toString(order)), {
+    # run_r() attaches tfmuster first.
+    seen <- run_r(c(
+      "detach('package:tfmuster')", sprintf("library(%s)", order),
+      "of_keras3 <- function(name) identical(get(name), getExportedValue('keras3', name))",
+      "names <- c('save_model', 'evaluate', 'callback_tensorboard', 'fit', 'compile')",
+      "cat('keras3', vapply(names, of_keras3, TRUE), '\\n')"
+    ))
+    expect_true("keras3 TRUE TRUE TRUE TRUE TRUE " %in% seen$output, info = toString(seen$output))
+  })
+}
+
 test_that("every strategy of one process takes a keras3 model", {
   for (name in c("default", "one_device", "mirrored", "central_storage")) {
     run <- run_r(c("library(keras3)", sprintf("made <- strategy('%s')", name), training))

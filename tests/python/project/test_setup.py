@@ -203,6 +203,7 @@ def what_make_would_do(target: str) -> str:
         ("train", ["run"]),
         ("test-fast", ["run", "develop"]),
         ("lint", ["run", "develop"]),
+        ("test-keras3", ["run", "develop"]),
         ("test-r", ["run", "develop", "test"]),
         ("test-python", ["run", "develop", "test"]),
         ("test-parity", ["run", "develop", "test"]),
@@ -221,7 +222,7 @@ def test_help_lists_the_targets() -> None:
     )
     listed = [line.split()[1] for line in done.stdout.splitlines()]
     assert {"train", "test", "test-fast", "test-r", "test-python", "test-parity"} <= set(listed)
-    assert {"lint", "types", "check", "bench", "accuracy", "matrix", "clean"} <= set(listed)
+    assert {"test-keras3", "lint", "types", "check", "bench", "accuracy", "matrix", "clean"} <= set(listed)
 
 
 def test_scripts_are_sound_bash() -> None:
