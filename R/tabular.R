@@ -146,11 +146,11 @@ codes_of <- function(values, classes, name, call) {
 check_levels <- function(values, levels, name, call) {
   unknown <- setdiff(unique(as.character(values[!is.na(values)])), levels)
   if (length(unknown)) {
-    shown <- encodeString(utils::head(unknown, 3), quote = "\"")
+    listed <- function(levels) paste(encodeString(levels, quote = "\""), collapse = ", ")
     abort_data(
       "Every level must be one that the model was fitted to.",
-      sprintf("%s in `%s`", paste(shown, collapse = ", "), name),
-      paste("Its levels are", paste(encodeString(levels, quote = "\""), collapse = ", ")), "level", call
+      sprintf("%s in `%s`", listed(utils::head(unknown, 3)), name),
+      paste("Its levels are", listed(levels)), "level", call
     )
   }
 }

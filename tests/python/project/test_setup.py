@@ -70,7 +70,7 @@ def test_to_train_takes_r_its_imported_packages_and_python_only(tmp_path: Path) 
     fields = re.split(r"\n(?=\S)", (ROOT / "DESCRIPTION").read_text())
     (imports,) = (field.removeprefix("Imports:") for field in fields if field.startswith("Imports:"))
     names = {re.sub(r"\(.*", "", each).strip() for each in imports.split(",")}
-    of_r_itself = {"graphics", "grDevices", "stats", "utils"}
+    of_r_itself = {"graphics", "grDevices", "stats", "tools", "utils"}
     assert asked_of_apt(tmp_path, "run") == {
         "r-base-core",
         *(f"r-cran-{name}" for name in names - of_r_itself),
