@@ -35,7 +35,7 @@ def test_r_gets_the_packages_that_it_imports() -> None:
     imports = re.search(r"^Imports:((?:\n? .*)+)", (ROOT / "DESCRIPTION").read_text(), re.M)
     assert imports
     names = {re.sub(r"\(.*", "", each).strip() for each in imports[1].split(",")}
-    part_of_r = {"graphics", "grDevices", "stats", "utils"}
+    part_of_r = {"graphics", "grDevices", "stats", "tools", "utils"}
     installed = set(re.findall(r"\br-cran-(\w+)", DOCKERFILE.read_text()))
     assert installed == {name.lower() for name in names - part_of_r}
 
