@@ -284,7 +284,8 @@ class Network:
 
     def drop_logins(self, machine: str) -> None:
         for process in self.machines[machine].processes():
-            os.kill(int(process.split(":")[0]), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ends with one that has been killed before
+                os.kill(int(process.split(":")[0]), signal.SIGKILL)
 
     def _left(self) -> list[str]:
         left = [f"{m.name}: {process}" for m in self.machines.values() for process in m.processes()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -35,7 +36,11 @@ OF_A_JOB = {
 def spares_on(network: Network, host: str) -> list[psutil.Process]:
     """The processes that wait on a host."""
     numbers = [int(line.split(":")[0]) for line in network.machines[host].processes()]
-    return spares_of(psutil.Process(number) for number in numbers if psutil.pid_exists(number))
+    found = []
+    for number in numbers:
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may have ended since it was listed
+            found.append(psutil.Process(number))
+    return spares_of(found)
 
 
 def wait_for_spares(network: Network, *hosts: str) -> None:
