@@ -238,46 +238,6 @@ check_part <- function(worker, lines, call = rlang::caller_env()) {
   }
 }
 
-# Find a run from a run, its name, or the return value of launch().
-as_run <- function(run, call = rlang::caller_env()) {
-  if (inherits(run, "tfmuster_values")) run <- attr(run, "run")
-  if (inherits(run, "tfmuster.Run")) {
-    # The class of Python, which only the session that has made it can use.
-    if (!reticulate::py_is_null_xptr(run)) run <- new_run(format(run$path)) else abort_lost_run(call)
-  }
-  if (inherits(run, "tfmuster_run")) {
-    if (!is_there(run)) abort_removed_run(run, call)
-    return(run)
-  }
-  if (!is.null(run) && !is_text(run)) abort_no_run(run, call)
-  found_run(run, as_folder(NULL), call)
-}
-
-found_run <- function(name, folder, call = rlang::caller_env()) {
-  new_run(format(run_python("find_run", as_path(name), folder, call = call)$path))
-}
-
-runs_before <- function(age, folder, call = rlang::caller_env()) {
-  runs <- run_python("ended_before", age, folder, call = call)
-  lapply(runs, function(run) new_run(format(run$path)))
-}
-
-abort_lost_run <- function(call) {
-  abort_tfmuster(list(
-    kind = "error", message = "A Python object of another session can't be used.",
-    found = "an object without its Python part",
-    fix = "Open the run again: run_list(), or run_open() with its name."
-  ), call)
-}
-
-abort_removed_run <- function(run, call) {
-  abort_tfmuster(list(
-    kind = "error", message = "The directory of the run must exist.",
-    found = paste("no run in", run$path), fix = "run_list() shows the runs that are there.",
-    run = basename(run$path)
-  ), call)
-}
-
 # Only runs of R functions have a call file.
 is_function_run <- function(run) dir.exists(call_folder(run$path))
 
@@ -285,39 +245,6 @@ check_timeout <- function(timeout, call = rlang::caller_env()) {
   if (!is.null(timeout) && !(is_number(timeout) && timeout >= 0)) {
     abort_argument("`timeout` must be a number of seconds.", timeout, "NULL waits without limit.", call)
   }
-}
-
-# The folder, or the folders in which runs are by default.
-as_folder <- function(folder, call = rlang::caller_env()) {
-  if (is.null(folder)) {
-    chosen <- !is.null(getOption("tfmuster.runs"))
-    return(if (chosen) runs_folder(call = call) else list("runs", function_runs()))
-  }
-  if (!is_text(folder)) abort_argument("`folder` must be the path of one folder.", folder, NULL, call)
-  as_path(folder)
-}
-
-# The folder of new runs.
-runs_folder <- function(is_function = FALSE, call = rlang::caller_env()) {
-  folder <- getOption("tfmuster.runs") %||% if (is_function) function_runs() else "runs"
-  check_arguments(list(tfmuster.runs = folder), c(tfmuster.runs = "name"), call = call)
-  as_path(folder)
-}
-
-# A package may keep files in the user's cache, if it removes old ones.
-function_runs <- function() file.path(tools::R_user_dir("tfmuster", "cache"), "runs")
-
-remove_old_runs <- function(folder) {
-  if (is.null(getOption("tfmuster.runs"))) try(run_remove(older_than = "30d", folder = folder), silent = TRUE)
-}
-
-abort_no_run <- function(run, call = rlang::caller_env()) {
-  if (inherits(run, "tfmuster_runs")) {
-    fix <- "Pass one of them: runs[[1]]. run_list() without arguments lists all."
-  } else {
-    fix <- "run_list() shows their names."
-  }
-  abort_argument("A run must be what launch() returned, or one run's name or path.", run, fix, call)
 }
 
 #' @export
@@ -328,56 +255,3 @@ print.tfmuster_lines <- function(x, ...) {
 
 #' @export
 `[.tfmuster_lines` <- function(x, i) structure(NextMethod(), class = "tfmuster_lines")
-
-#' @export
-as.data.frame.tfmuster_runs <- function(x, ...) {
-  facts <- lapply(x, function(run) {
-    status <- run_status(run)
-    data.frame(
-      name = basename(run$path), state = status$state, tasks = length(status$tasks),
-      started = as_time(run$info()$started),
-      progress = run_python("last_epoch", run)
-    )
-  })
-  none <- data.frame(
-    name = character(), state = character(), tasks = integer(), started = as_time(character()),
-    progress = character()
-  )
-  do.call(rbind, c(list(none), unname(facts)))
-}
-
-#' @export
-print.tfmuster_runs <- function(x, ...) {
-  if (!length(x)) {
-    cat("No runs.\n")
-    return(invisible(x))
-  }
-  table <- as.data.frame(x)[c("name", "state", "started", "progress")]
-  table$started <- format(table$started, "%m-%d %H:%M")
-  print_narrow(table, "progress", optional = "started")
-  invisible(x)
-}
-
-# Print a table that fits the console: the last column is cut and, if it has no room, `optional` is left out.
-print_narrow <- function(table, last, optional) {
-  width_of <- function(name) max(nchar(c(name, format(table[[name]]))))
-  widths <- 1 + vapply(setdiff(names(table), last), width_of, 1L)
-  # The mark of what is cut has a place of its own, and print() keeps a margin.
-  room <- getOption("width") - 4 - sum(widths)
-  if (room < 12) {
-    table[[optional]] <- NULL
-    room <- max(12, room + widths[[optional]])
-  }
-  table[[last]] <- cli::ansi_strtrim(table[[last]], room)
-  print(table, right = FALSE, row.names = FALSE)
-}
-
-#' @export
-`[.tfmuster_runs` <- function(x, i) {
-  chosen <- structure(NextMethod(), class = "tfmuster_runs")
-  if (anyNA(names(chosen))) {
-    there <- if (length(x)) paste(names(x), collapse = ", ") else "none"
-    abort_argument("The index must be in the list of runs.", i, paste("The runs are:", there))
-  }
-  chosen
-}
