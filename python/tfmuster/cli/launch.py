@@ -61,7 +61,9 @@ if TYPE_CHECKING:
 )
 @training_options
 @click.option("--detach", is_flag=True, help="Return when the workers run. `tfmuster runs` follows them.")
-@click.option("--timings", is_flag=True, help="Show at the end where the time went, and which workers waited.")
+@click.option(
+    "--timings", is_flag=True, help="Show at the end where the time went, and which workers waited."
+)
 @click.option("--dry-run", is_flag=True, help="For batch systems: print the script, and do not submit it.")
 @click.argument(
     "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED

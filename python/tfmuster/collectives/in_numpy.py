@@ -28,11 +28,8 @@ class NumpyExchange(Streams):
 
     Parameters
     ----------
-    rank : int
-        The number of this worker.
-    sockets : sequence
-        A connected socket for each worker; None for this one.
-    names : sequence of str
+    rank, sockets, names
+        See :class:`.streams.Streams`.
     near : bool
         All workers are on this machine, and may read each other's memory.
     """

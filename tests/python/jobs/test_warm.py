@@ -21,19 +21,9 @@ from support.launching import (
 )
 from support.paths import PROGRAMS
 from support.r import NEEDS_R
-from support.spares import spares_in
+from support.spares import OF_A_JOB, spares_in
 
 pytestmark = pytest.mark.timeout(120)
-#: What differs between any two jobs.
-OF_A_JOB = {
-    "TF_CONFIG",
-    "TFMUSTER_TF_CONFIG",
-    "TFMUSTER_JOB",
-    "TFMUSTER_TOKEN",
-    "TFMUSTER_RUN_DIR",
-    "TFMUSTER_ERROR_FILE",
-    "TFMUSTER_PROCESS",
-}
 
 
 @pytest.fixture(autouse=True)

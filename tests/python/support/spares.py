@@ -7,6 +7,17 @@ from pathlib import Path
 
 import psutil
 
+#: Variables that differ between any two jobs.
+OF_A_JOB = {
+    "TF_CONFIG",
+    "TFMUSTER_TF_CONFIG",
+    "TFMUSTER_JOB",
+    "TFMUSTER_TOKEN",
+    "TFMUSTER_RUN_DIR",
+    "TFMUSTER_ERROR_FILE",
+    "TFMUSTER_PROCESS",
+}
+
 
 def spares_in(folder: Path) -> list[psutil.Process]:
     """The processes of a folder that wait on their standard input, with TensorFlow imported."""

@@ -15,22 +15,12 @@ import pytest
 from support.hosts import Network
 from support.launching import read_json, wait_until
 from support.paths import PROGRAMS
-from support.spares import spares_of
+from support.spares import OF_A_JOB, spares_of
 from support.training import Training
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-#: What differs between any two jobs.
-OF_A_JOB = {
-    "TF_CONFIG",
-    "TFMUSTER_TF_CONFIG",
-    "TFMUSTER_JOB",
-    "TFMUSTER_TOKEN",
-    "TFMUSTER_RUN_DIR",
-    "TFMUSTER_ERROR_FILE",
-    "TFMUSTER_PROCESS",
-    "SSH_CLIENT",
-    "SSH_CONNECTION",
-}
+#: Variables that differ between any two jobs on other machines.
+OF_A_REMOTE_JOB = {*OF_A_JOB, "SSH_CLIENT", "SSH_CONNECTION"}
 
 
 def spares_on(network: Network, host: str) -> list[psutil.Process]:
@@ -83,7 +73,7 @@ def test_a_restart_continues_in_spare_processes_and_nothing_else_differs(
         sees["environment"] = {
             name: value.replace(folder, "FOLDER")
             for name, value in sees["environment"].items()
-            if name not in OF_A_JOB
+            if name not in OF_A_REMOTE_JOB
         }
     for name, value in cold.items():
         assert warm[name] == value, name
