@@ -168,7 +168,7 @@ class ControlChannel:
     def on_failure(self, callback: Callable[[Failure], None]) -> None:
         """Call `callback(first_failure)` once: when another task fails, or now if one has failed.
 
-        The callback usually runs in the thread of the control channel, so it must not call R.
+        The callback registered last is called first, usually in the control channel's thread: don't call R.
         """
         with self._lock:
             failure = self.first_failure
@@ -297,10 +297,10 @@ class ControlChannel:
         if message.get("type") == "noted":
             self._heard.set()
         elif message.get("type") == "failure":
-            self._heard.set()
             if self._connection is not None:
                 self._connection.send({"type": "heard"})
             self._note({key: value for key, value in message.items() if key != "type"})
+            self._heard.set()
         elif message.get("type") == "agreed":
             self._replies.take(message)
         elif message.get("type") == "over":
@@ -322,13 +322,13 @@ class ControlChannel:
             callbacks: list[Callable[[Failure], None]] = []
             if failure["task"] != self.task.name or failure["kind"] == STALLED:
                 callbacks, self._callbacks = self._callbacks, []
-        self._over.set()
-        for callback in callbacks:
+        for callback in reversed(callbacks):
             try:
                 callback(failure)
             except Exception:
-                # The channel must outlive a callback that fails.
-                traceback.print_exc()
+                traceback.print_exc()  # the channel must outlive a callback that fails
+        # Last: the main thread may wait for this, and then end the process.
+        self._over.set()
 
     def _let_go(self) -> None:
         if self._connections is not None and self._connection is not None:

@@ -159,5 +159,6 @@ def _meet(
     if not client.linked:
         links.close()
     elif (group := links.open()) is not None:
+        # Called last, when the stacks of a task that waits for a sum are written.
         control.on_failure(lambda failure: group.abort(failure_text(failure)))
     control.start(client.connections, client.connection_to_chief(), client.chief, chief_process)

@@ -157,6 +157,22 @@ def test_a_callback_hears_of_it_once(job: Job):
     assert seen["tasks"] == ["worker 1"] and seen["mine"] == "worker 1"
 
 
+@pytest.mark.parametrize("wait", ["control.wait_done(20)", "control.failed('mine')"])
+def test_the_main_thread_waits_for_the_callbacks_the_last_of_which_is_called_first(job: Job, wait: str):
+    # The last one writes the stacks, which the first one changes: it aborts what the main thread waits for.
+    cluster = local_cluster(2)
+    listening = (
+        "control.on_failure(lambda failure: say(event='aborted'))\n"
+        "control.on_failure(lambda failure: (time.sleep(0.7), say(event='written')))\n"
+        "time.sleep(0.8)\n"
+        f"{wait}\n"
+    )
+    waiting = job.start(cluster, "worker", 1, then=listening)
+    job.start(cluster, "worker", 0, then="time.sleep(0.5); control.failed('why'); time.sleep(2)")
+    events = [event["event"] for event in waiting.result().events]
+    assert [event for event in events if event in ("written", "aborted")] == ["written", "aborted"]
+
+
 def test_leaving_after_done_is_no_failure_and_exit_means_done(job: Job):
     cluster = local_cluster(3)
     job.start(cluster, "worker", 1)
