@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 
-def release_lock_at_start() -> bool:
-    """Release the lock while TensorFlow waits for the other workers. Return whether that is possible."""
+def release_lock_at_start(before: Callable[[], None]) -> bool:
+    """Release the lock while TensorFlow waits for the other workers, and call `before` first.
+
+    Return whether that is possible.
+    """
     from tensorflow.python import pywrap_tfe
 
     if hasattr(pywrap_tfe.TFE_EnableCollectiveOps, "__wrapped__"):
@@ -22,7 +26,7 @@ def release_lock_at_start() -> bool:
     library = _library()
     if library is None:
         return False
-    pywrap_tfe.TFE_EnableCollectiveOps = _unlocked(pywrap_tfe.TFE_EnableCollectiveOps, library)
+    pywrap_tfe.TFE_EnableCollectiveOps = _unlocked(pywrap_tfe.TFE_EnableCollectiveOps, library, before)
     return True
 
 
@@ -50,7 +54,7 @@ def _typed(library: Any) -> Any:
     return library
 
 
-def _unlocked(stock: Any, library: Any) -> Any:
+def _unlocked(stock: Any, library: Any, before: Callable[[], None]) -> Any:
     from tensorflow.python.framework import errors_impl
 
     get_name = ctypes.pythonapi.PyCapsule_GetName
@@ -60,6 +64,7 @@ def _unlocked(stock: Any, library: Any) -> Any:
 
     @functools.wraps(stock)
     def enable(context: Any, server_def: bytes) -> None:
+        before()
         status = library.TF_NewStatus()
         try:
             handle = get_pointer(context, get_name(context))

@@ -91,6 +91,8 @@ class Door(threading.Thread):
         self._listeners: dict[int, int] = {}
         self._settled: set[int] = set()
         self._announced: set[int] = set()
+        #: Called once, when a port is open and guarded.
+        self.on_open: Callable[[], None] | None = None
         #: Set when the first filter is attached.
         self.guarding = threading.Event()
 
@@ -208,6 +210,9 @@ class Door(threading.Thread):
             changed = True
         if changed and self._listeners:
             self._apply(expected, peers)
+            if self.on_open is not None:
+                self.on_open()
+                self.on_open = None
 
     def _apply(self, expected: list[End], peers: set[str]) -> None:
         """Let in, from now on, the connections of these ends, and in the first stage of these peers."""

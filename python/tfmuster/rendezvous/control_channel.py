@@ -66,7 +66,8 @@ class ControlChannel:
         self.peers: list[str] = []
         self.direct = False
         #: What to do with the chief's messages of other modules, by type.
-        self.on: dict[str, Callable[[Message], None]] = {}
+        self.on: dict[str, Callable[[Message], None]] = {"listening": lambda _: self.chief_listens.set()}
+        self.chief_listens = threading.Event()
         self._pid = os.getpid()
         self._connections: Connections | None = None
         self._connection: Connection | None = None

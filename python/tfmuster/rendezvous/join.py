@@ -25,7 +25,7 @@ from .control_channel import ControlChannel
 from .failures import STALLED, failure_text
 from .farewell import FAREWELL
 from .meet import muster, print_progress
-from .port_guard import guard_port
+from .port_guard import guard_port, wait_for_chief
 from .seeding import take_seed
 from .token_file import token_of_home
 
@@ -97,7 +97,7 @@ def join_cluster(
         if "tensorflow" in sys.modules:
             from ..keras_compat.collective_start import release_lock_at_start
 
-            release_lock_at_start()
+            release_lock_at_start(wait_for_chief)
     say_state(State("starting"))
     say_phase("joined")
     if control.active:

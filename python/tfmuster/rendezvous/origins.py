@@ -14,6 +14,9 @@ from .roster import Participant
 #: More addresses do not fit into a message. The tasks look up the others by name.
 _MOST_PEERS: Final = 1000
 
+#: What the chief's task says when TensorFlow listens there, and the chief tells all.
+LISTENING: Final[Message] = {"type": "listening"}
+
 Clients = Sequence[tuple[Participant, Connection]]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from ..environment import OPEN_PORT_VARIABLE, is_on
 from ..net.accept_gate import SOURCE, AcceptGate
@@ -15,14 +16,16 @@ from ..net.gated_door import GatedDoor
 from ..net.socket_table import has_table
 from ..system.compiled import NotCompiled, compiled
 from ..system.say import say
-from .origins import read_end
+from .control_channel import ControlChannel
+from .origins import LISTENING, read_end
 
 if TYPE_CHECKING:
     from ..cluster.spec import Task
-    from .control_channel import ControlChannel
 
 #: After so many connections that were shut down, no more are printed.
 _MOST_PRINTED = 5
+#: How long a task waits for the chief's port, in seconds. Later, TensorFlow asks it once a second by itself.
+_CHIEF_SECONDS: Final = 30.0
 
 
 class PortGuard:
@@ -50,6 +53,8 @@ class PortGuard:
 
     def start(self) -> None:
         """Guard the port from the moment at which TensorFlow opens it."""
+        if self._task.is_chief:
+            self.door.on_open = lambda: self._control.send(LISTENING)
         self._control.on["knock"] = lambda message: self.door.expect(read_end(message["from"]))
         self.door.start()
         # A name server may be slow, and most peers were seen already.
@@ -96,6 +101,7 @@ def guard_port(task: Task, control: ControlChannel) -> None:
     gate, why = (None, f"{OPEN_PORT_VARIABLE} is set") if is_on(OPEN_PORT_VARIABLE) else _gate(install=True)
     if why is not None:
         if task.is_chief:
+            control.send(LISTENING)  # nobody sees when
             say(
                 f"tfmuster: TensorFlow's port is open ({why}): everybody who reaches it, other users of this "
                 f"machine included, can run commands as {_user()}; see docs/security.md"
@@ -104,6 +110,24 @@ def guard_port(task: Task, control: ControlChannel) -> None:
     guard = PortGuard(task, control, gate)
     _guards.append(guard)
     guard.start()
+
+
+def wait_for_chief() -> None:
+    """Wait until the chief's port is open, before TensorFlow connects to it.
+
+    If it finds the port closed, it tries again after a second.
+
+    Raises
+    ------
+    WorkerError
+        A task has failed.
+    """
+    control = ControlChannel.current()
+    if control is None or control.task.is_chief or not _guards:
+        return
+    deadline = time.monotonic() + _CHIEF_SECONDS
+    while control.active and time.monotonic() < deadline and not control.chief_listens.wait(0.1):
+        control.raise_failure()
 
 
 def guarding_works() -> str | None:

@@ -22,7 +22,7 @@ from .error import MAX_LISTED, gave_up
 from .exchanges import Answers
 from .failures import disappeared, earliest, this_process
 from .links import Links, links_wanted
-from .origins import origins, pass_on
+from .origins import LISTENING, origins, pass_on
 from .roster import Participant, Roster, check_targets, cluster_differences, printable
 from .watch import KINDS, Watch
 
@@ -266,6 +266,8 @@ class RendezvousServer(threading.Thread):
             self._check_over()
         elif kind == "knock" and self._stage == "control":
             pass_on(message, self._participants(), self._roster.addresses, self.task.name)
+        elif message == LISTENING and participant.name == self.task.name:
+            self._send_all(LISTENING)
         elif kind in KINDS and self._stage == "control":
             self._answer(self._watch.handle(participant, message, time.monotonic()))
         elif kind == "failed":
@@ -297,8 +299,7 @@ class RendezvousServer(threading.Thread):
     def _send_all(self, message: Message) -> None:
         """Send a message to all tasks, and to this process last.
 
-        After "go" this process enters TensorFlow, which holds the interpreter lock until the others are
-        there. This thread could then no longer send.
+        After "go" this process enters TensorFlow, which may hold the interpreter lock until all have come.
         """
 
         def here(connection: Connection) -> bool:

@@ -179,3 +179,17 @@ def test_a_coordinator_reaches_servers_whose_doors_are_closed_after_a_pause(
     assert done.returncode == 0, done.stdout + done.stderr
     assert 'broken: {"worker": 1, "ps": 1}' in done.stdout
     assert "learned: True" in done.stdout
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_tensorflow_starts_when_the_chief_listens(tmp_path: Path, way: str) -> None:
+    # It would find the port closed, and try again after a second.
+    done = tfmuster("launch", "-n", 3, PROGRAMS / "late_chief.py", way, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("the chief listens: True") == 2 and "the chief listens: False" not in done.stdout
+
+
+def test_an_open_port_makes_nobody_wait(tmp_path: Path) -> None:
+    done = tfmuster("launch", "-n", 2, PROGRAMS / "late_chief.py", cwd=tmp_path, TFMUSTER_OPEN_PORT="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the chief listens: False" in done.stdout
