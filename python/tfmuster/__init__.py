@@ -46,14 +46,19 @@ MODULE_OF = {
     "evaluate_checkpoints": "training.evaluating",
     "launch": "launch",
     "workers": "launch.warm",
+    "runs": "runs",
+    "Run": "runs.run",
+    "write_report": "runs.report",
+    "tensorboard_callback": "runs.tensorboard",
+    "doctor": "diagnostics.doctor",
+    "selftest": "diagnostics.selftest",
     "TfmusterError": "errors",
     # Classes of returned objects. They say that they belong to this package, so that pickle and R's S3
     # classes keep their names when modules move.
     "Digits": "digits.datasets",
     "Report": "cluster.check",
-    "Run": "runs.run",
 }
-_ONLY_RETURNED = ("Digits", "Report", "Run")
+_ONLY_RETURNED = ("Digits", "Report")
 
 __all__ = ["__version__", *(name for name in MODULE_OF if name not in _ONLY_RETURNED)]  # noqa: PLE0604 - they are strings
 

@@ -50,8 +50,6 @@ _HOW_TO_INSTALL = "Run tfmuster::install_tfmuster(), restart R, and try again."
 
 #: Names that only R calls, with their modules.
 _FOR_R = {
-    "doctor": "diagnostics.doctor",
-    "selftest": "diagnostics.selftest",
     "selftest_shown": "r.bridge",
     "verdict": "diagnostics.selftest",
     "place_of": "launch.remote.files",
@@ -78,11 +76,9 @@ _FOR_R = {
     "find_run": "runs.listing",
     "last_epoch": "runs.listing",
     "run_table": "runs.listing",
-    "write_report": "runs.report",
     "Tail": "runs.tail",
     "log_lines": "runs.tail",
     "start_tensorboard": "runs.tensorboard",
-    "tensorboard_callback": "runs.tensorboard",
     "check_name": "strategies.by_name",
     "job": "diagnostics.selftest",
     "leave_r_note": "runs.error_file",

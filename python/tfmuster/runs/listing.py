@@ -31,6 +31,30 @@ def runs_in(folder: Folders = RUNS) -> list[Run]:
     return [Run(path) for path in sorted(found, key=lambda path: (path.name, path))]
 
 
+def runs(name: str | None = None, folder: Folders = RUNS) -> list[Run]:
+    """List the runs in a folder, oldest first.
+
+    Parameters
+    ----------
+    name : str, optional
+        Return only the runs whose names contain this text. Default: all runs.
+    folder : path or sequence of path
+        Folder, or folders, with run directories. Default: ``runs`` in the working directory.
+
+    Returns
+    -------
+    list of Run
+        It is empty if there are no runs. The last one is the newest.
+
+    Examples
+    --------
+    >>> import tfmuster
+    >>> tfmuster.runs(folder="no-such-folder")
+    []
+    """
+    return [run for run in runs_in(folder) if name is None or name in run.name]
+
+
 def _each(folder: Folders) -> Sequence[str | os.PathLike[str]]:
     return [folder] if isinstance(folder, str | os.PathLike) else folder
 

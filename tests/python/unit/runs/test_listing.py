@@ -56,3 +56,16 @@ def test_runs_of_several_folders_are_in_the_order_of_their_times(tmp_path: Path)
     with pytest.raises(TfmusterError) as caught:
         find_run("-z", folders)
     assert str(caught.value.found) == f"0 runs in {', '.join(map(str, folders))} match '-z'"
+
+
+def test_runs_is_a_function_for_users_and_a_package_for_tfmuster(tmp_path: Path) -> None:
+    import tfmuster
+    import tfmuster.runs.layout
+
+    assert tfmuster.runs(folder=tmp_path) == []
+    for name in ("20260101T000000Z-x", "20260102T000000Z-y"):
+        new_run("train", run_dir=tmp_path / name, command=["train.py"], cluster={})
+    assert [run.name[-1] for run in tfmuster.runs(folder=tmp_path)] == ["x", "y"]
+    assert [run.name[-1] for run in tfmuster.runs("-y", folder=tmp_path)] == ["y"]
+    assert isinstance(tfmuster.runs(folder=tmp_path)[0], tfmuster.Run)
+    assert tfmuster.runs.layout is not None
