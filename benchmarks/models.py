@@ -135,7 +135,7 @@ def train(name: str, seed: int, steps: int, reverse: bool, out: Path) -> None:
             tf.TensorSpec((None,), y.dtype),
         ),
     )
-    # Without it, one process counts a step more in each epoch: docs/fitting.md.
+    # Without it, one process counts a step more in each epoch: docs/concepts/fitting.md.
     pipeline = pipeline.apply(tf.data.experimental.assert_cardinality(steps))
 
     class Losses(keras.callbacks.Callback):  # type: ignore[misc]

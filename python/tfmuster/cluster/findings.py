@@ -1,7 +1,7 @@
 """Define what can be wrong with a cluster: one table of codes, and the record of one finding.
 
 :data:`KINDS` is the only place that defines a code, its severity and how to fix it. The checks and
-``docs/clusters.md`` take them from here.
+``docs/reference/clusters.md`` take them from here.
 """
 
 from __future__ import annotations

@@ -148,14 +148,14 @@ def launch(
         otherwise ``"local"``.
     backend_options : sequence of str
         Options of the backend: ``"spark.executor.memory=4g"`` for Spark, ``"--map-by node"`` for mpirun,
-        ``"--partition=gpu"`` for sbatch. See docs/spark.md, docs/mpi.md and docs/slurm.md.
+        ``"--partition=gpu"`` for sbatch. The folder docs/clusters has a page for each.
     master : str, optional
         Spark: URL of the master for a new session, such as ``"spark://node1:7077"`` or ``"local[4]"``.
     spark : SparkSession, optional
         Spark: an existing session.
     hosts : str, optional
         Other machines and the number of tasks on each, such as ``"node1:2,node2:2"``, reached through ssh.
-        See docs/ssh.md.
+        See docs/clusters/ssh.md.
     copy : bool
         Send the script to the hosts. By default, it must exist there at the same path.
     files : sequence of path
@@ -189,7 +189,7 @@ def launch(
     notice_command : str, optional
         A shell command that each worker runs every 5 s during ``fit`` with checkpoints. When it succeeds, the
         worker's machine is about to be reclaimed, and the job writes a checkpoint and ends, as after a
-        signal. See docs/launching.md.
+        signal. See docs/reference/launching.md.
     seed : int, optional
         Seed of the random number generators of every worker: R's, NumPy's, Python's, TensorFlow's and
         Keras's, from 0 to 2147483647. A program that sets its own seeds is not affected. Default:
@@ -199,7 +199,7 @@ def launch(
         GPUs as workers; otherwise every worker sees all GPUs.
     distribute : bool
         Train a program that makes no strategy on all workers. Its batches are those of all workers, so it
-        makes the same updates as in one process. See docs/launching.md. Default: False.
+        makes the same updates as in one process. See docs/reference/launching.md. Default: False.
     scale_batch : bool
         With ``distribute``: multiply the batch size of ``fit`` by the number of workers. Default: False.
     independent : bool

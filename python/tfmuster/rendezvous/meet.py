@@ -3,8 +3,8 @@
 Every task calls :func:`muster` before TensorFlow waits for other tasks. The chief (otherwise worker 0)
 listens on its own address, the only port that is known to be open. The others report to it and try to reach
 each other. Then all close their listeners, so that TensorFlow can bind the ports, and continue. The
-connection stays open as the control channel (:class:`.control_channel.ControlChannel`). docs/rendezvous.md
-describes the protocol.
+connection stays open as the control channel (:class:`.control_channel.ControlChannel`).
+docs/concepts/rendezvous.md describes the protocol.
 
 Environment: ``TFMUSTER_START_TIMEOUT`` (seconds), ``TFMUSTER_TOKEN`` (the job's secret),
 ``TFMUSTER_RENDEZVOUS=0`` (skip the rendezvous).

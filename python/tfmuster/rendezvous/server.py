@@ -1,7 +1,7 @@
 """Run the chief's side of the rendezvous and of the control channel in one thread with one selector.
 
 The stages are: *gather* until every task is here, *check* that they reach each other, *close* every listener
-so that TensorFlow can bind the ports, *control* until the job is over. See docs/rendezvous.md.
+so that TensorFlow can bind the ports, *control* until the job is over. See docs/concepts/rendezvous.md.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ def test_programs_and_tasks_that_are_refused() -> None:
 
 
 def test_the_program_of_the_page(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "jax.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "coming-from" / "jax.md").read_text(encoding="utf-8")
     program = re.search(r"```python\n(.*?)```", page, re.DOTALL)
     assert program is not None
     write(tmp_path, "train.py", program[1])

@@ -459,10 +459,10 @@ class Metadata(http.server.BaseHTTPRequestHandler):
 
 
 def test_a_machine_that_will_be_taken_away(tmp_path: Path) -> None:
-    """With the command of docs/launching.md, asked of a server here."""
+    """With the command of docs/reference/launching.md, asked of a server here."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        text = (ROOT / "docs" / "launching.md").read_text()
+        text = (ROOT / "docs" / "reference" / "launching.md").read_text()
         (command,) = re.findall(r"--notice-command '(token.*?)'$", text, re.DOTALL | re.MULTILINE)
         command = command.replace("169.254.169.254", f"127.0.0.1:{server.server_port}")
         launcher = start_tfmuster(

@@ -14,7 +14,8 @@ from tfmuster.digits.models import RECIPES
 pytestmark = pytest.mark.slow
 
 #: Models compared with one process that takes each batch at once. That adds its terms in another order, and
-#: where a rounding tips a ReLU or the choice of a max-pool, weights in float32 go apart: docs/support.md.
+#: where a rounding tips a ReLU or the choice of a max-pool, weights in float32 go apart:
+#: docs/developers/support.md.
 TOLERANCE = {"float32": {"cnn": 1e-5, "softmax": 1e-5}, "float64": dict.fromkeys(RECIPES, 1e-5)}
 
 

@@ -1,4 +1,4 @@
-"""Horovod's own example for Keras, as docs/horovod.md changes it, with other data and a small model."""
+"""Horovod's example, as docs/coming-from/horovod.md changes it, with other data and a small model."""
 
 import sys
 

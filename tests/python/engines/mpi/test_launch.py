@@ -135,7 +135,7 @@ def test_nothing_is_left_of_a_job_that_is_killed(tmp_path: Path, whom: str) -> N
 
 @needs_open_mpi
 def test_workers_on_several_machines_train(network: Network) -> None:
-    # The program of docs/horovod.md.
+    # The program of docs/coming-from/horovod.md.
     put(network, "from_horovod.py", (PROGRAMS / "from_horovod.py").read_text())
     options = ("--backend", "mpi", "-H", "node1:2,node2:1", "-np", 3)
     # TensorFlow imports what it has written to the temporary folder, which is to be left empty.

@@ -2,7 +2,7 @@
 
 With TFMUSTER_EVERY_CASE, as in `make matrix`, all tests of some packages run. By default, some tests of the
 trainer and of metrics run on two workers. known.json has the tests that can't pass on several workers, by
-reason; docs/keras_tests.md says more about the reasons.
+reason; docs/developers/keras_tests.md says more about the reasons.
 """
 
 from __future__ import annotations

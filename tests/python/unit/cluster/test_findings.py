@@ -7,7 +7,7 @@ from tfmuster.cluster.findings import KINDS
 
 
 def test_the_document_lists_every_code_with_its_fix() -> None:
-    text = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "clusters.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     assert rows == [
         f"| `{code}` | {kind.severity} | {kind.meaning} | {kind.fix} |" for code, kind in KINDS.items()
