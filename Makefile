@@ -19,7 +19,7 @@ PY_SOURCES  := $(shell find python -name '*.py')
 R_SOURCES   := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
 
 .PHONY: help train test test-fast test-unit test-r-fast test-r test-keras3 test-parity test-python lint lint-python lint-imports \
-  lint-r types man check coverage bench accuracy matrix wheel clean
+  lint-docs lint-r types man site check coverage bench accuracy matrix wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,11 +53,11 @@ test-keras3: .stamps/r .stamps/r-develop .stamps/dev ## the tests with R's keras
 test-parity: .stamps/parity ## R and Python, compared through rpy2
 	@if $(HAVE_R); then $(BIN)/python -m pytest -n 2 --dist loadfile tests/parity; else $(WITHOUT_R); fi
 
-test-python: .stamps/dev .stamps/jax .stamps/system-test .stamps/torque ## Python's tests; one folder of them: .venv/bin/pytest tests/python/FOLDER
+test-python: .stamps/dev .stamps/site .stamps/jax .stamps/system-test .stamps/torque ## Python's tests; one folder of them: .venv/bin/pytest tests/python/FOLDER
 	@$(BIN)/python -m pytest -n 3 --no-loadscope-reorder -m "not timed" tests/python; status=$$?; \
 	$(BIN)/python -m pytest -m timed tests/python && exit $$status
 
-lint: lint-python lint-imports lint-r ## ruff, import-linter and lintr
+lint: lint-python lint-imports lint-docs lint-r ## ruff, import-linter, the language of the documentation, and lintr
 
 lint-python: .stamps/dev
 	$(BIN)/ruff check
@@ -67,6 +67,10 @@ lint-python: .stamps/dev
 lint-imports: .stamps/dev
 	$(BIN)/lint-imports
 
+# Sentences of at most 30 words, and none of some phrases.
+lint-docs: .stamps/dev
+	$(BIN)/python scripts/lint_docs.py
+
 lint-r: .stamps/r .stamps/r-develop
 	@if $(HAVE_R); then Rscript scripts/lint.R; else $(WITHOUT_R); fi
 
@@ -75,6 +79,9 @@ types: .stamps/dev ## mypy --strict on the Python core
 
 man: .stamps/r .stamps/r-develop ## write man/ and NAMESPACE anew from the roxygen comments in R/
 	@if $(HAVE_R); then Rscript -e 'roxygen2::roxygenise(load_code = "source")'; else $(WITHOUT_R); fi
+
+site: .stamps/site ## build the documentation into build/site, offline; TFMUSTER_VIGNETTES=text is quick
+	$(BIN)/python scripts/site.py
 
 check: .stamps/r .stamps/r-develop .stamps/dev ## R CMD check
 	bash scripts/r-check.sh
@@ -95,8 +102,8 @@ wheel: .stamps/dev ## the Python package with compiled libraries, into dist/
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m build --no-isolation
 
 clean: ## remove what the other targets made, but for runs/ and models
-	rm -rf .venv .venvs .rlib .stamps .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist *.Rcheck \
-	  tfmuster_*.tar.gz
+	rm -rf .venv .venvs .rlib .stamps .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist .site \
+	  *.Rcheck tfmuster_*.tar.gz
 
 # A stamp is left only by what is complete, so a set-up that lacked something is tried again. One after the other,
 # whatever -j says: apt-get has a lock. What is printed is one line a step, the rest is in .stamps/*.log.
@@ -114,6 +121,9 @@ clean: ## remove what the other targets made, but for runs/ and models
 
 .stamps/dev: pyproject.toml scripts/python.sh .stamps/python
 	@bash scripts/python.sh tensorflow,dev,legacy,spark && touch $@
+
+.stamps/site: scripts/python.sh .stamps/dev .stamps/r .stamps/r-develop
+	@bash scripts/python.sh site && touch $@
 
 # An environment of its own, because TensorFlow imports JAX if it is there, for 0.6 s of each process.
 .stamps/jax: .stamps/dev

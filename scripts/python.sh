@@ -3,6 +3,7 @@
 #
 #   python.sh EXTRAS    extras of pyproject.toml: tensorflow to train; with dev,legacy,spark or parity for the tests
 #   python.sh jax       JAX for the tests, in .venvs/jax, which has all packages of .venv, too
+#   python.sh site      Sphinx and others for `make site`
 #   python.sh torch     PyTorch for the benchmarks, in .venvs/torch, without tfmuster
 set -euo pipefail
 # shellcheck source=scripts/step.sh
@@ -46,6 +47,7 @@ if [ "$extras" = torch ]; then
 fi
 case $extras in
   tensorflow) what="Python packages" about=" with TensorFlow (600 MB: the first time takes minutes)" ;;
+  site) what="Python packages for the documentation" about="" ;;
   *) what="Python packages for the tests" about=" ($extras)" ;;
 esac
 step "python-${extras//,/-}.log" "Installing $what into $where$about" \
