@@ -5,7 +5,7 @@
 #   system.sh GROUP STAMP    touches STAMP if nothing of the group is missing any more
 #
 # Each group is what the one before it does not have yet:
-#   run        to train: R, the R packages that tfmuster imports, Python
+#   run        to train: R, the R packages that tfmuster imports and its vignettes are made with, Python
 #   develop    to lint, to build and to run the quick tests: the suggested R packages, tools
 #   test       to run every test: Slurm, MPI, sshd, Spark's Java, a browser
 set -euo pipefail
@@ -19,6 +19,7 @@ case $group in
     debian=(
       r-base-core r-cran-cli r-cran-generics r-cran-globals r-cran-reticulate r-cran-rlang
       r-cran-jsonlite # examples/train.R reads its result with it
+      r-cran-knitr r-cran-rmarkdown pandoc # the vignettes are made with them
       python3-venv
     )
     programs=(Rscript)
@@ -27,9 +28,9 @@ case $group in
     ;;
   develop)
     debian=(
-      r-base-dev r-cran-base64enc r-cran-covr r-cran-ggplot2 r-cran-knitr r-cran-later r-cran-lintr r-cran-pkgdown
-      r-cran-promises r-cran-rmarkdown r-cran-roxygen2 r-cran-rstudioapi r-cran-testthat r-cran-withr
-      pandoc qpdf
+      r-base-dev r-cran-base64enc r-cran-covr r-cran-ggplot2 r-cran-later r-cran-lintr r-cran-pkgdown
+      r-cran-promises r-cran-roxygen2 r-cran-rstudioapi r-cran-testthat r-cran-withr
+      qpdf
     )
     programs=(pandoc qpdf)
     fedora="pandoc qpdf python3-devel libtirpc-devel" # the last two are what rpy2 is built with

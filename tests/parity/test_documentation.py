@@ -26,6 +26,16 @@ def test_every_topic_and_vignette_is_in_the_index() -> None:
     r("pkgdown::check_pkgdown()")
 
 
+VIGNETTES = sorted(path.stem for path in (ROOT / "vignettes").glob("*.Rmd"))
+LISTED = "cat(vignette(package = 'tfmuster', lib.loc = .libPaths()[1])$results[, 'Item'], sep = '\\n')"
+
+
+def test_make_brings_the_vignettes() -> None:
+    assert sorted(r(LISTED).split()) == VIGNETTES
+    page = "cat(file.exists(system.file('doc', 'getting-started.html', package = 'tfmuster')))"
+    assert r(page) == "TRUE"
+
+
 @pytest.mark.skipif(shutil.which("qpdf") is None, reason="no qpdf")
 def test_the_cheat_sheet_is_one_page() -> None:
     pdf = str(ROOT / "docs" / "cheatsheet.pdf")

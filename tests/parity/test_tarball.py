@@ -18,7 +18,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
 @pytest.fixture(scope="module")
 def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What R CMD build makes of the files that git knows or would know."""
-    folder = tmp_path_factory.mktemp("build")
+    return built(tmp_path_factory.mktemp("build"), "--no-build-vignettes")
+
+
+def built(folder: Path, *options: str) -> Path:
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, check=True
     ).stdout.split(b"\0")
@@ -26,11 +29,23 @@ def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).exists() or (ROOT / name).is_symlink():
             (folder / "tfmuster" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / "tfmuster" / name, follow_symlinks=False)
+    # Without the results of the vignettes, which take minutes.
+    env = {**os.environ, "TFMUSTER_VIGNETTES": "text"}
     subprocess.run(
-        ["R", "CMD", "build", "--no-build-vignettes", "tfmuster"], cwd=folder, capture_output=True, check=True
+        ["R", "CMD", "build", *options, "tfmuster"], cwd=folder, capture_output=True, check=True, env=env
     )
-    (built,) = folder.glob("tfmuster_*.tar.gz")
-    return built
+    (found,) = folder.glob("tfmuster_*.tar.gz")
+    return found
+
+
+def test_it_brings_the_vignettes(tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    command = ["R", "CMD", "INSTALL", f"--library={library}", str(built(tmp_path))]
+    subprocess.run(command, capture_output=True, check=True)
+    listed = "cat(vignette(package = 'tfmuster', lib.loc = commandArgs(TRUE))$results[, 'Item'])"
+    done = subprocess.run(["Rscript", "-e", listed, library], capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.split()) == sorted(path.stem for path in ROOT.glob("vignettes/*.Rmd"))
 
 
 def test_it_carries_the_core_and_nothing_that_is_not_for_users(tarball: Path) -> None:

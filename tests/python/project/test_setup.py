@@ -75,6 +75,7 @@ def test_to_train_takes_r_its_imported_packages_and_python_only(tmp_path: Path) 
         "r-base-core",
         *(f"r-cran-{name}" for name in names - of_r_itself),
         "r-cran-jsonlite",
+        *("r-cran-knitr", "r-cran-rmarkdown", "pandoc"),  # the vignettes are made with them
         "python3-venv",
     }
 
@@ -82,7 +83,7 @@ def test_to_train_takes_r_its_imported_packages_and_python_only(tmp_path: Path) 
 def test_each_group_asks_for_what_the_others_do_not(tmp_path: Path) -> None:
     run, develop, test = (asked_of_apt(tmp_path, group) for group in GROUPS)
     assert not (run & develop or run & test or develop & test)
-    assert {"r-cran-testthat", "r-cran-lintr", "pandoc", "qpdf"} <= develop
+    assert {"r-cran-testthat", "r-cran-lintr", "qpdf"} <= develop
     heavy = {"chromium", "openjdk-17-jre-headless", "openmpi-bin", "mpich", "nftables", "openssh-client"}
     assert heavy <= test
     if not Path("/run/systemd/system").is_dir():
