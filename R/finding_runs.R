@@ -12,11 +12,14 @@ as_run <- function(run, call = rlang::caller_env()) {
     return(run)
   }
   if (!is.null(run) && !is_text(run)) abort_no_run(run, call)
-  found_run(run, as_folder(NULL), call)
+  found_run(run, NULL, call)
 }
 
+# Without a folder, the runs of this user in other folders are found, too.
 found_run <- function(name, folder, call = rlang::caller_env()) {
-  new_run(format(run_python("find_run", as_path(name), folder, call = call)$path))
+  folders <- as_folder(folder, call)
+  found <- run_python("find_run", as_path(name), folders, elsewhere = is.null(folder), call = call)
+  new_run(format(found$path))
 }
 
 runs_before <- function(age, folder, call = rlang::caller_env()) {

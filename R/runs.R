@@ -21,7 +21,9 @@
 #' @param ... Names of the runs to list, or parts of names. Default: all runs.
 #' @param folder Folder of the runs. Default: the option `tfmuster.runs`, otherwise the folder `runs` and that
 #'   of functions' runs, see [launch()].
-#' @param name A run's name, a unique part of it, or its path. Default: the newest run.
+#' @param all `TRUE` also lists your runs in other folders.
+#' @param name A run's name, a part of it, or its path. Default: the newest run. If several runs match, the
+#'   newest is taken, and a line says so. Without `folder`, your runs in other folders are found, too.
 #' @return `run_open()`: the run, see [tfmuster_run]. `run_status()`: a list with `state`, `restarts`, and
 #'   `tasks`. For a running task that reports its activity, `doing` is a description, and `progress` a list
 #'   with `phase` and, if known, `epoch`, `epochs`, `step`, `steps`, `metrics`, `steps_per_second`,
@@ -54,7 +56,7 @@
 #' run_list(folder = folder)
 run_open <- function(name = NULL, folder = NULL) {
   if (!is.null(name) && !is_text(name)) abort_no_run(name)
-  found_run(name, as_folder(folder))
+  found_run(name, folder)
 }
 
 #' @rdname run_open
@@ -178,9 +180,10 @@ run_resume <- function(run = NULL) {
 
 #' @rdname run_open
 #' @export
-run_list <- function(..., folder = NULL) {
+run_list <- function(..., folder = NULL, all = FALSE) {
   wanted <- c(...)
-  rows <- run_python("run_table", as_folder(folder))
+  check_arguments(list(all = all), c(all = "flag"))
+  rows <- run_python("run_table", as_folder(folder), all = all)
   paths <- vapply(rows, function(row) row$path, character(1))
   if (length(wanted)) {
     fits <- lapply(wanted, function(part) grepl(part, basename(paths), fixed = TRUE))

@@ -50,7 +50,7 @@ SUBJECTS = {
     "Errors": ("TfmusterError",),
 }
 #: Packages that are called like functions, and the function of each.
-CALLABLE_PACKAGES = {"launch": "launch.launch", "runs": "runs.listing.runs"}
+CALLABLE_PACKAGES = {"launch": "launch.launch", "runs": "runs.listing.list_runs"}
 
 
 def python_pages() -> dict[str, str]:

@@ -43,18 +43,20 @@ MODULE_OF = {
     "parquet_rows": "training.readers.parquet_files",
     "image_rows": "training.readers.image_folders",
     "checkpoint_callback": "training.checkpoints",
+    "tensorboard_callback": "runs.tensorboard",
     "evaluate_checkpoints": "training.evaluating",
+    "scaled_learning_rate": "training.learning_rates",
     "launch": "launch",
     "workers": "launch.warm",
-    "runs": "runs",
     "Run": "runs.run",
+    "runs": "runs",
+    "find_run": "runs.listing",
     "write_report": "runs.report",
-    "tensorboard_callback": "runs.tensorboard",
     "doctor": "diagnostics.doctor",
     "selftest": "diagnostics.selftest",
     "TfmusterError": "errors",
-    # Classes of returned objects. They say that they belong to this package, so that pickle and R's S3
-    # classes keep their names when modules move.
+    # Classes of returned objects. They say that they belong to this package, as `Run` does, so that pickle
+    # and R's S3 classes keep their names when modules move.
     "Digits": "digits.datasets",
     "Report": "cluster.check",
 }

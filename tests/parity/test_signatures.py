@@ -12,9 +12,12 @@ import tfmuster
 from tfmuster.cluster.spec import Cluster
 from tfmuster.launch.engines.registry import BACKENDS
 
-TWINS = {name: getattr(tfmuster, name) for name in tfmuster.__all__ if name[0].islower()} | {
-    "cluster_spec": Cluster
-}
+#: Python's functions that R has as `run_list()`, `run_open()`, `view_run()`, `tfmuster_doctor()` and
+#: `tfmuster_test()`, with arguments of R's own, and a learning rate that R passes to `train_mnist()`.
+DIFFERENT = {"runs", "find_run", "write_report", "doctor", "selftest", "scaled_learning_rate"}
+TWINS = {
+    name: getattr(tfmuster, name) for name in tfmuster.__all__ if name[0].islower() and name not in DIFFERENT
+} | {"cluster_spec": Cluster}
 #: Names that other packages of R have.
 IN_R = {
     "checkpoint_callback": "callback_checkpoint",

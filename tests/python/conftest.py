@@ -50,8 +50,9 @@ class ByFile(LoadScopeScheduling):
 
 @pytest.fixture(autouse=True, scope="session")
 def _cache_of_r(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep the runs of R functions out of the user's cache."""
+    """Keep the runs of R functions out of the user's cache, and all runs out of the user's list of runs."""
     os.environ["R_USER_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
 _tests = itertools.count()

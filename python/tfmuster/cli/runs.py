@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,34 +33,56 @@ class _OnFiles(click.Group):
 def command() -> None:
     """List, show, follow, stop, resume and remove runs.
 
-    RUN is the name of a run, a unique part of it, or its path. Default: the newest run.
+    RUN is the name of a run, a part of it, or its path. Default: the newest run. If several runs match, the
+    newest is used, and `remove` refuses. Runs in other folders are found, too.
     """
 
 
 @command.command("list")
 @FOLDER
-def list_runs(folder: str) -> None:
-    """List all runs, oldest first."""
+@click.option(
+    "-a",
+    "--all",
+    "everywhere",
+    is_flag=True,
+    help="List your runs in all folders. Default: those in the folder runs.",
+)
+def list_runs(folder: str | None, everywhere: bool) -> None:
+    """List runs, oldest first: those in the folder runs or, if it has none, yours in all folders."""
     from ..runs.listing import run_table
     from ..runs.records import unreadable
 
-    table = run_table(folder)
-    rows = [(row["name"], row["state"], f"{row['tasks']} tasks", row["progress"]) for row in table]
-    if not rows:
-        click.echo(visible(f"No runs in {folder}."))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)] if rows else []
-    for row in rows:
-        click.echo(visible("  ".join(t.ljust(width) for t, width in zip(row, widths, strict=True))))
+    table = run_table(folder, all=everywhere)
+    if not table and folder is None and not everywhere:
+        table, everywhere = run_table(all=True), True
+        if table:
+            click.echo("No runs in runs. Your runs in other folders:", err=True)
+    if not table:
+        click.echo(visible(f"No runs in {folder or 'runs'}."))
+        return
+    rows = [_row(run, everywhere) for run in table]
+    head = ("run", "state", "started", "took", "tasks", "speed", "progress")
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in (head, *rows):
+        shown = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
+        click.echo(visible(shown.rstrip()))
     for run in table:
         if odd := unreadable(Path(run["path"])):
             click.echo(visible(f"{run['name']}: can't read {odd}"), err=True)
 
 
+def _row(run: dict[str, str], everywhere: bool) -> tuple[str, ...]:
+    name = run["path"] if everywhere else run["name"]
+    # The column before has the speed.
+    progress = re.sub(r"  [\d,]+ images/s$", "", run["progress"]) if run["speed"] else run["progress"]
+    return (name, run["state"], run["local"], run["took"], run["tasks"], run["speed"], progress)
+
+
 @command.command()
 @RUN
 @FOLDER
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def show(name: str | None, folder: str, as_json: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON. Default: a summary.")
+def show(name: str | None, folder: str | None, as_json: bool) -> None:
     """Show the command of a run, its progress, how workers read their input, and its first failure."""
     from ..runs.listing import document, find_run, summary
 
@@ -74,12 +97,20 @@ def show(name: str | None, folder: str, as_json: bool) -> None:
 @command.command()
 @RUN
 @FOLDER
-@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until the run has ended.")
-@click.option("--task", help='Show only one task, such as "worker 0".')
 @click.option(
-    "--lines", metavar="N", type=click.IntRange(min=0), help="Show only the last N lines of each task."
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Keep printing new lines until the run has ended. Default: stop at the last line.",
 )
-def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: int | None) -> None:
+@click.option("--task", metavar="TASK", help='Show only one task, such as "worker 0". Default: all tasks.')
+@click.option(
+    "--lines",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Show only the last N lines of each task. Default: all lines.",
+)
+def logs(name: str | None, folder: str | None, follow: bool, task: str | None, lines: int | None) -> None:
     """Show the output of the workers, each line with the worker's name."""
     from ..runs.listing import find_run
     from ..runs.tail import each_log_line, follow_lines
@@ -92,8 +123,10 @@ def logs(name: str | None, folder: str, follow: bool, task: str | None, lines: i
 @command.command()
 @RUN
 @FOLDER
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with the text of each task.")
-def stacks(name: str | None, folder: str, as_json: bool) -> int:
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON object with the text of each task. Default: text."
+)
+def stacks(name: str | None, folder: str | None, as_json: bool) -> int:
     """Show where the program of each worker is: its Python stacks, and R's calls if known.
 
     A run that has stalled keeps the stacks in `stacks/` of its run directory.
@@ -120,9 +153,9 @@ def stacks(name: str | None, folder: str, as_json: bool) -> int:
     "--output",
     type=click.Path(dir_okay=False),
     metavar="PATH",
-    help="File to write. Default: report.html in the run directory.",
+    help="Write to this file. Default: report.html in the run directory.",
 )
-def report(name: str | None, folder: str, output: str | None) -> None:
+def report(name: str | None, folder: str | None, output: str | None) -> None:
     """Write one HTML page: summary, cluster, curves, timeline, output, environment, first failure."""
     from ..runs.listing import find_run
     from ..runs.report import write_report

@@ -7,24 +7,34 @@ import os
 import click
 
 from ..errors import EXIT_DONE, EXIT_USAGE, EXIT_WORKER_FAILED, TfmusterError
+from ..runs.layout import RUNS
 from ..system.terminal_text import visible
 
 FOLDER = click.option(
     "--runs",
     "folder",
+    metavar="PATH",
     type=click.Path(file_okay=False),
-    default="runs",
-    show_default=True,
-    help="Folder of the runs.",
+    help="Look in this folder. Default: runs; if no run matches there, all folders of your runs.",
 )
-RUN = click.argument("name", metavar="[RUN]", required=False)
+
+
+def complete_run(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of runs that begin like a word, for the completion of a shell, newest first."""
+    from ..runs.listing import list_runs
+
+    runs = list_runs() or list_runs(all=True)
+    return [run.name for run in reversed(runs) if run.name.startswith(incomplete)]
+
+
+RUN = click.argument("name", metavar="[RUN]", required=False, shell_complete=complete_run)
 
 
 @click.command()
 @RUN
 @FOLDER
 @click.option("--save", is_flag=True, help="Let all workers write a checkpoint first. Default: stop at once.")
-def stop(name: str | None, folder: str, save: bool) -> int:
+def stop(name: str | None, folder: str | None, save: bool) -> int:
     """Stop a run and all its processes."""
     from ..runs.listing import find_run
 
@@ -37,8 +47,12 @@ def stop(name: str | None, folder: str, save: bool) -> int:
 @click.command()
 @RUN
 @FOLDER
-@click.option("--detach", is_flag=True, help="Return when the workers run. `tfmuster runs` follows them.")
-def resume(name: str | None, folder: str, detach: bool) -> int:
+@click.option(
+    "--detach",
+    is_flag=True,
+    help="Return when the workers run; `tfmuster runs` follows them. Default: wait for the end.",
+)
+def resume(name: str | None, folder: str | None, detach: bool) -> int:
     """Restart a run that was preempted, interrupted or lost, or has failed, with its original options.
 
     It keeps its run directory. A program with checkpoint_callback() resumes from its newest checkpoint.
@@ -56,18 +70,24 @@ def resume(name: str | None, folder: str, detach: bool) -> int:
 
 
 @click.command()
-@click.argument("names", metavar="[RUN]...", nargs=-1)
+@click.argument("names", metavar="[RUN]...", nargs=-1, shell_complete=complete_run)
 @FOLDER
 @click.option(
-    "--older-than", metavar="AGE", help="Remove all your runs that ended longer ago: 12h, 30d or 8w."
+    "--older-than",
+    metavar="AGE",
+    help="Remove all your runs that ended longer ago: 12h, 30d or 8w. Default: remove the named runs.",
 )
-def remove(names: tuple[str, ...], folder: str, older_than: str | None) -> int:
+def remove(names: tuple[str, ...], folder: str | None, older_than: str | None) -> int:
     """Remove runs of yours from the disk: the named ones, or those that ended some time ago."""
     from ..runs.listing import ended_before, find_run
 
     if bool(names) == (older_than is not None):
         raise click.UsageError("Name the runs to remove, or give --older-than.")
-    runs = [find_run(name, folder) for name in names] if names else ended_before(older_than or "", folder)
+    runs = (
+        [find_run(name, folder, single=True) for name in names]
+        if names
+        else ended_before(older_than or "", folder or RUNS)
+    )
     code = EXIT_DONE
     for run in runs:
         try:

@@ -1,25 +1,28 @@
-"""Create, write, read, follow and end runs, each stored in a run directory."""
+"""Create, write, read, follow and end runs, each stored in a run directory.
+
+``tfmuster.runs()`` lists runs, although it is this package: see :func:`tfmuster.runs.listing.list_runs`.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .run import Run
 
-__all__ = ["runs"]
+
+class _CallableModule(types.ModuleType):
+    """Make this package callable: once a module of it is imported, ``tfmuster.runs`` is the package."""
+
+    def __call__(self, folder: str | os.PathLike[str] | None = None, *, all: bool = False) -> list[Run]:
+        from .listing import list_runs
+
+        return list_runs(folder, all=all)
 
 
-class _CallablePackage(types.ModuleType):
-    """Make this package callable: `tfmuster.runs` is the package, and lists runs if it is called."""
-
-    def __call__(self, *args: Any, **options: Any) -> list[Run]:
-        from .listing import runs
-
-        return runs(*args, **options)
-
-
+sys.modules[__name__].__class__ = _CallableModule
+#: The public name of the package is that of the function.
 runs = sys.modules[__name__]
-runs.__class__ = _CallablePackage

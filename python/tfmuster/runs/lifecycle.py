@@ -23,6 +23,7 @@ from ..system.ask import NoAnswerError, ask
 from ..system.processes import birth
 from ..system.shutdown_signal import SHUTDOWN
 from ..system.versions import recorded_versions
+from .index import remember_run
 from .layout import ANY_VALUES, CALL, CLAIMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
 from .resuming import resuming
 from .run import Run
@@ -103,6 +104,7 @@ def _record(run: Run, about: Mapping[str, Any]) -> None:
     }
     run.set_info(about)
     run.set_status(state="starting", restarts=0, tasks={})
+    remember_run(run.path)
 
 
 class Claim:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from ..cluster.findings import printable
 from ..errors import TfmusterError
+from ..system.say import say
 from ..system.terminal_text import safe_text, visible
-from .layout import CALL, RUNS
+from .index import known_runs
+from .layout import CALL, RUNS, UNFINISHED
 from .metrics import epoch_line, read_metrics
 from .records import unreadable, written
 from .removing import whose
 from .run import Run
+from .speeds import speed_of
+from .times import in_words, local_time, seconds_of
 
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 
@@ -27,70 +31,97 @@ Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 def runs_in(folder: Folders = RUNS) -> list[Run]:
     """Return all runs in a folder or several, oldest first: their names begin with their times."""
-    found = (path.parent for each in _each(folder) for path in Path(each).glob("*/run.json"))
-    return [Run(path) for path in sorted(found, key=lambda path: (path.name, path))]
-
-
-def runs(name: str | None = None, folder: Folders = RUNS) -> list[Run]:
-    """List the runs in a folder, oldest first.
-
-    Parameters
-    ----------
-    name : str, optional
-        Return only the runs whose names contain this text. Default: all runs.
-    folder : path or sequence of path
-        Folder, or folders, with run directories. Default: ``runs`` in the working directory.
-
-    Returns
-    -------
-    list of Run
-        It is empty if there are no runs. The last one is the newest.
-
-    Examples
-    --------
-    >>> import tfmuster
-    >>> tfmuster.runs(folder="no-such-folder")
-    []
-    """
-    return [run for run in runs_in(folder) if name is None or name in run.name]
+    return _in_order(path.parent for each in _each(folder) for path in Path(each).glob("*/run.json"))
 
 
 def _each(folder: Folders) -> Sequence[str | os.PathLike[str]]:
     return [folder] if isinstance(folder, str | os.PathLike) else folder
 
 
-def find_run(name: str | os.PathLike[str] | None = None, folder: Folders = RUNS) -> Run:
+def _in_order(paths: Iterable[Path]) -> list[Run]:
+    return [Run(path) for path in sorted(paths, key=lambda path: (path.name, path))]
+
+
+def list_runs(folder: Folders | None = None, *, all: bool = False) -> list[Run]:
+    """Return the runs in a folder, oldest first, or all runs of this user.
+
+    ``tfmuster.runs()`` is this function.
+
+    Parameters
+    ----------
+    folder : path or sequence of path, optional
+        Folder of the runs, or several. Default: ``runs`` in the working directory.
+    all : bool
+        Also return this user's runs in other folders, as far as they are there.
+
+    Returns
+    -------
+    list of Run
+    """
+    here = runs_in(RUNS if folder is None else folder)
+    if not all:
+        return here
+    return _in_order({run.path: None for run in here} | {path.absolute(): None for path in known_runs()})
+
+
+def find_run(
+    name: str | os.PathLike[str] | None = None,
+    folder: Folders | None = None,
+    *,
+    elsewhere: bool | None = None,
+    single: bool = False,
+) -> Run:
     """Find one run, which another session may have started.
+
+    If several runs match, the newest is taken, and a line on standard error says so.
 
     Parameters
     ----------
     name : str or path, optional
-        The run's name, a unique part of its name, or its path. Default: the newest run.
-    folder : path or sequence of path
-        Folder of the runs, or several.
+        The run's name, a part of its name, or its path. Default: the newest run.
+    folder : path or sequence of path, optional
+        Folder of the runs, or several. Default: ``runs`` in the working directory.
+    elsewhere : bool, optional
+        Whether to look among this user's runs in other folders if no run matches there. Default: if no folder
+        is given.
+    single : bool
+        Whether it is an error if several runs match.
 
     Raises
     ------
     TfmusterError
-        If no run matches, or several match.
+        If no run matches, or several match with `single`.
     """
     # Unlike Path.exists, this allows names that are too long.
     if name and os.path.exists(Path(name, "run.json")):
         return Run(name)
-    runs = runs_in(folder)
     named = None if name is None else os.fspath(name)
-    places = ", ".join(str(each) for each in _each(folder))
-    found = [run for run in runs if named is None or named == run.name]
-    found = found or [run for run in runs if named and named in run.name]
-    if not found or (named is not None and len(found) > 1):
+    found = _matching(runs_in(RUNS if folder is None else folder), named)
+    away = not found and (folder is None if elsewhere is None else elsewhere)
+    if away:
+        found = _matching(list_runs(all=True), named)
+    if not found or (single and named is not None and len(found) > 1):
+        places = ", ".join(str(each) for each in _each(RUNS if folder is None else folder))
         raise TfmusterError(
-            "A run must be given by its name, a unique part of its name, or its path.",
+            "A run must be given by its name, a unique part of its name, or its path."
+            if single
+            else "A run must be given by its name, a part of its name, or its path.",
             found=f"{len(found)} runs in {places} match '{printable(named)}'"
             if named
             else f"no runs in {places}",
-            fix="List the runs with `tfmuster runs list`.",
+            fix="List the runs with `tfmuster runs list`"
+            + (", those in other folders with `tfmuster runs list --all`." if away else "."),
         )
+    if named is not None and len(found) > 1:
+        say(f"tfmuster: {len(found)} runs match '{printable(named)}'; taking the newest, {found[-1].name}")
+    elif away:
+        say(f"tfmuster: taking {found[-1].path}")
     return found[-1]
+
+
+def _matching(runs: list[Run], named: str | None) -> list[Run]:
+    found = [run for run in runs if named is None or named == run.name]
+    return found or [run for run in runs if named and named in run.name]
 
 
 def ended_before(age: str, folder: Folders = RUNS) -> list[Run]:
@@ -144,6 +175,7 @@ def summary(run: Run) -> dict[str, str]:
         "run": str(run.path),
         "state": status["state"] + (f", {status['restarts']} restarts" if status["restarts"] else ""),
         "started": local_time(info.get("started")),
+        "took" if status["state"] not in UNFINISHED else "running for": took(run),
         # For a function, the command is a file of this package, which tells the user nothing.
         **({"function": info.get("name")} if (run.path / CALL).is_dir() else {"command": command}),
         "training": _training(info),
@@ -151,6 +183,7 @@ def summary(run: Run) -> dict[str, str]:
         **{task: _task_line(entry, info.get("host")) for task, entry in status["tasks"].items()},
         **_notes_by_subject(run),
         "last epoch": last_epoch(run),
+        "speed": speed_of(run),
         "model": str(run.model_path) if run.model_path.exists() else None,
         "unreadable": unreadable(run.path),
     }
@@ -158,15 +191,6 @@ def summary(run: Run) -> dict[str, str]:
         how = error["error"] or error["signal"] or f"exit code {error['exit_code']}"
         known["first failure"] = f"{error['task']} at {local_time(error['time'])}: {how}"
     return {visible(label): safe_text(str(value)) for label, value in known.items() if value}
-
-
-def local_time(text: str | None) -> str | None:
-    """Return a time of a run, which is in UTC, as the user's clock shows it."""
-    try:
-        return None if text is None else f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError):
-        # A year that no clock shows.
-        return text
 
 
 def _training(info: dict[str, Any]) -> str | None:
@@ -213,18 +237,31 @@ def _task_line(entry: dict[str, Any], launcher: str | None) -> str:
     return text if code is None else f"{text}, exit code {code}"
 
 
-def run_table(folder: Folders = RUNS) -> list[dict[str, str]]:
-    """Return ``name``, ``path``, ``state``, ``tasks`` (a count), ``started`` and ``progress`` of each run."""
+def took(run: Run) -> str:
+    """Return how long a run took, or has taken so far; "" if that is not known."""
+    seconds = seconds_of(run)
+    return "" if seconds is None else in_words(seconds)
+
+
+def run_table(folder: Folders | None = None, *, all: bool = False) -> list[dict[str, str]]:
+    """Return a row of texts for each run of :func:`list_runs`.
+
+    A row has ``name``, ``path``, ``state``, ``tasks`` (a count), ``started`` (UTC, as in ``run.json``),
+    ``local`` (the same by the user's clock), ``took``, ``speed`` and ``progress``.
+    """
     rows = []
-    for run in runs_in(folder):
-        status = run.status()
+    for run in list_runs(folder, all=all):
+        status, started = run.status(), run.info().get("started", "")
         rows.append(
             {
                 "name": run.name,
                 "path": str(run.path),
                 "state": str(status["state"]),
                 "tasks": str(len(status["tasks"])),
-                "started": str(run.info().get("started", "")),
+                "started": str(started),
+                "local": visible(local_time(started) or "")[:16],
+                "took": took(run),
+                "speed": speed_of(run),
                 "progress": last_epoch(run),
             }
         )

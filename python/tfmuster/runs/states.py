@@ -32,6 +32,8 @@ from .layout import STATES, append_json, file_stem, read_json, task_of, write_js
 _MOST_NAMES, _MOST_METRICS = 8, 2
 #: Smallest share of the time for which it is said that a task waits for another.
 _LEAST_WAIT = 0.1
+#: Fields that say how fast a task trains.
+SPEEDS = ("steps_per_second", "images_per_second")
 _phases: dict[Path, str] = {}
 
 
@@ -135,12 +137,20 @@ class State:
         return {name: value for name, value in found.items() if value not in (None, "")}
 
     @property
+    def measured(self) -> dict[str, Any]:
+        """Return what is kept of a training: `shares`, and the speeds that are known."""
+        told = {name: getattr(self, name) for name in SPEEDS}
+        return {**self.shares, **{name: value for name, value in told.items() if value is not None}}
+
+    @property
     def text(self) -> str:
         """Describe the state in one line."""
         if self.phase == "waiting":
             return self._waiting_text()
         if self.phase == "stopped":
             return "stopped by a signal"
+        if self.phase == "trained":
+            return self.phase
         step = [f"step {_of(self.step, self.steps)}"] if self.step is not None else []
         return "  ".join([self.phase, *self._epoch_text(), *step, *self._figures()])
 
@@ -177,6 +187,7 @@ class State:
 
 
 _COUNTS = ("epoch", "epochs", "step", "steps")
+_SHARES = ("sum_share", "wait_share", "waits_for")
 _FLOATS = ("steps_per_second", "images_per_second", "sum_share", "wait_share", "time")
 
 
@@ -190,7 +201,7 @@ def say_state(state: State) -> None:
     Errors in writing are ignored: a missing state must not end a training.
     """
     if path := _own_path():
-        _note_phase(path, state.phase, state.shares if state.phase == "trained" else {})
+        _note_phase(path, state.phase, state.measured if state.phase == "trained" else {})
         with contextlib.suppress(OSError):
             path.parent.mkdir(exist_ok=True)
             known = replace(state, time=time.time()).to_dict()
@@ -275,7 +286,7 @@ def _path(folder: str, tf_config: str) -> Path | None:
 
 
 def note_phase(run_dir: Path, task: str, phase: str, shares: Mapping[str, Any] | None = None) -> None:
-    """Append a line to the task's timeline, maybe with `State.shares`.
+    """Append a line to the task's timeline, maybe with `State.measured`.
 
     Errors are ignored: a missing line must not end a training.
     """
@@ -288,7 +299,7 @@ def note_phase(run_dir: Path, task: str, phase: str, shares: Mapping[str, Any] |
 def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
     """Read each task's phases in order: ``phase`` and ``time`` (seconds since the epoch).
 
-    ``trained`` also has `State.shares`, if they are known.
+    ``trained`` also has `State.measured`, as far as it is known.
     """
     events = {}
     for path in sorted(run_dir.joinpath(STATES).glob("*-*.jsonl"), key=_place):
@@ -303,7 +314,7 @@ def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
                 event = orjson.loads(line)
                 state = State.from_dict(event)
                 if state is not None and state.time is not None and math.isfinite(state.time):
-                    told.append({"time": state.time, "phase": state.phase, **state.shares})
+                    told.append({"time": state.time, "phase": state.phase, **state.measured})
         events[task_of(path.stem)] = sorted(told, key=lambda event: event["time"])
     return events
 
@@ -314,7 +325,7 @@ def read_shares(run_dir: Path) -> dict[str, dict[str, Any]]:
     for task, events in read_events(run_dir).items():
         for event in events:
             if "sum_share" in event:
-                found[task] = {name: value for name, value in event.items() if name not in ("time", "phase")}
+                found[task] = {name: event[name] for name in _SHARES if name in event}
     return found
 
 

@@ -75,6 +75,7 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
             self._epoch = 0
             self._first: tuple[int, float] | None = None
             self._shares = Shares()
+            self._speeds: dict[str, Any] = {}
             self._last: dict[str, Any] = {}
 
         def on_train_begin(self, logs: Any = None) -> None:
@@ -92,10 +93,14 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
                     self._first = batch, now
                     self._shares.restart(now)
                 first, since = self._first
+                speed = (batch - first) / (now - since) if batch > first and now > since else None
+                self._speeds = {
+                    "steps_per_second": speed,
+                    "images_per_second": speed * images_per_step if speed and images_per_step else None,
+                }
                 if now < self._next:
                     return
                 self._next = now + _EVERY_SECONDS
-            speed = (batch - first) / (now - since) if batch > first else None
             say_state(
                 State(
                     "training",
@@ -104,14 +109,13 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
                     step=batch + 1,
                     steps=self._total("steps"),
                     metrics=numbers(logs or {}),
-                    steps_per_second=speed,
-                    images_per_second=speed * images_per_step if speed and images_per_step else None,
+                    **self._speeds,
                     **self._shares.until(now),
                 )
             )
 
         def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-            self._last = self._shares.until(time.monotonic())
+            self._last = {**self._speeds, **self._shares.until(time.monotonic())}
             # `train_mnist` writes its metrics itself.
             if is_chief() and not images_per_step:
                 shown = (self.params or {}).get("verbose") not in (0, None)

@@ -66,6 +66,5 @@ def test_runs_is_a_function_for_users_and_a_package_for_tfmuster(tmp_path: Path)
     for name in ("20260101T000000Z-x", "20260102T000000Z-y"):
         new_run("train", run_dir=tmp_path / name, command=["train.py"], cluster={})
     assert [run.name[-1] for run in tfmuster.runs(folder=tmp_path)] == ["x", "y"]
-    assert [run.name[-1] for run in tfmuster.runs("-y", folder=tmp_path)] == ["y"]
     assert isinstance(tfmuster.runs(folder=tmp_path)[0], tfmuster.Run)
     assert tfmuster.runs.layout is not None

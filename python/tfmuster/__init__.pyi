@@ -1,0 +1,54 @@
+"""What type checkers and editors know of the package, whose names are loaded when they are first used."""
+
+import os
+from typing import Final
+
+from .cluster.check import Report as Report
+from .cluster.check import check_cluster as check_cluster
+from .cluster.resolvers import tf_config_from_barrier as tf_config_from_barrier
+from .cluster.spec import Cluster as Cluster
+from .cluster.spec import Task as Task
+from .cluster.tf_config import current_task as current_task
+from .cluster.tf_config import parse_tf_config as parse_tf_config
+from .cluster.tf_config import tf_config_json as tf_config_json
+from .cluster.tf_config import use_tf_config as use_tf_config
+from .diagnostics.doctor import doctor as doctor
+from .diagnostics.selftest import selftest as selftest
+from .digits.datasets import Digits as Digits
+from .digits.datasets import mnist as mnist
+from .digits.datasets import synthetic as synthetic
+from .digits.models import mnist_model as mnist_model
+from .digits.result import TrainingResult as TrainingResult
+from .digits.train import train_mnist as train_mnist
+from .errors import TfmusterError as TfmusterError
+from .keras_compat.own_rows import own_rows as own_rows
+from .keras_compat.saving import model_from_bytes as model_from_bytes
+from .keras_compat.saving import model_to_bytes as model_to_bytes
+from .keras_compat.saving import save_model as save_model
+from .keras_compat.saving import save_model_file as save_model_file
+from .keras_compat.sharding import batches as batches
+from .launch import launch as launch
+from .launch.warm import workers as workers
+from .runs.listing import find_run as find_run
+from .runs.report import write_report as write_report
+from .runs.run import Run as Run
+from .runs.tensorboard import tensorboard_callback as tensorboard_callback
+from .strategies.by_name import strategy as strategy
+from .strategies.parameter_server import ps_fit as ps_fit
+from .strategies.table import strategy_table as strategy_table
+from .training.checkpoints import checkpoint_callback as checkpoint_callback
+from .training.custom_loop import distributed_step as distributed_step
+from .training.evaluating import evaluate_checkpoints as evaluate_checkpoints
+from .training.file_batches import file_batches as file_batches
+from .training.learning_rates import scaled_learning_rate as scaled_learning_rate
+from .training.readers.csv_files import csv_rows as csv_rows
+from .training.readers.image_folders import image_rows as image_rows
+from .training.readers.parquet_files import parquet_rows as parquet_rows
+from .training.readers.tfrecord_files import tfrecord_rows as tfrecord_rows
+
+__version__: Final[str]
+__all__: list[str]
+MODULE_OF: Final[dict[str, str]]
+
+def runs(folder: str | os.PathLike[str] | None = None, *, all: bool = False) -> list[Run]: ...
+def _watch_worker(name: str) -> None: ...

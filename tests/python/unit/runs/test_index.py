@@ -1,0 +1,97 @@
+"""Runs are found from any folder, by the user's list of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tfmuster
+from tfmuster.cli import main
+from tfmuster.errors import TfmusterError
+from tfmuster.runs import index
+from tfmuster.runs.lifecycle import new_run
+from tfmuster.runs.listing import find_run, list_runs
+from tfmuster.runs.run import Run
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def a_run(folder: Path, name: str) -> Run:
+    return new_run("train", run_dir=folder / "runs" / name, command=["train.py"], cluster={})
+
+
+def test_a_run_is_found_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (a_run(tmp_path / name, f"2026010{name}T000000Z-train") for name in "12")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert [run.path for run in list_runs(all=True)] == [first.path, second.path]
+    assert tfmuster.runs() == [] and len(tfmuster.runs(all=True)) == 2
+    assert find_run().path == find_run("train").path == second.path
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == f"tfmuster: taking {second.path}"
+    assert said[1] == f"tfmuster: 2 runs match 'train'; taking the newest, {second.name}"
+    assert find_run("20260101").path == first.path
+    with pytest.raises(TfmusterError, match="unique part"):
+        find_run("train", single=True)
+    with pytest.raises(TfmusterError) as caught:
+        find_run(None, "runs")
+    assert caught.value.found == "no runs in runs"
+    # The folder has priority, once it has runs.
+    here = a_run(tmp_path / "elsewhere", "20250101T000000Z-train")
+    assert find_run().path == find_run("train").path == here.path
+
+
+def test_the_command_line_lists_and_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = a_run(tmp_path / "1", "20260101T000000Z-train")
+    monkeypatch.setenv("TZ", "UTC")
+    run.set_info({**run.info(), "started": "2026-01-01T00:00:00.000+00:00", "pid": 1, "host": "other"})
+    run.end("done", tasks={"worker 0": {"state": "done"}}, updated="2026-01-01T00:03:20.000+00:00")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["runs", "list"]) == 0
+    shown = capsys.readouterr()
+    assert "Your runs in other folders:" in shown.err
+    head, row = shown.out.splitlines()
+    assert head.split() == ["run", "state", "started", "took", "tasks", "speed", "progress"]
+    assert str(run.path) in row and "done" in row and "1" in row
+    assert main(["runs", "show"]) == 0
+    assert f"run:           {run.path}" in capsys.readouterr().out
+    assert main(["runs", "list", "--runs", "none"]) == 0
+    assert capsys.readouterr().out == "No runs in none.\n"
+    assert main(["runs", "remove", "train"]) == 0
+    assert main(["runs", "list", "--all"]) == 0
+    assert capsys.readouterr().out.endswith("No runs in runs.\n")
+
+
+def test_the_index_is_the_users_alone_and_stays_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run(tmp_path, "one")
+    path = index.index_path()
+    assert path is not None
+    assert path.stat().st_mode & 0o777 == 0o600
+    with path.open("a") as file:
+        file.write('{"path": "/gone"}\n' * 20_000 + "[1]\n{\n")
+    assert index.known_runs() == [run.path]
+    other = a_run(tmp_path, "two")
+    assert index.known_runs() == [run.path, other.path]
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_no_index_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    run = a_run(tmp_path, "one")
+    assert list_runs(tmp_path / "runs") and index.known_runs() == []
+    monkeypatch.setenv("_R_CHECK_PACKAGE_NAME_", "tfmuster")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    a_run(tmp_path, "two")
+    assert not (tmp_path / "state").exists() and run.path.exists()
