@@ -48,7 +48,7 @@ TF_CONFIG_VARIABLE: Final = "TFMUSTER_TF_CONFIG"
 #: Set for a spare process, which waits before it becomes a worker.
 WARM_VARIABLE: Final = "TFMUSTER_WARM"
 
-#: Number of steps after which `fit` ends in a trial of ``tfmuster tune``.
+#: Number of steps after which `fit` ends in a trial of ``tfmuster speed``.
 TRIAL_STEPS_VARIABLE: Final = "TFMUSTER_TRIAL_STEPS"
 
 # Set by users.

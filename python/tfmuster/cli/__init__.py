@@ -29,13 +29,17 @@ _VERBS = {
         "worker",
         "Run a program as the task that MPI, a batch system, Kubernetes or TF_CONFIG names.",
     ),
-    "tune": ("tune", "Find fast settings for a training on several workers, by short trials."),
+    "speed": ("speed", "Find fast settings for a training on several workers, by short trials."),
     "runs": ("runs", "List, show, follow, stop, resume and remove runs."),
     "token": ("token", "Make a secret for workers that you start yourself."),
     "strategies": ("strategies", "Show what each strategy trains with, and whether it works here."),
     "doctor": ("doctor", "Show what is installed here, for yourself or for an issue."),
     "test": ("test", "Train on two workers here for a moment, and say whether you are ready."),
+    "completion": ("completion", "Install the completion of commands for your shell."),
 }
+
+#: Earlier names of verbs, which still work.
+_EARLIER = {"tune": "speed"}
 
 
 class _Verbs(click.Group):
@@ -45,6 +49,7 @@ class _Verbs(click.Group):
         return list(_VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = _EARLIER.get(cmd_name, cmd_name)
         if cmd_name not in _VERBS:
             return None
         module = importlib.import_module(f"{__name__}.{_VERBS[cmd_name][0]}")
@@ -54,7 +59,8 @@ class _Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if close := difflib.get_close_matches(args[0], _VERBS) if args[0] not in _VERBS else []:
+        known = {*_VERBS, *_EARLIER}
+        if close := difflib.get_close_matches(args[0], _VERBS) if args[0] not in known else []:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, close))}?")
         return super().resolve_command(ctx, args)
 

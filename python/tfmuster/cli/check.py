@@ -12,11 +12,17 @@ from .cluster_options import as_index, cluster_options
 
 @click.command("check")
 @cluster_options
-@click.option("--connect", is_flag=True, help="Also try to reach every address.")
 @click.option(
-    "--timeout", default=3.0, show_default=True, metavar="SECONDS", help="How long to wait for each address."
+    "--connect", is_flag=True, help="Also try to reach every address. Default: check the description only."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option(
+    "--timeout",
+    default=3.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --connect: wait this long for each address.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON. Default: as text.")
 def command(
     *,
     cluster_file: str | None,

@@ -24,17 +24,27 @@ def cluster_options(command: _Command) -> _Command:
             f"--{job}",
             multiple=True,
             metavar="HOST:PORT",
-            help=f"Address of the next {job}; repeatable.",
+            help=f"Add a {job} with this address; repeatable. Default: none.",
         )(command)
     options = [
         click.option(
             "--cluster",
             "cluster_file",
             metavar="FILE",
-            help="Read the cluster from a JSON or YAML file; - is standard input. Default: TF_CONFIG.",
+            help="Read the cluster from a JSON or YAML file; - reads standard input. Default: TF_CONFIG.",
         ),
-        click.option("--type", "task_type", metavar="JOB", help="Job of this task, such as worker."),
-        click.option("--index", "task_index", metavar="N", help="Index of this task in its job, from 0."),
+        click.option(
+            "--type",
+            "task_type",
+            metavar="JOB",
+            help="Set the job of this task, such as worker. Default: that in TF_CONFIG.",
+        ),
+        click.option(
+            "--index",
+            "task_index",
+            metavar="N",
+            help="Set the index of this task in its job, from 0. Default: that in TF_CONFIG.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)

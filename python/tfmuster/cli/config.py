@@ -36,16 +36,21 @@ _FORMATS: dict[str, Callable[[str], str]] = {"json": str, "shell": _shell, "r": 
 
 @click.command("config")
 @cluster_options
-@click.option("--all", "all_tasks", is_flag=True, help="Print the text of every task of the cluster.")
+@click.option(
+    "--all",
+    "all_tasks",
+    is_flag=True,
+    help="Print the text of every task of the cluster. Default: that of one task.",
+)
 @click.option(
     "--format",
     "form",
     type=click.Choice(list(_FORMATS)),
     default="json",
     show_default=True,
-    help="Output: JSON, an export line for a shell, a Sys.setenv call for R, or a line for a .env file.",
+    help="Print JSON, an export line for a shell, a Sys.setenv call for R, or a line for a .env file.",
 )
-@click.option("--pretty", is_flag=True, help="Indent the JSON.")
+@click.option("--pretty", is_flag=True, help="Indent the JSON. Default: one line.")
 def command(*, all_tasks: bool, form: str, pretty: bool, **cluster_arguments: Any) -> None:
     """Print the TF_CONFIG of one task, or of all tasks.
 

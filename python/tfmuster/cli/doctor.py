@@ -8,7 +8,7 @@ import click
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON. Default: text.")
 @click.option(
     "--devices/--no-devices",
     default=True,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED
+from .program_argument import program_argument, refuse_options_after_script
 from .run_and_report import run_and_report, start_and_tell
 from .training_options import take_training, training_options
 from .where_options import read_where, where_options
@@ -23,28 +24,34 @@ if TYPE_CHECKING:
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Number of workers. Default: 2, or one per slot of the hosts.",
+    help="Start this many workers. Default: one per slot of the hosts, else 2.",
 )
 @click.option(
     "--ps",
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Number of parameter servers, which end with the workers. Default: 0.",
+    help="Start this many parameter servers, which end with the workers. Default: 0.",
 )
 @click.option(
     "--chief", is_flag=True, help="Start a chief besides the workers. Default: worker 0 is the chief."
 )
-@click.option("--evaluator", is_flag=True, help="Start an evaluator, which ends with the workers.")
+@click.option(
+    "--evaluator", is_flag=True, help="Start an evaluator, which ends with the workers. Default: start none."
+)
 @where_options
-@click.option("-q", "--quiet", is_flag=True, help="Show only failures.")
-@click.option("--only-chief", is_flag=True, help="Show only the output of the chief.")
-@click.option("--name", help="Name of the run. Default: the name of the script.")
+@click.option(
+    "-q", "--quiet", is_flag=True, help="Show only failures. Default: show the output of all workers."
+)
+@click.option(
+    "--only-chief", is_flag=True, help="Show only the output of the chief. Default: of all workers."
+)
+@click.option("--name", metavar="NAME", help="Name the run. Default: the name of the script.")
 @click.option(
     "--run-dir",
     metavar="PATH",
     type=click.Path(file_okay=False),
-    help="Run directory. Default: runs/<UTC time>-<name>.",
+    help="Use this run directory. Default: runs/<UTC time>-<name>.",
 )
 @click.option(
     "--max-restarts",
@@ -57,17 +64,25 @@ if TYPE_CHECKING:
     "--start-timeout",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
-    help="How long to wait for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
+    help="Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
 @training_options
-@click.option("--detach", is_flag=True, help="Return when the workers run. `tfmuster runs` follows them.")
 @click.option(
-    "--timings", is_flag=True, help="Show at the end where the time went, and which workers waited."
+    "--detach",
+    is_flag=True,
+    help="Return when the workers run; `tfmuster runs` follows them. Default: wait for the end.",
 )
-@click.option("--dry-run", is_flag=True, help="For batch systems: print the script, and do not submit it.")
-@click.argument(
-    "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
+@click.option(
+    "--timings",
+    is_flag=True,
+    help="Show at the end where the time went, and which workers waited. Default: do not.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="For batch systems: print the script, and do not submit it. Default: submit it.",
+)
+@program_argument
 def command(
     *,
     workers: int | None,
@@ -100,7 +115,7 @@ def command(
     tfmuster launch -H node1:2,node2:2 train.R
     tfmuster launch -H node1,node2 --file digits.npz --file layers/ train.py
     tfmuster launch --backend spark --master spark://node1:7077 -n 3 train.R
-    tfmuster launch -n 2 -- tfmuster train mnist --optimizer adam --steps-per-epoch 0
+    tfmuster launch -n 2 -- tfmuster train mnist --steps-per-epoch 0
     """
     from ..launch.engines.local import ThisMachine
     from ..launch.engines.registry import engine_for
@@ -108,6 +123,7 @@ def command(
     from ..system.processes import adopt_orphans
     from ..system.shutdown_signal import SHUTDOWN
 
+    refuse_options_after_script(program, {"workers": workers, **training_and_where})
     training = take_training(training_and_where, run_dir)
     engine = engine_for(read_where(**training_and_where))
     if timings and not isinstance(engine, ThisMachine):

@@ -9,6 +9,7 @@ import click
 from ..environment import LARGEST_SEED
 from .manifest_machines import ec2, gce
 from .pod_options import pod_options, take_pods
+from .program_argument import program_argument
 
 
 @click.group("manifest")
@@ -22,44 +23,52 @@ command.add_command(ec2)
 
 # Options end at the script's name. Arguments after it belong to the script.
 @command.command("kubernetes", context_settings={"allow_interspersed_args": False})
-@click.option("--image", required=True, help="Container image with tfmuster and the script.")
+@click.option(
+    "--image",
+    metavar="IMAGE",
+    required=True,
+    help="Run this container image, which has tfmuster and the script. Required.",
+)
 @click.option(
     "-n",
     "--workers",
     metavar="N",
     type=click.IntRange(min=1),
     required=True,
-    help="Number of workers, one per pod.",
+    help="Start this many workers, one per pod. Required.",
 )
 @click.option(
     "--ps",
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Number of parameter servers, one per pod. Default: 0.",
+    help="Start this many parameter servers, one per pod. Default: 0.",
 )
 @click.option(
     "--gpus-per-worker",
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="GPUs of each worker. Default: 0.",
+    help="Request this many GPUs for each worker. Default: 0.",
 )
 @click.option(
     "--kind",
     type=click.Choice(["job", "jobset", "tfjob"]),
     default="job",
-    help="job, the default: an Indexed Job without an operator; jobset: for the controller of JobSets; "
-    "tfjob: for Kubeflow's training operator.",
+    help="Print an Indexed Job, which needs no operator (job, the default), a JobSet for "
+    "its controller (jobset), or a TFJob for Kubeflow's training operator (tfjob).",
 )
-@click.option("--name", help="Name of the job, a DNS label. Default: the name of the script.")
-@click.option("--namespace", help="Namespace of the job. Default: that of kubectl.")
+@click.option("--name", metavar="NAME", help="Name the job; a DNS label. Default: the name of the script.")
+@click.option(
+    "--namespace", metavar="NAMESPACE", help="Put the job into this namespace. Default: that of kubectl."
+)
 @click.option(
     "--port",
+    metavar="PORT",
     type=click.IntRange(1024, 65535),
     default=2222,
     show_default=True,
-    help="Port on which each pod listens.",
+    help="Let each pod listen on this port.",
 )
 @pod_options
 @click.option(
@@ -68,7 +77,7 @@ command.add_command(ec2)
     type=click.FloatRange(0, min_open=True),
     default=600.0,
     show_default=True,
-    help="How long a pod waits for the other pods.",
+    help="Let a pod wait this long for the other pods.",
 )
 @click.option(
     "--network-policy/--no-network-policy",
@@ -79,11 +88,9 @@ command.add_command(ec2)
     "--seed",
     metavar="N",
     type=click.IntRange(0, LARGEST_SEED),
-    help="Seed of the random number generators of every pod. Default: TFMUSTER_SEED, else drawn.",
+    help="Seed the random number generators of every pod. Default: TFMUSTER_SEED, else drawn.",
 )
-@click.argument(
-    "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
-)
+@program_argument
 def kubernetes(
     *,
     image: str,

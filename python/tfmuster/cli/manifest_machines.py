@@ -16,31 +16,42 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(1, 1000),
             metavar="N",
             required=True,
-            help="Number of machines.",
+            help="Rent this many machines. Required.",
         ),
-        click.option("--name", default="tfmuster", show_default=True, help="Prefix of all names."),
+        click.option(
+            "--name",
+            metavar="NAME",
+            default="tfmuster",
+            show_default=True,
+            help="Begin all names with this text.",
+        ),
         click.option(
             "--source",
             metavar="URL",
             required=True,
-            help="https URL of a .tar.gz archive of tfmuster's repository that the machines can download.",
+            help="Let the machines download tfmuster's repository as a .tar.gz archive from this "
+            "https URL. Required.",
         ),
         click.option(
             "--port",
+            metavar="PORT",
             type=click.IntRange(1024, 65535),
             default=2222,
             show_default=True,
-            help="Port on which TensorFlow listens.",
+            help="Let TensorFlow listen on this port.",
         ),
         click.option(
             "--disk-gb",
+            metavar="GB",
             type=click.IntRange(10, 16000),
             default=50,
             show_default=True,
-            help="Disk size of each machine.",
+            help="Give each machine a disk of this size.",
         ),
         click.option(
-            "--ssh-from", metavar="CIDR", help="Also allow ssh from these addresses, such as 203.0.113.7/32."
+            "--ssh-from",
+            metavar="CIDR",
+            help="Also allow ssh from these addresses, such as 203.0.113.7/32. Default: from none.",
         ),
     ]
     for option in reversed(options):
@@ -50,17 +61,50 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("gce")
 @_common
-@click.option("--zone", required=True, help="Zone of the machines, such as europe-west2-a.")
-@click.option("--project", help="Project of the machines. Default: that of gcloud.")
-@click.option("--network", default="default", show_default=True)
-@click.option("--machine-type", default="e2-standard-4", show_default=True)
-@click.option("--image-family", "image", default="debian-12", show_default=True)
-@click.option("--image-project", default="debian-cloud", show_default=True)
 @click.option(
-    "--accelerator", metavar="TYPE", help="Type of GPU, such as nvidia-tesla-t4; needs an image with drivers."
+    "--zone",
+    metavar="ZONE",
+    required=True,
+    help="Rent the machines in this zone, such as europe-west2-a. Required.",
+)
+@click.option("--project", metavar="PROJECT", help="Rent them for this project. Default: that of gcloud.")
+@click.option(
+    "--network", metavar="NETWORK", default="default", show_default=True, help="Connect them to this network."
 )
 @click.option(
-    "--accelerators", type=click.IntRange(1, 16), default=1, show_default=True, help="GPUs per machine."
+    "--machine-type",
+    metavar="TYPE",
+    default="e2-standard-4",
+    show_default=True,
+    help="Rent machines of this type.",
+)
+@click.option(
+    "--image-family",
+    "image",
+    metavar="FAMILY",
+    default="debian-12",
+    show_default=True,
+    help="Take the newest image of this family.",
+)
+@click.option(
+    "--image-project",
+    metavar="PROJECT",
+    default="debian-cloud",
+    show_default=True,
+    help="Take the image from this project.",
+)
+@click.option(
+    "--accelerator",
+    metavar="TYPE",
+    help="Add GPUs of this type, such as nvidia-tesla-t4. The image must have drivers. Default: none.",
+)
+@click.option(
+    "--accelerators",
+    metavar="N",
+    type=click.IntRange(1, 16),
+    default=1,
+    show_default=True,
+    help="With --accelerator: add this many GPUs per machine.",
 )
 def gce(**given: Any) -> None:
     """Print the gcloud commands that create machines for a job. Nothing is sent anywhere.
@@ -75,13 +119,23 @@ def gce(**given: Any) -> None:
 
 @click.command("ec2")
 @_common
-@click.option("--region", help="Region of the machines. Default: that of aws.")
-@click.option("--machine-type", default="m6i.xlarge", show_default=True)
-@click.option("--image", help="AMI of the machines. Default: the newest Debian 12.")
-@click.option("--gpus", is_flag=True, help="Say that the machines have GPUs; needs an image with drivers.")
-@click.option("--key-name", help="Key pair for ssh.")
-@click.option("--subnet", help="Subnet of the machines.")
-@click.option("--vpc", help="VPC of the subnet. Default: the default VPC.")
+@click.option("--region", metavar="REGION", help="Rent the machines in this region. Default: that of aws.")
+@click.option(
+    "--machine-type",
+    metavar="TYPE",
+    default="m6i.xlarge",
+    show_default=True,
+    help="Rent machines of this type.",
+)
+@click.option("--image", metavar="AMI", help="Take this AMI. Default: the newest Debian 12.")
+@click.option(
+    "--gpus",
+    is_flag=True,
+    help="Use the GPUs of the machines. The image must have drivers. Default: use none.",
+)
+@click.option("--key-name", metavar="NAME", help="Let this key pair log in by ssh. Default: none.")
+@click.option("--subnet", metavar="SUBNET", help="Put the machines into this subnet. Default: that of aws.")
+@click.option("--vpc", metavar="VPC", help="Take the subnet from this VPC. Default: the default VPC.")
 def ec2(**given: Any) -> None:
     """Print the aws commands that create machines for a job. Nothing is sent anywhere.
 

@@ -47,19 +47,24 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 _OPTIONS = (
     click.option(
-        "--env", "env", metavar="NAME=VALUE", multiple=True, help="Set a variable in every pod; repeatable."
+        "--env",
+        "env",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Set a variable in every pod; repeatable. Default: none.",
     ),
     click.option(
         "--volume",
         "volumes",
         metavar="CLAIM=/PATH",
         multiple=True,
-        help="Mount a PersistentVolumeClaim at a path; repeatable.",
+        help="Mount a PersistentVolumeClaim at a path; repeatable. Default: none.",
     ),
     click.option(
         "--checkpoint-volume",
         metavar="CLAIM=/PATH",
-        help="Keep checkpoints on a PersistentVolumeClaim, and resume from them in place of evicted pods.",
+        help="Keep checkpoints on a PersistentVolumeClaim, and resume from them in place of "
+        "evicted pods. Default: keep none.",
     ),
     click.option(
         "--max-restarts",
@@ -74,9 +79,11 @@ _OPTIONS = (
         type=click.FloatRange(0, min_open=True),
         default=30.0,
         show_default=True,
-        help="Time to write a checkpoint when a pod is evicted.",
+        help="Let a pod that is evicted take this long to write a checkpoint.",
     ),
     click.option(
-        "--token-secret", metavar="SECRET", help="Take the job's password from the key `token` of a Secret."
+        "--token-secret",
+        metavar="SECRET",
+        help="Take the job's password from the key `token` of a Secret. Default: use none.",
     ),
 )

@@ -39,7 +39,7 @@ def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool
         if shares := shares_table(run):
             say(f"\n{shares}")
     if failure is not None:
-        say(f"\n{failure}")
+        say(f"\n{failure.report(shown=show == 'all')}")
         return EXIT_NOT_EVERYONE if failure.not_everyone else EXIT_WORKER_FAILED
     if (code := preempted_code(run)) is not None:
         say(f"tfmuster: preempted; resume it: tfmuster runs resume {name_of(run)}")

@@ -1,12 +1,15 @@
-"""``tfmuster tune``: run short trials, and recommend settings."""
+"""``tfmuster speed``: run short trials, and recommend settings."""
 
 from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+
+from .program_argument import program_argument
 
 if TYPE_CHECKING:
     from ..diagnostics.tuning import Trial
@@ -25,7 +28,7 @@ def _numbers(_: click.Context, __: click.Parameter, text: str | None) -> list[in
     return numbers
 
 
-class _Tune(click.Command):
+class _Speed(click.Command):
     """A command that also accepts its options after ``mnist``, and -n after a script."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -41,7 +44,7 @@ _WORKERS = ("-n", "-np", "--workers")
 _WORKERS_AND_NUMBER = re.compile(r"-np?\d+$|--workers=")
 
 
-@click.command("tune", cls=_Tune, context_settings={"allow_interspersed_args": False})
+@click.command("speed", cls=_Speed, context_settings={"allow_interspersed_args": False})
 @click.option(
     "-n",
     "-np",
@@ -50,10 +53,14 @@ _WORKERS_AND_NUMBER = re.compile(r"-np?\d+$|--workers=")
     type=click.IntRange(min=2),
     default=2,
     show_default=True,
-    help="Number of workers.",
+    help="Start this many workers.",
 )
 @click.option(
-    "--batch", "batches", callback=_numbers, metavar="N,N,...", help="Numbers of images per worker to try."
+    "--batch",
+    "batches",
+    callback=_numbers,
+    metavar="N,N,...",
+    help="Try these numbers of images per worker. Default for mnist: 32,64,128,256,512; for a script: none.",
 )
 @click.option(
     "--steps",
@@ -61,17 +68,23 @@ _WORKERS_AND_NUMBER = re.compile(r"-np?\d+$|--workers=")
     type=click.IntRange(min=10),
     default=60,
     show_default=True,
-    help="Steps to measure per trial.",
+    help="Measure this many steps per trial.",
 )
 @click.option(
-    "--model", default="cnn", show_default=True, help="Model for mnist: cnn, deep_cnn, mlp or softmax."
+    "--model",
+    metavar="NAME",
+    default="cnn",
+    show_default=True,
+    help="For mnist: train this model: cnn, deep_cnn, mlp or softmax.",
 )
 @click.option(
-    "--dataset", default="synthetic", show_default=True, help="Data for mnist: a file or a folder of digits."
+    "--dataset",
+    metavar="PATH",
+    default="synthetic",
+    show_default=True,
+    help="For mnist: use this file or folder of digits.",
 )
-@click.argument(
-    "program", metavar="mnist|SCRIPT [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
-)
+@partial(program_argument, metavar="mnist|SCRIPT [ARGUMENT]...")
 def command(
     *,
     workers: int,
@@ -88,8 +101,8 @@ def command(
     -n N.
 
     \b
-    tfmuster tune mnist -n 2
-    tfmuster tune -n 2 --batch 32,128,512 train.py --batch-size {batch}
+    tfmuster speed mnist -n 2
+    tfmuster speed -n 2 --batch 32,128,512 train.py --batch-size {batch}
     """
     from ..diagnostics.tuning import BATCH, recommend, tune
 

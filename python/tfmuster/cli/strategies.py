@@ -6,7 +6,7 @@ import click
 
 
 @click.command("strategies")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON. Default: a table.")
 def command(*, as_json: bool) -> None:
     """Show what each strategy trains with, and whether it works on this machine."""
     from ..strategies.table import strategy_table

@@ -14,7 +14,7 @@ from ..errors import EXIT_DONE, EXIT_WORKER_FAILED
     type=click.FloatRange(0, min_open=True),
     default=60.0,
     show_default=True,
-    help="How long the job may take.",
+    help="Stop the test after this time.",
 )
 def command(*, timeout: float) -> int:
     """Train on two workers of this machine for a moment, and say "You are ready" or what to fix."""

@@ -30,69 +30,132 @@ def command() -> None:
 
 
 @command.command("mnist")
-@click.option("--model", type=click.Choice(_MODELS), default="cnn", show_default=True, help="Model.")
+@click.option(
+    "--recipe",
+    type=click.Choice(["quick", "document"]),
+    default="quick",
+    show_default=True,
+    help="Take the defaults of the other options from this recipe: quick trains in well under a minute to a "
+    "good result, document has the numbers of the model's source document.",
+)
+@click.option(
+    "--model", type=click.Choice(_MODELS), default="cnn", show_default=True, help="Train this model."
+)
 @click.option(
     "--dataset",
     metavar="mnist|synthetic|PATH",
-    help="An .npz file, a folder of IDX files, or `synthetic` for generated digits. Default: MNIST from "
-    "TFMUSTER_MNIST, Keras's cache or a download.",
+    help="Train on an .npz file, a folder of IDX files, or `synthetic`, generated "
+    "digits. Default: MNIST from TFMUSTER_MNIST, Keras's cache or a download.",
 )
 @click.option(
-    "--strategy", metavar="NAME", help="Name of a strategy. Default: the one for the cluster, else none."
+    "--strategy", metavar="NAME", help="Use this strategy. Default: the one for the cluster, else none."
 )
 @click.option(
-    "--batch-size", metavar="N", type=_COUNT, help="Images per replica; the global batch is printed."
+    "--batch-size",
+    metavar="N",
+    type=_COUNT,
+    help="Train on this many images per replica and step. Default: that of the recipe.",
 )
-@click.option("--epochs", metavar="N", type=_COUNT, help="Number of epochs of --steps-per-epoch steps.")
 @click.option(
-    "--steps-per-epoch", metavar="N", type=click.IntRange(min=0), help="Steps per epoch; 0: all data."
+    "--epochs",
+    metavar="N",
+    type=_COUNT,
+    help="Train for this many epochs of --steps-per-epoch steps. Default: that of the recipe.",
+)
+@click.option(
+    "--steps-per-epoch",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Make an epoch of this many steps; 0: of all data. Default: that of the recipe.",
 )
 @click.option(
     "--validation-split",
     metavar="FRACTION",
     type=click.FloatRange(0, 1, max_open=True),
-    help="Fraction of the training set to use for validation.",
+    help="Use this fraction of the training set for validation. Default: that of the recipe.",
 )
-@click.option("--shuffle/--no-shuffle", default=None, help="Use a different order of the data in each epoch.")
-@click.option("--optimizer", metavar="NAME", help="Optimizer by its Keras name, such as sgd, adam, rmsprop.")
 @click.option(
-    "--learning-rate", metavar="RATE", type=click.FloatRange(0, min_open=True), help="Learning rate."
+    "--shuffle/--no-shuffle",
+    default=None,
+    help="Use a different order of the data in each epoch. Default: --shuffle.",
 )
-@click.option("--scale-lr", is_flag=True, help="Multiply the rate by the number of workers, after a warm-up.")
+@click.option(
+    "--optimizer",
+    metavar="NAME",
+    help="Use this optimizer, by its Keras name, such as sgd, adam, rmsprop. Default: that of the recipe.",
+)
+@click.option(
+    "--learning-rate",
+    metavar="RATE",
+    type=click.FloatRange(0, min_open=True),
+    help="Set the learning rate. Default: that of the recipe.",
+)
+@click.option(
+    "--scale-lr",
+    is_flag=True,
+    help="Multiply the learning rate by the number of workers, after a warm-up. Default: keep it.",
+)
 @click.option(
     "--gradient-dtype",
     type=click.Choice(["float32", "bfloat16", "float16"]),
-    help="Data type of the gradients that workers send each other. Default: the type they are computed in.",
+    help="Send gradients to the other workers in this data type. Default: the type they are computed in.",
 )
 @click.option("--dropout/--no-dropout", default=True, show_default=True, help="Use dropout in mlp.")
 @click.option(
-    "--initial-weights", type=click.Choice(["random_normal", "zeros"]), help="First weights of softmax."
+    "--initial-weights",
+    type=click.Choice(["random_normal", "zeros"]),
+    help="Begin softmax with these weights. Default: those of the recipe.",
 )
 @click.option(
-    "--gradient-accumulation-steps", metavar="N", type=_COUNT, help="Update the weights every N steps."
+    "--gradient-accumulation-steps",
+    metavar="N",
+    type=_COUNT,
+    help="Update the weights every N steps. Default: 1.",
 )
 @click.option(
     "--steps-per-execution",
     metavar="N",
     type=_COUNT,
-    help="Steps per call of TensorFlow. Default: chosen automatically on several workers, else 1.",
+    help="Run this many steps per call of TensorFlow. Default: chosen automatically on "
+    "several workers, else 1.",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed."
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed the random number generators.",
 )
-@click.option("--save", type=click.Path(), metavar="PATH", help="Save the model as .keras, .h5 or a folder.")
-@click.option("--history", type=click.Path(dir_okay=False), metavar="FILE", help="Write the history as JSON.")
+@click.option(
+    "--save",
+    type=click.Path(),
+    metavar="PATH",
+    help="Save the model as .keras, .h5 or a folder. Default: do not save it.",
+)
+@click.option(
+    "--history",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the history as JSON. Default: do not write it.",
+)
 @click.option(
     "--checkpoint-every",
     metavar="STEPS|epoch",
     callback=_steps_or_epoch,
-    help="Write checkpoints this often, and resume from the last one.",
+    help="Write checkpoints this often, and resume from the last one. Default: epoch in "
+    "a job with restarts or an evaluator, else only on a shutdown signal.",
 )
 @click.option(
-    "--updates", type=click.Choice(["async", "sync"]), help="How parameter servers update. Default: async."
+    "--updates",
+    type=click.Choice(["async", "sync"]),
+    help="Let parameter servers update in this way. Default: async.",
 )
 @click.option(
-    "--replicas-to-aggregate", metavar="N", type=_COUNT, help="With sync, use the first N gradients."
+    "--replicas-to-aggregate",
+    metavar="N",
+    type=_COUNT,
+    help="With --updates sync: use the first N gradients of a step. Default: all.",
 )
 @click.option(
     "--min-shard-bytes",
@@ -104,10 +167,10 @@ def command() -> None:
     "--start-timeout",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
-    help="How long to wait for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
+    help="Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
-@click.option("--quiet", is_flag=True, help="Print nothing.")
-@click.option("--verbose", is_flag=True, help="Print which rows each worker reads.")
+@click.option("--quiet", is_flag=True, help="Print nothing. Default: print a line per epoch.")
+@click.option("--verbose", is_flag=True, help="Also print which rows each worker reads. Default: do not.")
 @cluster_options
 def mnist(
     *,
@@ -119,11 +182,11 @@ def mnist(
     task_index: str | None,
     **options: Any,
 ) -> None:
-    """Train on MNIST. Default values of options come from the source document of the model.
+    """Train on MNIST. The recipe of the model has the default values of options.
 
     \b
     tfmuster train mnist --model mlp
-    tfmuster launch -n 2 -- tfmuster train mnist --optimizer adam --steps-per-epoch 0
+    tfmuster launch -n 2 -- tfmuster train mnist --steps-per-epoch 0
     tfmuster train mnist --cluster cluster.json --type worker --index 2
     tfmuster launch --ps 1 --workers 3 -- tfmuster train mnist --model softmax --updates sync
     """

@@ -56,23 +56,26 @@ _OPTIONS = (
         "--env",
         metavar="NAME[=VALUE]",
         multiple=True,
-        help="Set a variable for every worker, by default to its value here; repeatable.",
+        help="Set a variable for every worker. Without =VALUE, its value here is used. "
+        "Repeatable. Default: none.",
     ),
     click.option(
         "--seed",
         metavar="N",
         type=click.IntRange(0, LARGEST_SEED),
-        help="Seed of the random number generators of every worker. Default: TFMUSTER_SEED, else drawn.",
+        help="Seed the random number generators of every worker. Default: TFMUSTER_SEED, else drawn.",
     ),
     click.option(
         "--distribute",
         is_flag=True,
-        help="Train a program that makes no strategy on all workers: its batches are those of all workers.",
+        help="Train a program that makes no strategy on all workers: its batches are those "
+        "of all workers. Default: refuse it.",
     ),
     click.option(
         "--scale-batch",
         is_flag=True,
-        help="With --distribute: multiply the batch size of fit() by the number of workers.",
+        help="With --distribute: multiply the batch size of fit() by the number of workers. "
+        "Default: keep it.",
     ),
     click.option(
         "--independent", is_flag=True, help="Let each worker train a model of its own. Default: refuse that."
@@ -81,25 +84,28 @@ _OPTIONS = (
         "--gpus-per-worker",
         metavar="N",
         type=click.IntRange(min=0),
-        help="GPUs that each worker sees; 0 hides all. Default: 1 if there are as many GPUs as workers.",
+        help="Show each worker this many GPUs; 0 hides all. Default: 1 if there are as many GPUs as workers.",
     ),
     click.option(
         "--stall-timeout",
         metavar="SECONDS",
         type=click.FloatRange(min=0),
-        help="End the job if workers wait this long for one that does not move; 0: never. Default: 300.",
+        help="End the job if workers wait this long for one that does not move; 0: never. "
+        "Default: TFMUSTER_STALL_TIMEOUT, else 300.",
     ),
     click.option(
         "--grace",
         metavar="SECONDS",
         type=click.FloatRange(min=0, min_open=True),
-        help="Time to write a checkpoint after a shutdown signal. Default: TFMUSTER_GRACE, else 30.",
+        help="Let workers take this long to write a checkpoint after a shutdown signal. "
+        "Default: TFMUSTER_GRACE, else 30.",
     ),
     click.option(
         "--notice-command",
         metavar="COMMAND",
-        help="Write a checkpoint and end the job when this shell command succeeds on a worker's machine, "
-        "because its spot instance is about to be reclaimed. Run every 5 s. Default: none.",
+        help="Write a checkpoint and end the job when this shell command, run every 5 s, "
+        "succeeds on a worker's machine, because its spot instance is about to be "
+        "reclaimed. Default: none.",
     ),
-    click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3."),
+    click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3. Default: patch it."),
 )

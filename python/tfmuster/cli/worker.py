@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..environment import KERAS_COMPAT_VARIABLE, LARGEST_SEED, SEED_VARIABLE, START_TIMEOUT_VARIABLE
+from .program_argument import program_argument
 
 
 # Options end at the script's name. Arguments after it belong to the script.
@@ -16,26 +17,25 @@ from ..environment import KERAS_COMPAT_VARIABLE, LARGEST_SEED, SEED_VARIABLE, ST
     "--base-port",
     metavar="PORT",
     type=click.IntRange(1024, 65_535),
-    help="Port of the first task of each machine; the next task gets the next port. Default: "
-    "TFMUSTER_BASE_PORT, else the choice of the engine; see its page of the documentation.",
+    help="Use this port for the first task of each machine, and the next port for the "
+    "next task. Default: TFMUSTER_BASE_PORT, else the choice of the engine; see its "
+    "page of the documentation.",
 )
 @click.option(
     "--start-timeout",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
-    help="How long to wait for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
+    help="Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
 @click.option(
     "--seed",
     metavar="N",
     type=click.IntRange(0, LARGEST_SEED),
-    help="Seed of the random number generators; the same for every task. Default: TFMUSTER_SEED, else the "
-    "tasks agree on one when they meet.",
+    help="Seed the random number generators; give every task the same seed. Default: "
+    "TFMUSTER_SEED, else the tasks agree on one when they meet.",
 )
-@click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3.")
-@click.argument(
-    "program", metavar="SCRIPT|COMMAND [ARGUMENT]...", nargs=-1, required=True, type=click.UNPROCESSED
-)
+@click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3. Default: patch it.")
+@program_argument
 def command(
     *,
     base_port: int | None,

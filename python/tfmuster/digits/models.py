@@ -1,4 +1,4 @@
-"""Four models for MNIST, each with the optimizer, loss, and hyperparameters of its source document.
+"""Four models for MNIST, compiled with the optimizer and loss of a recipe.
 
 Every model takes digits as they are stored, uint8 of shape (batch, 28, 28), and scales them to 0..1 on the
 device. So the input stays small until then, and plain Keras can use a saved model on raw digits.
@@ -6,127 +6,20 @@ device. So the input stays small until then, and plain Keras can use a saved mod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..errors import ModelError
 from ..system.tensorflow_import import import_tensorflow
+from .recipes import Recipe
+from .recipes import recipe as settings
 
 NUM_CLASSES = 10
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """The default training settings of a model, taken from its source document.
-
-    Attributes
-    ----------
-    document : str
-        Number of the document in the project's references.
-    summary : str
-        One-line description of the model.
-    batch_size : int
-        Images per replica and step; the global batch is this times the number of replicas.
-    epochs, steps_per_epoch : int
-        Length of the training. ``steps_per_epoch`` 0 means the whole training set in each epoch.
-    optimizer, learning_rate, optimizer_options
-        Keras name, learning rate, and further arguments of the optimizer.
-    loss : str
-        Keras name of the loss.
-    from_logits : bool
-        Whether the model ends in logits; otherwise it ends in a softmax.
-    one_hot : bool
-        Whether labels are one-hot float32 (batch, 10) or integers (batch,).
-    validation_split : float
-        Share of the training set, from its end, that is used for validation.
-    shuffle : bool
-        Whether each epoch has a new random order.
-    """
-
-    document: str
-    summary: str
-    batch_size: int
-    epochs: int
-    steps_per_epoch: int
-    optimizer: str
-    learning_rate: float
-    loss: str = "sparse_categorical_crossentropy"
-    from_logits: bool = False
-    one_hot: bool = False
-    validation_split: float = 0.0
-    shuffle: bool = True
-    optimizer_options: Mapping[str, Any] = field(default_factory=dict)
-
-
-RECIPES: Mapping[str, Recipe] = {
-    "cnn": Recipe(
-        document="000",
-        summary="Conv 32 3x3 relu, max-pool, flatten, dense 64 relu, dense 10 (logits)",
-        batch_size=64,
-        epochs=3,
-        steps_per_epoch=5,
-        optimizer="sgd",
-        learning_rate=0.001,
-        from_logits=True,
-    ),
-    "deep_cnn": Recipe(
-        document="003",
-        summary="Conv 32, Conv 64 (3x3 relu), max-pool, flatten, dense 64 relu, softmax 10",
-        batch_size=50,
-        epochs=50,
-        steps_per_epoch=50,
-        optimizer="adam",
-        learning_rate=0.001,
-        optimizer_options={"amsgrad": True},
-    ),
-    "mlp": Recipe(
-        document="004",
-        summary="784 - 256 relu - dropout .4 - 128 relu - dropout .3 - softmax 10",
-        batch_size=128,
-        epochs=10,
-        steps_per_epoch=0,
-        optimizer="rmsprop",
-        learning_rate=0.001,
-        loss="categorical_crossentropy",
-        one_hot=True,
-        validation_split=0.2,
-    ),
-    "softmax": Recipe(
-        document="001",
-        summary="one linear layer, softmax regression (logits)",
-        batch_size=100,
-        epochs=50,
-        steps_per_epoch=0,
-        optimizer="sgd",
-        learning_rate=0.01,
-        from_logits=True,
-    ),
-}
-
 _MLP_DROPOUT = (0.4, 0.3)
 _INITIAL_WEIGHTS = ("random_normal", "zeros")
-
-
-def recipe(name: str) -> Recipe:
-    """Return the default settings of the model called ``name``.
-
-    Raises
-    ------
-    ModelError
-        There is no such model (reason ``unknown-model``); the message lists the models.
-    """
-    try:
-        return RECIPES[name]
-    except (KeyError, TypeError):
-        raise ModelError(
-            f"There is no model of this name; the models are {', '.join(RECIPES)}.",
-            found=repr(name),
-            fix='choose one of them, such as "cnn"',
-            reason="unknown-model",
-        ) from None
 
 
 def mnist_model(
@@ -140,13 +33,14 @@ def mnist_model(
     gradient_accumulation_steps: int | None = None,
     steps_per_execution: int | None = None,
     jit_compile: bool = False,
+    recipe: str = "quick",
 ) -> Any:
     """Create a compiled Keras model for 28 x 28 digits. Call it inside ``strategy.scope()``.
 
     Parameters
     ----------
     name : {"cnn", "deep_cnn", "mlp", "softmax"}
-        Name of the model; see :data:`RECIPES`.
+        Name of the model.
     optimizer : str or keras.Optimizer, optional
         A Keras name such as ``"adam"``, or an optimizer object (then without ``learning_rate`` and
         ``gradient_accumulation_steps``). Default: the recipe's optimizer with its options.
@@ -158,7 +52,7 @@ def mnist_model(
         Seed of initial weights and dropout, so that every worker and a single process start equal. By default
         they are random; under a MultiWorkerMirroredStrategy all workers get the chief's initial weights.
     initial_weights : {"random_normal", "zeros"}, optional
-        ``softmax`` only. Default: the document's, normal with standard deviation 1.
+        ``softmax`` only. ``random_normal`` has the standard deviation 1. Default: the recipe's.
     gradient_accumulation_steps : int, optional
         Update the weights once in this many steps, with the mean of their gradients (Keras 3).
     steps_per_execution : int, optional
@@ -166,6 +60,9 @@ def mnist_model(
         workers, if no callback needs single batches; otherwise 1.
     jit_compile : bool
         Compile the training step with XLA. On CPUs, most models are slower with it.
+    recipe : {"quick", "document"}
+        The defaults of the other arguments: ``quick`` soon trains to a good result, ``document`` has the
+        numbers of the model's source document; see :mod:`tfmuster.digits.recipes`.
 
     Returns
     -------
@@ -180,8 +77,8 @@ def mnist_model(
     tf = import_tensorflow()
     # Use tf.keras, not keras, so that the models also work with tf-keras 2 (TF_USE_LEGACY_KERAS=1).
     keras = tf.keras
-    chosen = recipe(name)
-    layers = _layers(keras, name, _seeds(seed), dropout, initial_weights)
+    chosen = settings(name, recipe)
+    layers = _layers(keras, name, _seeds(seed), dropout, initial_weights=initial_weights, chosen=chosen)
     model = keras.Sequential(
         [
             keras.Input(shape=(28, 28), dtype="uint8", name="digit"),
@@ -209,7 +106,9 @@ def _layers(
     name: str,
     seeds: list[int | None],
     dropout: bool | tuple[float, float],
+    *,
     initial_weights: str | None,
+    chosen: Recipe,
 ) -> list[Any]:
     if initial_weights is not None and (name != "softmax" or initial_weights not in _INITIAL_WEIGHTS):
         raise ModelError(
@@ -254,7 +153,7 @@ def _layers(
         ]
 
     def start(seed: int | None) -> Any:
-        zeros = initial_weights == "zeros"
+        zeros = (initial_weights or chosen.initial_weights) == "zeros"
         return keras.initializers.Zeros() if zeros else keras.initializers.RandomNormal(stddev=1.0, seed=seed)
 
     kernel, bias = start(seeds[0]), start(seeds[1])

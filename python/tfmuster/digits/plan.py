@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import DataError, ModelError
-from .models import Recipe
+from .recipes import Recipe
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ def _say(text: str) -> None:
     print(text, flush=True)
 
 
-def say_plan(model: str, digits: Any, plan: Plan, about: str) -> None:
+def say_plan(model: str, recipe: str, digits: Any, plan: Plan, about: str) -> None:
     """Print the data set, the model, and the numbers of the training."""
     _say(digits.describe())
     _say(
-        f"model: {model}; {plan.epochs} epochs of {plan.steps_per_epoch} steps; "
+        f"model: {model}, {recipe} recipe; {plan.epochs} epochs of {plan.steps_per_epoch} steps; "
         f"{plan.batch_size} images per replica x {plan.global_batch_size // plan.batch_size} = "
         f"global batch {plan.global_batch_size}"
     )

@@ -21,8 +21,9 @@ from ..system.tensorflow_import import require_tensorflow
 from ..training.learning_rates import scaled_learning_rate
 from ..worker.progress import progress_callback
 from .fitting import Fitting
-from .models import mnist_model, recipe
+from .models import mnist_model
 from .plan import Plan, make_plan, pipelines
+from .recipes import recipe as settings
 from .reporting import reporters, say_plan, say_result, say_shard, say_traffic
 from .result import TrainingResult
 
@@ -57,14 +58,14 @@ def train_mnist(
     min_shard_bytes: int | None = None,
     callbacks: Sequence[Any] = (),
     verbose: int | bool = True,
+    recipe: str = "quick",
 ) -> TrainingResult:
     """Train one of the four models on MNIST, or on a data set of the same format.
 
     Parameters
     ----------
     model : {"cnn", "deep_cnn", "mlp", "softmax"}
-        Name of the model. Omitted arguments default to the values of its source document
-        (:data:`tfmuster.digits.models.RECIPES`).
+        Name of the model.
     dataset : str, path or Digits, optional
         ``"mnist"`` (default): MNIST, from ``TFMUSTER_MNIST``, Keras's cache, or a download; ``"synthetic"``:
         generated digits; otherwise the path of an ``.npz`` file or a folder of IDX files.
@@ -113,6 +114,10 @@ def train_mnist(
     verbose : int or bool
         0 or False: print nothing; 1 or True: the chief prints one line per epoch; 2: every worker also prints
         which rows it reads.
+    recipe : {"quick", "document"}
+        The defaults of arguments that are left out. ``quick`` trains in well under a minute to a result worth
+        showing; ``document`` has the numbers of the model's source document
+        (:mod:`tfmuster.digits.recipes`).
 
     Returns
     -------
@@ -123,7 +128,7 @@ def train_mnist(
     DataError, ModelError, StrategyError, ClusterError, DependencyError
         An argument, the data, the cluster, or the installation is invalid. Raised before training starts.
     """
-    defaults = recipe(model)
+    defaults = settings(model, recipe)
     _check_numbers(batch_size=batch_size, epochs=epochs, steps_per_epoch=steps_per_epoch)
     require_tensorflow()
     require_tensorflow_backend("train_mnist()", "train a model of your own under a keras.distribution")
@@ -164,7 +169,7 @@ def train_mnist(
         warmup = min(5 * plan.steps_per_epoch, plan.epochs * plan.steps_per_epoch // 10)
         rate = scaled_learning_rate(rate, fitting.batches_in_step, warmup)
     if verbose and chief and not evaluating:
-        say_plan(model, digits, plan, fitting.describe())
+        say_plan(model, recipe, digits, plan, fitting.describe())
     if verbose and int(verbose) > 1:
         say_shard(made, len(digits.x_train) - plan.validation_rows, plan)
 
@@ -174,6 +179,7 @@ def train_mnist(
     with fitting.scope():
         network = mnist_model(
             model,
+            recipe=recipe,
             optimizer=optimizer,
             learning_rate=rate,
             dropout=dropout,

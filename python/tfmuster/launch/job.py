@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,17 @@ from ..system.interpreter import python_executable, rscript_executable, run_modu
 from ..system.output_encoding import output_encoding
 from .supervise.restarts import Attempt
 from .text_checks import check_text, command_name
+
+#: Suffixes of notebooks, and how to make a script of one.
+_NOTEBOOKS = {
+    ".ipynb": "Convert it: jupyter nbconvert --to script {path}; then launch {stem}.py. Or define a function "
+    "in the notebook, and call tfmuster.launch(function, workers=2) there.",
+    **dict.fromkeys(
+        (".rmd", ".qmd"),
+        'Extract its code in R: knitr::purl("{path}"); then launch {stem}.R. Or define a function in the '
+        "notebook, and call launch(f, workers = 2) there.",
+    ),
+}
 
 #: Fields of `Job` that switch something on in every worker, and the variables that do so.
 _SWITCHES = (
@@ -204,7 +216,16 @@ def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
     if first == "tfmuster":
         # Use this installation, even if another one is on PATH.
         return (*run_module("tfmuster"), *arguments)
-    return (_executable(first, "Give the path of a .py or .R script, or of a command."), *arguments)
+    if suffix in _NOTEBOOKS:
+        raise LaunchError(
+            "A notebook must become a script before it can be launched.",
+            found=first,
+            fix=_NOTEBOOKS[suffix].format(
+                path=shlex.quote(first), stem=shlex.quote(str(Path(first).with_suffix("")))
+            ),
+            reason="notebook",
+        )
+    return (_executable(first), *arguments)
 
 
 def command_of(command: Sequence[str], task: Task) -> tuple[str, ...]:
@@ -248,22 +269,30 @@ def launch_options(job: Job, run: Run | None) -> list[str]:
 
 
 def _rscript() -> str:
-    return rscript_executable() or _executable("Rscript", "Install R, or put it on PATH.")
+    return rscript_executable() or _executable("Rscript")
 
 
-def _executable(name: str, fix: str) -> str:
+def _executable(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        raise LaunchError(
-            "The program to run must be on PATH.", found=_instead_of(name), fix=fix, reason="command"
-        )
+        found, fix = _instead_of(name)
+        raise LaunchError("The program to run must be on PATH.", found=found, fix=fix, reason="command")
     return path
 
 
-def _instead_of(name: str) -> str:
-    """Describe what is there instead of a program."""
+def _instead_of(name: str) -> tuple[str, str]:
+    """Describe what is there instead of a program, and what to do."""
+    if name == "Rscript":
+        return "no Rscript", "Install R, or put it on PATH."
+    fix = "Give the path of a .py or .R script, or of a command."
     if os.path.isdir(name):
-        return f"{name} is a folder"
-    if os.path.isfile(name):
-        return f"{name} is neither a .py or .R script nor a command"
-    return f"no {name}"
+        return f"{name} is a folder", fix
+    if not os.path.isfile(name):
+        return f"no {name}", fix
+    words = shlex.quote(name)
+    if os.access(name, os.X_OK):
+        return f"{name} is in the working directory, which is not on PATH", f"Write ./{words}."
+    if not name.endswith((".sh", ".bash")):
+        return f"{name} is neither a .py or .R script nor a command", fix
+    shell = f"launch it by its shell: tfmuster launch -- bash {words}"
+    return f"{name} is not executable", f"Make it executable (chmod +x {words}), or {shell}"

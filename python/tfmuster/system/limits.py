@@ -58,6 +58,7 @@ def cannot_start(what: str, error: OSError) -> LaunchError:
         errno.EMFILE: "Raise the limit of open files (`ulimit -n`), or start fewer workers here.",
         errno.EAGAIN: "Raise the limit of processes (`ulimit -u`), or start fewer workers here.",
         errno.ENOMEM: "Start fewer workers here.",
+        errno.ENOEXEC: "Begin the script with a line such as #!/bin/sh, or launch it by its shell.",
         errno.E2BIG: "Put long arguments and variables into a file.",
     }
     return LaunchError(

@@ -19,7 +19,8 @@ from ...runs.states import State
 from ...runs.tail import Tail
 from ...system.ask import Answer
 from ...system.say import say
-from ..supervise.display import Display, Row, display
+from ..supervise.display import Display, display
+from ..supervise.worker_table import Row
 
 #: How long a batch system may take to accept a job, or to accept that it is to end, seconds.
 SUBMIT_SECONDS = 60.0

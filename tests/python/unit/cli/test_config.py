@@ -136,7 +136,7 @@ def test_every_listed_verb_can_be_loaded_and_has_its_help(capsys: pytest.Capture
     ("verb", "example"),
     [
         (["launch"], "  tfmuster launch -n 2 train.py --epochs 3\n  tfmuster launch -n 4 train.R\n"),
-        (["tune"], "  tfmuster tune mnist -n 2\n"),
+        (["speed"], "  tfmuster speed mnist -n 2\n"),
         (["manifest", "ec2"], "--ssh-from 203.0.113.7/32 \\\n    --source https"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.cli.tune import advice
+from tfmuster.cli.speed import advice
 from tfmuster.diagnostics.tuning import Setting, Trial, recommend
 
 

@@ -1,0 +1,90 @@
+"""Every option says what it does, in the imperative, with its default; its placeholder says what it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from tfmuster.cli import cli, main
+
+#: How help texts begin. "With" and the like say when the option applies, before what it does.
+VERBS = re.compile(
+    "Accept|Add|Also|Begin|Connect|Continue|Do|End|Fill|Give|Indent|Install|Keep|Let|"
+    "List|Look|Make|Measure|Mount|Multiply|Name|Print|Put|Read|Remove|Rent|Replace|"
+    "Request|Restart|Return|Run|Save|Seed|Send|Set|Show|Split|Start|Stop|Take|Train|"
+    "Try|Update|Use|Wait|Write"
+)
+
+
+def options(
+    command: click.Command, parent: click.Context | None = None
+) -> Iterator[tuple[str, click.Option]]:
+    context = click.Context(command, parent, command.name, **command.context_settings)
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            yield f"{context.command_path} {parameter.opts[0]}", parameter
+    if isinstance(command, click.Group):
+        for verb in command.list_commands(context):
+            below = command.get_command(context, verb)
+            assert below is not None
+            yield from options(below, context)
+
+
+ALL = {name: option for name, option in options(cli) if "--version" not in name}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_option_says_what_it_does_and_its_default(name: str) -> None:
+    option = ALL[name]
+    text = option.help or ""
+    condition, colon, what = text.partition(": ")
+    first = what if colon and condition.split()[0] in ("With", "For", "On", "Slurm") else text
+    assert VERBS.fullmatch(first.split()[0].rstrip(",").capitalize()), text
+    told = option.show_default or "Default" in text or option.required or "the default" in text
+    assert told or option.multiple, text
+    assert text.endswith("."), text
+    if not option.is_flag and not isinstance(option.type, click.Choice):
+        assert (option.metavar and option.metavar not in ("TEXT", "INTEGER", "FLOAT")) or name.endswith(
+            "--backend-option"
+        )
+
+
+def test_a_verb_that_is_misspelled_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lanch"]) == 2
+    assert "No such command 'lanch'. Did you mean 'launch'?" in capsys.readouterr().err
+
+
+def test_the_earlier_name_of_a_verb_works_and_is_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out
+    assert "\n  speed " in listed and "tune" not in listed
+    for verb in ("speed", "tune"):
+        assert main([verb, "--help"]) == 0
+        assert "tfmuster speed mnist -n 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["train.py", "-n", "4"], "-n 4"),
+        (["train.py", "--lr", "1", "-n4"], "-n4"),
+        (["train.R", "--workers=4"], "--workers=4"),
+        (["-n", "2", "train.py", "-H", "node1"], "-H node1"),
+    ],
+)
+def test_workers_after_the_script_are_refused(
+    arguments: list[str], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["launch", *arguments]) == 2
+    said = capsys.readouterr().err
+    script = next(word for word in arguments if word.startswith("train"))
+    assert f"{option} stands after {script}" in said and f"launch {option} {script}. If" in said
+
+
+def test_workers_before_the_script_leave_its_options_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    # The script is missing, which is all that is wrong.
+    assert main(["launch", "-n", "2", "no.py", "-n", "4"]) == 2
+    assert "The script to run must exist." in capsys.readouterr().err
