@@ -29,7 +29,7 @@ train: .stamps/python .stamps/r ## set everything up and train MNIST on two loca
 	@if $(HAVE_R); then Rscript examples/train.R "$(DATA)" "$(WORKERS)"; \
 	else echo "R is missing, so the training is started from the command line; see the message of the set-up above."; \
 	  $(BIN)/tfmuster launch -n $(WORKERS) -- tfmuster train mnist --dataset "$(DATA)" \
-	  --optimizer adam --learning-rate 0.001 --epochs 5 --steps-per-epoch 0 --save model.keras; fi
+	  --epochs 5 --steps-per-epoch 0 --save model.keras; fi
 
 test: lint types test-r test-parity test-python ## set everything up and run every test
 

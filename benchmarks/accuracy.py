@@ -50,7 +50,8 @@ def train(row: Row, workers: int, data: Path) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         history = Path(folder, "history.json")
         batch_size = row.batch_size * (1 if workers > 1 else 2)
-        command = ["tfmuster", "train", "mnist", "--quiet", "--dataset", str(data), "--history", str(history)]
+        command = ["tfmuster", "train", "mnist", "--recipe", "document", "--quiet"]
+        command += ["--dataset", str(data), "--history", str(history)]
         command += [*row.options.split(), "--batch-size", str(batch_size)]
         if workers > 1:
             command = [

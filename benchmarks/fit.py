@@ -77,7 +77,7 @@ class Measurements:
         alone = "TF_CONFIG" not in os.environ
         self.plain = Loop(strategy, batched_elements(digits, batch), batch) if alone and self.loop else None
         with strategy.scope():
-            self.model = tfmuster.mnist_model("cnn", seed=0)
+            self.model = tfmuster.mnist_model("cnn", seed=0, recipe="document")
 
     def measure(self, what: str, steps: int) -> float | list[float]:
         """Seconds of so many steps, of each for ``each``; of a whole call for ``fit``; of the first batch."""
@@ -127,7 +127,7 @@ class Loop:
         import tfmuster
 
         with strategy.scope():
-            model = tfmuster.mnist_model("cnn", seed=0)
+            model = tfmuster.mnist_model("cnn", seed=0, recipe="document")
             optimizer = keras.optimizers.SGD(0.001)
             optimizer.build(model.trainable_variables)
         self.iterator = iter(data)

@@ -53,7 +53,7 @@ def train(out: str, updates: str, aggregate: int | None, seconds: float) -> None
             self.sum = total
 
     watch = Watch()
-    model = tfmuster.mnist_model("softmax", seed=1, learning_rate=0.2)
+    model = tfmuster.mnist_model("softmax", seed=1, learning_rate=0.2, recipe="document")
     tfmuster.ps_fit(
         model,
         dataset_fn,

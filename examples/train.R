@@ -31,8 +31,7 @@ if (is.null(current_task())) {
   folder <- Sys.getenv("TFMUSTER_RUN_DIR")
   result <- train_mnist(
     "cnn",
-    dataset = dataset, strategy = "multi_worker_mirrored", optimizer = "adam", learning_rate = 0.001,
-    epochs = 5, steps_per_epoch = 0, seed = 1,
+    dataset = dataset, strategy = "multi_worker_mirrored", epochs = 5, steps_per_epoch = 0, seed = 1,
     save = file.path(folder, "model.keras"), history = file.path(folder, "result.json")
   )
 }

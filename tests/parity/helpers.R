@@ -74,11 +74,11 @@ strategy_error_from_r <- function(...) condition_from_r(strategy(...))
 
 data_error_from_r <- function(path) condition_from_r(mnist(path))
 
-training_from_r <- function(model, epochs, seed) {
+training_from_r <- function(model, epochs, seed, recipe) {
   result <- train_mnist(
     model,
     dataset = synthetic(seed = 1, train = 640, test = 100), epochs = epochs, steps_per_epoch = 4, seed = seed,
-    verbose = FALSE
+    verbose = FALSE, recipe = recipe
   )
   as.character(toJSON(
     list(history = result$history, accuracy = result$test_accuracy, loss = result$test_loss),

@@ -13,11 +13,15 @@ from tfmuster.digits.datasets import synthetic
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("model", ["cnn", "mlp", "softmax"])
-def test_one_seed_gives_one_history(r: Callable[..., Any], model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "recipe"), [("cnn", "document"), ("cnn", "quick"), ("mlp", "document"), ("softmax", "document")]
+)
+def test_one_seed_gives_one_history(r: Callable[..., Any], model: str, recipe: str) -> None:
     digits = synthetic(seed=1, train=640, test=100)
-    python = train_mnist(model, dataset=digits, epochs=2, steps_per_epoch=4, seed=7, verbose=False)
-    from_r = json.loads(r("training_from_r", model, 2, 7))
+    python = train_mnist(
+        model, dataset=digits, epochs=2, steps_per_epoch=4, seed=7, verbose=False, recipe=recipe
+    )
+    from_r = json.loads(r("training_from_r", model, 2, 7, recipe))
     history: dict[str, list[float]] = {}
     for row in from_r["history"]:
         name = row["metric"] if row["data"] == "training" else f"val_{row['metric']}"

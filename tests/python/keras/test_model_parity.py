@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.jobs import run_job, succeeded
-from tfmuster.digits.models import RECIPES
+from tfmuster.digits.recipes import RECIPES
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,8 @@ import os
 import numpy as np
 import pytest
 
-from tfmuster.digits.models import RECIPES, mnist_model
+from tfmuster.digits.models import mnist_model
+from tfmuster.digits.recipes import RECIPES
 from tfmuster.errors import ModelError
 
 REAL = os.environ.get("TFMUSTER_MNIST")
@@ -49,7 +50,7 @@ LAYERS = {
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_layers_and_settings(name):
-    model = mnist_model(name)
+    model = mnist_model(name, recipe="document")
     chosen = RECIPES[name]
     assert described(model) == LAYERS[name]
     settings = model.optimizer.get_config()
@@ -62,8 +63,18 @@ def test_layers_and_settings(name):
     assert (model.input_shape, model.output_shape) == ((None, 28, 28), (None, 10))
 
 
+def test_the_quick_recipe_has_its_own_settings():
+    quick = mnist_model("cnn")
+    assert type(quick.optimizer).__name__ == "Adam"
+    assert described(quick) == LAYERS["cnn"]
+    assert all(not weights.any() for weights in mnist_model("softmax", seed=0).get_weights())
+    with pytest.raises(ModelError, match="quick, document") as caught:
+        mnist_model("cnn", recipe="fast")
+    assert caught.value.fields["reason"] == "recipe"
+
+
 def test_raw_digits_are_scaled_inside():
-    model = mnist_model("softmax", seed=0)
+    model = mnist_model("softmax", seed=0, initial_weights="random_normal")
     x = np.random.default_rng(0).integers(0, 256, (5, 28, 28), np.uint8)
     kernel, bias = model.get_weights()
     expected = (x.reshape(5, 784) / 255) @ kernel + bias
@@ -72,13 +83,15 @@ def test_raw_digits_are_scaled_inside():
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_seed_fixes_the_start(name):
-    first, again, other = (mnist_model(name, seed=seed).get_weights() for seed in (3, 3, 4))
+    first, again, other = (
+        mnist_model(name, seed=seed, recipe="document").get_weights() for seed in (3, 3, 4)
+    )
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
 def test_softmax_starts_as_in_the_document_or_from_zeros():
-    kernel, bias = mnist_model("softmax", seed=0).get_weights()
+    kernel, bias = mnist_model("softmax", seed=0, recipe="document").get_weights()
     assert kernel.std() == pytest.approx(1, abs=0.05) and bias.std() > 0.2
     assert all(not w.any() for w in mnist_model("softmax", initial_weights="zeros").get_weights())
 
@@ -160,7 +173,7 @@ def test_learns_real_digits(name):
     options, global_batch, epochs, floor = LEARNS[name]
     digits = mnist(REAL)
     x, y = digits.x_train[:10_000], digits.y_train[:10_000]
-    model = mnist_model(name, seed=0, **options)
+    model = mnist_model(name, seed=0, recipe="document", **options)
     training = batches(x, y, global_batch, seed=0, repeated=True, one_hot=RECIPES[name].one_hot)
     model.fit(training, epochs=epochs, steps_per_epoch=-(-10_000 // global_batch), shuffle=False, verbose=0)
     right = model.predict(digits.x_test, verbose=0, batch_size=1000).argmax(1) == digits.y_test

@@ -16,7 +16,7 @@ import numpy as np
 
 import tfmuster
 from tfmuster.digits.datasets import load
-from tfmuster.digits.models import RECIPES
+from tfmuster.digits.recipes import RECIPES
 
 config = json.loads(os.environ.get("TF_CONFIG", "{}"))
 worker = config["task"]["index"] if config else 0
@@ -58,6 +58,7 @@ for folder, replicas, floatx, parts in json.loads(sys.argv[1]):
             epochs=5,
             steps_per_epoch=10,
             dropout=False,
+            recipe="document",
             verbose=0,
         )
         np.savez(

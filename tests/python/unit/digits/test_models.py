@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.digits.models import RECIPES, recipe
+from tfmuster.digits.recipes import RECIPES, recipe
 from tfmuster.errors import ModelError
 
 
