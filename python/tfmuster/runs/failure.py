@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
@@ -13,14 +14,14 @@ from typing import Any
 from .. import errors
 from ..errors import EXIT_USAGE, LaunchError, WorkerError
 from ..system.terminal_text import safe_text
+from .advice import advice_for
+from .traceback_text import HEADER, cause_of, own_lines
 
 #: How many of a failed worker's last output lines are shown.
 LAST_LINES = 20
 
 #: The error of a worker that neither ends nor continues.
 FROZEN = "is frozen ({} is stopped by a signal)"
-#: Start of the error of a worker whose host has stopped answering.
-LOST = "was lost: "
 #: In a worker's note: what it has not printed of its error, for its log.
 UNPRINTED = "unprinted"
 #: Errors that a worker raises when a peer has gone, TensorFlow's and tfmuster's own.
@@ -40,8 +41,6 @@ _AT_START = re.compile(
     r"|WARNING: All log messages before absl::InitializeLog\(\) is called"
     r"|To enable the following instructions: .*rebuild TensorFlow"
 )
-#: The first line of a traceback.
-_HEADER = "Traceback (most recent call last):"
 
 
 @dataclass(frozen=True)
@@ -139,11 +138,11 @@ class Failure:
         """Describe the failure in one line."""
         if self.not_everyone:
             # All tasks report the same error.
-            return _ON_PURPOSE.sub("", self.error).splitlines()[0]
+            return cause_of(_ON_PURPOSE.sub("", self.error))
         error = _ON_PURPOSE.sub("", self.error)
         if not error or (self.exit_code is None and self.signal is None):
             return self.ending()
-        return f"{self.ending().removesuffix('.')}: {error.splitlines()[0]}"
+        return f"{self.ending().removesuffix('.')}: {cause_of(error)}"
 
     def ending(self) -> str:
         """Describe how the worker ended, in one line without its error."""
@@ -156,40 +155,44 @@ class Failure:
 
     def advice(self) -> str | None:
         """Return what to do about the failure, or None if that is not known."""
-        if "SIGKILL" in self.headline():
-            return (
-                "If nobody killed it, the machine ran out of memory: see `dmesg`. Use fewer workers or "
-                "smaller batches."
-            )
-        if self.error.startswith(LOST):
-            return f"Check that {self.host} is up, and that the network lets its connection last."
-        return None
+        return advice_for(self.error, self.headline(), host=self.host, here=socket.gethostname())
 
     def __str__(self) -> str:
-        text = [self.headline(), *self.details(), "", f"Full output: {self.log}"]
+        return self.report()
+
+    def report(self, *, shown: bool = False) -> str:
+        """Describe the failure. With `shown`, a traceback replaces the last lines, which were shown."""
+        details = self.details(shown=shown and self.traceback.startswith(HEADER))
+        text = [self.headline(), *details, "", f"Full output: {self.log}"]
         if advice := self.advice():
             text.append(f"To do: {advice}")
         return "\n".join(text)
 
     def details(self, *, shown: bool = False) -> list[str]:
-        """Return the lines below the headline; with `shown`, without what the worker has printed itself."""
+        """Return the lines below the headline; with `shown`, without the output that was shown.
+
+        Of a traceback they have the user's own lines: the log has the others.
+        """
         text: list[str] = []
         on_purpose = bool(_ON_PURPOSE.match(self.error))
         if on_purpose:
             # The error itself has all details.
             text += self.error.splitlines()[1:]
-        if shown:
-            return text
-        lines = self.lines_before()
-        if lines and not self.not_everyone:
+        lines = [] if shown or self.not_everyone else self.lines_before()
+        if lines:
             text += ["", "Its last lines:", *(f"  {line}" for line in lines)]
         if self.traceback and not on_purpose:
-            text += ["", *self.traceback.rstrip().splitlines()]
+            is_python = self.traceback.startswith(HEADER)
+            if is_python or not shown:
+                text += [
+                    "",
+                    *(own_lines(self.traceback) if is_python else self.traceback.rstrip().splitlines()),
+                ]
         return text
 
     def lines_before(self) -> list[str]:
         """Return the last lines without the error, its traceback, and what TensorFlow says at its start."""
-        lines = _without(self.traceback, self.error, self.last_lines)
+        lines = without_traceback(self.traceback, self.error, self.last_lines)
         lines = [line for line in lines if not _AT_START.match(line)]
         shown = f"Error: {_ON_PURPOSE.sub('', self.error)}".splitlines()[0]
         return lines[: lines.index(shown)] if self.traceback and shown in lines else lines
@@ -222,7 +225,7 @@ def _is_time(value: Any) -> bool:
         return False
 
 
-def _without(traceback: str, error: str, lines: Sequence[str]) -> list[str]:
+def without_traceback(traceback: str, error: str, lines: Sequence[str]) -> list[str]:
     """Remove the lines of the traceback, which may have started before the first of `lines`.
 
     What Python prints may differ from what the traceback module writes: Keras removes its own frames.
@@ -242,9 +245,9 @@ def _without(traceback: str, error: str, lines: Sequence[str]) -> list[str]:
     for end in range(len(lines), 0, -1):
         # Its text may have started before the first line, too.
         if lines[:end][-len(said) :] == said[-end:]:
-            start = lines.index(_HEADER) if _HEADER in lines[:end] else 0
+            start = lines.index(HEADER) if HEADER in lines[:end] else 0
             return lines[:start] + lines[end:]
-    return lines[: lines.index(_HEADER)] if _HEADER in lines else lines
+    return lines[: lines.index(HEADER)] if HEADER in lines else lines
 
 
 def _r_error(lines: Sequence[str]) -> str:

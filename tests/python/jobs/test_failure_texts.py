@@ -39,9 +39,6 @@ def test_an_exception(tmp_path: Path) -> None:
         """
 worker 1 on HOST failed with exit code 1: ValueError: bad digit
 
-Its last lines:
-  step 1
-
 Traceback (most recent call last):
   File "HERE/train.py", line 4, in <module>
     if index: read()

@@ -78,7 +78,11 @@ def test_the_first_failure_is_shown_last_and_ends_the_job(tmp_path: Path) -> Non
     log = only_run(tmp_path) / "logs" / "worker-1.log"
     shown = done.stderr[done.stderr.index("\n\n") + 2 :].splitlines()
     assert shown[0] == f"worker 1 on {error['host']} failed with exit code 1: ValueError: bad digit"
-    assert shown[2:6] == ["Its last lines:", "  index 1", "", "Traceback (most recent call last):"]
+    assert shown[2] == "Traceback (most recent call last):"
+    assert done.stdout.count("worker 1 | index 1") == 1
+    # The report has the traceback, so it is not among the lines of the worker; its log has all.
+    assert "Traceback" not in done.stdout and "bad digit" not in done.stdout
+    assert log.read_text().splitlines()[-1] == "ValueError: bad digit"
     assert shown[-3:] == ["ValueError: bad digit", "", f"Full output: {log}"]
     assert error["task"] == "worker 1"
     assert error["exit_code"] == 1

@@ -36,7 +36,8 @@ from typing import Any
 import orjson
 
 from ...net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
-from ...runs.failure import LOST, not_writable
+from ...runs.advice import LOST
+from ...runs.failure import not_writable
 from ...runs.layout import CALL, may_arrive, task_of, write_json
 from ...runs.leaving import order_in
 from ...system.exit_code import exit_as

@@ -11,27 +11,26 @@ import contextvars
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...runs.metrics import epoch_line, read_metrics
 from ...runs.states import State
+from ...runs.times import in_words
 from ...system.say import say
 from ...system.terminal_text import visible
+from .notebook import NotebookTable, in_notebook
+from .worker_table import Row, time_left, worker_table
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from ...runs.run import Run
 
-#: A row of the table: task, host, and state.
-Row = tuple[str, str, State]
-
 _EVERY_SECONDS = 0.5
-_STYLES = {"failed": "red", "done": "green", "training": "cyan", "waiting": "yellow", "stopped": "red"}
+#: After how many seconds without a line a sign of life is written, where no table is shown.
+_SILENT_SECONDS = 60.0
 
 
 class Display:
@@ -47,11 +46,39 @@ class Display:
         """Remove everything except the lines."""
 
 
+class Epochs:
+    """The lines of the epochs that the chief has finished without printing them, as ``fit(verbose=0)`` does.
+
+    Parameters
+    ----------
+    run_path : path
+        The run directory.
+    chief : str
+        What stands before a line of the chief.
+    """
+
+    def __init__(self, run_path: Path, chief: str) -> None:
+        self._run_path, self._chief = run_path, chief
+        self._told = len(read_metrics(run_path))
+
+    def new_lines(self) -> list[str]:
+        """Return the lines that are new."""
+        epochs = read_metrics(self._run_path)
+        new, self._told = epochs[self._told :], max(self._told, len(epochs))
+        return [f"{self._chief}{visible(epoch_line(values))}" for values in new if not values.get("shown")]
+
+
 class LineDisplay(Display):
-    """Writes lines as they come."""
+    """Writes lines as they come, a line per epoch, and each minute a sign of life if nothing else."""
+
+    def __init__(self, epochs: Epochs) -> None:
+        self._epochs = epochs
+        self._next = 0.0
+        self._written = self._begun = time.monotonic()
 
     def line(self, text: str) -> None:
         """Write one line."""
+        self._written = time.monotonic()
         try:
             sys.stdout.write(f"{text}\n")
         except UnicodeEncodeError as error:
@@ -59,20 +86,62 @@ class LineDisplay(Display):
             sys.stdout.write(f"{known}\n")
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
-        """Flush the output."""
+        """Write what is due, and flush the output."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + 2 * _EVERY_SECONDS
+            self._write_epochs()
+            if now >= self._written + _SILENT_SECONDS:
+                self.line(_sign_of_life(rows(), now - self._begun))
         sys.stdout.flush()
 
     def close(self) -> None:
-        """Flush the output."""
+        """Write the last epochs, and flush the output."""
+        self._write_epochs()
         sys.stdout.flush()
+
+    def _write_epochs(self) -> None:
+        for line in self._epochs.new_lines():
+            self.line(line)
+
+
+def _sign_of_life(rows: Sequence[Row], seconds: float) -> str:
+    """Say what one worker does: the first that waits, else the first that trains, else the first."""
+    first = {"waiting": 0, "training": 1}
+    task, _, state = min(rows, key=lambda row: first.get(row[2].phase, 2))
+    left = time_left(state)
+    about = f"{visible(task)}: {visible(state.text)}" + (f", {left} left" if left else "")
+    return f"tfmuster: running for {in_words(seconds)}; {about}"
+
+
+class NotebookDisplay(LineDisplay):
+    """Writes lines as they come, and shows a table of the workers above them in a notebook."""
+
+    def __init__(self, epochs: Epochs) -> None:
+        super().__init__(epochs)
+        self._table = NotebookTable()
+        self._next_table = 0.0
+
+    def look(self, rows: Callable[[], Sequence[Row]]) -> None:
+        """Replace the table, if its interval has passed."""
+        if time.monotonic() >= self._next_table:
+            self._next_table = time.monotonic() + _EVERY_SECONDS
+            self._table.show(rows())
+        super().look(rows)
+
+    def close(self) -> None:
+        """Remove the table."""
+        super().close()
+        self._table.close()
 
 
 class LiveTable(Display):
     """Writes lines as they come, and shows a table of the workers below them."""
 
-    def __init__(self) -> None:
+    def __init__(self, epochs: Epochs) -> None:
         from rich.live import Live
 
+        self._epochs = epochs
         self._console = _console()
         # Only the caller's thread draws, because R accepts output from no other.
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
@@ -88,10 +157,17 @@ class LiveTable(Display):
         if time.monotonic() >= self._next:
             self._live.start()
             self._next = time.monotonic() + _EVERY_SECONDS
-            self._live.update(_table(rows(), self._console), refresh=True)
+            self._write_epochs()
+            size = self._console.size
+            self._live.update(worker_table(rows(), width=size.width, height=size.height), refresh=True)
+
+    def _write_epochs(self) -> None:
+        for line in self._epochs.new_lines():
+            self.line(line)
 
     def close(self) -> None:
-        """Remove the table."""
+        """Write the last epochs, and remove the table."""
+        self._write_epochs()
         self._live.stop()
         self._next = float("inf")
 
@@ -210,8 +286,11 @@ def shown_by(say: Callable[[str], object], glance: Callable[[Mapping[str, Any]],
         _foreign.reset(token)
 
 
-def display(show: str, run_path: Path) -> Display:
-    """Make the display for `show`: ``"all"``, ``"chief"`` or ``"nothing"``."""
+def display(show: str, run_path: Path, chief: str = "") -> Display:
+    """Make the display for `show`: ``"all"``, ``"chief"`` or ``"nothing"``.
+
+    ``chief`` is what stands before a line of the chief.
+    """
     if show == "nothing":
         return Display()
     if (functions := _foreign.get()) is not None:
@@ -219,7 +298,10 @@ def display(show: str, run_path: Path) -> Display:
     if sys.stdout is None:  # closed by the shell: `tfmuster launch train.py >&-`
         return Display()
     capable = sys.stdout.isatty() and (os.environ.get("TERM") or "dumb") not in ("dumb", "unknown")
-    return SafeDisplay(LiveTable() if capable else LineDisplay())
+    if capable:
+        return SafeDisplay(LiveTable(Epochs(run_path, chief)))
+    kind = NotebookDisplay if in_notebook() else LineDisplay
+    return SafeDisplay(kind(Epochs(run_path, chief)))
 
 
 def _console() -> Console:
@@ -231,26 +313,6 @@ def _console() -> Console:
             return False
 
     return WithCursor(file=sys.stdout)
-
-
-def _table(rows: Sequence[Row], console: Console) -> Table:
-    """Make the table, at most half as high as the terminal. It counts states if there are more workers."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in ("worker", "host", "state"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
-    room = max(3, console.height // 2 - 3)
-    shown = rows if len(rows) <= room else rows[: room - 1]
-    for task, host, state in shown:
-        table.add_row(Text(task), Text(host), Text(visible(state.text), style=_STYLES.get(state.phase, "")))
-    if rest := rows[len(shown) :]:
-        counts = Counter(visible(state.phase) for *_, state in rest)
-        words = ", ".join(f"{count} {word}" for word, count in counts.most_common())
-        table.add_row(Text(f"{len(rest)} more"), "", Text(words))
-    return table
 
 
 def shown_path(run: Run) -> str:

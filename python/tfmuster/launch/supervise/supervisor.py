@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from ...runs.failure import Failure, not_writable
 from ...runs.layout import PREEMPTED, RESTARTING, file_stem
 from ...runs.leaving import can_save, forget_orders, note_ending
 from ...runs.liveness import BEAT_SECONDS
+from ...runs.report.renewal import renew_report
 from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...system.limits import cannot_start
@@ -33,10 +33,11 @@ from ...system.shutdown_signal import SHUTDOWN
 from ...system.tensorflow_import import HAVE_GPU
 from ...system.terminal_text import Lines, is_chatter
 from .departing import Departing
-from .display import Row, display
+from .display import display
 from .spares import Waiting
 from .time_limits import SUPERVISOR
-from .worker_process import Placement, WorkerProcess
+from .worker_process import Placement, WorkerProcess, signal_of
+from .worker_table import Row
 
 _LOOK_SECONDS = 0.1
 #: After how many seconds a job has started at the latest.
@@ -81,10 +82,11 @@ class Supervisor:
         self._run = run
         self._placements = placements
         self._show = show
-        self._display = display(show, run.path)
         self._another_after = another_after
         self._interrupted = False
         self._width = max(len(placement.task) for placement in placements)
+        chief = next((placement.task for placement in placements if placement.is_chief), "chief")
+        self._display = display(show, run.path, f"{chief:<{self._width}} | ")
         self._workers: list[WorkerProcess] = []
         self._selector = selectors.DefaultSelector()
         self._disk_error: OSError | None = None
@@ -137,17 +139,13 @@ class Supervisor:
                     self._run.set_status(state=state, tasks=self._tasks())
                 else:
                     error = failure.to_dict() if failure else None
-                    fields = {"signal": self._signal()} if state == PREEMPTED else {}
+                    fields = {"signal": signal_of(self._workers)} if state == PREEMPTED else {}
                     self._run.end(state, error, tasks=self._tasks(), **fields)
+                    renew_report(self._run, at_once=True)
             dismiss_guard(guard)
             if self._spares is not None:
                 self._spares.refill(self._placements)
         return failure
-
-    def _signal(self) -> int:
-        """Return the signal because of which the workers have left."""
-        codes = [worker.code for worker in self._workers if worker.left and worker.code]
-        return max([code - 128 for code in codes if code > 128], default=signal.SIGTERM)
 
     def _start(self, placement: Placement) -> WorkerProcess:
         stem = file_stem(placement.task)
@@ -208,7 +206,9 @@ class Supervisor:
         stopped = stopped_trees({worker.process.pid for worker in self._workers if worker.code is None})
         for worker in self._workers:
             worker.look(stopped)
+            self._show_lines(worker, worker.held.overdue(worker.note()))
         look_at_orphans()
+        renew_report(self._run)
         self._prepare_spares()
         before = self._noted
         if before != (tasks := self._tasks()) or time.monotonic() > self._next_beat:
@@ -301,6 +301,9 @@ class Supervisor:
         if "TF_CPP_MIN_LOG_LEVEL" not in worker.placement.env:
             lines = [line for line in lines if not is_chatter(line, gpu=HAVE_GPU)]
         worker.last_lines.extend(lines)
+        self._show_lines(worker, worker.held.pass_on(lines))
+
+    def _show_lines(self, worker: WorkerProcess, lines: list[str]) -> None:
         if self._show == "all" or (self._show == "chief" and worker.placement.is_chief):
             for line in lines:
                 self._display.line(f"{worker.task:<{self._width}} | {line}")
@@ -329,6 +332,7 @@ class Supervisor:
         self._collect()
         for worker in self._workers:
             self._tell(worker, worker.lines.end())
+            self._show_lines(worker, worker.held.end(worker.note()))
             with contextlib.suppress(OSError):
                 worker.log.write(worker.unprinted())
                 worker.log.close()

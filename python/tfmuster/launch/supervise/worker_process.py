@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +20,7 @@ from ...runs.layout import PREEMPTED, read_json
 from ...runs.states import State
 from ...system.processes import birth
 from ...system.terminal_text import Lines
+from .held_lines import HeldLines
 
 #: Tasks that serve others, and are ended when the others have finished.
 SERVING = ("ps", "evaluator")
@@ -55,6 +57,7 @@ class WorkerProcess:
     log_path: Path
     note_path: Path
     lines: Lines = field(default_factory=Lines)
+    held: HeldLines = field(default_factory=HeldLines)
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
     code: int | None = None
     ended: float = 0.0
@@ -206,6 +209,12 @@ class WorkerProcess:
     def _remote(self) -> dict[str, Any]:
         """Read what its proxy recorded about the process on another host."""
         return read_json(remote_path(self.note_path)) if self.placement.host else {}
+
+
+def signal_of(workers: Iterable[WorkerProcess]) -> int:
+    """Return the signal because of which workers have left."""
+    codes = [worker.code for worker in workers if worker.left and worker.code]
+    return max([code - 128 for code in codes if code > 128], default=signal.SIGTERM)
 
 
 def remote_path(note_path: Path) -> Path:

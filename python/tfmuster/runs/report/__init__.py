@@ -12,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from ...errors import TfmusterError
+from ...system.replace import replacing_file
 from ..run import Run
 from .page import page
 
@@ -49,7 +50,9 @@ def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
     target = Path(path).absolute() if path is not None else run.path / REPORT
     text = report_html(run)
     try:
-        target.write_text(text, encoding="utf-8")
+        # The page may be open in a browser, which loads it again while the run continues.
+        with replacing_file(target) as file:
+            file.write(text.encode())
     except OSError as error:
         raise TfmusterError(
             f"The report {target} can't be written.",

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from ..times import local_time
 from .elements import element
 
 _WIDTH, _HEIGHT = 420.0, 230.0
@@ -128,7 +130,21 @@ def timeline(events: Mapping[str, Sequence[Mapping[str, Any]]], end: float) -> E
     for tick in _scale(0.0, seconds)[2]:
         if tick <= seconds:
             parts.append(_text(f"{tick:.6g} s", x(begin + tick), height - 8, text_anchor="middle"))
-    return element("figure", _svg(width, height, parts, "Timeline of the tasks"), class_="timeline")
+    began = local_time(datetime.fromtimestamp(begin, timezone.utc).isoformat())
+    legend = element("figcaption", f"Seconds since {began}. ", *_phase_legend(events))
+    picture = _svg(width, height, parts, "Timeline of the tasks")
+    return element("figure", legend, picture, class_="timeline")
+
+
+def _phase_legend(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Element]:
+    """Explain the colors of the phases that occur."""
+    found = {str(event["phase"]) for row in events.values() for event in row}
+    found = {"starting" if phase == "started" else phase for phase in found}
+    return [
+        element("span", element("span", " ", class_="swatch", style=f"background:{colour}"), f" {phase} ")
+        for phase, colour in _PHASES.items()
+        if phase in found
+    ]
 
 
 def _phase(

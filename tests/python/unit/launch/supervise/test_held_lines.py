@@ -1,0 +1,30 @@
+"""The traceback of a worker that fails is held back; that of one that continues is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfmuster.launch.supervise import held_lines
+from tfmuster.launch.supervise.held_lines import HeldLines
+
+TRACE = ["Traceback (most recent call last):", '  File "train.py", line 3, in <module>', "ValueError: no"]
+NOTE = {"error": TRACE[-1], "traceback": "\n".join(TRACE) + "\n"}
+
+
+def test_the_traceback_of_a_failure_is_not_shown() -> None:
+    held = HeldLines()
+    assert held.pass_on(["Epoch 1", *TRACE[:2]]) == ["Epoch 1"]
+    assert held.pass_on([*TRACE[2:], "bye"]) == []
+    assert held.overdue(NOTE) == []
+    assert held.end(NOTE) == ["bye"]
+    assert held.end(NOTE) == []
+
+
+def test_what_a_program_survives_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = HeldLines()
+    assert held.pass_on(TRACE) == []
+    assert held.overdue({}) == []
+    monkeypatch.setattr(held_lines, "_SECONDS", 0.0)
+    assert held.overdue({}) == TRACE
+    assert held.pass_on(["Epoch 2"]) == ["Epoch 2"]
+    assert held.pass_on(TRACE) == [] and held.end({}) == TRACE
