@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .errors import TfmusterError
+from .words import Value
 
 #: Prefix of all names. A launcher sends the user's variables with this prefix to workers on other machines.
 PREFIX: Final = "TFMUSTER_"
@@ -160,7 +161,7 @@ def given_seed() -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= LARGEST_SEED):
         raise TfmusterError(
             f"{SEED_VARIABLE} must be a whole number from 0 to {LARGEST_SEED}.",
-            found=repr(text),
+            found=str(Value(text)),
             fix="give a number such as 1, or unset it",
         )
     return int(text)
@@ -217,7 +218,7 @@ def _positive_seconds(given: float | None, name: str, variable: str, default: fl
     if not 0 < seconds < 1e9:
         raise TfmusterError(
             f"{variable if given is None else name} must be a positive number of seconds.",
-            found=repr(value),
+            found=str(Value(value)),
             fix=f"give a number such as {default:g}",
         )
     return seconds
@@ -261,7 +262,7 @@ def unpacked_limit() -> float:
     if not limit > 0:
         raise TfmusterError(
             f"{UNPACKED_GB_VARIABLE} must be a positive number of GB.",
-            found=repr(given),
+            found=str(Value(given)),
             fix="give a number such as 4, or unset it",
         )
     return limit * 1e9
@@ -286,7 +287,7 @@ def stall_timeout(timeout: float | None = None) -> float:
         where = STALL_TIMEOUT_VARIABLE if timeout is None else "stall_timeout"
         raise TfmusterError(
             f"{where} must be a number of seconds, or 0 for no limit.",
-            found=repr(given),
+            found=str(Value(given)),
             fix="give a number such as 300",
         )
     return seconds or float("inf")

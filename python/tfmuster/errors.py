@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from .words import hints_in, now
+
 #: Exit codes of every command; documented in ``tfmuster --help``.
 EXIT_DONE = 0
 EXIT_WORKER_FAILED = 1
@@ -31,7 +33,8 @@ class TfmusterError(Exception):
     fix : str, optional
         What the user can do about it.
     **fields
-        Machine-readable details, available as ``error.fields`` and in R as fields of the condition.
+        Machine-readable details, available as ``error.fields`` and in R as fields of the condition. If the
+        texts name settings of `launch()`, they are in ``hints``: a list of ``option`` and ``value``.
 
     Attributes
     ----------
@@ -47,11 +50,13 @@ class TfmusterError(Exception):
     def __init__(
         self, message: str, *, found: str | None = None, fix: str | None = None, **fields: Any
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.found = found
-        self.fix = fix
+        self.message = now(message)
+        super().__init__(self.message)
+        self.found = now(found)
+        self.fix = now(fix)
         self.fields = fields
+        if hints := hints_in(self.message, self.found, self.fix):
+            self.fields.setdefault("hints", hints)
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -65,9 +70,9 @@ class TfmusterError(Exception):
         """Return the error as JSON-ready data: kind, message, found, fix and its own fields."""
         return {
             "kind": self.kind,
-            "message": self.message,
-            "found": self.found,
-            "fix": self.fix,
+            "message": str(self.message),
+            "found": self.found and str(self.found),
+            "fix": self.fix and str(self.fix),
             **self.fields,
         }
 

@@ -13,6 +13,7 @@ import pytest
 
 from tfmuster import Cluster, check_cluster, mnist, parse_tf_config, strategy, train_mnist
 from tfmuster.errors import TfmusterError, TfmusterWarning
+from tfmuster.words import speaking
 
 BAD = json.loads((Path(__file__).parents[1] / "python" / "data" / "bad_clusters.json").read_text())
 
@@ -24,7 +25,7 @@ def crosses(text: str) -> bool:
 
 def error_of(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
     """Classes and fields as R should have them, or an empty dict if nothing was raised."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), speaking("r"):
         warnings.simplefilter("ignore", TfmusterWarning)
         try:
             function(*args, **kwargs)

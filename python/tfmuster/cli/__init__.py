@@ -14,6 +14,7 @@ from .. import __version__
 from ..environment import ERROR_FILE_VARIABLE
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED, TfmusterError
 from ..system.terminal_text import safe_text
+from ..words import speaking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     Errors that tfmuster raises on purpose are printed to standard error as text. Others keep their traceback,
     because they are defects.
     """
+    with speaking("shell"):
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     _open_standard_files()
     try:
         result = cli.main(args=argv, prog_name="tfmuster", standalone_mode=False)

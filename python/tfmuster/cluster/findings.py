@@ -10,6 +10,8 @@ import reprlib
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from ..words import Code, Words, now
+
 Severity = Literal["error", "warning"]
 
 #: More findings than this help no one, and a document of a million bad addresses must not take minutes.
@@ -30,7 +32,10 @@ KINDS: dict[str, Kind] = {
     "tf-config-not-set": Kind(
         "error",
         "the environment variable TF_CONFIG is not set",
-        "set it (tfmuster config --format shell), or name a cluster file or addresses",
+        Words(
+            "set it ({}), or name a cluster file or addresses",
+            Code("use_tf_config(task)", "use_tf_config(task)", "tfmuster config --format shell"),
+        ),
     ),
     "two-sources": Kind(
         "error",
@@ -249,9 +254,8 @@ class Findings(list[Finding]):
         if len(self) == MOST_FINDINGS:
             code, value, message, fix = "more-findings", "", None, None
         kind = KINDS[code]
-        self.append(
-            Finding(code, kind.severity, where, printable(value), message or kind.meaning, fix or kind.fix)
-        )
+        text, fix = message or kind.meaning, now(fix or kind.fix)
+        self.append(Finding(code, kind.severity, where, printable(value), text, fix))
 
     @property
     def failed(self) -> bool:

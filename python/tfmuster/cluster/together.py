@@ -8,6 +8,7 @@ import os
 from ..environment import INDEPENDENT_VARIABLE, is_on
 from ..errors import ClusterError
 from ..system.say import say
+from ..words import Hint
 from .tf_config import is_chief, parse_tf_config
 
 #: Types of the tasks that train one model together.
@@ -27,8 +28,8 @@ def workers_together() -> int:
     if not _told:
         _told.append(workers)
         if is_chief():
-            line = f"tfmuster: each of the {workers} workers trains a model of its own (--independent)"
-            say(line)
+            independent = Hint("independent", True)
+            say(f"tfmuster: each of the {workers} workers trains a model of its own ({independent})")
     return 0
 
 

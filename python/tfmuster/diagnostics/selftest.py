@@ -17,6 +17,7 @@ from ..runs.layout import write_json
 from ..runs.run import Run
 from ..system.say import say
 from ..system.tensorflow_import import require_tensorflow
+from ..words import Code
 
 _WORKERS = 2
 #: What the test says when a worker is in one of these phases.
@@ -153,4 +154,5 @@ def verdict(report: dict[str, Any]) -> list[str]:
     lines = ["Not ready yet.", *(f"  found: {line}" for line in report["found"].splitlines())]
     if report["fix"]:
         lines.append(f"  to do: {report['fix']}")
-    return [*lines, *(f"  note: {note}" for note in report["notes"]), "`tfmuster doctor` reports more."]
+    doctor = Code("tfmuster doctor", "tfmuster_doctor()", "tfmuster doctor")
+    return [*lines, *(f"  note: {note}" for note in report["notes"]), f"`{doctor}` reports more."]

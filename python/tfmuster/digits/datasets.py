@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import DataError
 from ..keras_compat.sharding import batches, shard_description
+from ..words import Value
 from . import mnist_files
 from .synthetic import draw_digits
 
@@ -107,7 +108,7 @@ def synthetic(seed: int = 0, train: int = 10_000, test: int = 2_000) -> Digits:
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise DataError(
                 f"`{what}` must be a whole number of digits, at least 1.",
-                found=repr(count),
+                found=str(Value(count)),
                 path=None,
                 reason="empty",
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import StrategyError
+from ..words import Argument, Words
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Fitting:
             if value is not None:
                 raise StrategyError(
                     f"{name} applies only to parameter servers.",
-                    found=f"{name}={value!r} under {type(strategy).__name__}",
+                    found=Words("{} under {}", Argument(name, value), type(strategy).__name__),
                     fix="leave it out, or choose the strategy parameter_server",
                     strategy=type(strategy).__name__,
                     reason="unused-argument",

@@ -12,6 +12,8 @@ import numpy as np
 
 from ..errors import ModelError
 from ..system.tensorflow_import import import_tensorflow
+from ..words import Value, Words
+from .optimizers import make_optimizer
 from .recipes import Recipe
 from .recipes import recipe as settings
 
@@ -91,8 +93,9 @@ def mnist_model(
         "sparse_categorical_crossentropy": keras.losses.SparseCategoricalCrossentropy,
         "categorical_crossentropy": keras.losses.CategoricalCrossentropy,
     }[chosen.loss]
+    usual = chosen.optimizer, {"learning_rate": chosen.learning_rate, **chosen.optimizer_options}
     model.compile(
-        optimizer=_optimizer(keras, chosen, optimizer, learning_rate, gradient_accumulation_steps),
+        optimizer=make_optimizer(keras, usual, optimizer, learning_rate, gradient_accumulation_steps),
         loss=loss(from_logits=chosen.from_logits),
         metrics=["accuracy"],
         jit_compile=jit_compile,
@@ -113,14 +116,14 @@ def _layers(
     if initial_weights is not None and (name != "softmax" or initial_weights not in _INITIAL_WEIGHTS):
         raise ModelError(
             'initial_weights must be "random_normal" or "zeros", and applies only to the model "softmax".',
-            found=f"{initial_weights!r} for the model {name!r}",
+            found=Words("{} for the model {}", Value(initial_weights), Value(name)),
             reason="initial-weights",
         )
     first, second = _dropout_rates(dropout)
     if name != "mlp" and not isinstance(dropout, bool):
         raise ModelError(
             'Only the model "mlp" has dropout layers.',
-            found=f"dropout rates for the model {name!r}",
+            found=Words("dropout rates for the model {}", Value(name)),
             reason="dropout",
         )
 
@@ -173,8 +176,12 @@ def _dropout_rates(dropout: bool | tuple[float, float]) -> tuple[float, float]:
         valid = False
     if not valid:
         raise ModelError(
-            "dropout must be True, False, or two rates of at least 0 and less than 1.",
-            found=repr(dropout),
+            Words(
+                "dropout must be {}, {}, or two rates of at least 0 and less than 1.",
+                Value(True),
+                Value(False),
+            ),
+            found=str(Value(dropout)),
             reason="dropout",
         )
     return first, second
@@ -188,57 +195,7 @@ def _seeds(seed: int | None) -> list[int | None]:
         words = np.random.SeedSequence(seed).generate_state(5)
     except (TypeError, ValueError):
         raise ModelError(
-            "seed must be a whole number of at least 0.", found=repr(seed), reason="seed"
+            "seed must be a whole number of at least 0.", found=str(Value(seed)), reason="seed"
         ) from None
     # tf-keras 2 accepts only seeds of up to 31 bits.
     return [int(word) >> 1 for word in words]
-
-
-def _optimizer(
-    keras: Any,
-    chosen: Recipe,
-    optimizer: Any,
-    learning_rate: float | None,
-    gradient_accumulation_steps: int | None,
-) -> Any:
-    options: dict[str, Any] = {}
-    if learning_rate is not None:
-        if isinstance(learning_rate, (int, float)) and not learning_rate > 0:
-            raise ModelError(
-                "learning_rate must be more than 0.", found=repr(learning_rate), reason="learning-rate"
-            )
-        options["learning_rate"] = learning_rate
-    if gradient_accumulation_steps is not None:
-        if gradient_accumulation_steps < 1:
-            raise ModelError(
-                "gradient_accumulation_steps must be at least 1.",
-                found=repr(gradient_accumulation_steps),
-                reason="gradient-accumulation",
-            )
-        if gradient_accumulation_steps > 1:
-            options["gradient_accumulation_steps"] = gradient_accumulation_steps
-    name = optimizer or chosen.optimizer
-    if not isinstance(name, str) and options:
-        raise ModelError(
-            "An optimizer object already has its settings.",
-            found=f"an optimizer object together with {' and '.join(options)}",
-            fix="set them on the optimizer, or pass its name instead",
-            reason="optimizer",
-        )
-    try:
-        if not isinstance(name, str):
-            return keras.optimizers.get(name)
-        if name.lower() == chosen.optimizer:
-            options = {"learning_rate": chosen.learning_rate, **chosen.optimizer_options, **options}
-        return keras.optimizers.get({"class_name": name.lower(), "config": options})
-    except (TypeError, ValueError) as error:
-        raise ModelError(
-            "Keras can't make this optimizer.",
-            found=f"{name!r} with {options}: {_first_line(error)}",
-            fix='use a Keras name such as "sgd", "adam", "adamw" or "rmsprop", and values that it accepts',
-            reason="optimizer",
-        ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:200]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import DataError, ModelError
+from ..words import Value
 from .recipes import Recipe
 
 
@@ -46,7 +47,7 @@ def make_plan(
     if not 0 <= split < 1:
         raise ModelError(
             "validation_split must be at least 0 and less than 1.",
-            found=repr(split),
+            found=str(Value(split)),
             reason="validation-split",
         )
     kept = int(rows * split)

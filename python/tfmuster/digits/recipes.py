@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import ModelError
+from ..words import Value, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,8 @@ def recipe(name: str, kind: str = "quick") -> Recipe:
     except (KeyError, TypeError):
         raise ModelError(
             f"There is no recipe of this name; the recipes are {', '.join(BY_NAME)}.",
-            found=repr(kind),
-            fix="leave it out for the quick one",
+            found=str(Value(kind)),
+            fix=did_you_mean(kind, BY_NAME) or "leave it out for the quick one",
             reason="recipe",
         ) from None
     try:
@@ -143,7 +144,7 @@ def recipe(name: str, kind: str = "quick") -> Recipe:
     except (KeyError, TypeError):
         raise ModelError(
             f"There is no model of this name; the models are {', '.join(RECIPES)}.",
-            found=repr(name),
-            fix='choose one of them, such as "cnn"',
+            found=str(Value(name)),
+            fix=did_you_mean(name, RECIPES) or 'choose one of them, such as "cnn"',
             reason="unknown-model",
         ) from None

@@ -19,6 +19,7 @@ from ..keras_compat.backend import require_tensorflow_backend
 from ..runs.states import State, say_state
 from ..system.tensorflow_import import require_tensorflow
 from ..training.learning_rates import scaled_learning_rate
+from ..words import Argument
 from ..worker.progress import progress_callback
 from .fitting import Fitting
 from .models import mnist_model
@@ -282,7 +283,7 @@ def _check_numbers(**numbers: Any) -> None:
         if value is not None and (not whole or value < least):
             raise ModelError(
                 f"{name} must be a whole number of at least {least}.",
-                found=f"{name}={value!r}",
+                found=str(Argument(name, value)),
                 reason=name.replace("_", "-"),
             )
 
@@ -323,7 +324,7 @@ def _make(strategy: Any, **arguments: Any) -> Any:
     if arguments.get("gradient_dtype") is not None:
         raise StrategyError(
             "gradient_dtype must be set when the strategy is created.",
-            fix="use strategy(..., gradient_dtype=...), or pass the strategy's name",
+            fix="set it in the call of strategy(), or pass the strategy's name",
             strategy=type(strategy).__name__,
             reason="unused-argument",
         )

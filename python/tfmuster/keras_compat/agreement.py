@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ..errors import DataError
 from ..system.activity import ACTIVITY
+from ..words import Argument, Words
 from .backend import keras_backend
 from .call_documents import SAMPLE, document_of, plain_name, weights_of
 from .data_samples import close
@@ -26,7 +27,9 @@ _ADVICE = {
     "optimizer": "compile the model with the same optimizer on every worker",
     "metrics": "compile the model with the same metrics on every worker",
     "validation": "give every worker the validation data, or none",
-    _CHOOSES: "give every worker the same callbacks, or compile(steps_per_execution=1)",
+    _CHOOSES: Words(
+        "give every worker the same callbacks, or compile({})", Argument("steps_per_execution", 1)
+    ),
 }
 #: What TensorFlow says of a collective operation of tensors of different shapes.
 _OTHER_SHAPE = re.compile(

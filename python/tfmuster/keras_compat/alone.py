@@ -8,11 +8,11 @@ the optimizers, which custom loops use. They change nothing in a process that is
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from ..errors import StrategyError
+from ..words import Hint, Words, language
 from .backend import keras_backend
 from .jax_processes import spans_all_processes
 from .scopes import adopt
@@ -31,6 +31,10 @@ _R_LOOP = (
 _SERVERS = (
     "with strategy.scope():  # make and compile the model",
     "tfmuster.ps_fit(model, dataset_fn, epochs=..., steps_per_epoch=...)  # instead of fit()",
+)
+_R_SERVERS = (
+    "with(strategy$scope(), { ... })  # make and compile the model",
+    "ps_fit(model, dataset_fn, epochs = ..., steps_per_epoch = ...)  # instead of fit()",
 )
 _JAX = (
     "keras.distribution.initialize()",
@@ -111,16 +115,22 @@ def refuse_loop(workers: int) -> StrategyError:
 def _refusal(call: str, found: str, workers: int) -> StrategyError:
     jax = keras_backend() == "jax"
     python, r = (_LOOP, _R_LOOP) if call.startswith("apply") else (_PYTHON, _R)
-    lines = _JAX if jax else r if "rpytools" in sys.modules else python
-    lines = _SERVERS if type(made_strategy()).__name__.startswith("ParameterServerStrategy") else lines
+    in_r = language() == "r"
+    lines = _JAX if jax else r if in_r else python
+    if type(made_strategy()).__name__.startswith("ParameterServerStrategy"):
+        lines = _R_SERVERS if in_r else _SERVERS
     fix = ["add two lines:", *lines]
     # A loop needs its own lines; everything else is distributed as it is.
-    flag = "launch it as it is with --distribute, or " * (lines in (_PYTHON, _R))
+    distribute = f"launch it as it is with {Hint('distribute', True)}, or " * (lines in (_PYTHON, _R))
     return StrategyError(
         f"The {workers} workers of this job must train one model together.",
         found=found,
-        fix="\n    ".join(fix)
-        + f"\n  {flag}with --independent if each worker is to train a model of its own",
+        fix=Words(
+            "{}\n  {}with {} if each worker is to train a model of its own",
+            "\n    ".join(fix),
+            distribute,
+            Hint("independent", True),
+        ),
         strategy="default",
         reason="not-distributed",
     )

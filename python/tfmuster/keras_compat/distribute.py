@@ -22,6 +22,7 @@ from typing import Any
 
 from ..environment import full_workers
 from ..errors import StrategyError
+from ..words import Hint, Words
 from .alone import refuse_loop
 from .own_rows import are_own_rows
 from .strategy_info import multi_worker, worker_of
@@ -116,10 +117,16 @@ def _new_other(cls: Any, *args: Any, **kwargs: Any) -> Any:
     api = [*cls.__dict__.get("_tf_api_names", ())]
     api += [f"compat.v1.{name}" for name in cls.__dict__.get("_tf_api_names_v1", ())]
     raise StrategyError(
-        "A program under --distribute has one strategy, tf.distribute.MultiWorkerMirroredStrategy.",
+        Words(
+            "A program under {} has one strategy, tf.distribute.MultiWorkerMirroredStrategy.",
+            Hint("distribute", True),
+        ),
         found=f"tf.{api[0]}" if api else cls.__name__,
-        fix="leave this strategy out of the program; or leave --distribute out, and train under a strategy "
-        "of all workers",
+        fix=Words(
+            "leave this strategy out of the program; or leave {} out, and train under a strategy of all "
+            "workers",
+            Hint("distribute", True),
+        ),
         strategy="multi_worker_mirrored",
         reason="distribute",
     )
@@ -190,7 +197,7 @@ def distribute_keras(package: str, *, scale_batch: bool) -> None:
     backend = "tensorflow" if package == "tf_keras" else module.config.backend()
     if backend != "tensorflow":
         raise StrategyError(
-            "--distribute is for Keras on TensorFlow.",
+            Words("{} is for Keras on TensorFlow.", Hint("distribute", True)),
             found=f"the backend {backend}",
             fix="leave it out; on JAX, call keras.distribution.initialize() and set_distribution()",
             strategy="multi_worker_mirrored",
@@ -259,9 +266,11 @@ def _batches_of(dataset: Any) -> tuple[int, bool]:
 
 def _not_scaled(found: str) -> StrategyError:
     return StrategyError(
-        "--scale-batch multiplies the batch size of arrays and of tf.data's batch() only.",
+        Words(
+            "{} multiplies the batch size of arrays and of tf.data's batch() only.", Hint("scale_batch", True)
+        ),
         found=found,
-        fix="leave --scale-batch out, and choose larger batches in the program",
+        fix=Words("leave {} out, and choose larger batches in the program", Hint("scale_batch", True)),
         strategy="multi_worker_mirrored",
         reason="scale-batch",
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..system.activity import ACTIVITY
+from ..words import Argument
 from .agreement import agree_on_end, ended_before
 from .compiling import compiled
 from .inlining import inlined
@@ -138,8 +139,8 @@ def make_function(
     if trainer.run_eagerly and has_own_loss(trainer):
         tell(
             "loss",
-            "with run_eagerly=True, a loss that the model computes itself counts as a sum of parts if one of "
-            "Keras's losses is computed in the same step, else as a mean of rows",
+            f"with {Argument('run_eagerly', True)}, a loss that the model computes itself counts as a sum of "
+            "parts if one of Keras's losses is computed in the same step, else as a mean of rows",
         )
     if isinstance(step, tf.types.experimental.PolymorphicFunction):
         step = inlined(step)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..environment import GRADIENT_DTYPE_VARIABLE
 from ..errors import StrategyError
+from ..words import Value
 from .gathers import gather_rows
 from .scopes import adopt_optimizer
 from .strategy_info import multi_worker, worker_of
@@ -35,7 +36,7 @@ def checked_dtype(dtype: str) -> str:
     if dtype not in GRADIENT_DTYPES:
         raise StrategyError(
             f"gradient_dtype must be one of {', '.join(GRADIENT_DTYPES)}.",
-            found=repr(dtype),
+            found=str(Value(dtype)),
             strategy="multi_worker_mirrored",
             reason="gradient-dtype",
         )

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..words import Code, Words
 
 
 def patch_data_sets() -> None:
@@ -81,8 +82,13 @@ def own_rows_of(part: tuple[tuple[int, ...], int], batch: Any) -> Any:
         raise DataError(
             f"On JAX, the {parts} replicas of the model must divide the rows of every batch.",
             found=f"a batch of {rows} rows",
-            fix=f"choose a batch size that {parts} divides, and leave a partial last batch out: "
-            "dataset.batch(rows, drop_remainder=True)",
+            fix=Words(
+                "choose a batch size that {} divides, and leave a partial last batch out: {}",
+                parts,
+                Code(
+                    "dataset.batch(rows, drop_remainder=True)", "dataset$batch(rows, drop_remainder = TRUE)"
+                ),
+            ),
             path=None,
             reason="batch-size",
         )

@@ -19,6 +19,7 @@ from typing import Any
 from ..environment import UNPACKED_GB_VARIABLE
 from ..errors import ModelError
 from ..system.archives import TooLargeError, check_size, check_zip
+from ..words import Code, Words
 
 #: Parts of Keras whose classes a model may consist of.
 _CLASSES = {
@@ -180,11 +181,20 @@ def _is_registered(described: Mapping[str, Any]) -> bool:
     return any(isinstance(name, str) and find(name) is not None for name in names)
 
 
+#: How to load a model that may run code.
+LOAD_UNSAFELY = Code(
+    "keras.models.load_model(..., safe_mode=False)", "keras3::load_model(..., safe_mode = FALSE)"
+)
+
+
 def _unsafe(found: str) -> ModelError:
     return ModelError(
         "A model in bytes must not contain code.",
         found=found,
-        fix="load it with keras.models.load_model(..., safe_mode=False) only if you trust its origin; for a "
-        "class of your own, call keras.saving.register_keras_serializable() before",
+        fix=Words(
+            "load it with {} only if you trust its origin; for a class of your own, call {} before",
+            LOAD_UNSAFELY,
+            Code("keras.saving.register_keras_serializable()", "keras3::register_keras_serializable()"),
+        ),
         reason="unsafe",
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import DataError
 from ..system.tensorflow_import import import_tensorflow
+from ..words import Argument, Hint, Launch, Value, Words
 from .backend import require_tensorflow_backend
 from .strategy_info import multi_worker
 
@@ -87,7 +88,10 @@ def own_rows(
     """
     require_tensorflow_backend(
         "own_rows()",
-        "make the distribution with auto_shard_dataset=False: each worker's data set then has its own rows",
+        Words(
+            "make the distribution with {}: each worker's data set then has its own rows",
+            Argument("auto_shard_dataset", False),
+        ),
     )
     tf = import_tensorflow()
     _distribute_unchanged(tf)
@@ -177,7 +181,7 @@ def refuse_several_devices(strategy: Any) -> None:
         raise DataError(
             "A worker's own rows train on one device per worker.",
             found=f"{devices} devices in this process",
-            fix="start one worker per GPU: tfmuster launch --gpus-per-worker 1",
+            fix=Words("start one worker per GPU: {}", Launch((Hint("gpus_per_worker", 1),))),
             path=None,
             reason="own-rows",
         )
@@ -202,7 +206,7 @@ def _checked_batch_size(batch_size: Any) -> int:
     if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
         raise DataError(
             "batch_size must be a whole number of rows per worker, at least 1.",
-            found=repr(batch_size),
+            found=str(Value(batch_size)),
             path=None,
             reason="batch-size",
         )

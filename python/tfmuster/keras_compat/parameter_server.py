@@ -10,8 +10,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..errors import StrategyError
+from ..words import Code
 from .building import build
 from .resume import remember_epochs
+
+#: What trains a model under parameter servers in place of ``fit``.
+PS_FIT = Code(
+    "tfmuster.ps_fit(model, dataset_fn, epochs=..., steps_per_epoch=...)",
+    "ps_fit(model, dataset_fn, epochs = ..., steps_per_epoch = ...)",
+)
 
 
 def patch_fit(trainer: Any) -> None:
@@ -23,7 +30,7 @@ def patch_fit(trainer: Any) -> None:
             if _under_parameter_servers(self):
                 raise StrategyError(
                     "Keras 3's fit does not support parameter servers.",
-                    fix="tfmuster.ps_fit(model, dataset_fn, epochs=..., steps_per_epoch=...)",
+                    fix=str(PS_FIT),
                     strategy="parameter_server",
                     reason="keras-fit",
                 )

@@ -21,8 +21,9 @@ from ..environment import RUN_DIR_VARIABLE
 from ..errors import ModelError
 from ..system.replace import replacing_path
 from ..system.tensorflow_import import import_tensorflow
+from ..words import Code, Value, Words
 from .files import saved_everywhere
-from .model_checks import check_model
+from .model_checks import LOAD_UNSAFELY, check_model
 from .own_copies import forget_copy
 from .strategy_info import is_chief
 
@@ -127,12 +128,19 @@ def _not_writable(target: Path, error: OSError, what: str = "model") -> ModelErr
     )
 
 
+_SAVE = Code("tfmuster.save_model(model)", "model_to_file(model)")
+
+
 def _of_job() -> Path:
     run = os.environ.get(RUN_DIR_VARIABLE)
     if not run:
         raise ModelError(
-            "Outside of a job, save_model needs a path.",
-            fix='save_model(model, "model.keras"), or run the program with `tfmuster launch`',
+            Words("Outside of a job, {} needs a path.", Code("save_model", "model_to_file")),
+            fix=Words(
+                "{}, or run the program with `{}`",
+                Code('save_model(model, "model.keras")', 'model_to_file(model, "model.keras")'),
+                Code("tfmuster launch", "launch()", "tfmuster launch"),
+            ),
             reason="no-path",
             path=None,
         )
@@ -162,7 +170,7 @@ def model_to_bytes(model: Any, format: str = ".keras") -> bytes:
     """
     if format not in _MAGIC:
         raise ModelError(
-            'The format of a model in bytes is ".keras" or ".h5".', found=repr(format), reason="format"
+            'The format of a model in bytes is ".keras" or ".h5".', found=str(Value(format)), reason="format"
         )
     with tempfile.TemporaryDirectory(prefix="tfmuster-") as scratch:
         path = Path(scratch) / f"model{format}"
@@ -209,7 +217,7 @@ def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
             raise ModelError(
                 "These bytes must be a model that plain Keras loads in safe mode.",
                 found=str(error).strip().partition("\n")[0][:300],
-                fix="load it with keras.models.load_model(..., safe_mode=False) only if you trust its origin"
+                fix=Words("load it with {} only if you trust its origin", LOAD_UNSAFELY)
                 if unsafe
                 else "send the model again; the bytes are damaged",
                 reason="unsafe" if unsafe else "damaged",
@@ -228,8 +236,8 @@ def model_from_file(path: Path) -> Any:
     if not raw.startswith(_MAGIC[".keras"]):
         raise ModelError(
             "A .keras file must be a Keras archive.",
-            found=f"{path} begins with {raw[:8]!r}",
-            fix="save the model again: tfmuster.save_model(model)",
+            found=Words("{} begins with {}", path, Value(raw[:8])),
+            fix=Words("save the model again: {}", _SAVE),
             reason="not-a-model",
         )
     return model_from_bytes(raw)
@@ -327,8 +335,11 @@ def _raw(data: bytes | bytearray | memoryview | str) -> bytes:
     except (binascii.Error, ValueError) as error:
         raise ModelError(
             "Text must be base64 of a model's bytes.",
-            found=f"{data[:40]!r}: {error}",
-            fix="pass the bytes, or base64 text of them; to load a file, use keras.models.load_model",
+            found=Words("{}: {}", Value(data[:40]), error),
+            fix=Words(
+                "pass the bytes, or base64 text of them; to load a file, use {}",
+                Code("keras.models.load_model", "keras3::load_model()"),
+            ),
             reason="not-base64",
         ) from error
 
@@ -339,7 +350,7 @@ def _suffix_of(raw: bytes) -> str:
             return suffix
     raise ModelError(
         "The bytes must be those of a .keras or .h5 file.",
-        found=f"{len(raw)} bytes that begin with {raw[:8]!r}",
+        found=Words("{} bytes that begin with {}", len(raw), Value(raw[:8])),
         fix="make them with model_to_bytes(model)",
         reason="not-a-model",
     )

@@ -12,6 +12,7 @@ from ..collectives import current_group
 from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
 from ..system.cores import usable_cores
+from ..words import Value, Words
 from .strategy_info import multi_worker, worker_of
 from .watching import inside_collective
 
@@ -42,7 +43,7 @@ def checked_communication(communication: str) -> str:
     if found not in COMMUNICATIONS:
         raise StrategyError(
             f"communication must be one of {', '.join(COMMUNICATIONS)}.",
-            found=f"{found!r}{where}",
+            found=Words("{}{}", Value(found), where),
             strategy="multi_worker_mirrored",
             reason="communication",
         )

@@ -45,6 +45,7 @@ Variable                   Meaning
 ``TFMUSTER_RUN_DIR``       The absolute path of the run directory.
 ``TFMUSTER_JOB``           The job's random name. All processes of the job are found by it.
 ``TFMUSTER_TOKEN``         The job's secret, which authenticates the rendezvous.
+``TFMUSTER_FACE``          For whom its messages are written: ``python``, ``shell`` or ``r``.
 ``TFMUSTER_ERROR_FILE``    The file to which an uncaught Python exception is written, with its time.
 ``TFMUSTER_MAX_RESTARTS``  How many times the job may be restarted after a failure.
 ``TFMUSTER_RESTART``       How many times it has been restarted.
@@ -70,6 +71,7 @@ Variable                   Meaning
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import types
@@ -77,6 +79,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..environment import SSH_CONFIG_VARIABLE
+from ..errors import LaunchError
+from ..words import did_you_mean
 
 __all__ = ["launch"]
 
@@ -344,6 +348,14 @@ class _CallableModule(types.ModuleType):
     def __call__(
         self, script: str | os.PathLike[str] | Callable[..., Any], *args: Any, **options: object
     ) -> Any:
+        known = inspect.signature(launch).parameters
+        if unknown := [name for name in options if name not in known]:
+            raise LaunchError(
+                "launch() must be called with arguments that it has.",
+                found=f"no argument `{unknown[0]}`",
+                fix=did_you_mean(unknown[0], known),
+                reason="argument",
+            )
         return launch(script, *args, **options)  # type: ignore[arg-type]
 
 

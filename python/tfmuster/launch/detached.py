@@ -14,6 +14,7 @@ from ..runs.lifecycle import claim_run_dir
 from ..runs.run import Run
 from ..system.interpreter import run_module, with_tfmuster_on_path
 from ..system.output_encoding import decoded, output_encoding
+from ..words import FACE_VARIABLE, Argument, Words, face
 from .job import launch_options
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
     options = [*launch_options(job, run), *more]
     # A run that is resumed has the information of its earlier start.
     before = run.info().get("started")
-    env = with_tfmuster_on_path({**os.environ, **job.env})
+    env = with_tfmuster_on_path({**os.environ, FACE_VARIABLE: face(), **job.env})
     launcher = subprocess.Popen(
         [*run_module("tfmuster"), "launch", "--quiet", *options, "--", *job.command],
         env=env,
@@ -95,7 +96,7 @@ def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
             raise LaunchError(
                 "The job did not start in time, and was ended.",
                 found=f"no worker runs after {limit:.0f} s",
-                fix="Launch it with wait=True to see its messages.",
+                fix=Words("Launch it with {} to see its messages.", Argument("wait", True)),
                 reason="detached",
             )
         time.sleep(0.05)

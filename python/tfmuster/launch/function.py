@@ -31,6 +31,7 @@ from ..runs.layout import CALL, file_stem, sha256_of
 from ..runs.plain_values import NotPlainError, PackedModel, plain_error, write_plain
 from ..strategies.by_name import check_name
 from ..system.replace import replacing_file
+from ..words import Argument, Words
 from .engines.hosts import named_hosts, only_this_machine
 
 #: Script that each worker runs.
@@ -230,8 +231,11 @@ class _PlainResult:
                 "A function on other machines must return data: numbers, text, arrays, Keras models, and "
                 "lists and dicts of them.",
                 found=str(error),
-                fix="Return its parts. If you trust all hosts of the job, pass trust_hosts=True to launch(): "
-                "reading other objects runs code from them on your machine.",
+                fix=Words(
+                    "Return its parts. If you trust all hosts of the job, pass {} to launch(): reading other "
+                    "objects runs code from them on your machine.",
+                    Argument("trust_hosts", True),
+                ),
                 reason="value",
             ) from error
 

@@ -34,6 +34,7 @@ from ..runs.resuming import record_launch, resumed_seed
 from ..runs.run import Run
 from ..system.interpreter import python_executable, rscript_executable, run_module
 from ..system.output_encoding import output_encoding
+from ..words import FACE_VARIABLE, Code, Value, Words, face
 from .supervise.restarts import Attempt
 from .text_checks import check_text, command_name
 
@@ -106,7 +107,7 @@ class Job:
             if isinstance(count, bool) or not isinstance(count, int) or count < least:
                 raise LaunchError(
                     f"The number of {what} must be a whole number, {least} or more.",
-                    found=repr(count),
+                    found=str(Value(count)),
                     reason=what.lower().replace(" ", "-"),
                 )
         start_timeout(self.start_timeout)
@@ -115,7 +116,7 @@ class Job:
         if type(self.seed) is not int or not 0 <= self.seed <= LARGEST_SEED:
             raise LaunchError(
                 f"The seed must be a whole number from 0 to {LARGEST_SEED}.",
-                found=repr(self.seed),
+                found=str(Value(self.seed)),
                 reason="seed",
             )
         self._check_training()
@@ -128,7 +129,9 @@ class Job:
             )
         if not self.command:
             raise LaunchError(
-                "Nothing to run.", fix="Name a script, or a command after `--`.", reason="command"
+                "Nothing to run.",
+                fix=Words("Name a script or a command{}.", Code("", "", " after `--`")),
+                reason="command",
             )
         given = (self.name or "", str(self.run_dir or ""), self.notice_command or "")
         check_text(*self.command, *map(str, self.env.values()), *given)
@@ -159,7 +162,7 @@ class Job:
 
     def variables(self, attempt: Attempt) -> dict[str, str]:
         """Return the job's environment variables of every worker, on any machine."""
-        variables = {**self.env, **attempt.variables(), SEED_VARIABLE: str(self.seed)}
+        variables = {**self.env, **attempt.variables(), SEED_VARIABLE: str(self.seed), FACE_VARIABLE: face()}
         if self.start_timeout is not None:
             variables[START_TIMEOUT_VARIABLE] = str(self.start_timeout)
         if self.stall_timeout is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..cluster.spec import Cluster
 from ..errors import LaunchError
 from ..system.gpus import assign_gpus
+from ..words import Value, Words
 from . import function
 from .engines.local import HOST, placements_of
 from .job import Job, resolve_command
@@ -52,7 +53,7 @@ def warm_workers(
     if type(number) is not int or number < 0 or not isinstance(idle, (int, float)) or not idle > 0:
         raise LaunchError(
             "Warm workers are a whole number of processes, 0 or more, for some seconds.",
-            found=f"{number!r} processes, {idle!r} seconds",
+            found=Words("{} processes, {} seconds", Value(number), Value(idle)),
             fix="Call workers(2), or workers(0) to end them.",
             reason="warm-workers",
         )

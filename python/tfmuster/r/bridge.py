@@ -26,6 +26,7 @@ from ..system.interpreter import python_executable
 from ..system.say import heard_by
 from ..system.say import say as tell
 from ..system.terminal_text import safe_text
+from ..words import speaking
 from .session import guard_r_functions, postponed_load_hooks
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
         warnings.showwarning = collect
         try:
-            with postponed_load_hooks() if target in _MAKE_STRATEGIES else contextlib.nullcontext():
+            hooks = postponed_load_hooks() if target in _MAKE_STRATEGIES else contextlib.nullcontext()
+            with speaking("r"), hooks:
                 result["value"] = _for_r(resolve(target)(*args, **kwargs))
         except DependencyError as error:
             result["error"] = error.to_dict()
@@ -141,7 +143,7 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
             ).to_dict()
     if result["error"] is not None:
         texts = {name: result["error"][name] for name in ("message", "found", "fix")}
-        result["error"] |= {name: text and safe_text(text) for name, text in texts.items()}
+        result["error"] |= {name: text and safe_text(str(text)) for name, text in texts.items()}
     return result
 
 

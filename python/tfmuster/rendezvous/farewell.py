@@ -30,6 +30,7 @@ from ..runs.states import State, say_state
 from ..system.notice import Notice
 from ..system.r_calls import leave_r
 from ..system.say import say
+from ..words import Hint
 from .agreement import training_tasks
 from .control_channel import ControlChannel
 
@@ -164,7 +165,7 @@ class Farewell:
         if not self._left and not is_ending():
             say(
                 f"tfmuster: received {signal.Signals(self.signal or signal.SIGTERM).name}, but wrote no "
-                f"checkpoint within {grace():g} s (--grace)"
+                f"checkpoint within {grace():g} s ({Hint('grace')})"
             )
         sys.stdout.flush()
         sys.stderr.flush()

@@ -14,6 +14,7 @@ from typing import Any
 from .. import errors
 from ..errors import EXIT_USAGE, LaunchError, WorkerError
 from ..system.terminal_text import safe_text
+from ..words import Hint, Words
 from .advice import advice_for
 from .traceback_text import HEADER, cause_of, own_lines
 
@@ -270,7 +271,7 @@ def not_writable(run_path: Path, error: OSError) -> LaunchError:
     return LaunchError(
         "The run directory must be writable while the job runs.",
         found=f"{run_path}: {error.strerror}",
-        fix="Free some space, or choose another place with --run-dir.",
+        fix=Words("Free some space, or choose another place with {}.", Hint("run_dir")),
         reason="disk",
     )
 

@@ -23,8 +23,10 @@ from ..system.ask import NoAnswerError, ask
 from ..system.processes import birth
 from ..system.shutdown_signal import SHUTDOWN
 from ..system.versions import recorded_versions
+from ..words import Hint, Words
 from .index import remember_run
 from .layout import ANY_VALUES, CALL, CLAIMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
+from .next_steps import resume_text
 from .resuming import resuming
 from .run import Run
 
@@ -161,13 +163,13 @@ class Claim:
 def not_new(shown: Path) -> LaunchError:
     """Return the error for a run directory that already holds a run, or files under the names of a run's."""
     if holds_run(shown):
-        held, more = "a run", f". To resume its run: tfmuster runs resume {shown}"
+        held, more = "a run", f". To resume its run: {resume_text(shown)}"
     else:
         held, more = ", ".join(_names_in(shown)), ": a run keeps its own files under these names."
     return LaunchError(
         "The run directory must be new.",
         found=f"{shown} already holds {held}",
-        fix=f"Choose another place with --run-dir{more}",
+        fix=Words("Choose another place with {}{}", Hint("run_dir"), more),
         reason="run-dir",
     )
 
@@ -287,7 +289,9 @@ def _not_made(path: Path, error: OSError) -> LaunchError:
         found=error.strerror,
         fix="Choose a shorter name."
         if too_long
-        else "Choose another place with --run-dir, or a working directory that you can write to.",
+        else Words(
+            "Choose another place with {}, or a working directory that you can write to.", Hint("run_dir")
+        ),
         reason="run-dir",
     )
 

@@ -13,6 +13,7 @@ from ..cluster.findings import printable
 from ..errors import TfmusterError
 from ..system.say import say
 from ..system.terminal_text import safe_text, visible
+from ..words import Code, Hint, Value, Words
 from .index import known_runs
 from .layout import CALL, RUNS, UNFINISHED
 from .metrics import epoch_line, read_metrics
@@ -27,6 +28,9 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 
 #: A folder of runs, or several.
 Folders = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+_LIST = Code("tfmuster.runs()", "run_list()", "tfmuster runs list")
+_LIST_ALL = Code("tfmuster.runs(all=True)", "run_list(all = TRUE)", "tfmuster runs list --all")
 
 
 def runs_in(folder: Folders = RUNS) -> list[Run]:
@@ -109,8 +113,8 @@ def find_run(
             found=f"{len(found)} runs in {places} match '{printable(named)}'"
             if named
             else f"no runs in {places}",
-            fix="List the runs with `tfmuster runs list`"
-            + (", those in other folders with `tfmuster runs list --all`." if away else "."),
+            fix=Words("List the runs with `{}`", _LIST)
+            + (Words(", those in other folders with `{}`.", _LIST_ALL) if away else "."),
         )
     if named is not None and len(found) > 1:
         say(f"tfmuster: {len(found)} runs match '{printable(named)}'; taking the newest, {found[-1].name}")
@@ -143,7 +147,7 @@ def ended_before(age: str, folder: Folders = RUNS) -> list[Run]:
     if match is None:
         raise TfmusterError(
             "An age must be a number and a unit.",
-            found=repr(age),
+            found=str(Value(age)),
             fix="Write hours as 12h, days as 30d, weeks as 8w.",
         )
     hours = int(match[1]) * _HOURS[match[2]]
@@ -196,10 +200,10 @@ def summary(run: Run) -> dict[str, str]:
 def _training(info: dict[str, Any]) -> str | None:
     """Say what the options of a launch have made of the training; None without such an option."""
     if info.get("independent"):
-        return "each worker trains a model of its own (--independent)"
+        return f"each worker trains a model of its own ({Hint('independent', True)})"
     if info.get("distribute"):
         batch = "multiplied by the number of workers" if info.get("scale_batch") else "that of all workers"
-        return f"all workers train one model (--distribute); batch_size is {batch}"
+        return f"all workers train one model ({Hint('distribute', True)}); batch_size is {batch}"
     return None
 
 

@@ -19,8 +19,10 @@ from ..environment import PREFIX, TOKEN_VARIABLE
 from ..errors import LaunchError, parts_of
 from ..system.interpreter import run_module, with_tfmuster_on_path
 from ..system.output_encoding import decoded, output_encoding
+from ..words import Hint, Words
 from .hidden_values import HIDDEN, without_secret, without_secrets
 from .layout import PREEMPTED, RESUME, UNFINISHED, holds_run, read_json, utc_now, write_json
+from .next_steps import stop_text
 from .ownership import check_owner
 from .run import Run
 from .stopping import end_left_over
@@ -91,7 +93,7 @@ def launch_again(run: Run) -> Again:
         raise LaunchError(
             "This run can't be resumed.",
             found=f"{run.name} is {state}" if runs else f"the program of {run.name} has finished",
-            fix=f"Stop it first: tfmuster runs stop --save {run.name}" if runs else "Start a new run.",
+            fix=f"Stop it first: {stop_text(run.name, save=True)}" if runs else "Start a new run.",
             reason="resume",
         )
     record = read_json(run.path / RESUME)
@@ -102,7 +104,10 @@ def launch_again(run: Run) -> Again:
             found="its command line or its environment has a secret, which is not kept"
             if record
             else "another program has started its workers, or an older tfmuster",
-            fix=f"Launch it as before, with --run-dir {run.path}: it resumes from its newest checkpoint.",
+            fix=Words(
+                "Launch it as before, with {}: it resumes from its newest checkpoint.",
+                Hint("run_dir", str(run.path)),
+            ),
             reason="resume",
         )
     return Again([*record["options"], "--", *record["command"]], record["directory"], record["env"])

@@ -29,11 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TfmusterError
+from ..words import Code, Value, Words
 from .hidden_values import without_secrets
 from .layout import CALL, RESUME, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
 from .liveness import is_lost
 from .log_text import last_lines, whole_text
 from .metrics import NO_METRICS, read_metrics
+from .next_steps import stop_text
 from .notes import read_notes
 from .records import read_error, read_info, read_status
 from .removing import remove_files
@@ -143,7 +145,7 @@ class Run:
         paths = self.log_paths()
         if task is not None and task not in paths:
             raise TfmusterError(
-                f"The run {self.name} has no task {task!r}.",
+                Words("The run {} has no task {}.", self.name, Value(task)),
                 found=", ".join(paths) or "no logs",
                 fix="Name one of these.",
                 run=self.name,
@@ -193,7 +195,10 @@ class Run:
             raise TfmusterError(
                 f"The run {self.name} has no model.",
                 found=f"no {self.model_path}; the run is {self.status()['state']}",
-                fix="Let the program save the model there, on every worker: tfmuster.save_model(model)",
+                fix=Words(
+                    "Let the program save the model there, on every worker: {}",
+                    Code("tfmuster.save_model(model)", "model_to_file(model)"),
+                ),
                 run=self.name,
             )
         return model_from_bytes(returned)
@@ -333,7 +338,7 @@ class Run:
             raise TfmusterError(
                 f"The run {self.name} must have ended before it is removed.",
                 found=f"it is {self.status()['state']}",
-                fix=f"Stop it first: tfmuster runs stop {self.name}",
+                fix=f"Stop it first: {stop_text(self.name)}",
                 run=self.name,
             )
         return remove_files(self.path)

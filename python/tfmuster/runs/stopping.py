@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..environment import grace
 from ..errors import LaunchError, TfmusterError
+from ..words import Code, Words
 from .batch_job import end_batch_job, stop_command
 from .layout import UNFINISHED
 from .leaving import can_save, note_ending
 from .liveness import launcher_process
+from .next_steps import stop_text
 from .ownership import check_owner
 
 if TYPE_CHECKING:
@@ -82,8 +84,8 @@ def _save(run: Run, timeout: float) -> dict[str, Any]:
     if not can_save(run.path):
         raise TfmusterError(
             f"The run {run.name} can't be saved now.",
-            found="it is in no training with checkpoint_callback()",
-            fix=f"wait until fit() runs, or end it without saving: tfmuster runs stop {run.name}",
+            found=Words("it is in no training with {}()", Code("checkpoint_callback", "callback_checkpoint")),
+            fix=f"wait until fit() runs, or end it without saving: {stop_text(run.name)}",
             run=run.name,
         )
     _stop_path(run).write_text(_SAVE)

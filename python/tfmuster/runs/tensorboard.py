@@ -16,6 +16,7 @@ from ..errors import DependencyError, TfmusterError
 from ..net.ports import free_ports
 from ..system.interpreter import python_executable, run_module
 from ..system.tensorflow_import import import_tensorflow
+from ..words import Code, Words
 from .run import Run
 
 #: Folder of TensorBoard's logs in the run directory.
@@ -52,7 +53,10 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None, **options
         if RUN_DIR_VARIABLE not in os.environ:
             raise TfmusterError(
                 "TensorBoard logs need a folder.",
-                found="no folder was given, and this process is not a worker of `tfmuster launch`",
+                found=Words(
+                    "no folder was given, and this process is not a worker of `{}`",
+                    Code("tfmuster launch", "launch()", "tfmuster launch"),
+                ),
                 fix="Give `folder`, or launch the program.",
             )
         folder = Path(os.environ[RUN_DIR_VARIABLE], LOGS)
@@ -92,7 +96,9 @@ def start_tensorboard(run: Run, *, port: int = 0) -> dict[str, Any]:
         raise TfmusterError(
             f"The run {run.name} has no TensorBoard logs.",
             found=f"no {folder}",
-            fix="Pass tensorboard_callback() to fit() or train_mnist().",
+            fix=Words(
+                "Pass {}() to fit() or train_mnist().", Code("tensorboard_callback", "callback_tensorboard")
+            ),
         )
     port = port or free_ports(1)[0]
     place = ["--host", "127.0.0.1", "--port", str(port)]

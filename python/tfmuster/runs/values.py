@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LaunchError, TfmusterError
+from ..words import Argument, Code, Words
 from .layout import ANY_VALUES, CALL, file_stem
 from .ownership import check_own
 from .plain_values import DamagedError, PackedModel, error_from, read_plain
@@ -90,8 +91,12 @@ def check_returned(file: Path | str) -> None:
         raise LaunchError(
             "A function on other machines must return data: vectors, factors, data frames, models, or lists.",
             found=str(error),
-            fix="Return its parts. If you trust all hosts of the job, pass trust_hosts=True to launch(): "
-            "reading other objects runs code from them on your machine.",
+            fix=Words(
+                "Return its parts. If you trust all hosts of the job, pass {} to {}: reading other objects "
+                "runs code from them on your machine.",
+                Argument("trust_hosts", True),
+                Code("launch()", "on_ssh() or its like"),
+            ),
             reason="value",
         ) from None
 

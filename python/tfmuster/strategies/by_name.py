@@ -13,6 +13,7 @@ from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
 from ..keras_compat.backend import require_tensorflow_backend
 from ..system.tensorflow_import import import_tensorflow
+from ..words import Argument, Code, Hint, Launch, Value, Words, choice
 from .devices import STRATEGY_FIRST, checked, local_devices
 
 STRATEGIES = (
@@ -25,9 +26,9 @@ STRATEGIES = (
     "tpu",
 )
 
-_LAUNCH = (
-    "start the program with `tfmuster launch -n 2 SCRIPT`, in a job of Slurm with srun, or call "
-    "use_tf_config(task) first"
+_LAUNCH = Words(
+    "start the program with `{}`, in a job of Slurm with srun, or call use_tf_config(task) first",
+    Launch((Hint("workers", 2),), script="SCRIPT"),
 )
 
 # TensorFlow allows only one multi-worker strategy per process.
@@ -38,8 +39,8 @@ def check_name(name: str) -> None:
     """Raise StrategyError unless ``name`` is the name of a strategy."""
     if name not in STRATEGIES:
         raise StrategyError(
-            f"There is no strategy {name!r}.",
-            fix="choose one of " + ", ".join(STRATEGIES),
+            Words("There is no strategy {}.", Value(name)),
+            fix=choice(name, STRATEGIES),
             strategy=str(name),
             reason="unknown-strategy",
         )
@@ -158,8 +159,8 @@ def _refuse_unused(name: str, **arguments: Any) -> None:
     for argument, value in arguments.items():
         if value is not None and name not in takes[argument]:
             raise StrategyError(
-                f"{argument} does not apply to the strategy {name!r}.",
-                found=f"{argument}={value!r}",
+                Words("{} does not apply to the strategy {}.", argument, Value(name)),
+                found=str(Argument(argument, value)),
                 fix=f"leave it out, or choose {' or '.join(takes[argument])}",
                 strategy=name,
                 reason="unused-argument",
@@ -185,8 +186,12 @@ def _one_device(devices: Sequence[str] | None) -> Any:
     if len(devices) != 1:
         raise StrategyError(
             "one_device takes exactly one device.",
-            found=f"devices={list(devices)!r}",
-            fix='devices=["CPU:0"], or strategy("mirrored", devices=...) for several',
+            found=str(Argument("devices", list(devices))),
+            fix=Words(
+                "{}, or {} for several",
+                Argument("devices", ["CPU:0"]),
+                Code('strategy("mirrored", devices=...)', 'strategy("mirrored", devices = ...)'),
+            ),
             strategy="one_device",
             reason="devices",
         )
@@ -270,10 +275,13 @@ def _given(strategy: Any, communication: str, gradient_dtype: str | None) -> Any
     from .. import keras_compat as compat
 
     if communication != "auto":
+        distribute = Hint("distribute", True)
         raise StrategyError(
-            "With --distribute, communication must be auto, because the strategy is made before the program.",
-            found=repr(communication),
-            fix=f"set {COMMUNICATION_VARIABLE}, or launch the program without --distribute",
+            Words(
+                "With {}, communication must be auto: the strategy is made before the program.", distribute
+            ),
+            found=str(Value(communication)),
+            fix=Words("set {}, or launch the program without {}", COMMUNICATION_VARIABLE, distribute),
             strategy="multi_worker_mirrored",
             reason="communication",
         )
@@ -315,7 +323,9 @@ def _tpu(address: str | None) -> Any:
         raise StrategyError(
             "The strategy tpu needs a Cloud TPU that TensorFlow can reach.",
             found=str(error).partition("\n")[0] or type(error).__name__,
-            fix='run on a TPU VM with tpu="local", or pass the name of a TPU of your project',
+            fix=Words(
+                "run on a TPU VM with {}, or pass the name of a TPU of your project", Argument("tpu", "local")
+            ),
             strategy="tpu",
             reason="no-tpu",
         ) from error

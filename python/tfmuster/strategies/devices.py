@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import StrategyError
 from ..system.tensorflow_import import import_tensorflow
+from ..words import Argument, Value, Words
 
 #: Fix for an error that is raised because TensorFlow has already started.
 STRATEGY_FIRST = (
@@ -21,7 +22,7 @@ def local_devices(name: str, devices: Sequence[str] | None, replicas: int | None
     if devices is not None and replicas is not None:
         raise StrategyError(
             "Pass devices or replicas, not both.",
-            found=f"devices={list(devices)!r}, replicas={replicas}",
+            found=Words("{}, {}", Argument("devices", list(devices)), Argument("replicas", replicas)),
             strategy=name,
             reason="devices",
         )
@@ -32,7 +33,7 @@ def local_devices(name: str, devices: Sequence[str] | None, replicas: int | None
     if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 1:
         raise StrategyError(
             "replicas must be a whole number of at least 1.",
-            found=f"replicas={replicas!r}",
+            found=str(Argument("replicas", replicas)),
             strategy=name,
             reason="replicas",
         )
@@ -83,7 +84,7 @@ def checked(name: str, devices: Sequence[str]) -> list[str]:
     if missing:
         raise StrategyError(
             "TensorFlow has no such device here.",
-            found=", ".join(repr(device) for device in missing),
+            found=", ".join(str(Value(device)) for device in missing),
             fix="choose from the devices of this machine: " + ", ".join(there),
             strategy=name,
             reason="no-device",
@@ -91,7 +92,7 @@ def checked(name: str, devices: Sequence[str]) -> list[str]:
     if len(set(wanted.values())) < len(devices):
         raise StrategyError(
             "Each device can be listed only once.",
-            found=f"devices={list(devices)!r}",
+            found=str(Argument("devices", list(devices))),
             strategy=name,
             reason="devices",
         )

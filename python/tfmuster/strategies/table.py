@@ -11,8 +11,12 @@ from ..cluster.tf_config import current_task
 from ..errors import TfmusterError
 from ..system.gpus import visible_gpus
 from ..system.tensorflow_import import is_installed
+from ..words import Argument, Hint, Launch, Words, now
 
-_TPU_NEEDS = "TensorFlow needs a Cloud TPU: a TPU VM (tpu='local'), or the name of a TPU of the project"
+_TPU_NEEDS = Words(
+    "TensorFlow needs a Cloud TPU: a TPU VM ({}), or the name of a TPU of the project",
+    Argument("tpu", "local"),
+)
 
 
 def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -32,7 +36,11 @@ def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, A
     """
     environ = os.environ if environ is None else environ
     gpus = len(visible_gpus(environ))
-    devices = f"{gpus} GPU{'s' if gpus > 1 else ''}" if gpus else "the CPU; replicas=N makes N logical CPUs"
+    devices = (
+        f"{gpus} GPU{'s' if gpus > 1 else ''}"
+        if gpus
+        else Words("the CPU; with {}, two logical CPUs", Argument("replicas", 2))
+    )
     one = "the first GPU" if gpus else "the CPU"
     rows = [
         ("default", "fit", "yes", None, one),
@@ -51,7 +59,7 @@ def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, A
             "fit": fit,
             "custom_loop": loop,
             "here": missing is None,
-            "why": missing if missing is not None else found,
+            "why": str(now(missing if missing is not None else found)),
         }
         for name, fit, loop, missing, found in rows
     ]
@@ -59,7 +67,7 @@ def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, A
 
 def _in_cluster(environ: Mapping[str, str], *, ps: bool) -> tuple[str | None, str]:
     """Return what is missing, or None, and what was found."""
-    start = "tfmuster launch --ps 1 --workers 2 ..." if ps else "tfmuster launch -n 2 ..."
+    start = Launch((Hint("workers", 2), *([Hint("ps", 1)] if ps else [])))
     try:
         task = current_task(dict(environ))
     except TfmusterError as error:

@@ -12,6 +12,7 @@ from ..keras_compat.call_documents import SAMPLE
 from ..keras_compat.data_samples import close, sample_of
 from ..keras_compat.resume import training_epochs
 from ..system.generators import job_seed
+from ..words import Hint, Words
 
 _SEED: Final = "seed"
 _TENSORFLOW: Final = "TensorFlow"
@@ -82,7 +83,7 @@ def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> No
     seed = theirs.get(_SEED)
     if seed is not None and seed != ours[_SEED]:
         differing.append(f"seed {printable(seed)}, here {ours[_SEED]}")
-        fix = f"start it with the same seed: --seed {printable(seed)}; or {fix}"
+        fix = Words("start it with the same seed: {}; or {}", Hint("seed", seed), fix)
     raise CheckpointError(
         "A training resumes exactly only with the data that it began with.",
         found="; ".join(differing),

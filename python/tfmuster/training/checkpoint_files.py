@@ -30,6 +30,7 @@ from ..runs.layout import CHECKPOINT, checkpoint_step
 from ..system.archives import TooLargeError, check_zip
 from ..system.processes import birth
 from ..system.replace import PART, replacing_file
+from ..words import Code, Words
 
 _OWNER = ".owner.json"
 #: Whether each checkpoint that this process has written or read can be read. Large ones take seconds.
@@ -95,7 +96,11 @@ def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
     if not place:
         raise CheckpointError(
             "Outside of a job, checkpoints need a folder.",
-            fix='use checkpoint_callback("checkpoints"), or run the script with `tfmuster launch`',
+            fix=Words(
+                "use {}, or run the script with `{}`",
+                Code('checkpoint_callback("checkpoints")', 'callback_checkpoint("checkpoints")'),
+                Code("tfmuster launch", "launch()", "tfmuster launch"),
+            ),
             path=None,
             reason="no-folder",
         )

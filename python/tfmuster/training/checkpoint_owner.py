@@ -13,6 +13,7 @@ from ..cluster.findings import printable
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError
 from ..runs.run import Run
+from ..words import Hint, Words
 
 #: Parts of an optimizer's configuration that say nothing of the training. Keras numbers the names.
 _NAMES: Final = ("name", "module", "registered_name")
@@ -81,8 +82,12 @@ def check_owner(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> N
             "The checkpoint belongs to another job.",
             found=f"the job {printable(named[0])} in {folder} (run {printable(theirs.get('job'))}), here the "
             f"job {named[1]}",
-            fix=f"to resume its training, give this job its name: --name {printable(named[0])}; otherwise "
-            f"choose another folder, or remove {folder}",
+            fix=Words(
+                "to resume its training, give this job its name: {}; otherwise choose another folder, or "
+                "remove {}",
+                Hint("name", printable(named[0])),
+                folder,
+            ),
             path=str(folder),
             reason="other-name",
         )

@@ -23,6 +23,7 @@ from ..rendezvous.farewell import FAREWELL
 from ..runs.states import State
 from ..system.say import say
 from ..system.tensorflow_import import import_tensorflow
+from ..words import Value, Words
 from . import checkpoint_files
 from .checkpoint_data import changed_seed, check_data, data_of, says_data
 from .checkpoint_files import Field, folder_of_job
@@ -92,8 +93,8 @@ def checkpoint_callback(
     """
     if every not in ("epoch", None) and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         raise CheckpointError(
-            'every must be "epoch", None, or a whole number of steps of at least 1.',
-            found=repr(every),
+            Words('every must be "epoch", {}, or a whole number of steps of at least 1.', Value(None)),
+            found=str(Value(every)),
             path=None if folder is None else str(folder),
             reason="every",
         )

@@ -10,6 +10,7 @@ from ..keras_compat import multi_worker, worker_of
 from ..keras_compat.backend import require_tensorflow_backend
 from ..keras_compat.sums import replica_sum
 from ..system.tensorflow_import import import_tensorflow
+from ..words import Value
 
 _REDUCTIONS = ("mean", "sum")
 
@@ -59,7 +60,7 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
     if reduce not in _REDUCTIONS:
         raise StrategyError(
             f"reduce must be one of {', '.join(_REDUCTIONS)}.",
-            found=repr(reduce),
+            found=str(Value(reduce)),
             strategy=type(strategy).__name__,
             reason="reduce",
         )

@@ -16,6 +16,7 @@ from ..rendezvous.control_channel import ControlChannel
 from ..rendezvous.join import join_cluster
 from ..runs.layout import append_json
 from ..runs.states import State, say_state
+from ..words import Code, Hint, Launch, Words
 from . import checkpoint_files as checkpoints
 from .checkpoints import FIELDS, load_weights
 
@@ -64,7 +65,11 @@ def evaluate_checkpoints(
         raise StrategyError(
             "Only an evaluator task can evaluate the checkpoints of a job.",
             found="no TF_CONFIG" if task is None else f"this is {task.name}",
-            fix="tfmuster launch --evaluator ...; elsewhere call model.evaluate",
+            fix=Words(
+                "{}; elsewhere call {}",
+                Launch((Hint("evaluator", True),)),
+                Code("model.evaluate", "evaluate(model, ...)"),
+            ),
             strategy="evaluator",
             reason="task-type",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ModelError
+from ..words import Value
 
 
 def scaled_learning_rate(learning_rate: float, factor: int, warmup_steps: int) -> Any:
@@ -39,7 +40,7 @@ def scaled_learning_rate(learning_rate: float, factor: int, warmup_steps: int) -
     if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)) or learning_rate <= 0:
         raise ModelError(
             "Only a learning rate that is a positive number can be scaled.",
-            found=repr(learning_rate),
+            found=str(Value(learning_rate)),
             fix="pass a number as learning_rate, or omit scale_lr",
             reason="learning-rate",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..environment import (
 )
 from ..system.activity import ACTIVITY
 from ..system.say import say
+from ..words import Hint, language
 
 
 def distributes() -> bool:
@@ -61,8 +61,9 @@ def say_distributed() -> None:
 def _about(workers: int) -> str:
     times = f"is multiplied by {full_workers(workers)}"
     batch = times if is_on(SCALE_BATCH_VARIABLE) else f"is the batch of all {workers} workers"
-    test = 'Sys.getenv("{}") == "1"' if "rpytools" in sys.modules else 'os.environ["{}"] == "1"'
+    test = 'Sys.getenv("{}") == "1"' if language() == "r" else 'os.environ["{}"] == "1"'
+    distribute = Hint("distribute", True)
     return (
-        f"{workers} workers train one model (--distribute); batch_size {batch}. Keras's files are written by "
+        f"{workers} workers train one model ({distribute}); batch_size {batch}. Keras's files are written by "
         f"the chief, other files by every worker: write them if {test.format(IS_CHIEF_VARIABLE)}"
     )

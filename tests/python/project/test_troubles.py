@@ -39,6 +39,12 @@ def written() -> str:
 
 
 WRITTEN = written()
+#: Texts with parts that each face writes in its own way.
+TEMPLATES = [
+    re.compile(re.escape(line).replace(re.escape("{}"), ".+"))
+    for line in WRITTEN.splitlines()
+    if "{}" in line
+]
 
 #: What an argument is called where its name becomes the reason: no literal of the source.
 NAMED_AFTER_ARGUMENTS = {
@@ -128,6 +134,7 @@ def test_every_class_is_there() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["text"][:40])
 def test_every_text_is_one_of_the_code(row: dict[str, str | None]) -> None:
-    assert row["text"] in WRITTEN
+    text = str(row["text"])
+    assert text in WRITTEN or any(template.fullmatch(text) for template in TEMPLATES)
     assert row["reason"] is None or row["reason"] in WRITTEN
     assert row["cause"] and row["fix"]

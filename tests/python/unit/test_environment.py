@@ -15,8 +15,8 @@ from tfmuster.environment import grace, job_token, stall_timeout, start_timeout
 from tfmuster.errors import TfmusterError
 
 PACKAGE = Path(tfmuster.__file__).parent
-#: The one spells them for all; the other imports nothing, as it runs in every Python that a worker starts.
-SPELL_THEM = (PACKAGE / "environment.py", PACKAGE / "worker" / "site" / "sitecustomize.py")
+#: The first spells them for all. The others don't import it: one is below it, one runs in every Python.
+SPELL_THEM = tuple(PACKAGE / name for name in ("environment.py", "words.py", "worker/site/sitecustomize.py"))
 NAME = re.compile(r"\bTFMUSTER_")
 
 

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Mapping
 
 from ...errors import LaunchError
+from ...words import Hint, Launch, Words
 from ..spec import Task
 from .batch_job import BatchJob
 from .slots import gpus_of_slot, port_of_job, read_host_file, task_of_slot
@@ -103,6 +104,8 @@ def _not_understood(found: str) -> LaunchError:
     return LaunchError(
         "LSF's variables must say on which host each task runs.",
         found=found,
-        fix="Start the tasks with mpirun, or let `tfmuster launch --backend lsf` do it.",
+        fix=Words(
+            "Start the tasks with mpirun, or let `{}` do it.", Launch((Hint("backend", "lsf"),), script=None)
+        ),
         reason="batch",
     )

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Mapping
 
 from ...errors import LaunchError
+from ...words import Hint, Launch, Words
 from ..spec import Task
 from .batch_job import BatchJob
 from .slots import gpus_of_slot, port_of_job, read_host_file, task_of_slot
@@ -94,6 +95,8 @@ def _rank(environ: Mapping[str, str], hosts: list[str]) -> int:
     raise LaunchError(
         "PBS's variables must say which task of the job this is.",
         found=f"PBS_VNODENUM={line!r}, PBS_NODENUM={host!r}, {len(hosts)} lines for {', '.join(names)}",
-        fix="Start the tasks with mpirun, or let `tfmuster launch --backend pbs` do it.",
+        fix=Words(
+            "Start the tasks with mpirun, or let `{}` do it.", Launch((Hint("backend", "pbs"),), script=None)
+        ),
         reason="batch",
     )

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping
 
 from ...errors import LaunchError
+from ...words import Hint, Launch, Words
 from ..spec import Task
 from .batch_job import BatchJob
 from .slots import port_of_job, read_host_file, share_of_gpus, task_of_slot
@@ -68,8 +69,10 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
         raise LaunchError(
             "A job of Grid Engine must have one task on each of its slots.",
             found=f"task {local + 1} on {host}, which has {len(ranks)} slots",
-            fix="Call `qrsh -inherit` once for each slot and for nothing else, or let `tfmuster launch "
-            "--backend sge` start the tasks.",
+            fix=Words(
+                "Call `qrsh -inherit` once for each slot and for nothing else, or let `{}` start the tasks.",
+                Launch((Hint("backend", "sge"),), script=None),
+            ),
             reason="batch",
         )
     number = environ["JOB_ID"]

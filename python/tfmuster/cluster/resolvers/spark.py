@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import ClusterError
+from ...words import Value
 from ..spec import Cluster
 from ..tf_config import tf_config_json
 
@@ -53,7 +54,7 @@ def tf_config_from_barrier(barrier: Mapping[str, Any], base_port: int = 8000) ->
     ):
         raise ClusterError(
             "barrier must be what spark_apply(..., barrier = TRUE) gives: addresses and a partition.",
-            found=repr(barrier)[:200],
+            found=str(Value(barrier))[:200],
             fix="Define function(df, barrier), and pass its second argument to tf_config_from_barrier().",
             findings=[],
         )

@@ -38,6 +38,7 @@ from ...runs.resuming import resumes
 from ...runs.run import Run
 from ...system.ask import Answer, NoAnswerError, ask
 from ...system.interpreter import package_root, python_executable, run_module
+from ...words import FACE_VARIABLE, Code, Hint, Part, Words, face
 from ..job import Job, launch_options
 from ..text_checks import check_line
 from .agent_command import CommandPerAgent
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 #: How long a batch system may take to answer a question about a job, seconds.
 _ANSWER_SECONDS = 10.0
+_DOCTOR = Code("tfmuster doctor", "tfmuster_doctor()", "tfmuster doctor")
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class BatchEngine(Engine):
     #: What helps somebody whose job was refused.
     CHECK: ClassVar[str]
     #: How its user asks for certain machines.
-    CHOOSING_HOSTS: ClassVar[str]
+    CHOOSING_HOSTS: ClassVar[str | Part]
     #: What runs the batch script.
     SHELL: ClassVar[str] = "/bin/sh"
 
@@ -122,7 +124,7 @@ class BatchEngine(Engine):
             raise LaunchError(
                 f"{self.TITLE} chooses the nodes.",
                 found=f"hosts {hosts}" if hosts else "--address",
-                fix=f"Leave them out; {self.CHOOSING_HOSTS} asks for some.",
+                fix=Words("Leave them out; {} asks for some.", self.CHOOSING_HOSTS),
                 reason="hosts",
             )
         for option in where.backend_options:
@@ -235,7 +237,7 @@ class BatchEngine(Engine):
             raise LaunchError(
                 "The job must have a slot for every task.",
                 found=f"{request.count} tasks, and {len(hosts)} slots on {', '.join(dict.fromkeys(hosts))}",
-                fix=f"{more}, or start fewer workers (-n).",
+                fix=Words("{}, or start fewer workers ({}).", more, Hint("workers")),
                 reason="slots",
             )
         shells = [
@@ -301,7 +303,7 @@ class BatchEngine(Engine):
         raise LaunchError(
             f"{self.TITLE} must take the job.",
             found=found,
-            fix=f"`tfmuster doctor` says whether {self.TITLE} answers. {self.CHECK}",
+            fix=Words("`{}` says whether {} answers. {}", _DOCTOR, self.TITLE, self.CHECK),
             reason="batch",
         )
 
@@ -323,7 +325,7 @@ class BatchEngine(Engine):
             gpus_per_task=job.gpus_per_worker or 0,
         )
         lines = [f"#!{self.SHELL}", *self.directives(request), *self.enter(request)]
-        lines.append(f"export {SUBMITTED_VARIABLE}={self.NAME}")
+        lines.append(f"export {SUBMITTED_VARIABLE}={self.NAME} {FACE_VARIABLE}={face()}")
         if root := package_root():
             lines.append(f'export PYTHONPATH={shlex.quote(root)}"${{PYTHONPATH:+:$PYTHONPATH}}"')
         return "\n".join([*lines, *self.body(command), ""])

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from ...errors import LaunchError
 from ...net.addresses import address_problems, is_loopback
+from ...words import Code, Hint, Words
 
 # ssh would read a leading "-" as an option, and its configuration may pass both names to a shell.
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 _SLOTS = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 _HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(.*))?", re.DOTALL)
 _SHOWN = 60
+_HOSTS = Hint("hosts")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
     LaunchError
         If a host or a number of slots is invalid. The error lists all problems.
     """
-    entries = [(f"-H, entry {number}", entry) for number, entry in enumerate(text.split(","), 1)]
+    entries = [(f"{_HOSTS}, entry {number}", entry) for number, entry in enumerate(text.split(","), 1)]
     return _hosts((where, *_split(entry.strip(" "))) for where, entry in entries)
 
 
@@ -108,7 +110,10 @@ def named_hosts(hosts: str | None, hostfile: str | os.PathLike[str] | None) -> t
     """
     if hosts is not None and hostfile is not None:
         raise LaunchError(
-            "Give the hosts by -H or by --hostfile.", found="both", fix="Leave one out.", reason="hosts"
+            Words("Give the hosts by {} or by a host file.", _HOSTS),
+            found="both",
+            fix="Leave one out.",
+            reason="hosts",
         )
     if hostfile is not None:
         return read_hostfile(hostfile)
@@ -126,10 +131,16 @@ def place_tasks(sizes: dict[str, int], hosts: Sequence[Host]) -> list[tuple[str,
     tasks = [(job, index) for job, size in sizes.items() for index in range(size)]
     slots = [host for host in hosts for _ in range(host.slots)]
     if len(tasks) > len(slots):
+        others = sum(sizes.values()) - sizes.get("worker", 0)
+        fitting = max(1, len(slots) - others)
         raise LaunchError(
             "The hosts must have a slot for every task.",
             found=f"{len(tasks)} tasks, {len(slots)} slots on {', '.join(host.name for host in hosts)}",
-            fix="Give the hosts more slots (-H node1:2,node2:2), or start fewer workers (-n).",
+            fix=Words(
+                "Give the hosts more slots ({}), or start fewer workers ({}).",
+                Hint("hosts", "node1:2,node2:2"),
+                Hint("workers", fitting),
+            ),
             reason="slots",
         )
     return [(job, index, host) for (job, index), host in zip(tasks, slots, strict=False)]
@@ -184,7 +195,10 @@ def _hosts(entries: Iterable[tuple[str, str, str]], *, twice: bool = True) -> tu
         raise LaunchError(
             "The hosts can't be used.",
             found="\n         ".join(problems) or "none",
-            fix="Write them as node1:2,node2:2 (name:slots), or one per line in --hostfile.",
+            fix=Words(
+                "Write them as node1:2,node2:2 (name:slots){}.",
+                Code("", "", ", or one per line in --hostfile"),
+            ),
             reason="hosts",
         )
     return tuple(found.values())

@@ -15,6 +15,7 @@ from ...cluster.resolvers import lsf as resolver
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.run import Run
+from ...words import Hint
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from .agent_command import CommandPerAgent
@@ -39,7 +40,7 @@ class Lsf(BatchEngine):
     COMMANDS = ("bsub", "bjobs", "bkill")
     SUBMIT, CANCEL = ("bsub",), "bkill"
     CHECK = "`bqueues` shows its queues."
-    CHOOSING_HOSTS = "--backend-option='-m \"node1 node2\"'"
+    CHOOSING_HOSTS = Hint("backend_options", '-m "node1 node2"', "lsf")
     batch_job = staticmethod(resolver.batch_job)
 
     def slots_inside(self, environ: Mapping[str, str]) -> int | None:

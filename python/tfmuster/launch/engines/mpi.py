@@ -19,6 +19,7 @@ from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.ask import ask
 from ...system.interpreter import python_executable
+from ...words import Hint, Words
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from .agent_command import AgentCommand
@@ -125,8 +126,13 @@ def _explain(count: int, text: str, lines: str) -> TfmusterError:
         return LaunchError(
             "mpirun must have a slot for every task.",
             found=f"{count} tasks; it says: {lines}",
-            fix="Give the hosts more slots (-H node1:2,node2:2), start fewer workers (-n), or let Open MPI "
-            "start more processes than there are cores (--backend-option=--oversubscribe).",
+            fix=Words(
+                "Give the hosts more slots ({}), start fewer workers ({}), or let Open MPI start more "
+                "processes than there are cores ({}).",
+                Hint("hosts", "node1:2,node2:2", "mpi"),
+                Hint("workers"),
+                Hint("backend_options", "--oversubscribe", "mpi"),
+            ),
             reason="slots",
         )
     return LaunchError(

@@ -17,6 +17,7 @@ from ...environment import PREFIX
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.ask import Answer, ask
+from ...words import Hint, Words
 from ..job import Job
 from .base import UnavailableError, Where, answer_of, find_program
 from .batch import BatchEngine, BatchRequest
@@ -60,7 +61,7 @@ class Pbs(BatchEngine):
     COMMANDS = ("qsub", "qstat", "qdel")
     SUBMIT, CANCEL = ("qsub", "-V"), "qdel"
     CHECK = "`qstat -q` shows its queues."
-    CHOOSING_HOSTS = "--backend-option='-l select=1:host=node1+1:host=node2'"
+    CHOOSING_HOSTS = Hint("backend_options", "-l select=1:host=node1+1:host=node2", "pbs")
     batch_job = staticmethod(resolver.batch_job)
 
     def slots_inside(self, environ: Mapping[str, str]) -> int | None:
@@ -137,7 +138,7 @@ def available(seconds: float) -> str:
     version = answer_of("qstat", "--version", seconds=seconds)
     said = f"{version.output}\n{version.errors}"
     if "GE " in answer_of("qstat", "-help", seconds=seconds).output:
-        raise UnavailableError("qsub is here, and it is Grid Engine's (--backend sge)")
+        raise UnavailableError(Words("qsub is here, and it is Grid Engine's ({})", Hint("backend", "sge")))
     answer = answer_of("qstat", "-q", seconds=seconds)
     if answer.code not in (0, *_GONE):
         raise UnavailableError(f"qsub is here, but no server answers ({answer.first_line})")

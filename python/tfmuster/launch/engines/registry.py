@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...errors import LaunchError
+from ...words import Value, Words, choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,9 @@ def engine_for(where: Where) -> Engine:
     name = where.backend or ("ssh" if has_hosts else "local")
     if name not in BACKENDS:
         raise LaunchError(
-            f"There is no backend {name!r}.", fix=f"Choose one of {', '.join(BACKENDS)}.", reason="backend"
+            Words("There is no backend {}.", Value(name)),
+            fix=choice(name, BACKENDS),
+            reason="backend",
         )
     module = _module(name)
     for setting, what in _SETTINGS.items():

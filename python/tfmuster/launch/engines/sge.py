@@ -20,6 +20,7 @@ from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.ask import NoAnswerError, ask
+from ...words import Hint, Words
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from .agent_command import CommandPerAgent
@@ -27,6 +28,7 @@ from .base import UnavailableError, Where, answer_of, find_program
 from .batch import BatchEngine, BatchRequest
 from .batch_follow import JobState, Phase
 
+_NAMED = Hint("backend_options", "-pe NAME", "sge")
 #: See :class:`.base.Engine`.
 READS = ("backend_options",)
 #: With -notify, what announces the end of a job, and of its soft limits.
@@ -46,7 +48,7 @@ class Sge(BatchEngine):
     COMMANDS = ("qsub", "qstat", "qdel", "qconf")
     SUBMIT, CANCEL = ("qsub", "-terse"), "qdel"
     CHECK = "`qconf -spl` names its parallel environments, `qstat -f` shows its queues."
-    CHOOSING_HOSTS = "--backend-option='-l hostname=node1|node2'"
+    CHOOSING_HOSTS = Hint("backend_options", "-l hostname=node1|node2", "sge")
     batch_job = staticmethod(resolver.batch_job)
 
     def slots_inside(self, environ: Mapping[str, str]) -> int | None:
@@ -182,7 +184,7 @@ def _parallel_environment(options: Sequence[str], tasks: int) -> tuple[str | Non
             raise LaunchError(
                 "The option -pe names the parallel environment; the number of slots is that of the tasks.",
                 found=f"{' and '.join(found[0].strip() for found in named)}, for {tasks} tasks",
-                fix="Give one name and no number: --backend-option='-pe NAME'.",
+                fix=Words("Give one name and no number: {}.", _NAMED),
                 reason="batch",
             )
         return str(names.pop()), others
@@ -196,7 +198,7 @@ def _parallel_environment(options: Sequence[str], tasks: int) -> tuple[str | Non
     raise LaunchError(
         "Grid Engine must know in which parallel environment the tasks are to run.",
         found=f"there are {', '.join(there)}" if there else said or "there is no parallel environment",
-        fix="Name one: --backend-option='-pe NAME'. `qconf -sp NAME` shows how it places tasks.",
+        fix=Words("Name one: {}. `qconf -sp NAME` shows how it places tasks.", _NAMED),
         reason="batch",
     )
 

@@ -16,6 +16,7 @@ from ...runs.failure import Failure
 from ...runs.layout import PREEMPTED
 from ...runs.run import Run
 from ...system.interpreter import python_executable
+from ...words import Hint, Words
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from ..text_checks import check_line
@@ -45,7 +46,7 @@ class Slurm(BatchEngine):
     COMMANDS = ("sbatch", "squeue", "scancel")
     SUBMIT, CANCEL = ("sbatch", "--parsable", "--export=ALL"), "scancel"
     CHECK = "`sinfo` says what there is to ask for."
-    CHOOSING_HOSTS = "--backend-option=--nodelist=node1,node2"
+    CHOOSING_HOSTS = Hint("backend_options", "--nodelist=node1,node2", "slurm")
     SHELL = "/bin/bash"
     batch_job = staticmethod(resolver.batch_job)
 
@@ -167,7 +168,9 @@ def _explain(count: int, text: str, lines: str) -> TfmusterError:
         return LaunchError(
             "The allocation must have room for every task.",
             found=f"{count} tasks; {lines}",
-            fix="Ask sbatch or salloc for more (--ntasks), or start fewer workers (-n).",
+            fix=Words(
+                "Ask sbatch or salloc for more (--ntasks), or start fewer workers ({}).", Hint("workers")
+            ),
             reason="slots",
         )
     return LaunchError(

@@ -22,6 +22,7 @@ from typing import Any
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.run import Run
+from ...words import Argument, Hint, Value, Words, now
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from ..remote.host_checks import refusal
@@ -33,6 +34,7 @@ from .spark_session import check_slots, first_line, launcher_addresses_of, refus
 _PLAIN = "plain"
 #: Oldest version of Java that pyspark 4 supports.
 _OLDEST_JAVA = 17
+_AT_ONCE = Argument("wait", False)
 #: See :class:`.base.Engine`.
 READS = ("backend_options", "master", "spark")
 
@@ -62,8 +64,8 @@ class Spark(Engine):
         """
         if self.where.spark is not None:
             raise LaunchError(
-                "With wait = False, another process starts the job, and it can't use this session.",
-                found="wait = False together with a session",
+                Words("With {}, another process starts the job, and it can't use this session.", _AT_ONCE),
+                found=Words("{} together with a session", _AT_ONCE),
                 fix="Give the master instead of the session.",
                 reason="spark-session",
             )
@@ -106,7 +108,7 @@ def of(where: Where) -> Spark:
         raise LaunchError(
             "Spark chooses the executors' hosts.",
             found=f"hosts {hosts}" if hosts else "--address",
-            fix="Leave them out, and name the master: --master spark://node1:7077.",
+            fix=Words("Leave them out, and name the master: {}.", Hint("master", "spark://node1:7077")),
             reason="hosts",
         )
     conf = {}
@@ -119,9 +121,9 @@ def of(where: Where) -> Spark:
             conf[key] = value
         else:
             raise LaunchError(
-                "An option of the backend spark must be a setting of Spark, or plain=yes.",
-                found=option,
-                fix="Write it as spark.executor.memory=4g.",
+                'An option of the backend spark must be a setting of Spark, or "plain=yes".',
+                found=str(Value(option)),
+                fix='Write it as "spark.executor.memory=4g".',
                 reason="backend-option",
             )
     if where.spark is not None and (where.master is not None or conf):
@@ -281,13 +283,19 @@ def _finding(host: str, said: str) -> dict[str, str]:
     else:
         known = explain_ssh_failure(host, said, 1, 0)
         code, message = known["code"], f"{known['message']} ({known['said']})"
-    return {"code": code, "message": message, "fix": _FIXES.get(code, "see the log of its executor")}
+    return {
+        "code": code,
+        "message": message,
+        "fix": str(now(_FIXES.get(code, "see the log of its executor"))),
+    }
 
 
 _OTHER_VERSION = r"different version: ([\d.]+) than that in driver:? ([\d.]+\d)"
 _FIXES = {
     "no-python": "install the same Python on every host, or name it: spark.pyspark.python, PYSPARK_PYTHON",
     "python-version": "install the same Python on every host: spark.pyspark.python, PYSPARK_PYTHON",
-    "no-tfmuster": "install tfmuster in the executors' Python, or name another with --remote-python",
-    "no-module": "install it in the executors' Python, or name another with --remote-python",
+    "no-tfmuster": Words(
+        "install tfmuster in the executors' Python, or name another with {}", Hint("remote_python")
+    ),
+    "no-module": Words("install it in the executors' Python, or name another with {}", Hint("remote_python")),
 }

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...errors import DependencyError, LaunchError
 from ...system.interpreter import python_executable
+from ...words import Hint, Words
 
 _APP = "tfmuster"
 #: Default settings of new sessions. By default, Spark waits silently for slots for minutes.
@@ -74,8 +75,10 @@ def refuse_secrets(conf: Mapping[str, str]) -> None:
         raise LaunchError(
             "TensorFlow's workers do not encrypt their connections, but this Spark requires encryption.",
             found="spark.ssl.enabled is true",
-            fix="If the network between the executors is safe: --backend-option plain=yes, "
-            'or backend_options = "plain=yes".',
+            fix=Words(
+                "If the network between the executors is safe: {}.",
+                Hint("backend_options", "plain=yes", "spark"),
+            ),
             reason="plain",
         )
 
@@ -148,8 +151,8 @@ def _context_of(session: Any) -> Any:
         raise LaunchError(
             "spark must be a SparkSession of pyspark in this process.",
             found=f"{type(session).__module__}.{type(session).__name__}",
-            fix="Spark Connect has no barrier tasks: give master = instead. With sparklyr, use "
-            "tf_config_from_barrier() in spark_apply(), or give master =.",
+            fix="Spark Connect has no barrier tasks: give a master instead. With sparklyr, use "
+            "tf_config_from_barrier() in spark_apply(), or give a master.",
             reason="spark-session",
         )
     if context._jsc is None:

@@ -23,6 +23,7 @@ from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.ask import NoAnswerError, ask
 from ...system.interpreter import package_root, python_executable
+from ...words import Code, Hint, Value, Words
 from ..job import Job
 from ..remote.discovery import Discovery
 from ..remote.files import SCRIPTS, script_to_send
@@ -85,8 +86,8 @@ class Ssh(Engine):
         if python.startswith("-") or any(ord(character) < 32 for character in python):
             raise LaunchError(
                 "The Python of the hosts must be a path or the name of a command.",
-                found=repr(python),
-                fix="Give it with --remote-python, such as /opt/venv/bin/python.",
+                found=str(Value(python)),
+                fix=Words("Give it with {}, such as /opt/venv/bin/python.", Hint("remote_python")),
                 reason="remote-python",
             )
         names = {host.name for host in self.hosts}
@@ -96,7 +97,7 @@ class Ssh(Engine):
                 raise LaunchError(
                     "--address must give one of the hosts the name or address by which the others reach it.",
                     found=f"{name}={address}"[:200],
-                    fix="Write it as HOST=ADDRESS, with a HOST of -H.",
+                    fix=Words("Write it as HOST=ADDRESS, with a HOST of {}.", Hint("hosts")),
                     reason="address",
                 )
 
@@ -235,7 +236,7 @@ def of(where: Where) -> Engine:
         raise LaunchError(
             "The backend ssh must know the hosts.",
             found="none",
-            fix="Name them: -H node1:2,node2:2, or --hostfile.",
+            fix=Words("Name them: {}{}.", Hint("hosts", "node1:2,node2:2"), Code("", "", ", or --hostfile")),
             reason="hosts",
         )
     machines = named_hosts(where.hosts, where.hostfile)

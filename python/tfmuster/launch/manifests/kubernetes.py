@@ -34,6 +34,7 @@ from ...environment import (
 )
 from ...errors import EXIT_USAGE, LaunchError
 from ...system.gpus import NO_GPU, VISIBLE
+from ...words import Code, Words
 from ..engines.base import find_program
 from .pod_job import PodJob, refused
 
@@ -126,7 +127,10 @@ def tf_job(job: PodJob) -> list[Object]:
         raise LaunchError(
             "Kubeflow's operator replaces pods by rules of its own.",
             found="a checkpoint volume",
-            fix="Leave --kind tfjob out; or mount a --volume, and pass its path to checkpoint_callback().",
+            fix=Words(
+                "Leave --kind tfjob out; or mount a --volume, and pass its path to {}().",
+                Code("checkpoint_callback", "callback_checkpoint"),
+            ),
             reason="kind",
         )
     if job.workers + job.ps < 2:

@@ -25,6 +25,7 @@ from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
 from ...system.orphan_guard import guard_session
 from ...system.processes import end_job, stopped_trees
+from ...words import FACE_VARIABLE, Hint, Words
 from ..job import command_of, resolve_command
 from ..supervise.spares import Spares, can_wait
 from ..supervise.time_limits import AGENT_WORKER, BEAT
@@ -67,6 +68,7 @@ class AgentWorker:
         LaunchError
             If the program can't run here.
         """
+        os.environ[FACE_VARIABLE] = str(ask.get("face"))
         first, *arguments = ask["command"]
         if ask["directory"] is None:
             directory = self._folder / WORK
@@ -81,7 +83,7 @@ class AgentWorker:
             raise LaunchError(
                 "The working directory must exist on the host.",
                 found=f"{directory}: {os.strerror(error.errno or 0).lower()}",
-                fix="Create it, share it, or send the script with --copy.",
+                fix=Words("Create it, share it, or send the script with {}.", Hint("copy", True)),
                 reason="directory",
             ) from error
         gpus = ask["gpus"]

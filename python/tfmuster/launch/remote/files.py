@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import LaunchError
 from ...net.channel import FILE, Frame, message
 from ...runs.layout import checkpoint_step
+from ...words import Hint, Words
 
 SCRIPTS = (".py", ".r")
 #: Largest piece of output or of a file, in bytes.
@@ -22,6 +23,7 @@ PIECE = 65_536
 WORK, RUN = "work", "run"
 #: Largest script that is sent, in bytes.
 _LARGEST_SCRIPT = 16 << 20
+_COPY = Hint("copy", True)
 
 
 def file_frames(path: Path, name: str) -> Iterator[Frame]:
@@ -150,7 +152,10 @@ def script_to_send(path: Path) -> tuple[str, str]:
     """
     if path.suffix.lower() not in SCRIPTS:
         raise LaunchError(
-            "--copy sends a .py or .R script.", found=str(path), fix="Leave --copy out.", reason="copy"
+            Words("{} sends a .py or .R script.", _COPY),
+            found=str(path),
+            fix=Words("Leave {} out.", _COPY),
+            reason="copy",
         )
     try:
         with path.open("rb") as file:
@@ -161,7 +166,7 @@ def script_to_send(path: Path) -> tuple[str, str]:
         ) from error
     if size > _LARGEST_SCRIPT:
         raise LaunchError(
-            "--copy sends scripts, not data.",
+            Words("{} sends scripts, not data.", _COPY),
             found=f"{path} has {size >> 20} MiB, more than {_LARGEST_SCRIPT >> 20}",
             fix="Copy it to the hosts.",
             reason="copy",
@@ -220,4 +225,6 @@ def place_of(path: str | os.PathLike[str]) -> str:
 
 
 def _not_sent(found: str, fix: str) -> LaunchError:
-    return LaunchError("--file sends files and folders.", found=found, fix=fix, reason="copy")
+    return LaunchError(
+        Words("{} sends files and folders.", Hint("files")), found=found, fix=fix, reason="copy"
+    )

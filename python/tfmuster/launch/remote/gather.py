@@ -39,6 +39,7 @@ from ...net.ports import listen
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.interpreter import package_root
+from ...words import Hint, Words
 from ..engines.base import Where
 from ..job import Job
 from ..supervise.restarts import Attempt, with_restarts
@@ -291,8 +292,11 @@ def _not_all(
     return RendezvousError(
         f"Not all of the {len(kinds)} agents have called within {seconds:g} s.",
         found="\n         ".join(found),
-        fix="Check that there is room for all of them, that their hosts can reach this machine, and what the "
-        "engine's log says. To wait longer, set --start-timeout.",
+        fix=Words(
+            "Check that there is room for all of them, that their hosts can reach this machine, and what the "
+            "engine's log says. To wait longer, set {}.",
+            Hint("start_timeout"),
+        ),
         reason="agents",
         missing=missing,
         timeout=seconds,

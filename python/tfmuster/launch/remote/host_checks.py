@@ -10,6 +10,7 @@ from ... import __version__
 from ...errors import LaunchError
 from ...system.interpreter import r_version
 from ...system.versions import installed_versions
+from ...words import Code, Hint, Words
 
 #: Difference of clocks above which there is a warning, in seconds.
 CLOCK_SECONDS = 5.0
@@ -109,9 +110,14 @@ def _findings(hellos: Hellos, names: Mapping[str, list[str]]) -> list[dict[str, 
                 host,
                 "name",
                 f"{' and '.join(names[host])} can't be looked up on {', '.join(blind) or 'every host'}",
-                f"say how the others reach it: --address {host}=ADDRESS",
+                Words("say how the others reach it: {}", _reach(host)),
             )
     return findings
+
+
+def _reach(host: str) -> Code:
+    config = f"HostName of {host} in ~/.ssh/config"
+    return Code(config, config, f"--address {host}=ADDRESS")
 
 
 def _by_host(findings: list[dict[str, str]], key: str) -> str:
@@ -125,7 +131,7 @@ def _by_host(findings: list[dict[str, str]], key: str) -> str:
 
 def _remote_fix(problem: Mapping[str, Any]) -> str:
     if problem["reason"] == "script":
-        return "put the script there at the same path, or send it with --copy"
+        return Words("put the script there at the same path, or send it with {}", Hint("copy", True))
     return str(problem["fix"] or "").rstrip(".")
 
 

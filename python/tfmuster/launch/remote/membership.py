@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from ...errors import LaunchError
 from ...system.say import say
+from ...words import Hint, Value, Words
 from ..engines.base import Where
 from ..engines.hosts import Host, place_tasks
 from ..job import Job
@@ -62,16 +63,16 @@ class Membership:
         if self._least is not None:
             self._check(self._least)
         elif self._every is not None:
-            raise _unfitting("grow without min_workers")
+            raise _unfitting(Words("{} without {}", Hint("grow"), Hint("min_workers")))
 
     def _check(self, least: int) -> None:
-        job = self._job
+        job, given = self._job, Hint("min_workers", least)
         if type(least) is not int or not 1 <= least <= job.workers:
-            raise _unfitting(f"min_workers={least!r} and {job.workers} workers")
+            raise _unfitting(Words("{} and {} workers", given, job.workers))
         if not job.max_restarts:
-            raise _unfitting(f"min_workers={least} without max_restarts")
+            raise _unfitting(Words("{} without {}", given, Hint("max_restarts")))
         if job.ps or job.chief or job.evaluator:
-            raise _unfitting("min_workers with a chief, an evaluator or parameter servers")
+            raise _unfitting(Words("{} with a chief, an evaluator or parameter servers", Hint("min_workers")))
 
     def start(self, attempt: Attempt, run: Callable[[Sequence[Task]], _Result]) -> _Result:
         """Run an attempt with all hosts or, if hosts of a restart do not come back, with the others.
@@ -178,14 +179,18 @@ def _are_seconds(value: object) -> bool:
 
 
 def _no_seconds(name: str, value: object, needed: str) -> LaunchError:
-    return LaunchError(f"{name} must be {needed}.", found=repr(value), reason="min-workers")
+    return LaunchError(f"{name} must be {needed}.", found=str(Value(value)), reason="min-workers")
 
 
 def _unfitting(found: str) -> LaunchError:
     return LaunchError(
-        "min_workers is for jobs that have only workers, and that may be restarted.",
+        Words("{} is for jobs that have only workers, and that may be restarted.", Hint("min_workers")),
         found=found,
-        fix="Choose min_workers from 1 to the number of workers, and add max_restarts.",
+        fix=Words(
+            "Choose {} from 1 to the number of workers, and add {}.",
+            Hint("min_workers"),
+            Hint("max_restarts"),
+        ),
         reason="min-workers",
     )
 

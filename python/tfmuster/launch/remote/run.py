@@ -35,6 +35,7 @@ from ...runs.lifecycle import record_git
 from ...runs.run import Run
 from ...system.processes import end_job
 from ...system.say import say
+from ...words import face
 from ..job import Job
 from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
@@ -95,6 +96,7 @@ class RemoteJob:
             # Files are sent to a separate folder.
             "directory": None if self.copy or self.files else os.getcwd(),
             "script": script and script[1],
+            "face": face(),
         }
 
     def script(self) -> tuple[str, str] | None:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from ... import __version__
+from ...words import Hint
 
 #: Pattern in ssh's message, code, meaning, fix. The first match counts.
 _FAULTS = (
@@ -55,19 +56,19 @@ _FAULTS = (
         r"No module named '?tfmuster",
         "no-tfmuster",
         "tfmuster is not installed in that Python",
-        f"install tfmuster {__version__} there, or name another Python with --remote-python",
+        "install tfmuster {version} there, or name another Python with {remote_python}",
     ),
     (
         r"No module named '?(?P<module>[\w.]+)",
         "no-module",
         "tfmuster can't start: no module {module} in that Python",
-        "install it there, or name another Python with --remote-python",
+        "install it there, or name another Python with {remote_python}",
     ),
     (
         r"(?i)not found|no such file|permission denied|unknown command",
         "no-python",
         "there is no such Python",
-        "name the one that tfmuster is installed in with --remote-python",
+        "name the one that tfmuster is installed in with {remote_python}",
     ),
 )
 
@@ -90,7 +91,8 @@ def explain_ssh_failure(host: str, said: str, code: int | None, seconds: float) 
     last = lines[-1][:300] if lines else ""
     for pattern, name, text, fix in _FAULTS:
         if match := re.search(pattern, said):
-            fields = {"host": host, **match.groupdict()}
+            known = {"version": __version__, "remote_python": Hint("remote_python")}
+            fields = {"host": host, **known, **match.groupdict()}
             return {"code": name, "message": text.format(**fields), "fix": fix.format(**fields), "said": last}
     if code is None and not lines:
         how = f"nothing came from it within {seconds:.0f} s"

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from ...errors import TfmusterError
 from ...system.replace import replacing_file
+from ...words import Code, Words
 from ..run import Run
 from .page import page
 
@@ -57,7 +58,10 @@ def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
         raise TfmusterError(
             f"The report {target} can't be written.",
             found=error.strerror,
-            fix="Name another file with --output, in a folder that you can write to.",
+            fix=Words(
+                "Name another file with {}, in a folder that you can write to.",
+                Code("path", "path", "--output"),
+            ),
             run=run.name,
         ) from error
     return str(target)

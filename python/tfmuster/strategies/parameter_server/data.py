@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import DataError
+from ...words import Code, Words
 
 
 def worker_datasets(dataset_fn: Any, workers: int, *, together: bool, done: int = 0) -> list[Any]:
@@ -86,8 +87,15 @@ def _not_a_function(found: str) -> DataError:
     return DataError(
         "dataset_fn must be a function that returns a tf.data.Dataset, because each worker makes its own.",
         found=found,
-        fix="dataset_fn=lambda context: ..., with context.input_pipeline_id of context.num_input_pipelines; "
-        "or a data set from tfmuster.digits.datasets.batches()",
+        fix=Words(
+            "{} of {}; or a data set from {}",
+            Code(
+                "dataset_fn=lambda context: ..., with context.input_pipeline_id",
+                "dataset_fn = function(context) ..., with context$input_pipeline_id",
+            ),
+            Code("context.num_input_pipelines", "context$num_input_pipelines"),
+            Code("tfmuster.batches()", "batches()"),
+        ),
         path=None,
         reason="dataset-fn",
     )

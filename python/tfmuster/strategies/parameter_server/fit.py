@@ -10,8 +10,9 @@ from ...errors import ModelError, StrategyError, WorkerError
 from ...keras_compat.backend import require_tensorflow_backend
 from ...keras_compat.parameter_server import Position, quiet_coordinator
 from ...system.say import say
+from ...words import Argument, Hint, Launch, Value, Words
 from .data import worker_datasets
-from .serving import NAME, current_strategy
+from .serving import NAME, WITH_SERVERS, current_strategy
 from .steps import Outcome, Steps
 from .weights import PlacedWeights
 from .worker_loops import WorkerLoops
@@ -228,8 +229,10 @@ class _Training:
             raise WorkerError(
                 f"Each synchronous update needs the gradients of {self._aggregate} workers.",
                 found=f"worker {worker} is lost; {len(loops.alive)} left",
-                fix="restart from a checkpoint (tfmuster launch --max-restarts), or use spare workers "
-                "(replicas_to_aggregate)",
+                fix=Words(
+                    "restart from a checkpoint ({}), or use spare workers (replicas_to_aggregate)",
+                    Launch((Hint("max_restarts"),), script=None),
+                ),
                 task=f"worker {worker}",
                 exit_code=None,
             ) from loops.lost[worker]
@@ -257,7 +260,7 @@ def _check_numbers(model: Any, **numbers: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ModelError(
                 f"{name} must be a whole number of at least 1.",
-                found=repr(value),
+                found=str(Value(value)),
                 reason=name.replace("_", "-"),
             )
 
@@ -269,7 +272,7 @@ def _check_updates(strategy: Any, updates: str, replicas_to_aggregate: int | Non
     if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
         raise StrategyError(
             "ps_fit needs a parameter-server strategy, and this process has none.",
-            fix='call strategy("parameter_server") first, under `tfmuster launch --ps 1 --workers 2`',
+            fix=Words('call strategy("parameter_server") first, under `{}`', WITH_SERVERS),
             strategy=NAME,
             reason="no-strategy",
         )
@@ -277,7 +280,7 @@ def _check_updates(strategy: Any, updates: str, replicas_to_aggregate: int | Non
     if updates not in UPDATES:
         raise StrategyError(
             f"updates must be one of {', '.join(UPDATES)}.",
-            found=repr(updates),
+            found=str(Value(updates)),
             strategy=NAME,
             reason="updates",
         )
@@ -286,7 +289,7 @@ def _check_updates(strategy: Any, updates: str, replicas_to_aggregate: int | Non
     if given is not None and (updates != "sync" or not whole or not 1 <= given <= workers):
         raise StrategyError(
             "replicas_to_aggregate must be from 1 to the number of workers, and needs synchronous updates.",
-            found=f"{given!r}, with updates={updates!r} and {workers} workers",
+            found=Words("{}, with {} and {} workers", Value(given), Argument("updates", updates), workers),
             strategy=NAME,
             reason="replicas-to-aggregate",
         )

@@ -15,6 +15,7 @@ from ...rendezvous.port_guard import all_connected, guard_also, serving
 from ...rendezvous.serving_end import exit_at_once, serve_until_over
 from ...runs.states import State, say_state
 from ...system.tensorflow_import import import_tensorflow
+from ...words import Hint, Launch, Words
 from ..devices import STRATEGY_FIRST
 
 if TYPE_CHECKING:
@@ -120,13 +121,17 @@ def partitioned_variables() -> Iterator[None]:
         _cutting.reset(token)
 
 
+#: A job with parameter servers.
+WITH_SERVERS = Launch((Hint("workers", 2), Hint("ps", 1)))
+
+
 def _check(task: Task) -> None:
     jobs = task.cluster.jobs
     if not jobs.get("ps") or not jobs.get("worker"):
         raise StrategyError(
             "A parameter-server cluster needs at least one worker and one ps.",
             found=", ".join(f"{len(tasks)} {job}" for job, tasks in jobs.items()),
-            fix="tfmuster launch --ps 1 --workers 2 ..., or name them in the cluster",
+            fix=Words("{}, or name them in the cluster", WITH_SERVERS),
             strategy=NAME,
             reason="jobs",
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...errors import WorkerError
+from ...words import Hint, Launch, Words
 
 _LOOK_SECONDS = 0.5
 
@@ -94,7 +95,10 @@ class WorkerLoops:
                     raise WorkerError(
                         "No worker is left to train on.",
                         found=f"the last one, worker {worker}, is lost",
-                        fix="read the workers' logs; `tfmuster launch --max-restarts` restarts the job",
+                        fix=Words(
+                            "read the workers' logs; `{}` restarts the job",
+                            Launch((Hint("max_restarts"),), script=None),
+                        ),
                         task=f"worker {worker}",
                         exit_code=None,
                     ) from report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -15,6 +16,15 @@ from tfmuster.launch.job import Job
 from tfmuster.runs.layout import NAMES, utc_now, write_json
 from tfmuster.runs.lifecycle import claim_call, claim_run_dir, new_run
 from tfmuster.runs.run import Run
+from tfmuster.words import speaking
+
+
+@pytest.fixture(autouse=True)
+def _on_the_command_line() -> Iterator[None]:
+    """The texts below are those of the command line."""
+    with speaking("shell"):
+        yield
+
 
 JOBS = 40
 

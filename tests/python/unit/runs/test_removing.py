@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,15 @@ from tfmuster.runs.layout import write_json
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.listing import ended_before
 from tfmuster.runs.run import Run
+from tfmuster.words import speaking
+
+
+@pytest.fixture(autouse=True)
+def _on_the_command_line() -> Iterator[None]:
+    """The texts below are those of the command line."""
+    with speaking("shell"):
+        yield
+
 
 NAME = "20260101T000000Z-train"
 

@@ -10,12 +10,14 @@ import pytest
 import tfmuster
 from support.jobs import cluster_of_one
 from tfmuster.errors import StrategyError
+from tfmuster.words import speaking
 
 
 def test_unknown_name() -> None:
     with pytest.raises(StrategyError, match="There is no strategy 'mirrord'") as caught:
         tfmuster.strategy("mirrord")
     assert caught.value.fields == {"strategy": "mirrord", "reason": "unknown-strategy"}
+    assert caught.value.fix is not None and caught.value.fix.startswith("Did you mean 'mirrored'? ")
     assert "multi_worker_mirrored" in str(caught.value)
 
 
@@ -41,7 +43,9 @@ def test_no_cluster(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StrategyError, match="TF_CONFIG is not set") as caught:
         tfmuster.strategy(name)
     assert caught.value.fields["reason"] == "no-tf-config"
-    assert "tfmuster launch -n 2" in str(caught.value)
+    assert "`launch(script, workers=2)`" in str(caught.value)
+    with speaking("shell"), pytest.raises(StrategyError, match="tfmuster launch -n 2 SCRIPT"):
+        tfmuster.strategy(name)
 
 
 def test_communication(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,14 @@ import pytest
 from tfmuster.errors import LaunchError
 from tfmuster.launch.engines.hosts import Host, named_hosts, only_this_machine, parse_hosts, place_tasks
 from tfmuster.launch.job import workers_for
+from tfmuster.words import speaking
+
+
+@pytest.fixture(autouse=True)
+def _on_the_command_line() -> Iterator[None]:
+    """The texts below are those of the command line."""
+    with speaking("shell"):
+        yield
 
 
 class TestNames:
@@ -85,7 +94,7 @@ class TestNames:
             named_hosts(None, path)
 
     def test_both_ways_at_once(self) -> None:
-        with pytest.raises(LaunchError, match="Give the hosts by -H or by --hostfile"):
+        with pytest.raises(LaunchError, match="Give the hosts by -H or by a host file"):
             named_hosts("a", "b")
 
     def test_tasks_fill_a_host_before_the_next(self) -> None:
@@ -102,7 +111,7 @@ class TestNames:
         assert str(caught.value) == (
             "The hosts must have a slot for every task.\n"
             "  found: 5 tasks, 4 slots on a, b\n"
-            "  to do: Give the hosts more slots (-H node1:2,node2:2), or start fewer workers (-n)."
+            "  to do: Give the hosts more slots (-H node1:2,node2:2), or start fewer workers (-n 4)."
         )
 
     def test_how_many_workers(self) -> None:

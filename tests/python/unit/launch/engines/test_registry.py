@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,14 @@ from tfmuster.errors import LaunchError
 from tfmuster.launch.engines.base import Where
 from tfmuster.launch.engines.local import ThisMachine
 from tfmuster.launch.engines.registry import engine_for
+from tfmuster.words import speaking
+
+
+@pytest.fixture(autouse=True)
+def _on_the_command_line() -> Iterator[None]:
+    """The texts below are those of the command line."""
+    with speaking("shell"):
+        yield
 
 
 class TestEngines:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tfmuster.errors import LaunchError
 from tfmuster.launch.remote.files import files_to_send, script_to_send
+from tfmuster.words import speaking
+
+
+@pytest.fixture(autouse=True)
+def _on_the_command_line() -> Iterator[None]:
+    """The texts below are those of the command line."""
+    with speaking("shell"):
+        yield
 
 
 class TestSending:

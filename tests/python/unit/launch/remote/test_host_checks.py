@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
 
 from tfmuster import __version__
 from tfmuster.launch.remote.host_checks import clock_warnings, hosts_error, peer_names
 from tfmuster.system.versions import installed_versions
+from tfmuster.words import speaking
+
+
+@pytest.fixture(autouse=True)
+def _on_the_command_line() -> Iterator[None]:
+    """The texts below are those of the command line."""
+    with speaking("shell"):
+        yield
 
 
 def hello(**more: Any) -> dict[str, Any]:

@@ -1,0 +1,318 @@
+"""Write settings, functions and values of a message as its reader writes them.
+
+tfmuster has three faces. What is ``workers=2`` for Python is ``-n 2`` on the command line and ``workers = 2``
+in R; ``None`` is ``NULL`` in R, and ``save_model()`` is ``model_to_file()``. A message therefore names such a
+thing by one of the classes of this module, and each face writes it in its own way::
+
+    fix=Words("Start fewer workers ({}).", Hint("workers", 2))
+
+Settings and commands are written for who has started the job: the command line, Python or R. Functions and
+values are written in the language of the program.
+
+No imports of this package: every module may need this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import math
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, overload
+
+Face = Literal["python", "shell", "r"]
+
+#: For the processes of a job: the face that has started it.
+FACE_VARIABLE: Final = "TFMUSTER_FACE"
+
+#: Options of ``tfmuster launch`` whose name is not that of the argument.
+_OPTIONS = {"workers": "-n", "hosts": "-H", "files": "--file", "backend_options": "--backend-option"}
+#: Where arguments of ``launch()`` are in R; a test compares them with its functions.
+IN_ON = (
+    *("backend", "backend_options", "master", "hosts", "copy", "files", "remote_python", "trust_hosts"),
+    *("isolated", "warm", "requeue", "min_workers", "rejoin_timeout", "hosts_from", "grow"),
+)
+IN_CONTROL = (
+    *("ps", "chief", "evaluator", "strategy", "distribute", "scale_batch", "independent", "env"),
+    *("gpus_per_worker", "only_chief", "keras_compat", "start_timeout", "stall_timeout", "grace"),
+    "notice_command",
+)
+#: Those that the functions of R, such as ``on_ssh("node1:2")``, take without a name.
+_UNNAMED = ("hosts", "master", "backend_options")
+
+_FACES: dict[str, Face] = {"python": "python", "shell": "shell", "r": "r"}
+_speaking: list[Face] = []
+
+
+@contextlib.contextmanager
+def speaking(face: Face) -> Iterator[None]:
+    """Write messages for a face in this block, unless another has started the job of this process."""
+    _speaking.append(face)
+    try:
+        yield
+    finally:
+        _speaking.remove(face)
+
+
+def face() -> Face:
+    """Return the face that messages are for."""
+    given = _FACES.get(os.environ.get(FACE_VARIABLE, ""))
+    return given or (_speaking[-1] if _speaking else language())
+
+
+def language() -> Literal["python", "r"]:
+    """Return the language of the program in this process."""
+    # Where a Python program has R in it, R's calls come from the bridge.
+    embedded = "rpytools" in sys.modules and "rpy2" not in sys.modules
+    return "r" if embedded or "r" in _speaking else "python"
+
+
+class Part:
+    """A part of a message that each face writes in its own way."""
+
+    def said(self, face: Face) -> str:
+        """Return the text for one face."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.said(face())
+
+
+class Spoken(Part):
+    """A part that is written in the language of the program, also for the command line."""
+
+    def __str__(self) -> str:
+        return self.said(language())
+
+
+@dataclass(frozen=True)
+class Value(Spoken):
+    """A value: ``None`` is ``NULL`` in R, and ``['a', 'b']`` is ``c("a", "b")``."""
+
+    value: Any
+
+    def said(self, face: Face) -> str:
+        """Return the value as code."""
+        return r_text(self.value) if face == "r" else repr(self.value)
+
+
+@dataclass(frozen=True)
+class Argument(Spoken):
+    """An argument of a function, with its value: ``replicas=2``."""
+
+    name: str
+    value: Any
+
+    def said(self, face: Face) -> str:
+        """Return the argument as code."""
+        equals = " = " if face == "r" else "="
+        return f"{self.name}{equals}{Value(self.value).said(face)}"
+
+
+@dataclass(frozen=True)
+class Code(Part):
+    """Code that differs. Without text for the command line, it is written in the language of the program."""
+
+    python: str
+    r: str
+    shell: str | None = None
+
+    def said(self, face: Face) -> str:
+        """Return the code for one face."""
+        if face == "shell":
+            return self.said(language()) if self.shell is None else self.shell
+        return self.r if face == "r" else self.python
+
+    def __str__(self) -> str:
+        return self.said(language() if self.shell is None else face())
+
+
+@dataclass(frozen=True)
+class Hint(Part):
+    """A setting of ``launch()``, by the name of its argument in Python; without a value, its name alone.
+
+    ``backend`` is the engine that the setting is for, if it is not clear from the setting.
+    """
+
+    option: str
+    value: Any = None
+    backend: str | None = None
+
+    def said(self, face: Face) -> str:
+        """Return the setting as an option of the command line, or as an argument."""
+        if face == "shell":
+            return self._as_option()
+        if self.value is None:
+            return self.option
+        if face == "r":
+            placed = self.option in ("backend", *_UNNAMED)
+            return _r_on([self]) if placed else str(Argument(self.option, self.value).said("r"))
+        several = self.option in ("backend_options", "files") and isinstance(self.value, str)
+        return Argument(self.option, [self.value] if several else self.value).said("python")
+
+    def _as_option(self) -> str:
+        option = _OPTIONS.get(self.option, f"--{self.option.replace('_', '-')}")
+        if self.value is None or self.value is True:
+            return option
+        value = shlex.quote(str(self.value))
+        return f"{option}={value}" if str(self.value).startswith("-") else f"{option} {value}"
+
+
+@dataclass(frozen=True)
+class Launch(Part):
+    """A call of ``launch()`` with some settings. `script` is what is launched, or None for the settings."""
+
+    hints: tuple[Hint, ...]
+    script: str | None = "..."
+
+    def said(self, face: Face) -> str:
+        """Return the command, or the call."""
+        if face == "shell":
+            words = ["tfmuster launch", *(hint.said(face) for hint in self.hints)]
+            return " ".join([*words, self.script or ""]).strip()
+        first = [] if self.script is None else [self.script.lower()]
+        settings = [self._setting(hint, face) for hint in self.hints if not self._placed(hint, face)]
+        if face == "r":
+            on = [hint for hint in self.hints if hint.option in IN_ON]
+            settings += [f"{_r_on(on)}"] if on else []
+            control = [self._setting(hint, face) for hint in self.hints if hint.option in IN_CONTROL]
+            settings += [f"control = launch_control({', '.join(control)})"] if control else []
+        return f"launch({', '.join([*first, *settings])})"
+
+    @staticmethod
+    def _placed(hint: Hint, face: Face) -> bool:
+        return face == "r" and hint.option in (*IN_ON, *IN_CONTROL)
+
+    @staticmethod
+    def _setting(hint: Hint, face: Face) -> str:
+        if hint.value is None:
+            return f"{hint.option} = ..." if face == "r" else f"{hint.option}=..."
+        return hint.said(face)
+
+
+def _r_on(hints: Iterable[Hint]) -> str:
+    """Return settings as R's ``on = on_ssh("node1:2", copy = TRUE)``."""
+    backend, unnamed, named = None, [], []
+    for hint in hints:
+        backend = hint.backend or backend
+        if hint.option == "backend":
+            backend = hint.value
+        elif hint.option in _UNNAMED:
+            backend = backend or {"hosts": "ssh", "master": "spark"}.get(hint.option)
+            unnamed.append(r_text(hint.value))
+        else:
+            named.append(f"{hint.option} = {r_text(hint.value)}")
+    return f"on = on_{backend or 'local'}({', '.join([*unnamed, *named])})"
+
+
+class Words(str):
+    """A text with parts, written for the face of this process.
+
+    It is an ordinary text for everybody who reads it as one, and knows the settings that it names.
+    """
+
+    parts: tuple[Any, ...]
+
+    def __new__(cls, template: str, *parts: Any) -> Words:
+        """Fill the ``{}`` of `template` with the parts, as `str.format` does."""
+        words = super().__new__(cls, template.format(*map(_as_text, parts)))
+        words.template = template
+        words.parts = parts
+        return words
+
+    template: str
+
+    def __getnewargs__(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return (self.template, *self.parts)
+
+    @property
+    def hints(self) -> list[dict[str, Any]]:
+        """The settings that the text names, as data."""
+        found: list[dict[str, Any]] = []
+        for part in self.parts:
+            if isinstance(part, Hint):
+                found.append({"option": part.option, "value": part.value})
+            else:
+                within = part.hints if isinstance(part, (Launch, Words)) else ()
+                found += [
+                    {"option": each.option, "value": each.value} if isinstance(each, Hint) else each
+                    for each in within
+                ]
+        return found
+
+
+@overload
+def now(text: str) -> str: ...
+@overload
+def now(text: str | None) -> str | None: ...
+def now(text: str | None) -> str | None:
+    """Return a text as the face of this process has it now; texts of constants are written at import."""
+    return Words(text.template, *text.parts) if isinstance(text, Words) else text
+
+
+def _as_text(part: Any) -> Any:
+    return str(part) if isinstance(part, Part) else now(part)
+
+
+def hints_in(*texts: str | None) -> list[dict[str, Any]]:
+    """Return the settings that texts name, as data."""
+    return [hint for text in texts if isinstance(text, Words) for hint in text.hints]
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str | None:
+    """Return a question with the known name that is nearest to a wrong one; None if none is near."""
+    if not isinstance(name, str):
+        return None
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    return str(Words("Did you mean {}?", Value(near[0]))) if near else None
+
+
+def choice(name: object, known: Iterable[str]) -> str:
+    """Return what a wrong name may be: the one that is nearest to it, and all that there are."""
+    known = tuple(known)
+    return " ".join(filter(None, (did_you_mean(name, known), f"Choose one of {', '.join(known)}.")))
+
+
+def r_text(value: Any) -> str:
+    """Return a value of Python as code of R."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, (int, float)):
+        return _r_number(value)
+    if isinstance(value, (str, os.PathLike)):
+        return json.dumps(os.fspath(value), ensure_ascii=False)
+    if isinstance(value, (bytes, bytearray)):
+        return f"as.raw(c({', '.join(f'0x{byte:02x}' for byte in value)}))"
+    if isinstance(value, (list, tuple)):
+        return _r_vector(value)
+    if isinstance(value, Mapping):
+        named = (f"{name} = {r_text(each)}" for name, each in value.items())
+        return f"list({', '.join(named)})"
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        return r_text(value.item())
+    return f"an object of class {type(value).__name__}"
+
+
+def _r_number(value: float) -> str:
+    if math.isnan(value):
+        return "NA"
+    if math.isinf(value):
+        return "Inf" if value > 0 else "-Inf"
+    return f"{value:.15g}"
+
+
+def _r_vector(values: list[Any] | tuple[Any, ...]) -> str:
+    texts = [r_text(value) for value in values]
+    simple = all(isinstance(value, (bool, int, float, str, os.PathLike)) for value in values)
+    if not texts:
+        return "list()"
+    if len(texts) == 1 and simple:
+        return texts[0]
+    return f"{'c' if simple else 'list'}({', '.join(texts)})"
