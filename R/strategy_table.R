@@ -14,7 +14,6 @@ strategy_table <- function() {
   rows <- run_python("strategy_table")
   columns <- c("strategy", "fit", "custom_loop", "here", "why")
   table <- do.call(rbind, lapply(rows, function(row) as.data.frame(row)[columns]))
-  table$why <- vapply(table$why, in_r, "", USE.NAMES = FALSE)
   structure(table, class = c("tfmuster_strategies", "data.frame"))
 }
 

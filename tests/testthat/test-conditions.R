@@ -1,27 +1,43 @@
-test_that("what the core says of options is said of the arguments of launch()", {
-  said <- c(
-    "Name them: -H node1:2,node2:2, or ask." = 'Name them: hosts = "node1:2,node2:2", or ask.',
-    "Leave --copy out." = "Leave copy = TRUE out.",
-    "Choose another place with --run-dir." = "Choose another place with run_dir.",
-    "--backend-option=--nodelist=node1,node2 asks." = 'backend_options = "--nodelist=node1,node2" asks.',
-    "under `tfmuster launch --ps 1 --workers 2`" =
-      "under `launch(workers = 2, control = launch_control(ps = 1))`",
-    "tfmuster launch --max-restarts 3 ..., or" = "launch(..., max_restarts = 3), or",
-    "by `tfmuster launch -n 2 SCRIPT`, or" = "by `launch(script, workers = 2)`, or",
-    "`tfmuster launch --max-restarts` starts all" = "`launch(max_restarts = ...)` starts all",
-    "tfmuster launch --evaluator ...; elsewhere" =
-      "launch(..., control = launch_control(evaluator = TRUE)); elsewhere",
-    "`tfmuster launch -n 2 --backend slurm --backend-option=--nodes=2 ...`" =
-      '`launch(..., workers = 2, on = on_slurm("--nodes=2"))`',
-    "`tfmuster launch -H a:1 --copy SCRIPT`" = '`launch(script, on = on_ssh(hosts = "a:1", copy = TRUE))`',
-    "or let `tfmuster launch --backend lsf` do it." = "or let `launch(on = on_lsf())` do it.",
-    "it is Grid Engine's (--backend sge)" = "it is Grid Engine's (on = on_sge())",
-    "fewer workers (-n 2), without wait=False" = "fewer workers (workers = 2), without wait = FALSE"
+test_that("the core names settings of launch() as R has them, and as data", {
+  skip_without_python()
+  at <- function(...) launch("train.R", ..., quiet = TRUE)
+  error <- expect_kind(at(workers = 5, on = on_ssh("node1:2")), "launch")
+  expect_equal(
+    error$fix,
+    'Give the hosts more slots (on = on_ssh("node1:2,node2:2")), or start fewer workers (workers = 2).'
   )
-  for (text in names(said)) expect_equal(in_r(text), said[[text]])
-  # Options of other programs stay.
-  expect_equal(in_r("srun --distribution=block --nodelist=a"), "srun --distribution=block --nodelist=a")
-  expect_equal(in_r("(`ulimit -n`), or fewer (-n 2)"), "(`ulimit -n`), or fewer (workers = 2)")
+  expect_equal(
+    error$hints, list(list(option = "hosts", value = "node1:2,node2:2"), list(option = "workers", value = 2L))
+  )
+  error <- expect_kind(at(on = on_sge("-pe a", "-pe b")), "launch")
+  expect_match(error$fix, 'on = on_sge("-pe NAME")', fixed = TRUE)
+  error <- expect_kind(strategy("multi_worker_mirrored"), "strategy")
+  expect_match(error$fix, "`launch(script, workers = 2)`", fixed = TRUE)
+  expect_match(expect_kind(strategy("mirored"), "strategy")$fix, 'Did you mean "mirrored"?', fixed = TRUE)
+})
+
+test_that("no message has words of Python or of the command line", {
+  skip_without_python(tensorflow = TRUE)
+  run <- run_r(c(
+    sprintf("source(%s)", deparse1(normalizePath("mistakes.R"))),
+    "Sys.unsetenv('TF_CONFIG')",
+    "dir.create(folder <- tempfile('mistakes'))", "setwd(folder)",
+    "for (file in c('train.R', 'train.csv')) writeLines('1', file)",
+    "run <- attr(launch(function() 1, workers = 1, run_dir = 'run', quiet = TRUE), 'run')",
+    "keras <- reticulate::import('keras')",
+    "model <- keras$Sequential(list(keras$Input(shape = reticulate::tuple(2L)), keras$layers$Dense(3L)))",
+    "loss <- keras$losses$SparseCategoricalCrossentropy(from_logits = TRUE)",
+    "compile(model, optimizer = 'adam', loss = loss)",
+    "for (mistake in mistakes) {",
+    "  said <- texts_of(mistake, environment())",
+    "  cat('MISTAKE', deparse1(mistake), '\n', if (is.null(said)) 'NO ERROR' else said, '\n', sep = ' ')",
+    "  if (!is.null(said) && is_not_r(said)) cat('NOT R', deparse1(mistake), said, '\n')",
+    "}",
+    "cat('CHECKED', length(mistakes), '\n')"
+  ))
+  expect_match(run$output, "^CHECKED", all = FALSE)
+  expect_equal(run$output[grepl("^NOT R", run$output)], character())
+  expect_equal(run$output[grepl("NO ERROR", run$output)], character())
 })
 
 test_that("the last words of R have the error, however it was raised", {
@@ -51,11 +67,8 @@ test_that("an error of the core speaks R", {
 
 test_that("what somebody has written is quoted as it is", {
   text <- "ValueError: True needs --copy; {\"a\": True}"
-  for (kind in c("worker", "cluster")) {
+  for (kind in c("worker", "cluster", "data")) {
     error <- expect_kind(abort_tfmuster(list(kind = kind, message = text, found = text)), kind)
     expect_equal(substring(strsplit(conditionMessage(error), "\n")[[1]], c(1, 3)), c(text, text))
   }
-  error <- list(kind = "data", message = "True", found = "/data/True.npz")
-  error <- expect_kind(abort_tfmuster(error), "data")
-  expect_match(conditionMessage(error), "TRUE\n. /data/True.npz")
 })

@@ -75,8 +75,8 @@ test_that("the live line is the first of an error with parts, and its trace has 
   }
   given <- list(kinds = c("", "nothing of this name"))
   launched <- expect_kind(launch(wrong, workers = 2, args = given, quiet = TRUE, run_dir = run_dir), "worker")
-  expect_match(launched$error, "^Error in `strategy\\(\\)`: There is no strategy 'nothing of")
-  expect_match(conditionMessage(launched$parent), "^There is no strategy 'nothing of")
+  expect_match(launched$error, "^Error in `strategy\\(\\)`: There is no strategy \"nothing of")
+  expect_match(conditionMessage(launched$parent), "^There is no strategy \"nothing of")
   trace <- grep("^ *[0-9]+[.] ", strsplit(launched$traceback, "\n")[[1]], value = TRUE)
   expect_match(trace, "wrong|choose|strategy")
   expect_length(trace, 3)
