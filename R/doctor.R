@@ -4,7 +4,7 @@
 #' that were found; the machine, its devices and ports; the engines (ssh, Spark, Slurm, MPI, Kubernetes) that
 #' can start jobs from here, or why not; relevant environment variables; and what this means for training on
 #' several workers. Print it and paste it into an issue. It also works, and reports why, if Python can't be
-#' used.
+#' used, and never makes an environment.
 #'
 #' `tfmuster_test()` trains briefly on two workers on this machine, each in a separate R process. It prints
 #' "You are ready", or what to fix.
@@ -25,6 +25,7 @@
 tfmuster_doctor <- function(devices = TRUE, timeout = 120) {
   report <- tryCatch(
     {
+      if (!has_python()) abort_no_environment()
       share_tf_config()
       run_python("doctor", devices = devices, timeout = timeout)
     },
@@ -48,6 +49,19 @@ tfmuster_test <- function(timeout = 60) {
   invisible(report$ready)
 }
 
+# Asking about Python must not make an environment.
+abort_no_environment <- function() {
+  abort_tfmuster(list(
+    kind = "dependency", message = "There is no Python to ask.",
+    found = "none that reticulate would start without making an environment for it",
+    fix = paste(
+      "Run tfmuster::install_tfmuster(). Or train: where reticulate knows py_require(), the first function that",
+      "needs Python makes an environment, which downloads about 600 MB."
+    ),
+    package = "python"
+  ))
+}
+
 # The report without Python, if Python can't be used.
 doctor_without_python <- function(error) {
   packages <- c("tfmuster", "reticulate", "keras3", "tensorflow")
@@ -66,7 +80,7 @@ doctor_without_python <- function(error) {
 
 # The Pythons that reticulate has found, the chosen one first.
 searched_pythons <- function() {
-  config <- tryCatch(reticulate::py_discover_config("numpy"), error = function(e) NULL)
+  config <- discovered_python()
   unique(c(config$python, config$python_versions))
 }
 

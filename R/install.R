@@ -7,14 +7,17 @@ default_envname <- "r-tfmuster"
 #' automatically.
 #'
 #' @param envname Name or path of the virtual environment. It is created if it does not exist.
-#' @param python Path of the Python (3.10 or later) for the environment; `NULL` lets reticulate choose.
-#'   reticulate before 1.38 needs Python 3.11 or older and numpy 1, which is then required.
+#' @param python Path of the Python for the environment. Default: the newest one here for which TensorFlow has
+#'   packages, 3.10 to 3.13. reticulate before 1.38 needs Python 3.11 or older and numpy 1, which is then
+#'   required.
 #' @param packages Packages to install, as pip requirements.
 #' @param ... Arguments for [reticulate::virtualenv_install()].
-#' @param tensorflow Package of TensorFlow: `"tensorflow"`; `"cpu"`, the smaller package tensorflow-cpu (Linux
-#'   and Windows); `"cuda"`, with NVIDIA's libraries; `"none"` if the environment already has another one, or
-#'   if this machine only launches jobs on other machines.
+#' @param tensorflow Package of TensorFlow: `"auto"`, which is `"cuda"` on Linux with an NVIDIA GPU, otherwise
+#'   `"tensorflow"`; `"tensorflow"`; `"cpu"`, the smaller package tensorflow-cpu (Linux and Windows); `"cuda"`,
+#'   with NVIDIA's libraries; `"none"` if the environment already has another one, or if this machine only
+#'   launches jobs on other machines.
 #' @return The environment's name, invisibly.
+#' @section Errors: `tfmuster_error_dependency` if there is no Python for which TensorFlow has packages.
 #' @export
 #' @examples
 #' \dontrun{
@@ -25,10 +28,10 @@ default_envname <- "r-tfmuster"
 #' }
 install_tfmuster <- function(envname = default_envname, python = NULL,
                              packages = required_packages(tensorflow), ...,
-                             tensorflow = c("tensorflow", "cpu", "cuda", "none")) {
+                             tensorflow = c("auto", "tensorflow", "cpu", "cuda", "none")) {
   tensorflow <- rlang::arg_match(tensorflow)
   if (!reticulate::virtualenv_exists(envname)) {
-    reticulate::virtualenv_create(envname, python = python, packages = NULL)
+    reticulate::virtualenv_create(envname, python = python %||% suitable_python(), packages = NULL)
   }
   reticulate::virtualenv_install(envname, packages = packages, ...)
   cli::cli_inform(c(
@@ -38,9 +41,65 @@ install_tfmuster <- function(envname = default_envname, python = NULL,
   invisible(envname)
 }
 
+# The Pythons that TensorFlow has packages for and that reticulate can load, as in pyproject.toml.
+python_versions <- function(reticulate_version = utils::packageVersion("reticulate")) {
+  if (reticulate_version < "1.38") 10:11 else 10:13
+}
+
+python_constraint <- function(reticulate_version = utils::packageVersion("reticulate")) {
+  sprintf(">=3.10,<3.%d", max(python_versions(reticulate_version)) + 1)
+}
+
+# The newest Python that is here and fits. With reticulate's pyenv and uv, there may be others than on PATH.
+suitable_python <- function(call = rlang::caller_env()) {
+  fitting <- rev(python_versions())
+  if (exists("virtualenv_starter", asNamespace("reticulate"))) {
+    python <- getExportedValue("reticulate", "virtualenv_starter")(python_constraint())
+    if (!is.null(python)) {
+      return(python)
+    }
+  }
+  found <- Sys.which(c(sprintf("python3.%d", fitting), "python3", "python"))
+  found <- unique(unname(found[nzchar(found)]))
+  versions <- vapply(found, minor_version, 0L)
+  at <- which(versions %in% fitting)
+  if (length(at)) {
+    return(found[at[which.max(versions[at])]])
+  }
+  abort_tfmuster(list(
+    kind = "dependency",
+    message = sprintf("TensorFlow needs Python 3.%d to 3.%d.", min(fitting), max(fitting)),
+    found = if (length(found)) {
+      paste0(found, " (3.", versions, ")", collapse = ", ")
+    } else {
+      "no Python on PATH"
+    },
+    fix = "Install one, for example with reticulate::install_python(\"3.11\"), or give its path as `python`.",
+    package = "python"
+  ), call)
+}
+
+# 11 for Python 3.11; NA if it does not answer.
+minor_version <- function(python) {
+  code <- "import sys, venv; print(sys.version_info[1] if sys.version_info[0] == 3 else 0)"
+  said <- suppressWarnings(tryCatch(
+    system2(python, c("-c", shQuote(code)), stdout = TRUE, stderr = FALSE),
+    error = function(e) character()
+  ))
+  if (length(said)) suppressWarnings(as.integer(said[1])) else NA_integer_
+}
+
+# Whether NVIDIA's driver has a GPU here. Asks no program, because this runs whenever the package is loaded.
+has_nvidia_gpu <- function(root = "/", system = Sys.info()[["sysname"]]) {
+  files <- c("proc/driver/nvidia/version", "dev/nvidiactl", "usr/lib/wsl/lib/libcuda.so.1")
+  system == "Linux" && any(file.exists(file.path(root, files)))
+}
+
 # As in pyproject.toml; a test compares the two.
-required_packages <- function(tensorflow = "tensorflow",
-                              reticulate_version = utils::packageVersion("reticulate")) {
+required_packages <- function(tensorflow = "auto",
+                              reticulate_version = utils::packageVersion("reticulate"),
+                              gpu = has_nvidia_gpu()) {
+  if (tensorflow == "auto") tensorflow <- if (gpu) "cuda" else "tensorflow"
   c(
     "click>=8.1",
     "cloudpickle>=3",

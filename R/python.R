@@ -5,7 +5,9 @@ the <- new.env(parent = emptyenv())
 
 #' Check whether the required Python packages are installed
 #'
-#' Does not import anything slow. Starts Python if it is not running.
+#' Does not import anything slow. Starts Python if it is not running and there is one to start. Never makes an
+#' environment and never downloads: where reticulate would first make one ([reticulate::py_require()]), the
+#' answer is `FALSE`. The first function that needs Python then makes it, or [install_tfmuster()] does.
 #'
 #' @param tensorflow `FALSE` checks only for the packages that clusters, TF_CONFIG, and checks need, without
 #'   TensorFlow.
@@ -16,10 +18,38 @@ the <- new.env(parent = emptyenv())
 #' tfmuster_available()
 tfmuster_available <- function(tensorflow = TRUE) {
   needed <- c("click", "orjson", "yaml", if (tensorflow) c("psutil", "rich", "numpy", "tensorflow", "keras"))
-  tryCatch(
+  has_python() && tryCatch(
     length(python_bridge()$missing_modules(as.list(needed))) == 0,
     error = function(e) FALSE
   )
+}
+
+# Whether Python runs, or reticulate has one that it would start without making an environment for it.
+has_python <- function() {
+  if (reticulate::py_available()) {
+    return(TRUE)
+  }
+  opted <- function(name) tolower(Sys.getenv(name))
+  if (opted("RETICULATE_PYTHON") == "managed" || opted("RETICULATE_USE_MANAGED_VENV") %in% c("true", "1", "yes")) {
+    return(FALSE)
+  }
+  config <- discovered_python()
+  makes <- exists("py_require", asNamespace("reticulate")) &&
+    !opted("RETICULATE_USE_MANAGED_VENV") %in% c("false", "0", "no")
+  # That is the last that reticulate looks for, and it makes an environment before.
+  !is.null(config) && !(makes && identical(config$forced, "PATH"))
+}
+
+# What reticulate would start, without an environment or a Miniconda of its own making.
+discovered_python <- function() {
+  without <- c(RETICULATE_USE_MANAGED_VENV = "false", RETICULATE_MINICONDA_ENABLED = "false")
+  before <- Sys.getenv(names(without), unset = NA, names = TRUE)
+  on.exit({
+    Sys.unsetenv(names(before)[is.na(before)])
+    if (any(!is.na(before))) do.call(Sys.setenv, as.list(before[!is.na(before)]))
+  })
+  do.call(Sys.setenv, as.list(without))
+  tryCatch(reticulate::py_discover_config("numpy"), error = function(e) NULL)
 }
 
 # Call a function of the core. Its errors and warnings become R conditions with the call `call`. `explain`
@@ -119,7 +149,7 @@ prefer_python <- function() {
   if (dir.exists(file.path(reticulate::virtualenv_root(), default_envname))) {
     reticulate::use_virtualenv(default_envname, required = FALSE)
   } else if (exists("py_require", asNamespace("reticulate"))) {
-    getExportedValue("reticulate", "py_require")(required_packages())
+    getExportedValue("reticulate", "py_require")(required_packages(), python_version = python_constraint())
   }
   invisible()
 }

@@ -90,4 +90,8 @@ packages_from_r <- function(reticulate, tensorflow = "tensorflow") {
   as.character(toJSON(tfmuster:::required_packages(tensorflow, package_version(reticulate))))
 }
 
+python_versions_from_r <- function(reticulate) {
+  tfmuster:::python_constraint(package_version(reticulate))
+}
+
 pid_of_python <- function() reticulate::import("os")$getpid()

@@ -22,13 +22,20 @@ def test_install_tfmuster_installs_what_pyproject_asks_for(r: Callable[..., Any]
     for extra in ("tensorflow", "cpu", "cuda"):
         assert sorted(json.loads(r("packages_from_r", "1.46", extra))) == sorted([*wanted, *extras[extra]])
     assert "numpy>=1.26,<2" in json.loads(r("packages_from_r", "1.28"))
+    assert r("python_versions_from_r", "1.46") == project["requires-python"]
 
 
-def test_versions_are_equal() -> None:
-    description = dict(
-        line.split(": ", 1) for line in (ROOT / "DESCRIPTION").read_text().splitlines() if ": " in line
-    )
+def test_versions_and_places_are_equal() -> None:
+    lines = (ROOT / "DESCRIPTION").read_text().splitlines()
+    description = dict(line.split(": ", 1) for line in lines if ": " in line)
     assert description["Version"] == tfmuster.__version__
+    tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert description["URL"] == project["urls"]["Homepage"]
+    assert description["BugReports"] == project["urls"]["Issues"]
+    (author,) = project["authors"]
+    person = (ROOT / "DESCRIPTION").read_text().partition("Authors@R:")[2].partition("\nDescription")[0]
+    assert author["name"] in person and author["email"] in person
 
 
 def test_r_uses_this_python_and_this_core(r: Callable[..., Any]) -> None:

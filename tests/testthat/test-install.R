@@ -38,11 +38,67 @@ test_that("numpy 1 is asked for only where reticulate needs it", {
 })
 
 test_that("one TensorFlow is installed, or none", {
-  of <- function(...) grep("^(tensorflow|keras)", required_packages(...), value = TRUE)
+  of <- function(...) grep("^(tensorflow|keras)", required_packages(..., gpu = FALSE), value = TRUE)
   expect_match(of(), "^tensorflow>=|^keras>=")
   expect_match(of("cpu"), "^tensorflow-cpu>=|^keras>=")
   expect_match(of("cuda"), "^tensorflow\\[and-cuda\\]>=|^keras>=")
   expect_length(of("cuda"), 2)
   expect_length(of("none"), 0)
   expect_error(install_tfmuster(tensorflow = "gpu"), "must be one of")
+})
+
+test_that("NVIDIA's libraries are installed on Linux with a GPU", {
+  root <- withr::local_tempdir()
+  expect_false(has_nvidia_gpu(root, "Linux"))
+  dir.create(file.path(root, "dev"))
+  file.create(file.path(root, "dev", "nvidiactl"))
+  expect_true(has_nvidia_gpu(root, "Linux"))
+  expect_false(has_nvidia_gpu(root, "Darwin"))
+  with_cuda <- "tensorflow[and-cuda]>=2.16,<2.22"
+  expect_true(with_cuda %in% required_packages(gpu = TRUE))
+  expect_false(with_cuda %in% required_packages(gpu = FALSE))
+  expect_false(with_cuda %in% required_packages("tensorflow", gpu = TRUE))
+})
+
+test_that("an environment is made with a Python that TensorFlow has packages for", {
+  expect_equal(python_versions(package_version("1.28")), 10:11)
+  expect_equal(python_versions(package_version("1.46")), 10:13)
+  skip_on_os("windows")
+  # Programs that say which Python they are, in place of all others.
+  folder <- withr::local_tempdir()
+  a_python <- function(name, version) {
+    file <- file.path(folder, name)
+    writeLines(c("#!/bin/sh", paste("echo", version)), file)
+    Sys.chmod(file, "755")
+  }
+  local_mocked <- function(code) withr::with_envvar(c(PATH = folder, WORKON_HOME = folder, HOME = folder), code)
+  skip_if(exists("virtualenv_starter", asNamespace("reticulate")), "reticulate looks elsewhere, too")
+  a_python("python3", 14)
+  error <- local_mocked(expect_kind(suitable_python(), "dependency"))
+  expect_match(error$found, "python3 (3.14)", fixed = TRUE)
+  a_python("python3.10", 10)
+  a_python("python3.11", 11)
+  expect_equal(unname(local_mocked(suitable_python())), file.path(folder, "python3.11"))
+})
+
+test_that("whether Python is there is answered without making an environment", {
+  skip_on_cran()
+  # As on a machine that has no Python for R: reticulate from 1.41 on would download uv, Python and packages.
+  home <- withr::local_tempdir()
+  empty <- c(
+    RETICULATE_PYTHON = NA, PYTHONPATH = NA, VIRTUAL_ENV = NA, WORKON_HOME = file.path(home, "envs"),
+    HOME = home, R_USER_CACHE_DIR = file.path(home, "cache"), XDG_CACHE_HOME = file.path(home, "xdg"),
+    https_proxy = "http://127.0.0.1:9", RETICULATE_MINICONDA_PATH = file.path(home, "conda")
+  )
+  run <- run_r(c(
+    "setwd(tempdir())",
+    "there <- tfmuster_available()",
+    "report <- tfmuster_doctor(devices = FALSE)",
+    "cat('there', there, is.null(report$python$problem), '\\n')"
+  ), env = empty)
+  expect_match(run$output, "^there FALSE", all = FALSE)
+  # reticulate notes in its cache which environments it has looked at.
+  made <- list.files(home, recursive = TRUE, pattern = "uv|pyvenv|conda|bin")
+  expect_equal(made, character())
+  if (utils::packageVersion("reticulate") >= "1.41") expect_match(run$output, "^there FALSE FALSE", all = FALSE)
 })
