@@ -34,18 +34,18 @@ from ..runs.resuming import record_launch, resumed_seed
 from ..runs.run import Run
 from ..system.interpreter import python_executable, rscript_executable, run_module
 from ..system.output_encoding import output_encoding
-from ..words import FACE_VARIABLE, Code, Value, Words, face
+from ..words import FACE_VARIABLE, Code, Value, Words, face, r_text
 from .supervise.restarts import Attempt
 from .text_checks import check_text, command_name
 
 #: Suffixes of notebooks, and how to make a script of one.
 _NOTEBOOKS = {
     ".ipynb": "Convert it: jupyter nbconvert --to script {path}; then launch {stem}.py. Or define a function "
-    "in the notebook, and call tfmuster.launch(function, workers=2) there.",
+    "in the notebook, and call launch(function) of tfmuster there.",
     **dict.fromkeys(
         (".rmd", ".qmd"),
         'Extract its code in R: knitr::purl("{path}"); then launch {stem}.R. Or define a function in the '
-        "notebook, and call launch(f, workers = 2) there.",
+        "notebook, and call launch(function) of tfmuster there.",
     ),
 }
 
@@ -297,5 +297,8 @@ def _instead_of(name: str) -> tuple[str, str]:
         return f"{name} is in the working directory, which is not on PATH", f"Write ./{words}."
     if not name.endswith((".sh", ".bash")):
         return f"{name} is neither a .py or .R script nor a command", fix
-    shell = f"launch it by its shell: tfmuster launch -- bash {words}"
+    by_shell = Code(
+        f'launch("bash", {name!r})', f'launch("bash", {r_text(name)})', f"tfmuster launch -- bash {words}"
+    )
+    shell = f"launch it by its shell: {by_shell}"
     return f"{name} is not executable", f"Make it executable (chmod +x {words}), or {shell}"

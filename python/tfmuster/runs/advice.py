@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..words import Hint
+
 #: Start of the error of a worker whose host has stopped answering.
 LOST = "was lost: "
 
@@ -53,13 +55,13 @@ def _install(module: str, *, host: str | None) -> str:
         from ..system.interpreter import python_executable
 
         return f"Install {module} for {where}: {python_executable()} -m pip install {module}"
-    return f"Install {module} for {where}, or choose another with --remote-python."
+    return f"Install {module} for {where}, or choose another with {Hint('remote_python')}."
 
 
 def _send(path: str, host: str) -> str:
     if path.startswith("/"):
         return f"Put {path} on {host} and on the other hosts, or pass a path that exists there."
     return (
-        f"The path {path} is relative to the working directory on {host}. Send it with --file {path}, or "
-        "pass an absolute path that exists on all hosts."
+        f"The path {path} is relative to the working directory on {host}. "
+        f"Send it with {Hint('files', path)}, or pass an absolute path that exists on all hosts."
     )

@@ -142,7 +142,7 @@ def test_a_name_that_is_near() -> None:
 #: What one face writes, and the others do not.
 _OF_ONE_FACE = re.compile(
     r"(?<![\w-])--(?!requeue|open-mode|signal|no-requeue|ntasks|distribution|ssh-from|batch|kind|volume|type"
-    r"|index|proto|description|port|cidr|query|hostfile|address|command|cluster)[a-z]"
+    r"|index|proto|description|port|cidr|query|hostfile|to |address|command|cluster)[a-z]"
     r"|(?<![\w-])-[nH] (?:node|\d)|fewer workers \(-n\)|tfmuster launch|tfmuster runs|tfmuster doctor"
     r"|\b(?:True|False|None(?! of))\b|\b[a-z_]+=\{!r"
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfmuster.runs.advice import advice_for
+from tfmuster.words import speaking
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,10 @@ from tfmuster.runs.advice import advice_for
     ],
 )
 def test_the_error_says_what_to_do(error: str, host: str, said: str) -> None:
-    advice = advice_for(error, f"worker 0 on {host} failed with exit code 1: {error}", host=host, here="here")
+    with speaking("shell"):
+        advice = advice_for(
+            error, f"worker 0 on {host} failed with exit code 1: {error}", host=host, here="here"
+        )
     assert advice is not None and said in advice
 
 
