@@ -60,6 +60,8 @@ def python_pages() -> dict[str, str]:
     missing = sorted(set(names) - set(placed))
     subjects = {**SUBJECTS, **({"Others": tuple(missing)} if missing else {})}
     pages = {}
+    examples = (ROOT / "docs" / "reference" / "examples.md").read_text(encoding="utf-8")
+    example_of = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", examples, re.M | re.S))
     lines = [
         "# Python",
         "",
@@ -79,6 +81,8 @@ def python_pages() -> dict[str, str]:
                 ["   :members:", "   :inherited-members: Exception, tuple"] if kind == "autoclass" else []
             )
             text = [f"# {name}", "", "```{eval-rst}", f".. {kind}:: tfmuster.{where}", *members, "```", ""]
+            text += ["## Example", "", "From [one session with all examples](../examples.md):", ""]
+            text += [example_of.get(name, "")]
             pages[f"reference/python/{name}.md"] = "\n".join(text)
         lines.append("")
     every = [name for part in subjects.values() for name in part]
