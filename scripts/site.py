@@ -32,7 +32,15 @@ import tfmuster  # noqa: E402 - of this checkout
 
 #: What the page of Python's names is divided into.
 SUBJECTS = {
-    "Launch and look at runs": ("launch", "workers", "runs", "Run", "write_report", "tensorboard_callback"),
+    "Launch and look at runs": (
+        "launch",
+        "workers",
+        "runs",
+        "find_run",
+        "Run",
+        "write_report",
+        "tensorboard_callback",
+    ),
     "Clusters": (
         *("Cluster", "Task", "check_cluster", "Report", "tf_config_json", "parse_tf_config", "use_tf_config"),
         *("current_task", "tf_config_from_barrier"),
@@ -44,7 +52,7 @@ SUBJECTS = {
     ),
     "Training, checkpoints, models": (
         *("train_mnist", "TrainingResult", "mnist_model", "checkpoint_callback", "evaluate_checkpoints"),
-        *("save_model", "save_model_file", "model_to_bytes", "model_from_bytes"),
+        *("scaled_learning_rate", "save_model", "save_model_file", "model_to_bytes", "model_from_bytes"),
     ),
     "This machine": ("doctor", "selftest"),
     "Errors": ("TfmusterError",),
