@@ -41,8 +41,6 @@ UNREAD = {
     "docs/developers/keras_tests.md",
     "docs/developers/support.md",
     "docs/performance.md",
-    "docs/reference/launching.md",
-    "docs/security.md",
 }
 
 
