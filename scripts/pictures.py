@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "python"))
 import tfmuster  # noqa: E402
 from tfmuster.runs.report import report_html  # noqa: E402
 
+os.environ.pop("TF_CPP_MIN_LOG_LEVEL", None)  # it shows TensorFlow's native lines
 LAUNCH = [sys.executable, "-m", "tfmuster", "launch", "-n", "2"]
 COLUMNS, LINES = 96, 22
 STYLE = "text { font: 11px sans-serif; fill: #333; } .phase { fill: #fff; } .grid { stroke: #ddd; }"
@@ -57,8 +58,7 @@ def terminal() -> None:
     import pyte
 
     folder = tempfile.mkdtemp()
-    train = ["--", "tfmuster", "train", "mnist", "--dataset", "synthetic", "--optimizer", "adam"]
-    train += ["--learning-rate", "0.001", "--epochs", "8", "--steps-per-epoch", "0"]
+    train = ["--", "tfmuster", "train", "mnist", "--dataset", "synthetic", "--epochs", "8"]
     pid, file = pty.fork()
     if pid == 0:
         os.chdir(folder)
@@ -90,7 +90,10 @@ def styled(screen: object) -> str:
     from rich.text import Text
 
     last = max(row for row in range(LINES) if screen.display[row].strip())  # type: ignore[attr-defined]
-    text = Text("$ tfmuster launch -n 2 -- tfmuster train mnist --dataset synthetic ...\n", style="bold")
+    text = Text()
+    text.append(
+        "$ tfmuster launch -n 2 -- tfmuster train mnist --dataset synthetic --epochs 8\n", style="bold"
+    )
     for row in range(last + 1):
         cells = screen.buffer[row]  # type: ignore[attr-defined]
         for column in range(COLUMNS):

@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / ".site"
 R_PAGES = ROOT / "build" / "r-pages"
 sys.path.insert(0, str(ROOT / "python"))
+os.environ.setdefault("R_LIBS", str(ROOT / ".rlib"))
+os.environ.setdefault("RETICULATE_PYTHON", sys.executable)
 
 import tfmuster  # noqa: E402 - of this checkout
 

@@ -18,7 +18,14 @@ import tfmuster
 from support.paths import ROOT
 
 CHROMIUM = shutil.which("chromium")
-HAS_R = shutil.which("Rscript") is not None
+HAS_R = (
+    shutil.which("Rscript") is not None
+    and not subprocess.run(
+        ["Rscript", "-e", "quit(status = !requireNamespace('pkgdown', quietly = TRUE))"],
+        capture_output=True,
+        check=False,
+    ).returncode
+)
 #: What loads something while a page is shown; a link that a reader can follow is not of them.
 LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=\"(?:https?:)?//[^\"]*\"[^>]*>")
 #: Pages on which R, Python and the command line stand beside one another.
@@ -172,3 +179,17 @@ def test_the_lint_of_the_language(tmp_path: Path) -> None:
     ]
     assert lint.main([]) == 0
     assert {name for name in lint.UNREAD if not (ROOT / name).exists()} == set()
+
+
+def test_the_figures_of_the_readme_are_those_of_the_measurements() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    ours, ddp = re.findall(r"PyTorch DDP .*?\| ([\d.]+), DDP ([\d.]+) \|", readme)[0]
+    (loop,) = re.findall(r"hand-written loop .*?\| ([\d.]+) \|", readme)
+    (efficiency,) = re.findall(r"without each other .*?\| ([\d.]+) \|", readme)
+    measured = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    steps = measured.partition("| step | alone, ms |")[2].splitlines()[2].split(" | ")
+    assert steps[0] == "| dense, 25 million weights, 32 rows"
+    assert (ours, ddp) == (steps[3], steps[6])
+    figures = measured.partition("| images per worker |")[2]
+    row = next(line for line in figures.splitlines() if line.startswith("| 64 |")).strip("| ").split(" | ")
+    assert (loop, efficiency) == (row[3], row[10])
