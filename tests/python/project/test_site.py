@@ -29,8 +29,16 @@ HAS_R = (
 #: What loads something while a page is shown; a link that a reader can follow is not of them.
 LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=\"(?:https?:)?//[^\"]*\"[^>]*>")
 #: Pages on which R, Python and the command line stand beside one another.
-TABBED = ("index", "install", "quickstart", "troubleshoot", "tutorials/one-machine", "tutorials/slurm")
-TABBED += ("how-to/batches", "how-to/own-data", "how-to/notebooks", "how-to/export", "coming-from/tf-config")
+TABBED = (
+    *("index", "install", "quickstart", "troubleshoot", "coming-from/tf-config", "coming-from/sparklyr"),
+    *(f"tutorials/{name}" for name in ("one-machine", "several-machines", "slurm", "failures")),
+    *(
+        f"how-to/{name}"
+        for name in ("batches", "own-data", "large-data", "notebooks", "tensorboard", "speed")
+    ),
+    *(f"how-to/{name}" for name in ("parameter_servers", "custom-loops", "evaluator", "export")),
+    *(f"clusters/{name}" for name in ("ssh", "slurm", "spark", "mpi", "sge", "pbs", "lsf")),
+)
 SEEN = (
     "index",
     "quickstart",
