@@ -84,7 +84,7 @@ def python_pages() -> dict[str, str]:
             where = CALLABLE_PACKAGES.get(name, name)
             module, _, attribute = f"tfmuster.{where}".rpartition(".")
             thing = getattr(importlib.import_module(module), attribute)
-            first = (thing.__doc__ or "").strip().splitlines()[0]
+            first = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", (thing.__doc__ or "").strip().splitlines()[0])
             lines.append(f"| [`{name}`]({name}.md) | {first.replace('``', '`')} |")
             kind = "autoclass" if isinstance(thing, type) else "autofunction"
             members = (

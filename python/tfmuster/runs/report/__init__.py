@@ -29,7 +29,7 @@ def report_html(run: Run) -> str:
 
 
 def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
-    """Write the page to a file.
+    """Write the report of a run, one HTML page, to a file.
 
     Parameters
     ----------
