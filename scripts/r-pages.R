@@ -1,4 +1,4 @@
-# R's manual and vignettes as pages: r-pages.R FOLDER. Nothing is looked up on a network, and a warning is an error.
+# R's manual and vignettes as pages: r-pages.R FOLDER. Uses no network, and a warning is an error.
 #
 # TFMUSTER_VIGNETTES=text leaves out what vignettes compute, which takes minutes.
 options(pkgdown.internet = FALSE, warn = 2)
