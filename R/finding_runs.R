@@ -15,10 +15,11 @@ as_run <- function(run, call = rlang::caller_env()) {
   found_run(run, NULL, call)
 }
 
-# Without a folder, the runs of this user in other folders are found, too.
+# If no folder is chosen, the runs of this user in other folders are found, too.
 found_run <- function(name, folder, call = rlang::caller_env()) {
   folders <- as_folder(folder, call)
-  found <- run_python("find_run", as_path(name), folders, elsewhere = is.null(folder), call = call)
+  elsewhere <- is.null(folder) && is.null(getOption("tfmuster.runs"))
+  found <- run_python("find_run", as_path(name), folders, elsewhere = elsewhere, call = call)
   new_run(format(found$path))
 }
 

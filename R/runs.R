@@ -23,7 +23,7 @@
 #'   of functions' runs, see [launch()].
 #' @param all `TRUE` also lists your runs in other folders.
 #' @param name A run's name, a part of it, or its path. Default: the newest run. If several runs match, the
-#'   newest is taken, and a line says so. Without `folder`, your runs in other folders are found, too.
+#'   newest is taken, and a line says so. If no folder is chosen, your runs in other folders are found, too.
 #' @return `run_open()`: the run, see [tfmuster_run]. `run_status()`: a list with `state`, `restarts`, and
 #'   `tasks`. For a running task that reports its activity, `doing` is a description, and `progress` a list
 #'   with `phase` and, if known, `epoch`, `epochs`, `step`, `steps`, `metrics`, `steps_per_second`,

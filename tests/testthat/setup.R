@@ -1,2 +1,4 @@
-# Runs of functions are in the folder of each test, not in the user's cache.
+# Runs of functions are in the folder of each test, not in the user's cache, and the list of runs is not the
+# user's.
+withr::local_envvar(XDG_STATE_HOME = tempfile("state"), .local_envir = teardown_env())
 withr::local_options(tfmuster.runs = "runs", .local_envir = teardown_env())

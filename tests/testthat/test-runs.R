@@ -180,6 +180,24 @@ test_that("arguments that can't be meant are errors of R's own", {
   expect_equal(found(run_logs(run, worker = 0:1)), "0:1")
 })
 
+test_that("runs of other folders are listed and found", {
+  skip_if_fast()
+  skip_without_python()
+  withr::local_options(tfmuster.runs = NULL)
+  withr::local_dir(withr::local_tempdir())
+  dir.create("first")
+  dir.create("second")
+  setwd("first")
+  writeLines("cat('hello')", "script.R")
+  launch("script.R", workers = 1, quiet = TRUE, name = "elsewhere")
+  setwd("../second")
+  expect_false(any(grepl("-elsewhere$", names(run_list()))))
+  expect_true(any(grepl("-elsewhere$", names(run_list(all = TRUE)))))
+  expect_match(format(run_open("-elsewhere")$path), "first/runs/", fixed = TRUE)
+  expect_equal(expect_kind(run_open("-elsewhere", folder = "runs"), "error")$kind, "error")
+  expect_equal(expect_kind(run_list(all = "yes"), "launch")$kind, "launch")
+})
+
 test_that("a run that does not exist, or can't be shown, is an error", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)
