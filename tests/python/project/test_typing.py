@@ -49,6 +49,6 @@ def test_a_type_checker_finds_a_typo_and_knows_types(tmp_path: Path) -> None:
     )
     found = [line.partition("error: ")[2] for line in done.stdout.splitlines() if "error: " in line]
     assert len(found) == 3, done.stdout
-    assert 'Module has no attribute "lanuch"; maybe "launch"?' in found[0]
+    assert 'Module has no attribute "lanuch"' in found[0]
     assert 'Unexpected keyword argument "worker" for "launch"' in found[1]
     assert 'expression has type "Run", variable has type "int"' in found[2]
