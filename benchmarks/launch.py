@@ -21,7 +21,7 @@ from pathlib import Path
 from tfmuster.net.ports import free_ports
 
 LIMIT = 1.05
-TRAIN = ["train", "mnist", "--dataset", "synthetic", "--model", "cnn"]
+TRAIN = ["train", "mnist", "--recipe", "document", "--dataset", "synthetic", "--model", "cnn"]
 TFMUSTER = [sys.executable, "-m", "tfmuster"]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import ModelError
 from ..words import Value, did_you_mean
+from ..words import Value, did_you_mean
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ def test_it_rises_from_one_workers_to_that_of_all_and_stays() -> None:
 
 
 def test_a_model_trained_with_it_is_loaded_by_plain_keras(tmp_path: Path) -> None:
-    arguments = ["--dataset", "synthetic", "--epochs", 2, "--scale-lr", "--gradient-dtype", "float16"]
+    arguments = ["--recipe", "document", "--dataset", "synthetic", "--epochs", 2]
+    arguments += ["--scale-lr", "--gradient-dtype", "float16"]
     done = tfmuster(
         *("launch", "-n", 2, "--", "tfmuster", "train", "mnist", *arguments, "--save", "m.keras"),
         cwd=tmp_path,

@@ -27,7 +27,7 @@ def digits() -> datasets.Digits:
 
 def train(digits: datasets.Digits, **options: Any) -> training.TrainingResult:
     return training.train_mnist(
-        **{"model": "softmax", "dataset": digits, "epochs": 2, "verbose": 0, **options}
+        **{"model": "softmax", "recipe": "document", "dataset": digits, "epochs": 2, "verbose": 0, **options}
     )
 
 
@@ -110,6 +110,12 @@ def test_files(digits: datasets.Digits, tmp_path: Path, monkeypatch: pytest.Monk
     assert [line["epoch"] for line in lines] == [1, 2]
     assert [line["loss"] for line in lines] == pytest.approx(result.history["loss"])
     assert all(line["images_per_second"] > 0 for line in lines)
+
+
+def test_the_quick_recipe_says_what_it_is_and_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    result = training.train_mnist("softmax", dataset=datasets.synthetic(seed=1, train=2000, test=500))
+    assert "model: softmax, quick recipe; 3 epochs of 200 steps" in capsys.readouterr().out
+    assert result.test_accuracy > 0.8
 
 
 def test_steps_per_epoch_zero_is_the_whole_set(

@@ -68,7 +68,7 @@ DOCUMENT = """
 library(tfmuster)
 digits <- mnist(Sys.getenv("TFMUSTER_MNIST"))
 train <- function(strategy, data) {
-  result <- train_mnist("cnn", dataset = data, strategy = strategy, verbose = FALSE)
+  result <- train_mnist("cnn", dataset = data, strategy = strategy, verbose = FALSE, recipe = "document")
   list(accuracy = result$test_accuracy, model = result$model, r = R.version$minor)
 }
 values <- launch(train, Sys.getenv("TFMUSTER_MNIST"), workers = 3, quiet = TRUE, backend = "spark",
