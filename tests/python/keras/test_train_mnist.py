@@ -81,7 +81,9 @@ def test_result_and_what_is_printed(digits: datasets.Digits, capsys: pytest.Capt
     assert "these are not the MNIST digits" in result.dataset
     said = capsys.readouterr().out.splitlines()
     assert said[0] == result.dataset
-    assert said[1] == ("model: softmax; 2 epochs of 3 steps; 100 images per replica x 1 = global batch 100")
+    assert said[1] == (
+        "model: softmax, document recipe; 2 epochs of 3 steps; 100 images per replica x 1 = global batch 100"
+    )
     assert (
         said[2]
         == "worker 0 of 1 reads rows 0-99 of each global batch of 100, and rows 0-96 of the last one of 97"
@@ -113,7 +115,7 @@ def test_files(digits: datasets.Digits, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_quick_recipe_says_what_it_is_and_learns(capsys: pytest.CaptureFixture[str]) -> None:
-    result = training.train_mnist("softmax", dataset=datasets.synthetic(seed=1, train=2000, test=500))
+    result = training.train_mnist("softmax", dataset="synthetic")
     assert "model: softmax, quick recipe; 3 epochs of 200 steps" in capsys.readouterr().out
     assert result.test_accuracy > 0.8
 
@@ -130,7 +132,8 @@ def test_under_two_replicas_the_global_batch_is_twice_the_batch(digits: datasets
 import tfmuster
 digits = tfmuster.synthetic(seed=1, train=330, test=100)
 two = tfmuster.strategy("mirrored", replicas=2)
-result = tfmuster.train_mnist("softmax", dataset=digits, strategy=two, batch_size=50, epochs=2, verbose=0)
+result = tfmuster.train_mnist("softmax", dataset=digits, strategy=two, batch_size=50, epochs=2, verbose=0,
+                              recipe="document")
 print(result.history["loss"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
