@@ -1,8 +1,8 @@
 #' Train on handwritten digits
 #'
 #' Trains a model from [mnist_model()] under any strategy, and tests it. By default that takes well under a
-#' minute; `recipe = "document"` has the hyperparameters of the model's published example. On a cluster, call it
-#' on every worker; [launch()] starts the workers.
+#' minute; `recipe = "document"` has the hyperparameters of the model's published example. On a cluster, call
+#' it on every worker; [launch()] starts the workers.
 #'
 #' @param model The model's name, see [mnist_model()].
 #' @param dataset `NULL` or `"mnist"`: see [mnist()]; `"synthetic"`: see [synthetic()]; the path of an
