@@ -62,6 +62,8 @@ def test_local_training(suffix: str, start: Start) -> None:
     text = output(start(f"local_training{suffix}", "synthetic"))
     assert "global batch 64" in text
     assert "epoch 3/3" in text
+    reached = re.search(r"test accuracy (0\.\d+), loss", text)
+    assert reached is not None and float(reached[1]) > 0.93
 
 
 @in_both_languages
