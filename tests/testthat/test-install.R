@@ -87,7 +87,7 @@ test_that("whether Python is there is answered without making an environment", {
   home <- withr::local_tempdir()
   empty <- c(
     RETICULATE_PYTHON = NA, PYTHONPATH = NA, VIRTUAL_ENV = NA, WORKON_HOME = file.path(home, "envs"),
-    HOME = home, R_USER_CACHE_DIR = file.path(home, "cache"), XDG_CACHE_HOME = file.path(home, "xdg"),
+    PATH = paste(c(R.home("bin"), "/usr/bin", "/bin"), collapse = ":"), HOME = home, R_USER_CACHE_DIR = file.path(home, "cache"), XDG_CACHE_HOME = file.path(home, "xdg"),
     https_proxy = "http://127.0.0.1:9", RETICULATE_MINICONDA_PATH = file.path(home, "conda")
   )
   run <- run_r(c(
