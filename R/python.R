@@ -6,7 +6,7 @@ the <- new.env(parent = emptyenv())
 #' Check whether the required Python packages are installed
 #'
 #' Does not import anything slow. Starts Python if it is not running and there is one to start. Never makes an
-#' environment and never downloads: where reticulate would first make one ([reticulate::py_require()]), the
+#' environment and never downloads: where reticulate would first make one (`py_require()` of reticulate), the
 #' answer is `FALSE`. The first function that needs Python then makes it, or [install_tfmuster()] does.
 #'
 #' @param tensorflow `FALSE` checks only for the packages that clusters, TF_CONFIG, and checks need, without

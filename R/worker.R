@@ -2,6 +2,18 @@
 
 most_warnings <- 50
 
+# Read what put_call() has written, if it is that.
+read_call <- function(file, digest, call = rlang::caller_env()) {
+  if (!identical(run_python("sha256_of", file), digest)) {
+    abort_tfmuster(list(
+      kind = "launch", message = "The function to run must be the one that was launched.",
+      found = paste(file, "has another content"),
+      fix = "Give each job a run_dir of its own.", reason = "function"
+    ), call)
+  }
+  readRDS(file)
+}
+
 # `digest`: the SHA-256 of the file with the function. `sent`: with hosts, where the file is in the working
 # directory.
 work_on_call <- function(digest, sent = character(), run_dir = Sys.getenv("TFMUSTER_RUN_DIR")) {
@@ -14,18 +26,11 @@ work_on_call <- function(digest, sent = character(), run_dir = Sys.getenv("TFMUS
       fix = "With hosts, choose a run_dir on a file system that all of them share.", reason = "function"
     ))
   }
-  if (!identical(run_python("sha256_of", found[1]), digest)) {
-    abort_tfmuster(list(
-      kind = "launch", message = "The function to run must be the one that was launched.",
-      found = paste(found[1], "has another content"),
-      fix = "Give each job a run_dir of its own.", reason = "function"
-    ))
-  }
   dir.create(call_folder(run_dir), showWarnings = FALSE, mode = "0700")
   # Show each warning immediately.
   options(warn = 1)
   file <- call_file(run_dir, current_task()$name)
-  work <- readRDS(found[1])
+  work <- read_call(found[1], digest)
   warnings <- list()
   part <- paste0(file, ".part")
   status <- NULL

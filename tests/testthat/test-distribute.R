@@ -39,7 +39,7 @@ test_that("launch() trains a script without a strategy on two workers, on batche
   expect_equal(numbers[[1]], numbers[[2]])
   expect_equal(numbers[[1]], train(32L), tolerance = 1e-5)
   expect_equal(numbers[[1]][1], 4)
-  told <- grep("2 workers train one model (--distribute)", shown, value = TRUE, fixed = TRUE)
+  told <- grep("2 workers train one model (distribute = TRUE)", shown, value = TRUE, fixed = TRUE)
   expect_length(told, 1)
   expect_match(told, "batch_size is multiplied by 2", fixed = TRUE)
   expect_match(told, 'if Sys.getenv("TFMUSTER_IS_CHIEF") == "1"', fixed = TRUE)
