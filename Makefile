@@ -86,6 +86,9 @@ site: .stamps/site ## build the documentation into build/site, offline; TFMUSTER
 check: .stamps/r .stamps/r-develop .stamps/dev ## R CMD check
 	bash scripts/r-check.sh
 
+check-cran: .stamps/r .stamps/r-develop ## R CMD check --as-cran as for a first submission: no Python, examples of 5 s at most
+	bash scripts/r-check-cran.sh
+
 coverage: .stamps/r .stamps/r-develop .stamps/dev .stamps/jax .stamps/parity .stamps/system-test ## how much of python/ and R/ the tests run, workers included; an hour or two
 	bash scripts/coverage.sh
 

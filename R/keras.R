@@ -61,7 +61,8 @@
 #'
 #' # A table with factors:
 #' keras <- reticulate::import("keras")
-#' flowers <- keras$Sequential(list(keras$Input(reticulate::tuple(4L)), keras$layers$Dense(3L, "softmax")))
+#' layers <- list(keras$Input(reticulate::tuple(4L)), keras$layers$Dense(3L, "softmax"))
+#' flowers <- keras$Sequential(layers)
 #' compile(flowers, optimizer = "adam", loss = "sparse_categorical_crossentropy")
 #' fit(flowers, Species ~ ., data = iris, epochs = 5, verbose = FALSE)
 #' table(predict(flowers, iris, type = "class"))

@@ -1,4 +1,6 @@
-library(testthat)
-library(tfmuster)
-
-test_check("tfmuster")
+# CRAN checks packages also without those that they suggest.
+if (requireNamespace("testthat", quietly = TRUE)) {
+  library(testthat)
+  library(tfmuster)
+  test_check("tfmuster")
+}

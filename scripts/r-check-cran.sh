@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Check the R package as CRAN does at a first submission: without a Python for it, with examples of at most 5 s, and
+# with CRAN's own rules. Only the notes that a first submission has may come.
+#
+# Where CRAN can't be reached, an empty one stands in for it: then URLs, and whether packages are there, go unchecked.
+set -euo pipefail
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/tfmuster"
+git ls-files -co --exclude-standard -z | tar c --null -T - --ignore-failed-read 2>/dev/null | tar x -C "$folder/tfmuster"
+cd "$folder"
+
+# As on CRAN's machines: no environment of a user's, and a cache that is watched for what is left there.
+unset RETICULATE_PYTHON NOT_CRAN CI VIRTUAL_ENV
+export R_USER_CACHE_DIR="$folder/cache" WORKON_HOME="$folder/envs" PATH=/usr/local/bin:/usr/bin:/bin:$(R RHOME)/bin
+export _R_CHECK_CRAN_INCOMING_=true _R_CHECK_EXAMPLE_TIMING_THRESHOLD_=5 _R_CHECK_DEPENDS_ONLY_=${DEPENDS_ONLY:-false}
+if ! Rscript -e 'readLines("https://cran.r-project.org/src/contrib/PACKAGES", 1)' >/dev/null 2>&1; then
+  Rscript - <<'R'
+for (f in c("empty/src/contrib/Meta", "empty/web/packages")) dir.create(f, recursive = TRUE)
+invisible(file.create("empty/src/contrib/PACKAGES", "empty/src/contrib/PACKAGES.in"))
+saveRDS(data.frame(Package = character(), Maintainer = character()), "empty/web/packages/packages.rds")
+for (f in c("archive", "current")) saveRDS(list(), sprintf("empty/src/contrib/Meta/%s.rds", f))
+for (f in c("aliases", "rdxrefs")) saveRDS(list(), sprintf("empty/src/contrib/Meta/%s.rds", f))
+close(gzfile("empty/src/contrib/PACKAGES.gz", "w"))
+row <- c("CRAN", paste0("file://", getwd(), "/empty"), "TRUE", "TRUE", "FALSE", "FALSE")
+header <- c("menu_name", "URL", "default", "source", "win.binary", "mac.binary")
+writeLines(c(paste(header, collapse = "\t"), paste(c("CRAN", row), collapse = "\t")), "repositories")
+R
+  export R_REPOSITORIES="$folder/repositories"
+  export R_CRAN_WEB="file://$folder/empty" R_CRAN_SRC="file://$folder/empty" _R_CHECK_XREFS_REPOSITORIES_="file://$folder/empty"
+  export _R_CHECK_CRAN_INCOMING_SKIP_URL_CHECKS_IF_REMOTE_=true _R_CHECK_SYSTEM_CLOCK_=0 _R_CHECK_FORCE_SUGGESTS_=false
+fi
+R CMD build tfmuster
+R CMD check --as-cran --no-manual tfmuster_*.tar.gz || true
+
+left=$(find cache envs -type f 2>/dev/null | head -5)
+if [ -n "$left" ]; then
+  echo "The check has left files in the user's cache: $left" >&2
+  exit 1
+fi
+Rscript - <<'R'
+log <- readLines("tfmuster.Rcheck/00check.log")
+begin <- grep("^\\* ", log)
+parts <- Map(function(from, to) log[from:to], begin, c(begin[-1] - 1, length(log)))
+bad <- Filter(function(part) grepl(" \\.\\.\\.( \\[.*\\])? (NOTE|WARNING|ERROR)$", part[1]), parts)
+# A first submission; and the packages that an empty CRAN does not have.
+expected <- c(
+  "checking CRAN incoming feasibility .* NOTE$", "^Maintainer: ", "^New submission", "^$",
+  "^Suggests or Enhances not in mainstream repositories:", "^(Strong|Package|Packages) .*not in mainstream repositories",
+  "checking package dependencies .* NOTE$", "^Packages? suggested but not available for checking:", "^ +'"
+)
+told <- c("^  [a-zA-Z0-9, ]+$", expected)
+unexpected <- Filter(function(line) !any(vapply(told, grepl, TRUE, line)), unlist(bad))
+if (length(unexpected)) {
+  writeLines(c("R CMD check --as-cran says more than a first submission has to:", unexpected), stderr())
+  quit(status = 1)
+}
+cat("R CMD check --as-cran: only the notes of a first submission:", length(bad), "\n")
+R
