@@ -55,8 +55,8 @@ abort_no_environment <- function() {
     kind = "dependency", message = "There is no Python to ask.",
     found = "none that reticulate would start without making an environment for it",
     fix = paste(
-      "Run tfmuster::install_tfmuster(). Or train: where reticulate knows py_require(), the first function that",
-      "needs Python makes an environment, which downloads about 600 MB."
+      "Run tfmuster::install_tfmuster(). Or train: where reticulate knows py_require(), the first function",
+      "that needs Python makes an environment, which downloads about 600 MB."
     ),
     package = "python"
   ))

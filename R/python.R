@@ -30,7 +30,8 @@ has_python <- function() {
     return(TRUE)
   }
   opted <- function(name) tolower(Sys.getenv(name))
-  if (opted("RETICULATE_PYTHON") == "managed" || opted("RETICULATE_USE_MANAGED_VENV") %in% c("true", "1", "yes")) {
+  if (opted("RETICULATE_PYTHON") == "managed" ||
+    opted("RETICULATE_USE_MANAGED_VENV") %in% c("true", "1", "yes")) {
     return(FALSE)
   }
   config <- discovered_python()

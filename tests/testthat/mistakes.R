@@ -1,5 +1,5 @@
-# What users get wrong: each expression is to end with an error whose texts are R's alone. It needs `folder`, an
-# empty folder, `run`, a run that has ended without a model, and `model`, a compiled Keras model.
+# What users get wrong: each expression is to end with an error whose texts are R's alone. It needs `folder`,
+# an empty folder, `run`, a run that has ended without a model, and `model`, a compiled Keras model.
 mistakes <- expression(
   strategy("mirored"), strategy("mirrored", replicas = 0), strategy("mirrored", replicas = 2.5),
   strategy("mirrored", devices = "CPU:0", replicas = 2), strategy("mirrored", devices = "GPU:7"),
@@ -25,7 +25,8 @@ mistakes <- expression(
   mnist_model("cnn", initial_weights = "zeros"), mnist_model("softmax", initial_weights = "ones"),
   mnist_model("cnn", seed = 0.5), mnist_model(NULL),
   mnist(file.path(folder, "none.npz")), synthetic(-1), synthetic(1, train = 2.5),
-  launch(function() 1, workers = 0.5), launch(function() 1, workers = "two"), launch(function() 1, worker = 2),
+  launch(function() 1, workers = 0.5), launch(function() 1, workers = "two"),
+  launch(function() 1, worker = 2),
   launch(function() 1, strategy = "mirored"), launch(function() 1, seed = -1), launch("none.R"), launch(7),
   launch("train.R", worker = 2), launch("no-such-program"),
   launch("train.R", run_dir = "run"), launch("train.R", run_dir = "/proc/none/here"),
@@ -71,7 +72,8 @@ mistakes <- expression(
   file_batches(file.path(folder, "none.csv"), csv_rows("y"), 32, seed = 1), csv_rows(7),
   fit(model, matrix(0, 4, 2), c(0L, 1L, 2L, 9L), verbose = 0), fit(model, matrix(0, 4, 2), 1:3, verbose = 0),
   fit(model, function() NULL, steps_per_epoch = 1, verbose = 0), fit(model, y ~ x, data = 7),
-  cluster_spec(worker = "a"), cluster_spec(worker = c("a:1", "a:1")), cluster_spec(), cluster_spec(worker = NA),
+  cluster_spec(worker = "a"), cluster_spec(worker = c("a:1", "a:1")), cluster_spec(),
+  cluster_spec(worker = NA),
   cluster_task(cluster_spec(worker = "a:1"), "ps", 0), cluster_from_file(file.path(folder, "none.yaml")),
   parse_tf_config("{"), parse_tf_config("{\"cluster\": null}"), use_tf_config(7),
   tf_config_from_barrier(7)

@@ -13,7 +13,6 @@ from typing import Any
 
 from ..errors import ModelError
 from ..words import Value, did_you_mean
-from ..words import Value, did_you_mean
 
 
 @dataclass(frozen=True)
