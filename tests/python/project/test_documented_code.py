@@ -94,7 +94,8 @@ def parsed(words: list[str], page: str) -> None:
     context = None
     given = words
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-        context = click.Context(command, context)
+        # With its settings: click keeps the option for help that it makes first.
+        context = click.Context(command, context, **command.context_settings)
         found = command.get_command(context, words[0])
         assert found is not None, f"{page}: there is no {words[0]}"
         command, words = found, words[1:]

@@ -47,7 +47,7 @@ def test_quickstart(language: str, tmp_path: Path) -> None:
     assert done.model_path.exists()
     history = done.history()
     assert len(history["loss"]) == 5
-    assert history["accuracy"][-1] > 0.9
+    assert history["accuracy"][-1] > 0.8
 
 
 @LANGUAGES
@@ -59,6 +59,6 @@ def test_readme(language: str, tmp_path: Path) -> None:
     heading = "## In Python" if language == "python" else "## In R"
     program.write_text(block("README.md", heading, language) + say)
     said = run([sys.executable if language == "python" else "Rscript", program.name], tmp_path)
-    accuracy = re.search(r"(?:accuracy|\[1\]) (0\.\d+)", said)
-    assert accuracy is not None, said
-    assert float(accuracy[1]) > 0.9
+    accuracies = re.findall(r"(?:accuracy|\[1\]) (0\.\d+)", said)
+    assert accuracies, said
+    assert float(accuracies[-1]) > 0.8
