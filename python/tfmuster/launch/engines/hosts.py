@@ -110,7 +110,7 @@ def named_hosts(hosts: str | None, hostfile: str | os.PathLike[str] | None) -> t
     """
     if hosts is not None and hostfile is not None:
         raise LaunchError(
-            Words("Give the hosts by {} or by a host file.", _HOSTS),
+            Words("Give the hosts by {} or by --hostfile.", _HOSTS),
             found="both",
             fix="Leave one out.",
             reason="hosts",

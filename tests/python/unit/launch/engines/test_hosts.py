@@ -94,7 +94,7 @@ class TestNames:
             named_hosts(None, path)
 
     def test_both_ways_at_once(self) -> None:
-        with pytest.raises(LaunchError, match="Give the hosts by -H or by a host file"):
+        with pytest.raises(LaunchError, match="Give the hosts by -H or by --hostfile"):
             named_hosts("a", "b")
 
     def test_tasks_fill_a_host_before_the_next(self) -> None:
