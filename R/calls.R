@@ -26,8 +26,8 @@ put_call <- function(run_dir, fn, args, name, strategy, globals, packages, plain
   run_python("sha256_of", call_file(run_dir), call = call)
 }
 
-# `native`: in this machine's order of bytes, which takes half the time; TensorFlow runs on no machine
-# that has another one.
+# `native`: in this machine's order of bytes, which takes half the time. TensorFlow runs on no machine that
+# has another one.
 save_private <- function(object, file, version = NULL, native = FALSE) {
   old <- Sys.umask("077")
   on.exit(Sys.umask(old))

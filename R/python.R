@@ -29,14 +29,12 @@ has_python <- function() {
   if (reticulate::py_available()) {
     return(TRUE)
   }
-  opted <- function(name) tolower(Sys.getenv(name))
-  if (opted("RETICULATE_PYTHON") == "managed" ||
-    opted("RETICULATE_USE_MANAGED_VENV") %in% c("true", "1", "yes")) {
+  managed <- tolower(Sys.getenv("RETICULATE_USE_MANAGED_VENV"))
+  if (Sys.getenv("RETICULATE_PYTHON") == "managed" || managed %in% c("true", "1", "yes")) {
     return(FALSE)
   }
   config <- discovered_python()
-  makes <- exists("py_require", asNamespace("reticulate")) &&
-    !opted("RETICULATE_USE_MANAGED_VENV") %in% c("false", "0", "no")
+  makes <- exists("py_require", asNamespace("reticulate")) && !managed %in% c("false", "0", "no")
   # That is the last that reticulate looks for, and it makes an environment before.
   !is.null(config) && !(makes && identical(config$forced, "PATH"))
 }

@@ -18,14 +18,17 @@ export _R_CHECK_CRAN_INCOMING_=true _R_CHECK_EXAMPLE_TIMING_THRESHOLD_=5 _R_CHEC
 if ! Rscript -e 'readLines("https://cran.r-project.org/src/contrib/PACKAGES", 1)' >/dev/null 2>&1; then
   Rscript - <<'R'
 for (f in c("empty/src/contrib/Meta", "empty/web/packages")) dir.create(f, recursive = TRUE)
-invisible(file.create("empty/src/contrib/PACKAGES", "empty/src/contrib/PACKAGES.in"))
+listed <- c("Package: nothing", "Version: 1.0", "License: GPL-3")
+for (f in c("PACKAGES", "PACKAGES.in")) writeLines(listed, file.path("empty/src/contrib", f))
 saveRDS(data.frame(Package = character(), Maintainer = character()), "empty/web/packages/packages.rds")
 for (f in c("archive", "current")) saveRDS(list(), sprintf("empty/src/contrib/Meta/%s.rds", f))
 for (f in c("aliases", "rdxrefs")) saveRDS(list(), sprintf("empty/src/contrib/Meta/%s.rds", f))
-close(gzfile("empty/src/contrib/PACKAGES.gz", "w"))
-row <- c("CRAN", paste0("file://", getwd(), "/empty"), "TRUE", "TRUE", "FALSE", "FALSE")
-header <- c("menu_name", "URL", "default", "source", "win.binary", "mac.binary")
-writeLines(c(paste(header, collapse = "\t"), paste(c("CRAN", row), collapse = "\t")), "repositories")
+compressed <- gzfile("empty/src/contrib/PACKAGES.gz", "w")
+writeLines(listed, compressed)
+close(compressed)
+names <- c("CRAN", "BioCsoft", "BioCann", "BioCexp")
+rows <- sprintf("%s\t%s\tfile://%s/empty\tTRUE\tTRUE\tFALSE\tFALSE", names, names, getwd())
+writeLines(c("menu_name\tURL\tdefault\tsource\twin.binary\tmac.binary", rows), "repositories")
 R
   export R_REPOSITORIES="$folder/repositories"
   export R_CRAN_WEB="file://$folder/empty" R_CRAN_SRC="file://$folder/empty" _R_CHECK_XREFS_REPOSITORIES_="file://$folder/empty"

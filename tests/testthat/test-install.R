@@ -71,9 +71,8 @@ test_that("an environment is made with a Python that TensorFlow has packages for
     writeLines(c("#!/bin/sh", paste("echo", version)), file)
     Sys.chmod(file, "755")
   }
-  local_mocked <- function(code) {
-    withr::with_envvar(c(PATH = folder, WORKON_HOME = folder, HOME = folder), code)
-  }
+  places <- c(PATH = folder, WORKON_HOME = folder, HOME = folder)
+  local_mocked <- function(code) withr::with_envvar(places, code)
   skip_if(exists("virtualenv_starter", asNamespace("reticulate")), "reticulate looks elsewhere, too")
   a_python("python3", 14)
   error <- local_mocked(expect_kind(suitable_python(), "dependency"))
