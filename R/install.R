@@ -14,8 +14,8 @@ default_envname <- "r-tfmuster"
 #' @param ... Arguments for [reticulate::virtualenv_install()].
 #' @param tensorflow Package of TensorFlow: `"auto"`, which is `"cuda"` on Linux with an NVIDIA GPU, otherwise
 #'   `"tensorflow"`; `"tensorflow"`; `"cpu"`, the smaller package tensorflow-cpu (Linux and Windows);
-#'   `"cuda"`, with NVIDIA's libraries; `"none"` if the environment already has another one, or if this machine
-#'   only launches jobs on other machines.
+#'   `"cuda"`, with NVIDIA's libraries; `"none"` if the environment already has another one, or if this
+#'   machine only launches jobs on other machines.
 #' @return The environment's name, invisibly.
 #' @section Errors: `tfmuster_error_dependency` if there is no Python for which TensorFlow has packages.
 #' @export
