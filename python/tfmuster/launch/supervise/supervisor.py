@@ -192,10 +192,14 @@ class Supervisor:
             self._collect()
             self._departing.look()
             if time.monotonic() > next_look:
-                begun = time.monotonic()
+                begun = time.thread_time()
                 self._look()
                 # Looking at all processes is slow on a machine with many thousands.
-                next_look = time.monotonic() + max(1.0, 50 * (time.monotonic() - begun))
+                next_look = time.monotonic() + max(1.0, 50 * (time.thread_time() - begun))
+                renew_report(self._run)
+                self._prepare_spares()
+            if time.monotonic() > self._next_beat:
+                self._note(self._tasks())
             if self._disk_error is not None:
                 raise not_writable(self._run.path, self._disk_error)
             if any(worker.failed or worker.lingers() or worker.frozen for worker in self._workers):
@@ -208,10 +212,7 @@ class Supervisor:
             worker.look(stopped)
             self._show_lines(worker, worker.held.overdue(worker.note()))
         look_at_orphans()
-        renew_report(self._run)
-        self._prepare_spares()
-        before = self._noted
-        if before != (tasks := self._tasks()) or time.monotonic() > self._next_beat:
+        if self._noted != (tasks := self._tasks()):
             self._note(tasks)
 
     def _prepare_spares(self) -> None:
