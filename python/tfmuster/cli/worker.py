@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..environment import KERAS_COMPAT_VARIABLE, LARGEST_SEED, SEED_VARIABLE, START_TIMEOUT_VARIABLE
+from ..words import FACE_VARIABLE
 from .program_argument import program_argument
 
 
@@ -73,7 +74,7 @@ def command(
             fix="Start it with srun, mpirun or a Kubernetes Job; on this machine, use `tfmuster launch`.",
             reason="no-engine",
         )
-    environment = {**os.environ, **gpus_here()}
+    environment = {FACE_VARIABLE: "shell", **os.environ, **gpus_here()}
     if task is not None:
         environment |= task_variables(task, environment)
     if start_timeout is not None:

@@ -52,11 +52,12 @@ def make_optimizer(
         settings = ", ".join(str(Argument(*each)) for each in options.items())
         first_line = str(error).strip().partition("\n")[0][:200]
         said = f"{Value(name)} with {settings}: {first_line}"
+        unknown = isinstance(name, str) and name.lower() not in known
         raise ModelError(
             "Keras can't make this optimizer.",
             # Of a name that it does not know, Keras shows how it was looked up.
-            found=said if name.lower() in known else str(Value(name)),
-            fix=did_you_mean(name, () if name in known else known)
+            found=str(Value(name)) if unknown else said,
+            fix=did_you_mean(name, known if unknown else ())
             or 'use a Keras name such as "sgd", "adam", "adamw" or "rmsprop", and values that it accepts',
             reason="optimizer",
         ) from error

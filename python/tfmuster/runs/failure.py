@@ -32,6 +32,8 @@ _PEER_IS_GONE = re.compile(
 )
 #: How long the launcher may take to notice that a worker has ended, in seconds.
 _NOTICED_SECONDS = 1.0
+#: What Python writes between the traceback of a cause and that of its consequence.
+_CHAINED = re.compile(r"^(The above exception was the direct cause|During handling of the above)", re.M)
 #: How R shows an unhandled error.
 _R_ERROR = re.compile(r"Error( in .*)?:")
 #: How Python shows errors that tfmuster raises itself.
@@ -246,9 +248,20 @@ def without_traceback(traceback: str, error: str, lines: Sequence[str]) -> list[
     for end in range(len(lines), 0, -1):
         # Its text may have started before the first line, too.
         if lines[:end][-len(said) :] == said[-end:]:
-            start = lines.index(HEADER) if HEADER in lines[:end] else 0
-            return lines[:start] + lines[end:]
-    return lines[: lines.index(HEADER)] if HEADER in lines else lines
+            start = _last_traceback(lines[:end])
+            return lines[: 0 if start is None else start] + lines[end:]
+    return lines[: _last_traceback(lines)]
+
+
+def _last_traceback(lines: Sequence[str]) -> int | None:
+    """Return where the last traceback begins, with those of its causes; None if there is none.
+
+    Earlier ones are of errors that the program has handled.
+    """
+    headers = [at for at, line in enumerate(lines) if line == HEADER]
+    while len(headers) > 1 and _CHAINED.search("\n".join(lines[headers[-2] : headers[-1]])):
+        headers.pop()
+    return headers[-1] if headers else None
 
 
 def _r_error(lines: Sequence[str]) -> str:

@@ -160,7 +160,7 @@ def test_variables_of_one_host_stay_there() -> None:
     ("programs", "found"),
     [
         ({"qstat": f'[ "$1" = --version ] && {OPENPBS}'}, "yes: pbs_version = 23.06.06"),
-        ({"qstat": "echo 'SGE 8.1.9'"}, "no: qsub is here, and it is Grid Engine's (--backend sge)"),
+        ({"qstat": "echo 'SGE 8.1.9'"}, "no: qsub is here, and it is Grid Engine's (backend='sge')"),
         ({"qstat": "echo refused >&2; exit 1"}, "no: qsub is here, but no server answers (refused)"),
     ],
 )

@@ -385,6 +385,7 @@ def test_a_program_that_knows_nothing_of_it_is_saved_in_its_second_fit(tmp_path:
 
 def test_a_built_in_training_is_saved(tmp_path: Path) -> None:
     command = ["--", "tfmuster", "train", "mnist", "--dataset", "synthetic", "--epochs", 40]
+    command += ["--recipe", "document"]
     launcher = start_tfmuster("launch", "-n", 2, "--run-dir", "run", *command, cwd=tmp_path)
     run = Run(tmp_path / "run")
     wait_until(lambda: run.history().get("loss"), 60)

@@ -88,7 +88,7 @@ def test_who_may_train_alone() -> None:
         done = one_of(workers, sys.executable, program, "imports", kind=kind, **env)
         assert done.returncode == 0, done.stderr
         assert set(ways(done.stdout).values()) == {"trained"}
-        line = "tfmuster: each of the 2 workers trains a model of its own (--independent)"
+        line = "tfmuster: each of the 2 workers trains a model of its own (independent=True)"
         assert done.stderr.count(line) == (1 if more else 0)
 
 

@@ -35,7 +35,7 @@ def test_a_model_trained_with_it_is_loaded_by_plain_keras(tmp_path: Path) -> Non
 
 
 def test_another_optimizer_needs_a_learning_rate(tmp_path: Path) -> None:
-    arguments = ["--dataset", "synthetic", "--optimizer", "adam", "--scale-lr"]
+    arguments = ["--dataset", "synthetic", "--optimizer", "rmsprop", "--scale-lr"]
     done = tfmuster("train", "mnist", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert "Only a learning rate that is a positive number can be scaled" in done.stderr

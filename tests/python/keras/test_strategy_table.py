@@ -14,6 +14,7 @@ from support.launching import environment, tfmuster
 from support.paths import PROGRAMS
 from tfmuster.strategies.by_name import STRATEGIES
 from tfmuster.strategies.table import strategy_table
+from tfmuster.words import speaking
 
 TASK = {"type": "worker", "index": 0}
 
@@ -27,10 +28,10 @@ def row(name: str, **environ: str) -> dict[str, object]:
     ("name", "environ", "here", "why"),
     [
         ("mirrored", {"CUDA_VISIBLE_DEVICES": "0,1"}, True, "2 GPUs"),
-        ("mirrored", {"CUDA_VISIBLE_DEVICES": "-1"}, True, "the CPU; replicas=N makes N logical CPUs"),
+        ("mirrored", {"CUDA_VISIBLE_DEVICES": "-1"}, True, "the CPU; with replicas=2, two logical CPUs"),
         ("one_device", {"CUDA_VISIBLE_DEVICES": "3"}, True, "the first GPU"),
-        ("multi_worker_mirrored", {}, False, "needs a cluster: tfmuster launch -n 2 ..."),
-        ("parameter_server", {}, False, "needs a cluster: tfmuster launch --ps 1 --workers 2 ..."),
+        ("multi_worker_mirrored", {}, False, "needs a cluster: launch(..., workers=2)"),
+        ("parameter_server", {}, False, "needs a cluster: launch(..., workers=2, ps=1)"),
         ("tpu", {"TPU_NAME": "mine"}, True, "the TPU mine, if it can be reached"),
     ],
 )
@@ -54,7 +55,10 @@ def test_the_command_prints_it_without_tensorflow(tmp_path: Path) -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == [
         r["strategy"] for r in strategy_table()
     ]
-    assert json.loads(tfmuster("strategies", "--json", cwd=tmp_path).stdout) == strategy_table(environment())
+    with speaking("shell"):
+        assert "tfmuster launch -n 2 ..." in str(row("multi_worker_mirrored")["why"])
+        rows = strategy_table(environment())
+    assert json.loads(tfmuster("strategies", "--json", cwd=tmp_path).stdout) == rows
     assert {r["strategy"] for r in strategy_table()} == set(STRATEGIES)
     code = "import sys, tfmuster; tfmuster.strategy_table(); print('tensorflow' in sys.modules)"
     assert (

@@ -27,7 +27,8 @@ def trained(network: Network, folder: Path, hosts: str, **env: str) -> list[tupl
     assert done.returncode == 0, done.stdout + done.stderr
     found = []
     for rank in range(len(list(folder.iterdir()))):
-        digest, sent, size = lines_of(done, f"worker {rank}")[-1].split()
+        lines = lines_of(done, f"worker {rank}")
+        digest, sent, size = next(line for line in reversed(lines) if not line.startswith("epoch")).split()
         found.append((digest, int(sent), int(size)))
     return found
 

@@ -180,7 +180,7 @@ class Slow(keras.callbacks.Callback):
             "import tfmuster\n"
             f"strategy = tfmuster.strategy('multi_worker_mirrored')\n{SLOW}"
             "tfmuster.train_mnist('softmax', strategy=strategy, dataset='synthetic', batch_size=500, "
-            "epochs=2, callbacks=[Slow()])\n",
+            "epochs=2, steps_per_epoch=10, callbacks=[Slow()])\n",
             (),
         ),
         (
@@ -259,11 +259,11 @@ def test_too_few_hosts_are_named(network: Network, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        (("--min-workers", 3, "--max-restarts", 1), "min_workers=3 and 2 workers"),
-        (("--min-workers", 0, "--max-restarts", 1), "min_workers=0 and 2 workers"),
-        (("--min-workers", 1), "min_workers=1 without max_restarts"),
-        (("--grow", 5, "--max-restarts", 1), "grow without min_workers"),
-        (("--min-workers", 1, "--max-restarts", 1, "--evaluator", "-n", 1), "min_workers with a chief"),
+        (("--min-workers", 3, "--max-restarts", 1), "--min-workers 3 and 2 workers"),
+        (("--min-workers", 0, "--max-restarts", 1), "--min-workers 0 and 2 workers"),
+        (("--min-workers", 1), "--min-workers 1 without --max-restarts"),
+        (("--grow", 5, "--max-restarts", 1), "--grow without --min-workers"),
+        (("--min-workers", 1, "--max-restarts", 1, "--evaluator", "-n", 1), "--min-workers with a chief"),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(
