@@ -36,14 +36,17 @@ def refuse_options_after_script(program: tuple[str, ...], given: Mapping[str, An
     """Raise UsageError if an option about the workers stands after a script, and none of it before.
 
     Arguments after a script are the script's, so the job would run with two workers on this machine. Whoever
-    also names the option before the script means both.
+    also names the option before the script means both; so does who names hosts, and with them the workers.
     """
     script, *arguments = program
     if Path(script).suffix.lower() not in (".py", ".r"):
         return
+    hosts = given.get("hosts") is not None or given.get("hostfile") is not None
     for name, spellings in _BEFORE.items():
+        if hosts or given.get(name) is not None:
+            continue
         for place, argument in enumerate(arguments):
-            if given.get(name) is None and _is_option(argument, spellings):
+            if _is_option(argument, spellings):
                 value = "" if argument not in spellings else " ".join(arguments[place + 1 : place + 2])
                 option = f"{argument} {value}".rstrip()
                 raise click.UsageError(

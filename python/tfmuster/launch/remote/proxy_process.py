@@ -17,6 +17,7 @@ import psutil
 from ...environment import JOB_VARIABLE
 from ...runs.run import Run
 from ...system.interpreter import run_module, with_tfmuster_on_path
+from ...words import FACE_VARIABLE, face
 from ..supervise.time_limits import REMOTE
 
 
@@ -63,7 +64,7 @@ class ProxyProcess:
         """Start a proxy and let it ask the agent. `job` is the name by which the process is found."""
         process = subprocess.Popen(
             run_module("tfmuster.launch.remote.proxy"),
-            env={**with_tfmuster_on_path(os.environ), JOB_VARIABLE: job},
+            env={**with_tfmuster_on_path(os.environ), JOB_VARIABLE: job, FACE_VARIABLE: face()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

@@ -388,7 +388,10 @@ class TestFourHosts:
         options = ("-H", "node1,node2", "--remote-python", jax.PYTHON)
         done = network.launch(*options, PROGRAMS / "jax_place.py", limit=110, KERAS_BACKEND="jax")
         assert done.returncode == 0, done.stdout + done.stderr
-        first, second = (json.loads(lines_of(done, f"worker {index}")[-1]) for index in range(2))
+        first, second = (
+            json.loads(next(line for line in lines_of(done, f"worker {index}") if line.startswith("[")))
+            for index in range(2)
+        )
         assert [host.split(":")[0] for host in first[0].split(",")] == ["node1", "node2"]
         assert (first[1:3], second[1:3]) == (["2", "0"], ["2", "1"])
         assert (first[0], first[3]) == (second[0], second[3])

@@ -42,5 +42,7 @@ def test_the_tracebacks_of_causes_belong_to_the_last_one() -> None:
     held = HeldLines()
     cause = [TRACE[0], '  File "train.py", line 1, in <module>', "KeyError: 1", ""]
     cause += ["During handling of the above exception, another exception occurred:", ""]
-    assert held.pass_on(["Epoch 1", *cause, *TRACE[:1], '  File "x.py", line 9, in f', *TRACE[1:]]) == ["Epoch 1"]
+    assert held.pass_on(["Epoch 1", *cause, *TRACE[:1], '  File "x.py", line 9, in f', *TRACE[1:]]) == [
+        "Epoch 1"
+    ]
     assert held.end(NOTE) == []
