@@ -248,7 +248,7 @@ def test_without_tensorflow_everything_else_works(plain: Path, tmp_path: Path) -
         (("check", "--worker", "a:1", "--worker", "b:2"), "no findings"),
         (("config", "--worker", "a:1", "--type", "worker", "--index", 0), '{"cluster":{"worker":["a:1"]}'),
         (("launch", "-n", 2, "--", "echo", "hi"), "worker 1 | hi"),
-        (("runs", "list"), "2 tasks"),
+        (("runs", "list"), "-echo  done "),
         (("manifest", "kubernetes", "--image", "me/x:1", "-n", 2, "--", "train.py"), "kind: "),
         (("strategies",), "To install TensorFlow: pip install 'tfmuster[tensorflow]'"),
         (("doctor",), "TensorFlow is not installed for this Python. To train here: pip install"),

@@ -111,7 +111,10 @@ class Supervisor:
             forget_orders(self._run.path)
             for placement in self._placements:
                 self._workers.append(self._start(placement))
-            self._run.set_status(state="running", tasks=self._tasks())
+            try:
+                self._run.set_status(state="running", tasks=self._tasks())
+            except OSError as full:
+                raise not_writable(self._run.path, full) from full
             # A session may have had another job, which was saved.
             SHUTDOWN.signal, SHUTDOWN.can_save = 0, partial(can_save, self._run.path)
             self._watch()
