@@ -9,9 +9,7 @@ HEADER = "Traceback (most recent call last):"
 
 _FRAME = re.compile(r'\s*File "([^"]+)", line \d+')
 #: Folders of packages, Python's own and this one.
-_LIBRARY = re.compile(
-    r"/(site|dist)-packages/|/lib/python3\.\d+/|/python/tfmuster/|/tfmuster/python/|^<frozen "
-)
+_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3\.\d+/|/python/tfmuster/|^<frozen ")
 #: How many lines of the error itself are shown, and how many characters of a headline.
 _MOST_LINES, _MOST_CHARACTERS = 30, 400
 #: What TensorFlow says before the cause.

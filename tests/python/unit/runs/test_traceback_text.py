@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.runs.traceback_text import cause_of, own_lines
+from tfmuster.runs.traceback_text import HEADER, cause_of, own_lines
 
 GRAPH = """\
 tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:
@@ -82,3 +82,10 @@ def test_of_chained_tracebacks_the_last_is_shown() -> None:
     chained = f"{TRACE}KeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\n"
     assert own_lines(chained + TRACE + "ValueError: no\n")[-1] == "ValueError: no"
     assert len(own_lines(chained + TRACE + "ValueError: no\n")) == 5
+
+
+def test_a_users_folder_may_have_the_name_of_the_package() -> None:
+    own = '  File "/home/me/tfmuster/python/train.py", line 3, in <module>'
+    library = '  File "/lib/R/tfmuster/python/tfmuster/launch/__init__.py", line 3, in launch'
+    lines = own_lines(f"{HEADER}\n{own}\n{library}\nValueError: 0\n")
+    assert own in lines and library not in lines
