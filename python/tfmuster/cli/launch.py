@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import EXIT_DONE, EXIT_INTERRUPTED
-from .program_argument import program_argument, refuse_options_after_script
+from .program_argument import ProgramCommand, program_argument, refuse_options_after_script
 from .run_and_report import run_and_report, start_and_tell
 from .training_options import take_training, training_options
 from .where_options import read_where, where_options
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 # Options end at the script's name. Arguments after it belong to the script.
-@click.command("launch", context_settings={"allow_interspersed_args": False})
+@click.command("launch", cls=ProgramCommand, context_settings={"allow_interspersed_args": False})
 @click.option(
     "-n",
     "-np",

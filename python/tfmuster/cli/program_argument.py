@@ -18,6 +18,9 @@ _BEFORE = {
     "hostfile": ("--hostfile",),
 }
 
+#: Whether ``--`` stands before the program, in the context's notes.
+_SEPARATED = f"{__name__}.separated"
+
 
 def _files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Let the shell complete names of files."""
@@ -32,18 +35,32 @@ def program_argument(command: _Command, *, metavar: str = "SCRIPT|COMMAND [ARGUM
     return argument(command)
 
 
+class ProgramCommand(click.Command):
+    """A command whose arguments end with a program, maybe after ``--``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, and remember whether ``--`` stands before the program."""
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        program = ctx.params.get("program") or ()
+        ctx.meta[_SEPARATED] = given[: len(given) - len(program)][-1:] == ["--"]
+        return rest
+
+
 def refuse_options_after_script(program: tuple[str, ...], given: Mapping[str, Any]) -> None:
     """Raise UsageError if an option about the workers stands after a script, and none of it before.
 
     Arguments after a script are the script's, so the job would run with two workers on this machine. Whoever
-    also names the option before the script means both; so does who names hosts, and with them the workers.
+    writes ``--`` before the script, or also names the option there, means the script's. Hosts also say how
+    many workers there are.
     """
     script, *arguments = program
-    if Path(script).suffix.lower() not in (".py", ".r"):
+    if Path(script).suffix.lower() not in (".py", ".r") or click.get_current_context().meta.get(_SEPARATED):
         return
-    hosts = given.get("hosts") is not None or given.get("hostfile") is not None
+    if given.get("hosts") is not None or given.get("hostfile") is not None:
+        return
     for name, spellings in _BEFORE.items():
-        if hosts or given.get(name) is not None:
+        if given.get(name) is not None:
             continue
         for place, argument in enumerate(arguments):
             if _is_option(argument, spellings):
@@ -51,8 +68,8 @@ def refuse_options_after_script(program: tuple[str, ...], given: Mapping[str, An
                 option = f"{argument} {value}".rstrip()
                 raise click.UsageError(
                     f"{option} stands after {script}, so that it belongs to the script. Put it first: "
-                    f"tfmuster launch {option} {script}. If it is an option of the script, name launch's own "
-                    f"as well: tfmuster launch {spellings[0]} ... {script} {option}"
+                    f"tfmuster launch {option} {script}. If it is an option of the script, write -- before "
+                    f"the script: tfmuster launch -- {script} {option}"
                 )
 
 

@@ -87,7 +87,10 @@ def test_workers_after_the_script_are_refused(
 
 def test_workers_before_the_script_leave_its_options_alone(capsys: pytest.CaptureFixture[str]) -> None:
     # The script is missing, which is all that is wrong.
-    assert main(["launch", "-n", "2", "no.py", "-n", "4"]) == 2
-    assert "The script to run must exist." in capsys.readouterr().err
-    for given in ({"hosts": "node1"}, {"hostfile": "hosts"}):
-        refuse_options_after_script(("train.py", "-n", "4", "-H", "a"), given)
+    for before in (["-n", "2"], ["--"], ["-n", "2", "--"]):
+        after = ["-n", "4", "-H", "64"] if before[-1] == "--" else ["-n", "4"]
+        assert main(["launch", *before, "no.py", *after]) == 2
+        assert "The script to run must exist." in capsys.readouterr().err
+    with click.Context(cli):
+        for given in ({"hosts": "node1"}, {"hostfile": "hosts"}):
+            refuse_options_after_script(("train.py", "-n", "4", "-H", "a"), given)
