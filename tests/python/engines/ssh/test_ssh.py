@@ -309,15 +309,20 @@ class TestFourHosts:
     @pytest.mark.parametrize("shared", [True, False])
     def test_all_start_again(self, network: Network, tmp_path: Path, shared: bool) -> None:
         """What the chief has written in its run directory is there again."""
+        written = tmp_path / "written"
         text = (
             "import os, pathlib, time\n"
             "first = os.environ['TFMUSTER_RESTART'] == '0'\n"
+            f"written = pathlib.Path({str(written)!r})\n"
             "note = pathlib.Path(os.environ['TFMUSTER_RUN_DIR'], 'notes', os.environ['TFMUSTER_IS_CHIEF'])\n"
             "print('first' if first else 'second', note.exists() and len(note.read_text()), flush=True)\n"
             "if first:\n"
             "    note.parent.mkdir(exist_ok=True)\n"
             "    note.write_text('x' * 100_000)\n"
-            "if first and os.uname().nodename == 'node2': os.kill(os.getpid(), 9)\n"
+            "if first and os.uname().nodename == 'node1': written.touch()\n"
+            "if first and os.uname().nodename == 'node2':\n"
+            "    while not written.exists(): time.sleep(0.05)\n"
+            "    os.kill(os.getpid(), 9)\n"
             "time.sleep(60 if first else 0)\n"
         )
         put(network, "t.py", text)
