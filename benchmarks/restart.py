@@ -2,10 +2,11 @@
 
 Usage: restart.py [--repeats 5] [--workers 2] [--after 0] [--options=OPTIONS] [--ssh]
 
-Each job trains a small model with checkpoints. At step 20, or later if AFTER seconds of training have not
-passed, one worker is ended by SIGKILL, and the launcher starts all again. With --options=--warm, spare
-processes need some seconds until they wait. With --ssh, the workers are on hosts of their own, which are
-network namespaces and share no run directory: PYTHONPATH must have tests/python, and it needs root.
+Each job trains a small model with checkpoints. At step 20, one worker is ended by SIGKILL, and the launcher
+starts all again. With --after, all wait at that step until so many seconds have passed since the script
+began: with --options=--warm, spare processes need some seconds until they are ready. With --ssh, the workers
+are on hosts of their own, which are network namespaces and share no run directory: PYTHONPATH must have
+tests/python, and it needs root.
 
 Measured in the same job: the seconds from the launcher's start to the end of the first step, and from the
 kill to the end of the first step after it. The table has each repetition's figures and the median of their
@@ -41,7 +42,8 @@ class Watch(keras.callbacks.Callback):
             here.write_text(str(time.time()))
         if attempt == 1 and batch % 20 == 19:
             self.model.stop_training = True
-        if attempt == 0 and index == 1 and batch >= 20 and time.time() > after:
+        if attempt == 0 and index == 1 and batch == 20:
+            time.sleep(max(0, after - time.time()))
             (folder / "killed").write_text(str(time.time()))
             os.kill(os.getpid(), signal.SIGKILL)
 
