@@ -207,9 +207,11 @@ class Job:
             if self.wait(lambda: len(self.lines) > attempt, LIMITS.get(fault.kind, LIMIT) + PATIENCE):
                 fault.named, fault.text = self.lines[attempt]
             elif self.ended and self.run.status()["state"] in (
-                ("failed", "interrupted") if fault.kind == FULL_TOLD else ("preempted", "interrupted")
+                "preempted",
+                "interrupted",
+                *["failed"] * (fault.kind == FULL_TOLD),
             ):
-                # Before a training begins, there is nothing to save.
+                # Before a training begins, and right after a checkpoint, there is nothing to save.
                 fault.saved, fault.named, fault.text = True, time.monotonic(), self.said[-200:]
                 self.start()
             fault.lost = self.run.status()["state"] == "lost"
@@ -222,9 +224,12 @@ class Job:
         lost = fault.hosts
 
         def without() -> bool:
-            return bool(self.pids(attempt + 1)) and not set(lost) & set(self.hosts)
+            # An attempt in which another host seems to be lost, too, is followed by one more.
+            restarts = self.run.status()["restarts"]
+            return restarts > attempt and bool(self.pids(restarts)) and not set(lost) & set(self.hosts)
 
         if not self.wait(without, MEMBER_SECONDS):
+            print(f"not without {lost} within {MEMBER_SECONDS:.0f} s:\n{self.said}", file=sys.stderr)
             return False
         if fault.kind != BACK:
             return True
@@ -232,7 +237,10 @@ class Job:
             self._connect(host)
         # It may have trained to its end meanwhile.
         again = self.wait(lambda: len(self.lines) > attempt + 1, MEMBER_SECONDS)
-        return self.ended or (again and self.wait(lambda: set(lost) <= set(self.hosts), MEMBER_SECONDS))
+        back = self.ended or (again and self.wait(lambda: set(lost) <= set(self.hosts), MEMBER_SECONDS))
+        if not back:
+            print(f"not with {lost} within {MEMBER_SECONDS:.0f} s:\n{self.said}", file=sys.stderr)
+        return back
 
     def _inject(self, fault: Fault, attempt: int, repairs: contextlib.ExitStack) -> bool:
         """Do it, and note the time; False if there was nothing to do it to."""
