@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import subprocess
 import time
@@ -83,6 +84,11 @@ class ProxyProcess:
         if self.answer is None:
             self.answer = self._answer()
         return self.answer
+
+    def has_hello(self) -> bool:
+        """Return whether `hello` returns at once."""
+        assert self.process.stdout is not None
+        return self.answer is not None or bool(select.select([self.process.stdout], [], [], 0)[0])
 
     def was_asked(self, given: Mapping[str, Any]) -> bool:
         """Whether the agent's answer is also one to this question, which may be about fewer hosts."""

@@ -61,11 +61,16 @@ class SpareAgents:
         """Return None: an agent starts the worker."""
 
     def check(self) -> None:
-        """End those that are not connected any more."""
-        for remote in self._waiting:
+        """End those that are not connected any more, or not yet."""
+        # The host of one without a hello may be cut off. If it is not, a new agent is as fast.
+        gone = [remote for remote in self._waiting if not remote.has_hello()]
+        for remote in gone:
+            remote.close()
+        greeted = [remote for remote in self._waiting if remote not in gone]
+        for remote in greeted:
             remote.ask_whether_connected()
-        gone = [remote for remote in self._waiting if not remote.is_connected()]
-        self._waiting = [remote for remote in self._waiting if remote not in gone]
+        gone += [remote for remote in greeted if not remote.is_connected()]
+        self._waiting = [remote for remote in greeted if remote not in gone]
         self._end(gone)
 
     def take_for(self, given: Mapping[str, Any]) -> ProxyProcess | None:

@@ -6,6 +6,7 @@ import contextlib
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from support.launching import read_json, wait_until
 from support.paths import PROGRAMS
 from support.spares import OF_A_JOB, spares_of
 from support.training import Training
+from tfmuster.launch.remote.proxy_process import AgentPlace, ProxyProcess
+from tfmuster.launch.remote.spare_agents import SpareAgents
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 #: Variables that differ between any two jobs on other machines.
@@ -141,3 +144,17 @@ def test_a_spare_process_that_has_ended_is_not_missed(network: Network, tmp_path
         assert "worker 1 on node2 was ended by SIGKILL; restart 1 of 2\n" in errors
     finally:
         training.clear()
+
+
+def test_one_that_nobody_answers_is_not_waited_for() -> None:
+    """Its host may have been cut off while it connected."""
+    place = AgentPlace("worker", "node1", {"ssh": ["sleep", "60"], "host": "node1"})
+    given = {"seconds": 60, "ask": {"names": {}}, "script": None}
+    with SpareAgents() as spares:
+        spares.give_back([remote := ProxyProcess.asked("0" * 32, place, given, [])])
+        wait_until(lambda: bool(psutil.Process(remote.process.pid).children()), 20)
+        begun = time.monotonic()
+        spares.check()
+        assert time.monotonic() - begun < 4
+        assert remote.process.returncode is not None
+        assert spares.take_for({**place.link, **given}) is None
