@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..system.tensorflow_import import import_tensorflow
+from .strategy_info import batches_in_step
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -90,6 +91,13 @@ def part_of(rows: Any, part: Any, parts: int) -> tuple[Any, Any]:
         Values of the arguments' type. The range is empty only if there are fewer rows than parts.
     """
     return rows * part // parts, rows * (part + 1) // parts
+
+
+def suits_replicas(global_batch: int, strategy: Any) -> bool:
+    """Return whether a batch has equally many rows for each replica: now, or before hosts were lost."""
+    here = 1 if strategy is None else strategy.num_replicas_in_sync
+    before = here if strategy is None else batches_in_step(strategy)
+    return global_batch >= 1 and (global_batch % here == 0 or global_batch % before == 0)
 
 
 def steps_in_epoch(rows: int, global_batch: int, *, drop_remainder: bool = False) -> int:
@@ -300,7 +308,7 @@ def _check(
         )
     if x_rows == 0:
         raise DataError("The training set has no rows.", path=None, reason="empty")
-    if global_batch < 1 or global_batch % replicas:
+    if not suits_replicas(global_batch, strategy):
         raise DataError(
             f"The global batch must be a positive multiple of the number of replicas, {replicas}.",
             found=str(global_batch),

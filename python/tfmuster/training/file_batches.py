@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import DataError, TfmusterError
 from ..keras_compat.data_errors import plain_text, unreadable_row
 from ..keras_compat.input_errors import keep_error
-from ..keras_compat.sharding import LocalBatch, part_of, without_autotuning
+from ..keras_compat.sharding import LocalBatch, part_of, suits_replicas, without_autotuning
 from ..system.cores import usable_cores
 from ..system.tensorflow_import import import_tensorflow
 from .file_plan import Piece, Plan
@@ -135,7 +135,7 @@ def _paths(files: Any) -> list[str]:
 def _check(plan: Plan, strategy: Any) -> None:
     replicas = strategy.num_replicas_in_sync if strategy is not None else 1
     size = plan.batch_size
-    if size < 1 or size % replicas or (plan.drop_remainder and size > plan.rows):
+    if not suits_replicas(size, strategy) or (plan.drop_remainder and size > plan.rows):
         raise DataError(
             f"The batch size must be a positive multiple of the number of replicas, {replicas}, and with "
             "drop_remainder at most the number of rows.",

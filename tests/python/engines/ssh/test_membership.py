@@ -174,14 +174,16 @@ class Slow(keras.callbacks.Callback):
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    ("program", "options"),
+    ("program", "options", "hosts"),
     [
         (
+            # Two workers can't have equal parts of a batch of three.
             "import tfmuster\n"
             f"strategy = tfmuster.strategy('multi_worker_mirrored')\n{SLOW}"
-            "tfmuster.train_mnist('softmax', strategy=strategy, dataset='synthetic', batch_size=500, "
+            "tfmuster.train_mnist('softmax', strategy=strategy, dataset='synthetic', batch_size=333, "
             "epochs=2, steps_per_epoch=10, callbacks=[Slow()])\n",
             (),
+            3,
         ),
         (
             f"{SLOW}model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])\n"
@@ -189,17 +191,19 @@ class Slow(keras.callbacks.Callback):
             "model.fit(np.ones((10_000, 1)), np.ones(10_000), batch_size=500, epochs=2, verbose=0, "
             "callbacks=[Slow()])\n",
             ("--distribute", "--scale-batch"),
+            2,
         ),
     ],
     ids=["train_mnist", "scale-batch"],
 )
 def test_a_batch_of_each_worker_is_still_that_of_as_many(
-    network: Network, tmp_path: Path, program: str, options: tuple[str, ...]
+    network: Network, tmp_path: Path, program: str, options: tuple[str, ...], hosts: int
 ) -> None:
     """Where a step has a batch of each worker, those that are left compute those of the lost ones, too."""
     put(network, "t.py", program)
+    names = [f"node{i + 1}" for i in range(hosts)]
     process = network.start(
-        *of_hosts("-H", "node1,node2", "--run-dir", tmp_path / "run", least=1, rejoin=0),
+        *of_hosts("-H", ",".join(names), "--run-dir", tmp_path / "run", least=1, rejoin=0),
         *("--start-timeout", 20, *options, "t.py"),
     )
     try:
@@ -207,12 +211,12 @@ def test_a_batch_of_each_worker_is_still_that_of_as_many(
         assert process.poll() is None, process.communicate()
         time.sleep(1)
         network.cut("node1")
-        for machine in ("node1", "node2"):
+        for machine in names:
             (network.in_work(machine) / "fast").touch()
         said, errors = process.communicate(timeout=150)
         assert process.returncode == 0, said + errors
-        assert "tfmuster: node1 lost; the job continues with 1 of 2 workers\n" in errors
-        assert re.findall("updates .*", said) == ["updates 20 in epochs of 10"], said
+        assert f"tfmuster: node1 lost; the job continues with {hosts - 1} of {hosts} workers\n" in errors
+        assert re.findall("updates .*", said) == ["updates 20 in epochs of 10"] * (hosts - 1), said
     finally:
         network.repair()
         network.drop_logins("node1")
