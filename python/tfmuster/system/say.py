@@ -37,4 +37,5 @@ def say(text: str) -> None:
         return
     # It is None if the shell has closed it, and then print() does nothing.
     with contextlib.suppress(OSError, ValueError):
-        print(safe_text(text), file=sys.stderr, flush=True)
+        # One write: a worker writes without a buffer, and the line of another thread must not come between.
+        print(f"{safe_text(text)}\n", end="", file=sys.stderr, flush=True)

@@ -22,3 +22,11 @@ def test_a_listener_hears_lines_of_its_own_thread(capsys: pytest.CaptureFixture[
     say("afterwards")
     assert heard == ["one", "two"]
     assert capsys.readouterr().err == "of another thread\nafterwards\n"
+
+
+def test_a_text_and_the_end_of_its_line_are_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without a buffer, as in a worker, another thread's traceback would come between two writes.
+    written: list[str] = []
+    monkeypatch.setattr("sys.stderr.write", written.append)
+    say("worker 0 failed")
+    assert [text for text in written if text] == ["worker 0 failed\n"]
