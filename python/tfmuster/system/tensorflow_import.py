@@ -53,8 +53,9 @@ def import_tensorflow() -> Any:
     """Import ``tensorflow``, and show what it writes to standard error only if the import fails.
 
     Its native libraries write before any Python setting takes effect, so the file descriptor itself is
-    redirected meanwhile. If TF_CPP_MIN_LOG_LEVEL is set, nothing is hidden. Raises DependencyError if
-    TensorFlow is missing.
+    redirected meanwhile. If TF_CPP_MIN_LOG_LEVEL is set, nothing is hidden. Otherwise it is set only for the
+    import, after which TensorFlow doesn't read it anymore: a job of this session would inherit it as a wish
+    of the user. Raises DependencyError if TensorFlow is missing.
     """
     require_tensorflow()
     if "tensorflow" not in sys.modules:
@@ -63,7 +64,10 @@ def import_tensorflow() -> Any:
                 import tensorflow
             else:
                 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-                _import_turned_away()
+                try:
+                    _import_turned_away()
+                finally:
+                    os.environ.pop("TF_CPP_MIN_LOG_LEVEL", None)
     import tensorflow
 
     return tensorflow

@@ -61,6 +61,17 @@ def test_chatter_is_in_the_log_and_shown_on_demand(tmp_path: Path) -> None:
     assert chatter in (only_run(tmp_path) / "logs" / "worker-0.log").read_text()
     done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path, TF_CPP_MIN_LOG_LEVEL="0")
     assert chatter in done.stdout
+    # A session that has imported TensorFlow, as one with a model that a job returned, shows no more of it.
+    session = "import tfmuster; tfmuster.mnist_model('softmax'); tfmuster.launch('train.py', workers=1)"
+    done = subprocess.run(
+        [sys.executable, "-c", session],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert "worker 0 | news\n" in done.stdout and chatter not in done.stdout
 
 
 def test_the_first_failure_is_shown_last_and_ends_the_job(tmp_path: Path) -> None:
