@@ -61,7 +61,8 @@ def say_distributed() -> None:
 def _about(workers: int) -> str:
     times = f"is multiplied by {full_workers(workers)}"
     batch = times if is_on(SCALE_BATCH_VARIABLE) else f"is the batch of all {workers} workers"
-    test = 'Sys.getenv("{}") == "1"' if language() == "r" else 'os.environ["{}"] == "1"'
+    # The program still runs in one process, where the variable is not set.
+    test = 'Sys.getenv("{}") != "0"' if language() == "r" else 'os.environ.get("{}") != "0"'
     distribute = Hint("distribute", True)
     return (
         f"{workers} workers train one model ({distribute}); batch_size {batch}. Keras's files are written by "
