@@ -14,6 +14,8 @@ _NO_FILE = re.compile(
     r"(?:FileNotFoundError: \[Errno 2\] No such file or directory"
     r"|.*NotFoundError: .*No such file or directory|.*cannot open file).*?['\"]([^'\"]+)['\"]"
 )
+#: An older reticulate, whose C code was compiled for numpy 1, says this when it converts an array.
+_NUMPY_2 = re.compile(r"Required version of NumPy not available")
 _NO_MEMORY = re.compile(r"MemoryError\b|.*ResourceExhaustedError: .*OOM when allocating")
 
 
@@ -42,6 +44,11 @@ def advice_for(error: str, headline: str, *, host: str, here: str) -> str | None
         return _send(match[1], host)
     if _NO_MEMORY.match(error):
         return "Use smaller batches, fewer workers on this machine, or a smaller model."
+    if _NUMPY_2.search(error):
+        return (
+            "This reticulate can't read numpy 2. Install numpy 1 with `pip install 'numpy<2'`, or update "
+            "reticulate."
+        )
     return None
 
 

@@ -25,6 +25,7 @@ from tfmuster.words import speaking
             "node1",
             "Put /data/x.npz on node1",
         ),
+        ("Error: Required version of NumPy not available: installation of Numpy >= 1.6", "here", "'numpy<2'"),
         ("MemoryError: Unable to allocate 9 GiB", "here", "smaller batches"),
     ],
 )
