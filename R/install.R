@@ -107,6 +107,7 @@ required_packages <- function(tensorflow = "auto",
     "PyYAML>=6.0",
     "psutil>=5.9",
     "rich>=13",
+    "jinja2>=3.1",
     if (reticulate_version < "1.38") "numpy>=1.26,<2" else "numpy>=1.26",
     if (tensorflow != "none") {
       c(

@@ -31,7 +31,6 @@ from xml.etree.ElementTree import Element, indent, tostring
 from rendezvous import measure
 
 from tfmuster.launch.engines.registry import availability
-from tfmuster.runs.report.elements import element
 
 HERE = Path(__file__).resolve().parent
 WORKERS = (1, 2, 4, 8)
@@ -187,6 +186,14 @@ def show(series: Series) -> None:
         cells = [f"{points[count]:.2f}" if count in points else "" for count in counts]
         cells.append(f"{points[most] / here[most]:.1f}" if most in points and here else "")
         print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def element(tag: str, *children: Element | str, **attributes: object) -> Element:
+    """Make an element; underscores in the names of attributes stand for hyphens."""
+    made = Element(tag, {name.replace("_", "-"): str(value) for name, value in attributes.items()})
+    made.text = "".join(child for child in children if isinstance(child, str)) or None
+    made.extend(child for child in children if isinstance(child, Element))
+    return made
 
 
 def figure(series: Series) -> Element:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
+
+import pytest
 
 from support.evil_run import Seen, made_run
 from tfmuster.runs.report import report_html
 from tfmuster.runs.run import Run
+from tfmuster.runs.states import note_phase
 
 
 def test_nothing_that_was_written_becomes_markup(tmp_path: Path) -> None:
@@ -27,3 +32,48 @@ def test_a_run_that_has_just_begun_or_lacks_everything(tmp_path: Path) -> None:
     assert report_html(run).count("<circle") == 1
     (run.path / "metrics.jsonl").write_text('{"epoch": 1, "loss": null, "accuracy": 0}\n')
     assert Seen(report_html(run)).ids == ["summary", "cluster", "curves", "logs", "environment"]
+
+
+@pytest.fixture
+def in_new_york(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def text_of(page: str, section: str) -> str:
+    """The text of a section, with one space between words."""
+    inside = page.partition(f'<section id="{section}">')[2].partition("</section>")[0]
+    return " ".join(re.sub(r"<[^>]*>", " ", inside).split())
+
+
+def test_local_times_and_a_legend_of_the_timeline(tmp_path: Path, in_new_york: None) -> None:
+    run = made_run(tmp_path)
+    note_phase(run.path, "worker 0", "testing")
+    page = report_html(run)
+    assert "started 2025-12-31 19:00:00 took 1 min 0 s" in text_of(page, "summary")
+    assert "at 2025-12-31 19:00:30" in text_of(page, "failure")
+    drawn = text_of(page, "timeline")
+    (begin,) = re.findall(r"Timeline Seconds since ([0-9-]+ [0-9:]+)\. starting waiting", drawn)
+    assert abs(time.mktime(time.strptime(begin, "%Y-%m-%d %H:%M:%S")) - time.time()) < 60
+    legend = page.partition('<figure class="timeline">')[2].partition("</figcaption>")[0]
+    explained = re.findall(r'style="background:(#\w+)"> </span> (\w+)<', legend)
+    assert [phase for _, phase in explained] == ["starting", "waiting", "training", "testing"]
+    assert all(f'fill="{color}"' in page for color, _ in explained)
+
+
+def test_the_speed_and_the_waiting_of_each_worker(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    shares = {"sum_share": 0.75, "wait_share": 0.5, "waits_for": "worker 1"}
+    told = [
+        {"steps_per_second": 20.0, "images_per_second": 1280.0, **shares},
+        {"steps_per_second": 19.0, "images_per_second": 1216.0, "sum_share": 0.75, "wait_share": 0.0},
+    ]
+    for index, measured in enumerate(told):
+        note_phase(run.path, f"worker {index}", "trained", measured)
+    rows = text_of(report_html(run), "workers").partition("mostly for ")[2]
+    assert rows == (
+        "worker 0 1,280 images/s, 20.0 steps/s 75% 50% worker 1 worker 1 1,216 images/s, 19.0 steps/s 75% 0%"
+    )
