@@ -1,6 +1,6 @@
 """R's manual and vignettes in the site: what pkgdown writes, with the frame of all other pages.
 
-A link `r:reference/launch.html` or `r:articles/spark.html` in any page leads there.
+A link `r:reference/launch.html` or `r:articles/spark.html` in any page leads there. The search finds them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from bs4 import BeautifulSoup
 from docutils import nodes
+from docutils.utils import new_document
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -27,8 +28,8 @@ def folder_of(app: Sphinx) -> Path | None:
     return Path(text) if text else None
 
 
-def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Yield each page of R: its name, what the template needs, and the template."""
+def contents(app: Sphinx) -> Iterator[tuple[str, str, Any]]:
+    """Yield the name, the title and the content of each page of R."""
     folder = folder_of(app)
     if folder is None:
         return
@@ -44,16 +45,21 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             for table in main.find_all("table"):
                 table["class"] = [*table.get("class", []), "table"]
             title = main.find("h1")
-            text = title.get_text(" ", strip=True) if title else name
-            contents = "".join(
-                '<li class="toc-h2 nav-item toc-entry"><a class="reference internal nav-link" '
-                f'href="#{heading["id"]}">{heading.get_text(" ", strip=True)}</a></li>'
-                for heading in (place_of(each) for each in main.find_all("h2"))
-                if heading is not None
-            )
-            toc = f'<ul class="visible nav section-nav flex-column">{contents}</ul>' if contents else ""
-            body = f'<article class="bd-article r-page">{main.decode_contents()}</article>'
-            yield f"r/{name}", {"title": text, "body": body, "toc": toc, "r_toc": toc}, "r_page.html"
+            yield f"r/{name}", title.get_text(" ", strip=True) if title else name, main
+
+
+def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield each page of R: its name, what the template needs, and the template."""
+    for name, title, main in contents(app):
+        entries = "".join(
+            '<li class="toc-h2 nav-item toc-entry"><a class="reference internal nav-link" '
+            f'href="#{heading["id"]}">{heading.get_text(" ", strip=True)}</a></li>'
+            for heading in (place_of(each) for each in main.find_all("h2"))
+            if heading is not None
+        )
+        toc = f'<ul class="visible nav section-nav flex-column">{entries}</ul>' if entries else ""
+        body = f'<article class="bd-article r-page">{main.decode_contents()}</article>'
+        yield name, {"title": title, "body": body, "toc": toc, "r_toc": toc}, "r_page.html"
 
 
 def place_of(heading: Any) -> Any:
@@ -65,6 +71,32 @@ def place_of(heading: Any) -> Any:
         heading = heading.__copy__()
         heading["id"] = around["id"]
     return heading
+
+
+def extend_search(app: Sphinx, error: Exception | None) -> None:
+    """Let the search find these pages. Sphinx has indexed only what it has read itself."""
+    indexer = getattr(app.builder, "indexer", None)
+    if error is not None or indexer is None:
+        return
+    for name, title, main in contents(app):
+        indexer.feed(name, f"{name}.html", title, document_of(name, title, main))
+    with (Path(app.outdir) / app.builder.searchindex_filename).open("w", encoding="utf-8") as file:
+        indexer.dump(file, app.builder.indexer_format)
+
+
+def document_of(name: str, title: str, main: Any) -> nodes.document:
+    """Return the text of a page with its headings, as Sphinx's index takes it."""
+    document = new_document(name)
+    document += (section := nodes.section())
+    section += nodes.title(text=title)
+    for each in main.find_all(["h2", "p", "li", "dt", "dd", "td", "pre"]):
+        heading = place_of(each) if each.name == "h2" else None
+        if heading is not None:
+            document += (section := nodes.section(ids=[heading["id"]]))
+            section += nodes.title(text=each.get_text(" ", strip=True))
+        else:
+            section += nodes.paragraph(text=each.get_text(" ", strip=True))
+    return document
 
 
 def copy_figures(app: Sphinx, error: Exception | None) -> None:
@@ -100,5 +132,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("r_pages_folder", "", "html", str)
     app.connect("html-collect-pages", pages)
     app.connect("build-finished", copy_figures)
+    app.connect("build-finished", extend_search)
     app.connect("doctree-resolved", resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -38,6 +38,7 @@ TABBED = (
     ),
     *(f"how-to/{name}" for name in ("parameter_servers", "custom-loops", "evaluator", "export")),
     *(f"clusters/{name}" for name in ("ssh", "slurm", "spark", "mpi", "sge", "pbs", "lsf")),
+    *("clusters/kubernetes", "clusters/machines", "coming-from/horovod", "coming-from/jax"),
 )
 SEEN = (
     "index",
@@ -152,6 +153,19 @@ def test_nothing_is_cut_off_or_hard_to_read(site: Path, tmp_path: Path) -> None:
     found = json.loads(re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.S)[1])
     assert len(found) == 4 * len(pages)
     assert [each for each in found if each["wide"] > 0 or each["contrast"]] == []
+
+
+@pytest.mark.skipif(CHROMIUM is None or not HAS_R, reason="needs chromium and R's pkgdown")
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_search_finds_pages_of_r_too(site: Path, tmp_path: Path) -> None:
+    browser = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    browser += ["--disable-background-networking", "--virtual-time-budget=20000", "--dump-dom"]
+    browser += [f"--user-data-dir={tmp_path / 'profile'}", (site / "search.html").as_uri() + "?q=on_sge"]
+    done = subprocess.run(browser, capture_output=True, text=True, timeout=150, check=True)
+    found = re.findall(r'<li[^>]*><a href="([^"#]+)"', done.stdout.partition('id="search-results"')[2])
+    assert {"clusters/sge.html", "r/reference/on_local.html"} <= set(found)
+    assert [page for page in found if not (site / page).exists()] == []
 
 
 def test_the_check_of_links_finds_what_is_broken(tmp_path: Path) -> None:
