@@ -215,9 +215,12 @@ class Failure:
 
     def to_error(self) -> WorkerError:
         """Return the exception to raise for this failure."""
-        return WorkerError(
-            self.headline(), found="\n".join(str(self).splitlines()[1:]).strip(), **self.to_dict()
-        )
+        found, fix = "\n".join(str(self).splitlines()[1:]).strip(), ""
+        if _ON_PURPOSE.match(self.error):
+            # The worker's error has these two parts itself.
+            found, _, fix = f"\n  {found}".partition("\n  to do: ")
+            found = found.strip().removeprefix("found: ")
+        return WorkerError(self.headline(), found=found or None, fix=fix or None, **self.to_dict())
 
 
 def _is_time(value: Any) -> bool:

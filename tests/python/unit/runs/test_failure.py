@@ -42,6 +42,25 @@ def test_what_another_machine_sends_may_be_anything(note: dict[str, object]) -> 
     assert failure.cause_time == 1.0 and failure.headline() == "worker 1 on node failed with exit code 1."
 
 
+@pytest.mark.parametrize(
+    ("more", "found", "fix"),
+    [
+        ("\n  found: 'x'\n  to do: choose one", "'x'", "choose one\n\nFull output: w.log"),
+        ("\n  found: 'x'", "'x'\n\nFull output: w.log", None),
+        ("\n  to do: choose one", None, "choose one\n\nFull output: w.log"),
+        ("", "Full output: w.log", None),
+    ],
+)
+def test_the_parts_of_a_workers_own_error_are_those_of_the_jobs(
+    more: str, found: str | None, fix: str | None
+) -> None:
+    note = {"error": f"tfmuster.errors.ModelError: No such model.{more}"}
+    failure = Failure.of("worker 0", host="h", code=1, time=0.0, note=note, last_lines=(), log="w.log")
+    error = failure.to_error()
+    assert (error.found, error.fix) == (found, fix)
+    assert str(error).count("found: ") == (found is not None) and "found: found" not in str(error)
+
+
 def test_failure_is_json_and_an_error() -> None:
     failure = Failure.of(
         "worker 1",
