@@ -1,25 +1,37 @@
 # Show a job while launch() waits for it: each line of the workers, and their progress. A dynamic console
-# shows a progress bar; other consoles show a line per epoch.
+# shows a progress bar; other consoles show a line per epoch, and a sign of life after a minute of silence.
 
 # Returns list(say, glance, end). The core calls the first two in R's thread. An interrupt must not jump out
 # of them, because Python's frames are below; Python handles it right after them.
-session_display <- function(draw = interactive() && cli::is_dynamic_tty()) {
+session_display <- function(draw = draws_bars(), silent = 60) {
   bar <- new.env()
   bar$epochs <- 0
+  bar$written <- Sys.time()
   say <- function(line) suspendInterrupts(show_line(line, bar))
   glance <- function(progress) {
     suspendInterrupts({
       lines <- as.character(unlist(progress$epoch_lines))
       for (line in lines[seq_along(lines) > bar$epochs]) show_line(line, bar)
       bar$epochs <- length(lines)
-      if (draw) draw_bar(bar, progress)
+      if (draw) {
+        draw_bar(bar, progress)
+      } else if (length(progress$sign_of_life) && Sys.time() >= bar$written + silent) {
+        show_line(progress$sign_of_life, bar)
+      }
     })
     NULL
   }
   list(say = say, glance = glance, end = function() end_bar(bar))
 }
 
+# The output of a chunk, in RStudio's notebooks and of knitr, keeps everything that a bar overwrites.
+draws_bars <- function() {
+  in_chunk <- isTRUE(getOption("rstudio.notebook.executing")) || isTRUE(getOption("knitr.in.progress"))
+  rlang::is_interactive() && cli::is_dynamic_tty() && !in_chunk
+}
+
 show_line <- function(line, bar) {
+  bar$written <- Sys.time()
   if (is.null(bar$id)) {
     cat(line, "\n", sep = "")
     utils::flush.console()

@@ -88,3 +88,15 @@ def test_an_interrupt_ends_the_workers_and_leaves_the_session(console: Console) 
     console.read_until("caught interrupt", 20)
     console.send("cat('state', run_status()$state, '\\n')\n")
     console.read_until("state interrupted")
+
+
+def test_a_chunk_of_an_rstudio_notebook_gets_a_line_for_each_epoch_and_no_bar(console: Console) -> None:
+    """RStudio sets this option while it runs a chunk; it is all that R can know of it."""
+    console.send(
+        "options(rstudio.notebook.executing = TRUE); values <- launch(function(strategy) "
+        "train_mnist('mlp', 'synthetic', strategy = strategy, epochs = 2, verbose = FALSE)$seconds, "
+        "workers = 2); cat('it', 'ended\\n')\n"
+    )
+    seen = console.read_until("it ended").replace("\r\n", "\n")
+    assert re.findall(r"^epoch (\d)  loss [\d.]+ .* images/s$", seen, re.M) == ["1", "2"]
+    assert "/2  loss" not in seen and "K" not in re.findall(r"\x1b\[[?\d]*([A-Za-z])", seen)

@@ -40,6 +40,30 @@ test_that("a console that can draw gets a bar of the epoch, and lines above it a
   expect_match(shown, "epoch 1  loss 1.2", fixed = TRUE)
 })
 
+test_that("only a dynamic console that is no notebook gets a bar", {
+  withr::local_options(rlang_interactive = TRUE, cli.dynamic = TRUE, rstudio.notebook.executing = NULL)
+  withr::local_options(knitr.in.progress = NULL)
+  expect_true(draws_bars())
+  expect_false(withr::with_options(list(rstudio.notebook.executing = TRUE), draws_bars()))
+  expect_false(withr::with_options(list(knitr.in.progress = TRUE), draws_bars()))
+  expect_false(withr::with_options(list(cli.dynamic = FALSE), draws_bars()))
+  expect_false(withr::with_options(list(rlang_interactive = FALSE), draws_bars()))
+})
+
+test_that("a console that can't draw and was silent gets a sign of life", {
+  running <- c(progress("training"), sign_of_life = "tfmuster: running for 1 min 0 s; worker 0: training")
+  shown <- function(silent) {
+    show <- session_display(draw = FALSE, silent = silent)
+    capture.output({
+      show$glance(running)
+      show$glance(progress(""))
+      show$end()
+    })
+  }
+  expect_equal(shown(60), character())
+  expect_equal(shown(0), running$sign_of_life)
+})
+
 test_that("an interrupt does not break a session in which Python and R call each other", {
   skip_without_python()
   skip_on_os("windows")

@@ -193,6 +193,7 @@ class CallbackDisplay(Display):
     ) -> None:
         self._say, self._glance, self._run_path = say, glance, run_path
         self._next = 0.0
+        self._begun = time.monotonic()
 
     def line(self, text: str) -> None:
         """Pass one line on."""
@@ -201,12 +202,13 @@ class CallbackDisplay(Display):
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
         """Report the progress, if its interval has passed."""
         if time.monotonic() >= self._next:
-            self._next = time.monotonic() + _EVERY_SECONDS
-            self._glance(progress_snapshot(rows(), self._run_path))
+            now = time.monotonic()
+            self._next = now + _EVERY_SECONDS
+            self._glance(progress_snapshot(rows(), self._run_path, now - self._begun))
 
     def close(self) -> None:
         """Report the last epochs and the end."""
-        self._glance(progress_snapshot([], self._run_path))
+        self._glance(progress_snapshot([], self._run_path, time.monotonic() - self._begun))
 
 
 class SafeDisplay(Display):
@@ -246,8 +248,8 @@ def _discard_output() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-def progress_snapshot(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
-    """Return the progress of a job, for a progress bar.
+def progress_snapshot(rows: Sequence[Row], run_path: Path, seconds: float) -> dict[str, Any]:
+    """Return the progress of a job that has run for so many seconds, for a progress bar.
 
     Returns
     -------
@@ -255,7 +257,8 @@ def progress_snapshot(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
         State of one task (the first that waits, otherwise the first that trains, otherwise the first):
         ``phase``; ``text``, in words; ``text_beside_bar``, without what the bar shows; and ``epoch``,
         ``epochs``, ``step`` and ``steps``, numbers or None. State of the run: ``epoch_lines``, a line for
-        each finished epoch that no worker has shown itself.
+        each finished epoch that no worker has shown itself; and ``sign_of_life``, what a display without a
+        bar shows if it was silent for long, or None without workers.
     """
     states = [state for _, _, state in rows]
     waiting = [state for state in states if state.phase == "waiting"]
@@ -270,6 +273,7 @@ def progress_snapshot(rows: Sequence[Row], run_path: Path) -> dict[str, Any]:
         "step": state.step,
         "steps": state.steps,
         "epoch_lines": [epoch_line(values) for values in read_metrics(run_path) if not values.get("shown")],
+        "sign_of_life": _sign_of_life(rows, seconds) if rows else None,
     }
 
 
