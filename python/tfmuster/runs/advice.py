@@ -12,10 +12,11 @@ LOST = "was lost: "
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _NO_FILE = re.compile(
     r"(?:FileNotFoundError: \[Errno 2\] No such file or directory"
-    r"|.*NotFoundError: .*No such file or directory|.*cannot open file).*?['\"]([^'\"]+)['\"]"
+    r"|.*NotFoundError: .*No such file or directory).*?['\"]([^'\"]+)['\"]"
 )
 #: An older reticulate, whose C code was compiled for numpy 1, says this when it converts an array.
 _NUMPY_2 = re.compile(r"Required version of NumPy not available")
+_NO_FILE_IN_R = re.compile(r".*cannot open (?:compressed )?file '([^']+)'.*No such file or directory")
 _NO_MEMORY = re.compile(r"MemoryError\b|.*ResourceExhaustedError: .*OOM when allocating")
 
 
@@ -40,7 +41,7 @@ def advice_for(error: str, headline: str, *, host: str, here: str) -> str | None
         return f"Check that {host} is up, and that the network lets its connection last."
     if match := _NO_MODULE.match(error):
         return _install(match[1].partition(".")[0], host=None if host == here else host)
-    if (match := _NO_FILE.match(error)) and host != here:
+    if (match := _NO_FILE.match(error) or _NO_FILE_IN_R.match(headline)) and host != here:
         return _send(match[1], host)
     if _NO_MEMORY.match(error):
         return "Use smaller batches, fewer workers on this machine, or a smaller model."

@@ -145,7 +145,7 @@ class Failure:
         error = _ON_PURPOSE.sub("", self.error)
         if not error or (self.exit_code is None and self.signal is None):
             return self.ending()
-        return f"{self.ending().removesuffix('.')}: {cause_of(error)}"
+        return f"{self.ending().removesuffix('.')}: {cause_of(error, self.last_lines)}"
 
     def ending(self) -> str:
         """Describe how the worker ended, in one line without its error."""

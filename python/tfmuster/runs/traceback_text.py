@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 #: The first line of a traceback.
 HEADER = "Traceback (most recent call last):"
@@ -18,21 +19,32 @@ _BEFORE_CAUSE = re.compile(
 )
 _NAMES_OF_CAUSE = "Graph execution error:"
 _PER_REPLICA = re.compile(r"\(PerReplica:\{.*?\n\}\)", re.DOTALL)
+#: What R says of a file that it can't open, and the warning that says why.
+_NO_CONNECTION = "cannot open the connection"
+_UNOPENED = re.compile(r"cannot open (?:compressed )?(?:file|URL) '.*")
 
 
-def cause_of(error: str) -> str:
-    """Return an error in one line that holds its cause."""
+def cause_of(error: str, output: Sequence[str] = ()) -> str:
+    """Return an error in one line that holds its cause, which R may have written before, as a warning."""
+    cause = _first_line(error)
+    reasons = [found[0] for line in output if (found := _UNOPENED.search(line))]
+    if cause.endswith(_NO_CONNECTION) and reasons:
+        cause = cause.removesuffix(_NO_CONNECTION) + reasons[-1]
+    return _cut(cause)
+
+
+def _first_line(error: str) -> str:
     error = _PER_REPLICA.sub("(PerReplica:{...})", error)
     first, _, rest = error.partition("\n")
     if first.rstrip().endswith(_NAMES_OF_CAUSE):
         kind = first.rstrip().removesuffix(_NAMES_OF_CAUSE).rstrip()
         told = [line.strip() for line in rest.splitlines() if not _BEFORE_CAUSE.match(line)]
-        return _cut(f"{kind} {told[0]}" if told else first)
+        return f"{kind} {told[0]}" if told else first
     if first.rstrip().endswith((":", "(", "[", "{")):
         # The text begins below its kind.
         more = next((line.strip() for line in rest.splitlines() if line.strip()), "")
-        return _cut(f"{first.rstrip()} {more}")
-    return _cut(first)
+        return f"{first.rstrip()} {more}"
+    return first
 
 
 def _cut(text: str) -> str:

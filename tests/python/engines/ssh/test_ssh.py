@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -123,6 +124,36 @@ class TestFourHosts:
             assert (tool, told) == ("the tool runs", f"{digest} ['$(touch pwned)']")
             assert directory.startswith(f"{network.machines[f'node{index + 1}'].temporary}/")
             assert not list(network.in_work(f"node{index + 1}").iterdir())
+
+    def test_a_relative_path_to_data_that_is_only_here_is_explained(self, network: Network) -> None:
+        (network.work / "data").mkdir()
+        np.savez(network.work / "data/x.npz", x=np.arange(4))
+        script = network.work / "reads.py"
+        script.write_text("import numpy as np\nprint(np.load('data/x.npz')['x'].sum(), flush=True)\n")
+        hosts = ("-H", "node1,node2", "--copy")
+        done = network.launch(*hosts, "--", "reads.py")
+        assert done.returncode == 1, done.stdout + done.stderr
+        said = summary(done)
+        (host,) = set(re.findall(r"worker \d on (node[12]) failed with exit code 1", said))
+        assert "FileNotFoundError: [Errno 2] No such file or directory: 'data/x.npz'" in said
+        assert said.endswith(
+            f"\nTo do: The path data/x.npz is relative to the working directory on {host}. Send it with "
+            "--file data/x.npz, or pass an absolute path that exists on all hosts.\n"
+        )
+        done = network.launch(*hosts, "--file", "data/x.npz", "--", "reads.py")
+        assert done.returncode == 0, done.stderr
+        assert [lines_of(done, f"worker {index}") for index in range(2)] == [["6"], ["6"]]
+
+    @NEEDS_R
+    def test_a_relative_path_in_r_to_data_that_is_only_here_is_explained(self, network: Network) -> None:
+        (network.work / "x.csv").write_text("x\n1\n2\n")
+        (network.work / "reads.R").write_text("cat(sum(read.csv('x.csv')$x), '\\n')\n")
+        done = network.launch("-H", "node1", "--copy", "--", "reads.R")
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "The path x.csv is relative to the working directory on node1." in summary(done)
+        assert "Send it with --file x.csv, or pass" in summary(done)
+        done = network.launch("-H", "node1", "--copy", "--file", "x.csv", "--", "reads.R")
+        assert lines_of(done, "worker 0") == ["3"], done.stderr
 
     def test_files_for_a_command(self, network: Network) -> None:
         (network.work / "a b").write_text("text")

@@ -26,6 +26,11 @@ from tfmuster.words import speaking
             "Put /data/x.npz on node1",
         ),
         ("Error: Required version of NumPy not available: installation of Numpy >= 1.6", "here", "'numpy<2'"),
+        (
+            "Error in file(file, \"rt\") : cannot open file 'x.csv': No such file or directory",
+            "node1",
+            "The path x.csv is relative to the working directory on node1. Send it with --file x.csv",
+        ),
         ("MemoryError: Unable to allocate 9 GiB", "here", "smaller batches"),
     ],
 )

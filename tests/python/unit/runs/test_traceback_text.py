@@ -49,6 +49,16 @@ def test_a_headline_is_short() -> None:
     assert len(cause_of("E: " + "x" * 9000)) == 403
 
 
+def test_what_r_can_not_open_is_named() -> None:
+    """R's error does not say it; the warning before it does."""
+    error = 'Error in file(file, "rt") : cannot open the connection'
+    warning = "cannot open file 'x.csv': No such file or directory"
+    output = ["cannot open file 'other.csv': Permission denied", f"In file : {warning}", "Execution halted"]
+    assert cause_of(error, output) == f'Error in file(file, "rt") : {warning}'
+    assert cause_of(error, ["Execution halted"]) == cause_of(error) == error
+    assert cause_of("ValueError: no", output) == "ValueError: no"
+
+
 TRACE = """\
 Traceback (most recent call last):
   File "/home/me/train.py", line 30, in <module>
