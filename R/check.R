@@ -3,8 +3,8 @@
 #' Reports all problems of a cluster description that would later make TensorFlow hang or fail. Each finding
 #' has a code, a location, the invalid value, and a fix.
 #'
-#' @param source The description to check: the path of a JSON or YAML file, a JSON or YAML text (with a line
-#'   break, or starting with a brace or bracket), a list, or a cluster. Default: the environment variable
+#' @param source The description to check: the path of a JSON or YAML file, a JSON or YAML text, a list, or a
+#'   cluster. A text has a line break, or starts with a brace or bracket. Default: the environment variable
 #'   TF_CONFIG, unless you pass addresses.
 #' @inheritParams cluster_spec
 #' @param type,index The task of this process, to check it together with the cluster.

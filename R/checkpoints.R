@@ -5,8 +5,8 @@
 #' complete checkpoint, also in the middle of an epoch, at the same position in the data. If the data has a
 #' seeded order, the final weights equal those of an uninterrupted run, bit for bit.
 #'
-#' While `fit` runs, SIGTERM or SIGUSR1 to any worker, and `run_stop(save = TRUE)`, shut all workers down: the
-#' chief writes one more checkpoint after the same step on all of them, and they exit with code 128 + the
+#' While `fit` runs, SIGTERM or SIGUSR1 to any worker, and `run_stop(save = TRUE)`, shut all workers down. The
+#' chief writes one more checkpoint after the same step on all of them. They exit with code 128 + the
 #' signal. [run_resume()] resumes there. A second signal ends a worker at once.
 #'
 #' @param folder Folder of the checkpoints. Default: `checkpoints` in the run directory of the job, or in

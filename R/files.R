@@ -3,8 +3,8 @@
 #' `file_batches()` makes an input pipeline for `fit()` from files, with the same global batches for every
 #' number of workers. Each worker opens only the files, or the parts of them, that its own rows are in, and
 #' every row counts once in an epoch. The other functions make readers: `tfrecord_rows()` for TFRecord
-#' files, `csv_rows()` for CSV files with a line of names and with numbers, `parquet_rows()` for Parquet
-#' files (Python package `pyarrow`), and `image_rows()` for a folder with one folder of images for each
+#' files; `csv_rows()` for CSV files with a line of names and with numbers; `parquet_rows()` for Parquet
+#' files (Python package `pyarrow`); and `image_rows()` for a folder with one folder of images for each
 #' class.
 #'
 #' @param files The files, or a pattern such as `"data/*.csv"`; for images, the folder. The same on every

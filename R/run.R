@@ -17,8 +17,8 @@ r_to_py.tfmuster_run <- function(x, convert = FALSE) { # nolint: object_name_lin
 #' Use a run as an R value
 #'
 #' A run is the path of its directory: `list(path = )` of the class `tfmuster_run`. So you can save it with
-#' [saveRDS()], return it from a target of the package targets, or keep it in the state of a Shiny app, and
-#' use it in another session on this machine. All functions read what the run is doing from its directory.
+#' [saveRDS()], return it from a target of the package targets, or keep it in the state of a Shiny app. Other
+#' sessions on this machine can use it. All functions read what the run is doing from its directory.
 #'
 #' `print()` shows a run as it is now, and `plot()` its training curves, see [plot.tfmuster_history()].
 #' `as.data.frame()` and `summary()` return its tasks; `tidy()` and `glance()`, from the package generics, its
@@ -30,13 +30,14 @@ r_to_py.tfmuster_run <- function(x, convert = FALSE) { # nolint: object_name_lin
 #'
 #' @param x,object A run, from [launch()] or [run_open()].
 #' @param ... Not used.
-#' @return `format()`: the run's name and state. `as.data.frame()`: one row per task, with `task`, `state`,
-#'   `host`, `pid`, `exit_code`, `doing` (a description), and, for a running task that reports them, `epoch`,
-#'   `epochs`, `step`, `steps`, `steps_per_second`, `images_per_second`, `sum_share`, `wait_share` and
-#'   `waits_for`, see [run_status()]; otherwise `NA`. `summary()`: a list with the row of `glance()` in `run`,
-#'   the tasks in `tasks`, and the first and last value of each metric in `metrics`. `tidy()`: a data frame
-#'   with one row per epoch and metric. `glance()`: a data frame with one row: `name`, `state`, `tasks` (a
-#'   count), `restarts`, `started`, `seconds`, `epochs`, and the last value of each metric.
+#' @return `format()`: the run's name and state. `as.data.frame()`: one row per task, with `task`,
+#'   `state`, `host`, `pid`, `exit_code`, and `doing` (a description); for a running task that reports
+#'   them, also `epoch`, `epochs`, `step`, `steps`, `steps_per_second`, `images_per_second`, `sum_share`,
+#'   `wait_share` and `waits_for`, see [run_status()]; otherwise `NA`. `summary()`: a list with the row of
+#'   `glance()` in `run`, the tasks in `tasks`, and the first and last value of each metric in `metrics`.
+#'   `tidy()`: a data frame with one row per epoch and metric. `glance()`: a data frame with one row:
+#'   `name`, `state`, `tasks` (a count), `restarts`, `started`, `seconds`, `epochs`, and the last value of
+#'   each metric.
 #' @seealso [run_status()], [launch()]
 #' @name tfmuster_run
 #' @examplesIf tfmuster_available()

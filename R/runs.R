@@ -25,20 +25,21 @@
 #' @param name A run's name, a part of it, or its path. Default: the newest run. If several runs match, the
 #'   newest is taken, and a line says so. If no folder is chosen, your runs in other folders are found, too.
 #' @return `run_open()`: the run, see [tfmuster_run]. `run_status()`: a list with `state`, `restarts`, and
-#'   `tasks`. For a running task that reports its activity, `doing` is a description, and `progress` a list
+#'   `tasks`. For a running task that reports its activity, `doing` is a description; `progress` is a list
 #'   with `phase` and, if known, `epoch`, `epochs`, `step`, `steps`, `metrics`, `steps_per_second`,
-#'   `images_per_second`, `sum_share` and `wait_share` (shares of the time, from 0 to 1, that the task spent
-#'   in sums with the others, and of it waiting for them), `waits_for`, and `waiting`. `run_logs()`, invisibly
-#'   with `follow`: lines of class `tfmuster_lines`, which print unchanged. `run_history()`: a data frame like
-#'   the `history` of [train_mnist()], for any program, with one row per epoch and metric. `run_model()`: the
-#'   Keras model saved as `model.keras` in the run directory by [model_to_file()], or else the first model
-#'   among the values that a function has returned. `run_stacks()`: for each worker that responds, the lines
-#'   of its Python stacks and, if known, R's calls. `run_wait()` and `run_stop()`, invisibly: the run, when it
-#'   has ended or the time is up. `run_resume()`, invisibly: the run, when it has been launched again as
-#'   before and its workers run. `run_values()` waits, and returns the values of a function as [launch()]
-#'   does. `run_list()`: a list of runs, which prints as a table; `as.data.frame()` returns the table.
-#'   `run_remove()`, invisibly: for each removed run, the files in its directory that are not the run's, which
-#'   stay. `run_in_rstudio()`, invisibly: RStudio's name of the job.
+#'   `images_per_second`, `sum_share`, `wait_share`, `waits_for`, and `waiting`. The shares are parts of
+#'   the time, from 0 to 1: what the task spent in sums with the others, and what of it was waiting for
+#'   them. `run_logs()`, invisibly with `follow`: lines of class `tfmuster_lines`, which print unchanged.
+#'   `run_history()`: a data frame like the `history` of [train_mnist()], for any program, with one row
+#'   per epoch and metric. `run_model()`: the Keras model saved as `model.keras` in the run directory by
+#'   [model_to_file()], or else the first model among the values that a function has returned.
+#'   `run_stacks()`: for each worker that responds, the lines of its Python stacks and, if known, R's
+#'   calls. `run_wait()` and `run_stop()`, invisibly: the run, when it has ended or the time is up.
+#'   `run_resume()`, invisibly: the run, when it has been launched again as before and its workers run.
+#'   `run_values()` waits, and returns the values of a function as [launch()] does. `run_list()`: a list
+#'   of runs, which prints as a table; `as.data.frame()` returns the table. `run_remove()`, invisibly: for
+#'   each removed run, the files in its directory that are not the run's, which stay. `run_in_rstudio()`,
+#'   invisibly: RStudio's name of the job.
 #' @section Errors: `tfmuster_error_error`: the run or task does not exist, the run has no model or is not of
 #'   a function, the run has not ended or is another user's (`run_remove()`), it can't be saved now
 #'   (`run_stop()`), or an argument is invalid. `tfmuster_error_launch`: the run has not ended or its program

@@ -12,9 +12,9 @@
 #' @param replicas Number of replicas, on GPUs or otherwise on logical CPUs, to try `mirrored` and
 #'   `central_storage` without GPUs.
 #' @param communication How `multi_worker_mirrored` sums gradients: `"auto"` (directly between CPUs, otherwise
-#'   as TensorFlow chooses), `"tcp"` (the same without reading the memory of other workers of the machine),
-#'   `"tensorflow"` (always as TensorFlow chooses), `"ring"` (TensorFlow's ring over
-#'   gRPC), or `"nccl"` (NVIDIA's NCCL). With `"auto"`, the environment variable
+#'   as TensorFlow chooses); `"tcp"` (the same without reading the memory of other workers of the machine);
+#'   `"tensorflow"` (always as TensorFlow chooses); `"ring"` (TensorFlow's ring over
+#'   gRPC); or `"nccl"` (NVIDIA's NCCL). With `"auto"`, the environment variable
 #'   `TFMUSTER_COMMUNICATION` counts.
 #' @param keras_compat `FALSE` does not patch Keras: its `fit()` then fails under `multi_worker_mirrored`.
 #' @param start_timeout Seconds to wait for the other tasks. Default: the environment variable

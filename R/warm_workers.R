@@ -4,9 +4,9 @@
 #' Keras imported, so that a call begins to train in about a second. Each call gets processes of its own,
 #' which know nothing of the calls before, and others take their places meanwhile.
 #'
-#' Calls without `workers` have as many workers. A call with other variables in `env`, or after the session's
-#' environment, library paths or working directory have changed, starts new processes, and so does one that
-#' comes before they are ready. A process needs about 500 MB. All end with the session.
+#' Calls without `workers` have as many workers. A call starts new processes if it comes before these are
+#' ready, if its variables in `env` differ, or if the session's environment, library paths or working
+#' directory have changed. A process needs about 500 MB. All end with the session.
 #'
 #' @param number Number of processes; 0 ends those that wait.
 #' @param idle They end after so many seconds without a call. The next call starts them again.

@@ -1,10 +1,12 @@
 """Check the language of the documentation: sentences of at most 30 words, and none of the phrases of PHRASES.
 
-Tables, code, headings, headers and links' targets are left out. `make lint` runs it on all pages but UNREAD.
+Tables, code, headings, headers and links' targets are left out. `make lint` runs it on all pages but UNREAD,
+on the comments that R's manual is made of, on the table of errors, and on the help of the command line.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -29,6 +31,11 @@ PHRASES = {
     r"\b(nobody|somebody|everybody) (has to|must)\b": "you do not have to",
     r"\bwhat is more\b": "also",
     r"\bby then\b": "name the time",
+    r"\b(go(es|ing)?|went) on\b": "continue",
+    r"\bdo(es)? without\b": "does not use",
+    r"\bwere at hand\b|\bwas at hand\b": "was available",
+    r"\b(was|were) tried, and left\b": "tried and dropped",
+    r"\bthe like\b": "similar ...",
     r"\butili[sz]e[sd]?\b": "use",
     r"\bin order to\b": "to",
     r"\bplease\b": "leave it out",
@@ -42,7 +49,9 @@ def pages() -> list[str]:
     """Return all Markdown that users and developers read."""
     listed = ["git", "ls-files", "-co", "--exclude-standard", "--", "*.md", "*.Rmd"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    return sorted(name for name in names if not name.startswith("tests/") and (ROOT / name).exists())
+    found = [name for name in names if not name.startswith("tests/") and (ROOT / name).exists()]
+    r_code = [str(path.relative_to(ROOT)) for path in (ROOT / "R").glob("*.R")]
+    return sorted([*found, *r_code, "vignettes/troubles.json"])
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, str]]:
@@ -81,6 +90,55 @@ def paragraphs(text: str) -> Iterator[tuple[int, str]]:
         yield first, " ".join(lines)
 
 
+def roxygen(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the paragraphs of the comments that R's manual is made of, without the examples."""
+    lines: list[str] = []
+    first = 0
+    example = False
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        bare = line[2:].strip() if line.startswith("#'") else ""
+        tag = re.match(r"@(\w+)(?: \S+(?= ))?|\\item\{[^}]*\}|[-*] ", bare)
+        if lines and (tag or not bare):
+            yield first, " ".join(lines)
+            lines = []
+        if not line.startswith("#'"):
+            example = False
+        elif tag:
+            example = tag[0].startswith(("@example", "@usage", "@section"))
+            bare = bare[tag.end() :].strip()
+        if bare and not example:
+            first = first if lines else number
+            lines.append(bare)
+
+
+def errors(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the texts of the table of errors."""
+    for number, row in enumerate(json.loads(text), 1):
+        for part in ("text", "cause", "fix"):
+            yield number, str(row[part])
+
+
+def help_texts() -> Iterator[tuple[str, str]]:
+    """Yield the paragraphs of the help of each command, and the help of each option."""
+    sys.path.insert(0, str(ROOT / "python"))
+    import click
+
+    from tfmuster.cli import cli
+
+    def of(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
+        text = re.sub(r"\x08\n.*?(?:\n\n|\Z)", "", (command.help or "") + "\n\n", flags=re.S)
+        yield from ((name, part.replace("\n", " ")) for part in text.split("\n\n"))
+        for option in command.params:
+            yield f"{name} --{option.name}", getattr(option, "help", None) or ""
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for each in command.list_commands(context):
+                if (found := command.get_command(context, each)) is not None:
+                    yield from of(found, f"{name} {each}")
+
+    yield from of(cli, "tfmuster")
+
+
 def plain(text: str) -> str:
     """Leave out the marks: code counts as one word, a link as its text."""
     text = re.sub(r"``[^`]+``|`[^`]+`", "CODE", text)
@@ -92,23 +150,32 @@ def sentences(text: str) -> list[str]:
     return re.split(r"(?<=[.!?:])\)?\s+(?=[A-Z(\"']|tfmuster)", text)
 
 
+def in_prose(place: str, paragraph: str, *, lists: bool = False) -> Iterator[str]:
+    """Yield what is found in a paragraph; with `lists`, a semicolon ends an item of an enumeration."""
+    prose = plain(paragraph)
+    for sentence in sentences(prose):
+        for part in sentence.split(";") if lists else [sentence]:
+            words = re.findall(r"[\w'’/.%-]*\w[\w'’/.%-]*", part)
+            if len(words) > MOST_WORDS:
+                yield f"{place}: a sentence of {len(words)} words: {' '.join(words[:8])} ..."
+    for phrase, instead in PHRASES.items():
+        if found := re.search(phrase, prose, re.IGNORECASE):
+            yield f"{place}: {found[0]!r}: {instead}"
+
+
 def findings(name: str) -> Iterator[str]:
     text = (ROOT / name).read_text(encoding="utf-8")
-    for line, paragraph in paragraphs(text):
-        prose = plain(paragraph)
-        for sentence in sentences(prose):
-            words = re.findall(r"[\w'’/.%-]*\w[\w'’/.%-]*", sentence)
-            if len(words) > MOST_WORDS:
-                yield f"{name}:{line}: a sentence of {len(words)} words: {' '.join(words[:8])} ..."
-        for phrase, instead in PHRASES.items():
-            if found := re.search(phrase, prose, re.IGNORECASE):
-                yield f"{name}:{line}: {found[0]!r}: {instead}"
+    read = {".R": roxygen, ".json": errors}.get(Path(name).suffix, paragraphs)
+    for line, paragraph in read(text):
+        yield from in_prose(f"{name}:{line}", paragraph, lists=read is not paragraphs)
 
 
 def main(names: list[str]) -> int:
     found = [
         text for name in names or [page for page in pages() if page not in UNREAD] for text in findings(name)
     ]
+    if not names:
+        found += [text for place, paragraph in help_texts() for text in in_prose(place, paragraph)]
     print("\n".join(found) or "The language of the documentation: nothing found.")
     return bool(found)
 

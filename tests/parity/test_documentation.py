@@ -52,5 +52,6 @@ def test_what_the_cheat_sheet_names_is_there() -> None:
     assert in_r - of_base <= set(known)
     in_python = set(re.findall(r"tfmuster\.([a-z_]+)\(", " ".join(cells[2::3])))
     assert in_python <= set(dir(tfmuster))
+    assert "from tfmuster." not in page  # a user needs the public names only
     verbs = set(re.findall(r"tfmuster ([a-z]+)", " ".join(cells[1::3])))
     assert verbs <= {"test", "doctor", "train", "launch", "runs", "check", "config"}

@@ -73,7 +73,7 @@ class _Verbs(click.Group):
 @click.group(
     cls=_Verbs,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done; 1 a worker failed; 2 bad usage, cluster or input; 3 not everyone arrived in "
+    epilog="Exit codes: 0 done; 1 a worker failed; 2 bad usage, cluster or input; 3 not all tasks arrived in "
     "time; 130 interrupted; 128 + a signal: saved because of it.",
 )
 @click.version_option(__version__, prog_name="tfmuster", message="%(prog)s %(version)s")

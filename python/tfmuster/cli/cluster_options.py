@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from ..cluster.spec import Cluster, Task
 
+#: What an option of a job adds, with its article.
+_ROLES = {"chief": "a chief", "worker": "a worker", "ps": "a parameter server", "evaluator": "an evaluator"}
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 
@@ -24,7 +26,7 @@ def cluster_options(command: _Command) -> _Command:
             f"--{job}",
             multiple=True,
             metavar="HOST:PORT",
-            help=f"Add a {job} with this address; repeatable. Default: none.",
+            help=f"Add {_ROLES[job]} with this address; repeatable. Default: none.",
         )(command)
     options = [
         click.option(

@@ -68,7 +68,7 @@ def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> No
         raise CheckpointError(
             "A training resumes exactly only with the TensorFlow that it began with.",
             found=f"TensorFlow {printable(version)} in {folder}, here {ours[_TENSORFLOW]}",
-            fix=f"install tensorflow=={printable(version)}; or remove {folder}, and begin anew",
+            fix=f"install tensorflow=={printable(version)}; or remove {folder}, and start again",
             path=str(folder),
             reason="other-tensorflow",
         )

@@ -259,7 +259,7 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
                         f"{name} {printable(now)}, which was {printable(was)}"
                         for name, (was, now) in changed.items()
                     ]
-                    say(f"tfmuster: goes on with {'; '.join(texts)}")
+                    say(f"tfmuster: continues with {'; '.join(texts)}")
 
     return Checkpoint()
 

@@ -53,8 +53,8 @@ def test_jobs_in_one_folder(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     said = again.stdout + again.stderr
     assert "resumes after step 2: epoch 2, step 0" in said
-    assert "goes on with learning_rate 0.001, which was 0.1; seed " in said
-    assert said.count("goes on with") == 1
+    assert "continues with learning_rate 0.001, which was 0.1; seed " in said
+    assert said.count("continues with") == 1
     assert "rate 0.001" in said
     # A program that no launcher has started has no name.
     by_hand = subprocess.run(
@@ -68,7 +68,7 @@ def test_jobs_in_one_folder(tmp_path: Path) -> None:
     )
     assert by_hand.returncode == 0, by_hand.stderr
     assert "resumes after step 4" in by_hand.stdout + by_hand.stderr
-    assert "goes on with" not in by_hand.stdout + by_hand.stderr
+    assert "continues with" not in by_hand.stdout + by_hand.stderr
 
 
 class TestRuns:

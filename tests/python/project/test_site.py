@@ -199,6 +199,14 @@ def test_the_lint_of_the_language(tmp_path: Path) -> None:
         "11 a sentence of 32 words: B",
         "14 'mended': correct, repair",
     ]
+    roxygen = tmp_path / "page.R"
+    roxygen.write_text(
+        f"#' Title\n#'\n#' @param x It is mended; {long[:-10]}.\n#' @examples\n#' {long}\nx <- 1\n"
+    )
+    assert [text.partition(": ")[2] for text in lint.findings(str(roxygen))] == [
+        "'mended': correct, repair, fix"
+    ]
+    assert {place for place, _ in lint.help_texts()} >= {"tfmuster launch", "tfmuster runs stop --save"}
     assert lint.main([]) == 0
     assert {name for name in lint.UNREAD if not (ROOT / name).exists()} == set()
 
