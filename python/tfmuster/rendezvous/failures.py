@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 import traceback
@@ -17,6 +18,7 @@ Failure = dict[str, Any]
 
 #: Kind of a failure of a task that the others wait for. The task itself may be unable to report it.
 STALLED: Final = "stalled"
+_REPORTED = re.compile(r"tfmuster: (?:chief|worker|ps|evaluator) \d+ \(host .+, pid \d+\) failed: ")
 
 
 def disappeared(why: str) -> dict[str, Any]:
@@ -36,6 +38,11 @@ def failure_text(failure: Failure) -> str:
     """Say a failure in one line: ``worker 1 (host b, pid 12) failed: ValueError: no such layer``."""
     verb = "" if failure["kind"] in ("disappeared", STALLED) else "failed: "
     return f"{failure['task']} (host {failure['host']}, pid {failure['pid']}) {verb}{failure['message']}"
+
+
+def repeats_failure(line: str) -> bool:
+    """Whether a worker has written, with `failure_text`, what failed elsewhere: its launcher says it, too."""
+    return bool(_REPORTED.match(line))
 
 
 def this_process() -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.launching import nothing_left, tfmuster, write
+from support.launching import nothing_left, only_run, tfmuster, write
 from support.r import NEEDS_R
 
 TASK = "import json, os, signal, sys, time; index = json.loads(os.environ['TF_CONFIG'])['task']['index']"
@@ -51,6 +51,17 @@ ValueError: bad digit
 Full output: HERE/runs/train/logs/worker-1.log
 """
     )
+
+
+def test_a_failure_that_the_others_hear_of_is_shown_once(tmp_path: Path) -> None:
+    lines = [TASK, "import tfmuster", "from tfmuster.rendezvous.join import join_cluster"]
+    lines += ["join_cluster(tfmuster.current_task())", "if index: raise ValueError('bad digit')"]
+    script = write(tmp_path, "train.py", *lines, "time.sleep(60)")
+    done = tfmuster("launch", "-n", 2, script, cwd=tmp_path)
+    assert done.returncode == 1 and "bad digit" not in done.stdout, done.stdout
+    assert done.stderr.count("failed with exit code 1: ValueError: bad digit\n") == 1
+    log = (only_run(tmp_path) / "logs" / "worker-0.log").read_text()
+    assert re.search(r"^tfmuster: worker 1 \(host .+, pid \d+\) failed: ValueError: bad digit$", log, re.M)
 
 
 def test_a_mistake_in_the_script(tmp_path: Path) -> None:

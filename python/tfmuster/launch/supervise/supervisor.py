@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...environment import ERROR_FILE_VARIABLE
+from ...rendezvous.failures import repeats_failure
 from ...runs.busy_stacks import forget_busy_stacks, keep_busy_stacks
 from ...runs.failure import Failure, not_writable
 from ...runs.layout import PREEMPTED, RESTARTING, file_stem
@@ -304,6 +305,7 @@ class Supervisor:
     def _tell(self, worker: WorkerProcess, lines: list[str]) -> None:
         if "TF_CPP_MIN_LOG_LEVEL" not in worker.placement.env:
             lines = [line for line in lines if not is_chatter(line, gpu=HAVE_GPU)]
+        lines = [line for line in lines if not repeats_failure(line)]
         worker.last_lines.extend(lines)
         self._show_lines(worker, worker.held.pass_on(lines))
 
