@@ -137,12 +137,17 @@ class Failure:
         """
         return self.time + (_NOTICED_SECONDS if _PEER_IS_GONE.match(self.error) else 0)
 
+    @property
+    def shown_error(self) -> str:
+        """The error, without the class of those that tfmuster raises itself."""
+        return _ON_PURPOSE.sub("", self.error)
+
     def headline(self) -> str:
         """Describe the failure in one line."""
+        error = self.shown_error
         if self.not_everyone:
             # All tasks report the same error.
-            return cause_of(_ON_PURPOSE.sub("", self.error))
-        error = _ON_PURPOSE.sub("", self.error)
+            return cause_of(error)
         if not error or (self.exit_code is None and self.signal is None):
             return self.ending()
         return f"{self.ending().removesuffix('.')}: {cause_of(error, self.last_lines)}"

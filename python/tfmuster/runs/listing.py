@@ -14,6 +14,7 @@ from ..errors import TfmusterError
 from ..system.say import say
 from ..system.terminal_text import safe_text, visible
 from ..words import Code, Hint, Value, Words
+from .failure import Failure, signal_name
 from .index import known_runs
 from .layout import CALL, RUNS, UNFINISHED
 from .metrics import epoch_line, read_metrics
@@ -192,7 +193,8 @@ def summary(run: Run) -> dict[str, str]:
         "unreadable": unreadable(run.path),
     }
     if error:
-        how = error["error"] or error["signal"] or f"exit code {error['exit_code']}"
+        shown = Failure.from_dict(error).shown_error
+        how = shown or error["signal"] or f"exit code {error['exit_code']}"
         known["first failure"] = f"{error['task']} at {local_time(error['time'])}: {how}"
     return {visible(label): safe_text(str(value)) for label, value in known.items() if value}
 
@@ -238,7 +240,9 @@ def _task_line(entry: dict[str, Any], launcher: str | None) -> str:
     text += f" on {host}" if host and host != launcher else ""
     text += f", process {pid}" if pid else ""
     text += f": {doing}" if doing else ""
-    return text if code is None else f"{text}, exit code {code}"
+    if code is None:
+        return text
+    return f"{text}, {signal_name(-code)}" if code < 0 else f"{text}, exit code {code}"
 
 
 def took(run: Run) -> str:

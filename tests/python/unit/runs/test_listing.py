@@ -33,6 +33,19 @@ def test_texts_for_a_terminal_have_nothing_that_changes_it(tmp_path: Path) -> No
     assert [text for text in texts if not text.isprintable()] == []
 
 
+def test_how_a_run_failed_is_in_words_for_its_user(tmp_path: Path) -> None:
+    run = new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={})
+    states = {
+        "worker 0": {"state": "ended", "exit_code": -15},
+        "worker 1": {"state": "failed", "exit_code": 1},
+    }
+    error = "tfmuster.errors.ModelError: No such model.\n  to do: choose another"
+    run.end("failed", {"error": error, "task": "worker 1", "exit_code": 1}, tasks=states)
+    told = summary(run)
+    assert told["worker 0"] == "ended, SIGTERM" and told["worker 1"] == "failed, exit code 1"
+    assert told["first failure"].endswith(": No such model.\n  to do: choose another")
+
+
 def test_a_state_or_a_host_is_a_word(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     tasks = {"worker 0": {"state": EVIL, "host": EVIL}}
