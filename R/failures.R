@@ -226,7 +226,30 @@ failure_of <- function(error, run_dir, shown) {
   if (error$kind != "worker" || is.null(error$log)) {
     return(list(error = error))
   }
-  parent <- if (!is.null(run_dir)) read_result(run_dir, error$task)$error
+  parent <- if (!is.null(run_dir)) read_result(run_dir, error$task)$error else script_condition(error)
   texts <- run_python("failure_texts", error, has_cause = !is.null(parent), shown = shown)
   list(error = utils::modifyList(error, texts, keep.null = TRUE), parent = parent)
+}
+
+# The condition that an R script has failed with, made of what its R has noted, or NULL.
+script_condition <- function(error) {
+  lines <- strsplit(error$traceback %||% "", "\n", fixed = TRUE)[[1]]
+  said <- regmatches(error$error, regexec("^Error(?: in (.*?))? ?: (.*)$", error$error, perl = TRUE))[[1]]
+  begin <- match("Backtrace:", lines)
+  if (is.na(begin) || !length(said)) {
+    return(NULL)
+  }
+  rest <- lines[seq_len(begin - 1)]
+  lines <- lines[-seq_len(begin)]
+  rows <- grepl("^ *[0-9]+[.] ", lines)
+  calls <- sub("^ *[0-9]+[.] ", "", lines[rows])
+  frames <- list(
+    call = sub("^global ", "", calls), parent = seq_along(calls) - 1L, visible = rep(TRUE, length(calls)),
+    scope = ifelse(startsWith(calls, "global "), "global", NA)
+  )
+  call <- if (nzchar(said[2])) tryCatch(str2lang(gsub("^`|`$", "", said[2])), error = function(e) NULL)
+  rlang::error_cnd(
+    message = said[3], body = rest, call = call, use_cli_format = FALSE,
+    trace = as_trace(add_python_frames(frames, lines[!rows]))
+  )
 }

@@ -170,7 +170,9 @@ test_that("the backtrace of a script's error is in its log, and in error.json", 
   trace <- "Backtrace:\n 1. global prepare()\n 2. global read()\n 3. base::stop(\"no data\")"
   expect_equal(failed$error$traceback, trace)
   expect_null(failed$error$found)
-  expect_match(failed$error$message, "exit code 1: Error in read[(][)] : no data$")
+  expect_match(failed$error$message, "exit code 1[.]$")
+  expect_match(failed$error$error, "^Error in read[(][)] : no data$")
+  expect_equal(frames_in(failed$error$parent), c("prepare()", "read()", "base::stop(\"no data\")"))
   log <- paste(readLines(file.path(run_dir, "logs", "worker-0.log")), collapse = "\n")
   expect_true(endsWith(log, trace))
 })

@@ -53,7 +53,7 @@ test_that("train.R trains on two workers, with a model built in R", {
   )
 })
 
-test_that("the error of a worker that has joined the others is in the headline", {
+test_that("the error of a worker that has joined the others is the cause", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   script <- withr::local_tempfile(fileext = ".R", lines = c(
@@ -62,7 +62,34 @@ test_that("the error of a worker that has joined the others is in the headline",
   ))
   run_dir <- file.path(withr::local_tempdir(), "run")
   error <- expect_kind(launch(script, workers = 2, quiet = TRUE, run_dir = run_dir), "worker")
-  expect_match(error$message, "worker 1 on .* failed with exit code 1: Error in read\\(\\) : no data")
+  expect_match(error$message, "worker 1 on .* failed with exit code 1[.]$")
+  expect_match(error$error, "Error in read\\(\\) : no data")
+  expect_equal(conditionMessage(error$parent), "no data")
+  expect_equal(conditionCall(error$parent), quote(read()))
+})
+
+test_that("a script that never heard of tfmuster fails with its own lines, in this session and the next", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  script <- withr::local_tempfile(fileext = ".R", lines = c(
+    "reticulate::py_run_string('def fails(x):\\n  raise ValueError(x)')",
+    "f <- function(x) if (x) reticulate::py$fails('from Python') else stop('no {luck}')", "f(TRUE)"
+  ))
+  folder <- withr::local_tempdir()
+  run_dir <- file.path(folder, "run")
+  error <- expect_kind(launch(script, workers = 1, quiet = TRUE, run_dir = run_dir), "worker")
+  expect_match(conditionMessage(error$parent), "ValueError: from Python")
+  frames <- vapply(error$parent$trace$call, rlang::as_string, "")
+  expect_match(frames, "^f[(]TRUE[)]$|^fails[(][)] at .*:2$", all = TRUE)
+  expect_length(frames, 2)
+
+  writeLines(sub("f(TRUE)", "f(FALSE)", readLines(script), fixed = TRUE), script)
+  run <- launch(script, workers = 1, quiet = TRUE, wait = FALSE, run_dir = file.path(folder, "later"))
+  error <- expect_kind(check_run(run_wait(run)), "worker")
+  expect_equal(conditionCall(error$parent), quote(f(FALSE)))
+  expect_equal(lengths(regmatches(format(error), gregexpr("! no [{]luck", format(error)))), 1)
+  cause <- "Caused by error in `f[(][)]`:\n! no [{]luck[}]\n.*f[(]FALSE[)]"
+  expect_match(format(error, simplify = "branch"), cause)
 })
 
 test_that("the live line is the first of an error with parts, and its trace has only what the user wrote", {

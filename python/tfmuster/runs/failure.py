@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ _NOTICED_SECONDS = 1.0
 _CHAINED = re.compile(r"^(The above exception was the direct cause|During handling of the above)", re.M)
 #: How R shows an unhandled error.
 _R_ERROR = re.compile(r"Error( in .*)?:")
+#: The first line of its backtrace.
+_R_HEADER = "Backtrace:"
 #: How Python shows errors that tfmuster raises itself.
 _ON_PURPOSE = re.compile(r"tfmuster\.errors\.(\w+): ")
 #: What TensorFlow says in every process when it starts: its messages of the level INFO.
@@ -197,6 +200,14 @@ class Failure:
                     *(own_lines(self.traceback) if is_python else self.traceback.rstrip().splitlines()),
                 ]
         return text
+
+    def frames(self) -> list[str]:
+        """Return the user's own lines of the traceback, without its header and the error itself."""
+        if _ON_PURPOSE.match(self.error):
+            return []
+        if not self.traceback.startswith(HEADER):
+            return self.traceback.partition(f"{_R_HEADER}\n")[2].splitlines()
+        return list(takewhile(lambda line: line.startswith("  "), own_lines(self.traceback)[1:]))
 
     def lines_before(self) -> list[str]:
         """Return the last lines without the error, its traceback, and what TensorFlow says at its start."""

@@ -193,9 +193,10 @@ def summary(run: Run) -> dict[str, str]:
         "unreadable": unreadable(run.path),
     }
     if error:
-        shown = Failure.from_dict(error).shown_error
-        how = shown or error["signal"] or f"exit code {error['exit_code']}"
-        known["first failure"] = f"{error['task']} at {local_time(error['time'])}: {how}"
+        failure = Failure.from_dict(error)
+        how = failure.shown_error or error["signal"] or f"exit code {error['exit_code']}"
+        told = [f"{error['task']} at {local_time(error['time'])}: {how}", *failure.frames()]
+        known["first failure"] = "\n  ".join(told)
     return {visible(label): safe_text(str(value)) for label, value in known.items() if value}
 
 

@@ -1,6 +1,7 @@
 # Prepare the R of a worker before its program and its profiles. R sources this file because R_TESTS names it,
 # also with --vanilla. R processes that the worker starts are not prepared.
 local({
+  site <- dirname(Sys.getenv("R_TESTS"))
   Sys.unsetenv("R_TESTS")
   process <- as.character(Sys.getpid())
   if (!Sys.getenv("TFMUSTER_PROCESS") %in% c("", process)) {
@@ -26,7 +27,7 @@ local({
 
   # keras3 registers a function for the import of Keras, which starts TensorFlow. If Keras is already imported,
   # reticulate runs the function immediately, and TensorFlow can no longer join a cluster.
-  note <- function(module) {
+  postpones <- function(module) {
     code <- "getattr(__import__('sys').modules.get('tfmuster.worker.load_hooks'), 'note', lambda module: False)"
     isTRUE(reticulate::py_to_r(reticulate::py_eval(code, convert = FALSE)(module)))
   }
@@ -37,7 +38,7 @@ local({
       return()
     }
     register <- function(module, hook) {
-      held <- reticulate::py_available() && note(module)
+      held <- reticulate::py_available() && postpones(module)
       if (held) setHook(paste("reticulate", module, "load", sep = "::"), hook) else stock(module, hook)
       invisible()
     }
@@ -69,6 +70,27 @@ local({
     }
   }
   setHook(packageEvent("keras3", "onLoad"), write_on_chief)
+
+  # Note the error that ends the program, with its backtrace. This handler is called for an error that nothing
+  # catches, before R prints it, and changes nothing. With options(error =), R would not halt by itself.
+  note <- NULL
+  noting <- FALSE
+  note_error <- function(condition) {
+    if (noting) {
+      return()
+    }
+    noting <<- TRUE
+    frame <- sys.nframe()
+    tryCatch(
+      {
+        if (is.null(note)) note <<- source(file.path(site, "failure.R"), local = TRUE)$value
+        suppressWarnings(note(condition, frame))
+      },
+      error = function(e) NULL
+    )
+    noting <<- FALSE
+  }
+  if (!interactive() && getRversion() >= "4.0.0") globalCallingHandlers(error = note_error)
 
   if (Sys.getenv("TFMUSTER_WARM") == "") {
     return(prepare())
