@@ -1,7 +1,7 @@
 # Raise errors and warnings that the core reports as data as R conditions.
 
 abort_tfmuster <- function(error, call = rlang::caller_env(), parent = NULL) {
-  the$raised <- error[c("kind", "message", "found")]
+  the$raised <- error[intersect(c("kind", "message", "found", "fix", "hints"), names(error))]
   fields <- error[setdiff(names(error), c("message", "call", "trace", "parent", "body", "footer"))]
   rlang::inject(cli::cli_abort(
     c(bullet(error$message), bullet(error$found, "x"), bullet(error$fix, "i")),

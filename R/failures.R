@@ -13,7 +13,7 @@ fail_on_call <- function(condition, save, raised = NULL) {
   try(save(plain_condition(condition, frames)), silent = TRUE)
   said <- error_lines(condition)
   cat(said[1], "\n", sep = "", file = stderr())
-  tell_failure(said[1], c(said[-1], frame_lines(frames)))
+  tell_failure(said[1], c(said[-1], frame_lines(frames)), condition)
   if (inherits(condition, "tfmuster_error_rendezvous")) 3L else 1L
 }
 
@@ -32,10 +32,13 @@ cause_of <- function(condition) {
   condition
 }
 
-# Tell the launcher and the other workers. `unprinted`: lines for the log that R has not printed.
-tell_failure <- function(said, unprinted) {
+# Tell the launcher and the other workers. `unprinted`: lines for the log that R has not printed. `error`: has
+# what to do, and the settings that an error of tfmuster names.
+tell_failure <- function(said, unprinted, error = NULL) {
+  ours <- if (!inherits(error, "condition") || inherits(error, "tfmuster_error")) error
+  unprinted <- paste(unprinted, collapse = "\n")
   try(run_python("report_end", said), silent = TRUE)
-  try(run_python("leave_r_note", said, paste(unprinted, collapse = "\n")), silent = TRUE)
+  try(run_python("leave_r_note", said, unprinted, fix = ours$fix, hints = ours$hints), silent = TRUE)
 }
 
 # The lines of an error, the first with the error itself, as rlang shows them but not wrapped.

@@ -11,7 +11,7 @@ say_how_it_ends <- function() {
     options(error = function() {
       said <- last_words()
       frames <- tryCatch(frames_of(NULL, sys.nframe() - 1, said), error = function(e) NULL)
-      tell_failure(said, frame_lines(frames))
+      tell_failure(said, frame_lines(frames), if (is_raised(said)) the$raised)
       quit(save = "no", status = exit_status(said))
     })
   }
@@ -43,7 +43,10 @@ plain_text <- function(text) gsub("[[:space:]]+", " ", cli::ansi_strip(text))
 
 # The exit code of an R program after an error: 3 if the rendezvous failed, as for Python.
 exit_status <- function(said) {
-  ours <- identical(the$raised$kind, "rendezvous") &&
-    grepl(plain_text(the$raised$message), plain_text(said), fixed = TRUE)
-  if (ours) 3L else 1L
+  if (identical(the$raised$kind, "rendezvous") && is_raised(said)) 3L else 1L
+}
+
+# Whether a text is that of the error of tfmuster that was raised last.
+is_raised <- function(said) {
+  !is.null(the$raised) && grepl(plain_text(the$raised$message), plain_text(said), fixed = TRUE)
 }

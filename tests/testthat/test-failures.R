@@ -107,10 +107,34 @@ test_that("an error of the core in a Python method keeps its class and fields, a
     digits <- synthetic(1, 64, 64)
     mnist_model("softmax")$fit(digits$x_train, digits$y_train)
   }
-  error <- failing(outside, workers = 2, run_dir = a_run_dir(), quiet = TRUE)$error$parent
+  run_dir <- a_run_dir()
+  failed <- failing(outside, workers = 2, run_dir = run_dir, quiet = TRUE)$error
+  error <- failed$parent
+  expect_true("distribute" %in% vapply(error$hints, function(hint) hint$option, ""))
+  expect_equal(failed$hints, error$hints)
+  noted <- jsonlite::read_json(file.path(run_dir, "error.json"))
+  expect_equal(noted$fix, error$fix)
+  expect_equal(noted$hints, error$hints)
   expect_s3_class(error, "tfmuster_error_strategy")
   expect_equal(error$reason, "not-distributed")
   expect_match(conditionMessage(error), "distribute = TRUE", fixed = TRUE)
+})
+
+test_that("what an error of the core in a script says that you do is data, too", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  wrong <- "at_ssh <- function() launch('s.R', workers = 5, on = on_ssh('node1:2')); at_ssh()"
+  for (joins in c("", "made <- strategy('one_device'); ")) {
+    script <- withr::local_tempfile(fileext = ".R", lines = c("library(tfmuster)", paste0(joins, wrong)))
+    run_dir <- a_run_dir()
+    error <- failing(script, run_dir = run_dir, quiet = TRUE)$error
+    expect_equal(
+      error$hints,
+      list(list(option = "hosts", value = "node1:2,node2:2"), list(option = "workers", value = 2L))
+    )
+    noted <- jsonlite::read_json(file.path(run_dir, "error.json"))
+    expect_match(noted$fix, "^Give the hosts more slots")
+  }
 })
 
 test_that("an error in a callback has its own condition and backtrace", {

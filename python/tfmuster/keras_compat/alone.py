@@ -121,7 +121,8 @@ def _refusal(call: str, found: str, workers: int) -> StrategyError:
         lines = _R_SERVERS if in_r else _SERVERS
     fix = ["add two lines:", *lines]
     # A loop needs its own lines; everything else is distributed as it is.
-    distribute = f"launch it as it is with {Hint('distribute', True)}, or " * (lines in (_PYTHON, _R))
+    as_it_is = Words("launch it as it is with {}, or ", Hint("distribute", True))
+    distribute = as_it_is if lines in (_PYTHON, _R) else ""
     return StrategyError(
         f"The {workers} workers of this job must train one model together.",
         found=found,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..words import Hint
+from ..words import Hint, Words
 
 #: Start of the error of a worker whose host has stopped answering.
 LOST = "was lost: "
@@ -63,13 +63,16 @@ def _install(module: str, *, host: str | None) -> str:
         from ..system.interpreter import python_executable
 
         return f"Install {module} for {where}: {python_executable()} -m pip install {module}"
-    return f"Install {module} for {where}, or choose another with {Hint('remote_python')}."
+    return Words("Install {} for {}, or choose another with {}.", module, where, Hint("remote_python"))
 
 
 def _send(path: str, host: str) -> str:
     if path.startswith("/"):
         return f"Put {path} on {host} and on the other hosts, or pass a path that exists there."
-    return (
-        f"The path {path} is relative to the working directory on {host}. "
-        f"Send it with {Hint('files', path)}, or pass an absolute path that exists on all hosts."
+    return Words(
+        "The path {} is relative to the working directory on {}. Send it with {}, or pass an absolute path "
+        "that exists on all hosts.",
+        path,
+        host,
+        Hint("files", path),
     )

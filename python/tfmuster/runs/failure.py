@@ -6,7 +6,7 @@ import re
 import signal
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timezone
 from itertools import takewhile
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from .. import errors
 from ..errors import EXIT_USAGE, LaunchError, WorkerError
 from ..system.terminal_text import safe_text
-from ..words import Hint, Words
+from ..words import Hint, Words, hints_in
 from .advice import advice_for
 from .traceback_text import HEADER, cause_of, own_lines
 
@@ -69,6 +69,10 @@ class Failure:
         The last lines of the worker's output.
     log : str
         Path of the worker's full output.
+    fix : str or None
+        What to do, if the error says so, or if it is known.
+    hints : tuple of dict
+        The settings of ``launch()`` that these texts name: ``option`` and ``value``.
     """
 
     time: float
@@ -80,11 +84,14 @@ class Failure:
     traceback: str
     last_lines: tuple[str, ...]
     log: str
+    fix: str | None = None
+    hints: tuple[dict[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         # The program has written these texts, perhaps on another machine, and terminals will show them.
         for name in ("task", "host", "error", "traceback"):
             object.__setattr__(self, name, safe_text(getattr(self, name)))
+        object.__setattr__(self, "fix", safe_text(self.fix) if self.fix else None)
         object.__setattr__(self, "last_lines", tuple(map(safe_text, self.last_lines)))
 
     @classmethod
@@ -106,8 +113,8 @@ class Failure:
         """
         if note.get("lost"):
             code = None
-        said = {name: note[name] for name in ("error", "traceback") if isinstance(note.get(name), str)}
-        return cls(
+        said = {name: note[name] for name in ("error", "traceback", "fix") if isinstance(note.get(name), str)}
+        failure = cls(
             time=note["time"] if _is_time(note.get("time")) else time,
             task=task,
             host=host,
@@ -117,7 +124,12 @@ class Failure:
             traceback=said.get("traceback", ""),
             last_lines=last_lines,
             log=log,
+            fix=said.get("fix"),
+            hints=known_hints(note.get("hints")),
         )
+        if failure.fix or not (advice := failure.advice()):
+            return failure
+        return replace(failure, fix=str(advice), hints=tuple(hints_in(advice)))
 
     @property
     def not_everyone(self) -> bool:
@@ -227,16 +239,37 @@ class Failure:
         when = datetime.fromisoformat(values["time"]).timestamp()
         names = (field.name for field in fields(cls))
         known = {name: values[name] for name in names if name in values}
-        return cls(**{**known, "time": when, "last_lines": tuple(values["last_lines"])})
+        hints = known_hints(values.get("hints"))
+        return cls(**{**known, "time": when, "last_lines": tuple(values["last_lines"]), "hints": hints})
 
     def to_error(self) -> WorkerError:
         """Return the exception to raise for this failure."""
-        found, fix = "\n".join(str(self).splitlines()[1:]).strip(), ""
-        if _ON_PURPOSE.match(self.error):
-            # The worker's error has these two parts itself.
-            found, _, fix = f"\n  {found}".partition("\n  to do: ")
-            found = found.strip().removeprefix("found: ")
-        return WorkerError(self.headline(), found=found or None, fix=fix or None, **self.to_dict())
+        error, _, told = self.error.partition("\n  to do: ")
+        details = replace(self, error=error).details()
+        # An error of tfmuster itself has both parts in its text.
+        found = "\n".join([*details, "", f"Full output: {self.log}"]).strip().removeprefix("found: ")
+        fix = self.fix or told or self.advice()
+        return WorkerError(self.headline(), found=found, **{**self.to_dict(), "fix": fix})
+
+
+def known_hints(value: Any) -> tuple[dict[str, Any], ...]:
+    """Return the hints that a note or a file has; what can't be one is left out."""
+    return tuple(
+        {"option": hint["option"], "value": hint.get("value")}
+        for hint in (value if isinstance(value, list | tuple) else ())
+        if isinstance(hint, Mapping) and _is_name(hint.get("option")) and _is_plain(hint.get("value"))
+    )
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value.isidentifier()
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is what an option may have, and safe to show."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, int | float) or (isinstance(value, str) and value.isprintable())
 
 
 def _is_time(value: Any) -> bool:

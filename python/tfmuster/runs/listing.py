@@ -197,6 +197,8 @@ def summary(run: Run) -> dict[str, str]:
         how = failure.shown_error or error["signal"] or f"exit code {error['exit_code']}"
         told = [f"{error['task']} at {local_time(error['time'])}: {how}", *failure.frames()]
         known["first failure"] = "\n  ".join(told)
+        # An error of tfmuster says it itself.
+        known["to do"] = error["fix"] if "\n  to do: " not in how else None
     return {visible(label): safe_text(str(value)) for label, value in known.items() if value}
 
 

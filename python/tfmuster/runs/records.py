@@ -65,6 +65,10 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _are_hints(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_object, value))
+
+
 def _or_none(check: _Check) -> _Check:
     return lambda value: value is None or check(value)
 
@@ -97,7 +101,8 @@ _ERROR: Final[Mapping[str, _Check]] = {
     **dict.fromkeys(("task", "host", "error", "traceback", "log"), _is_text),
     "time": _is_time,
     "exit_code": _or_none(_is_number),
-    "signal": _or_none(_is_text),
+    **dict.fromkeys(("signal", "fix"), _or_none(_is_text)),
+    "hints": _are_hints,
     "last_lines": _are_texts,
 }
 _FILES: Final = {"run.json": _INFO, "status.json": _STATUS, "error.json": _ERROR}
@@ -111,6 +116,8 @@ _NO_ERROR: Final[Mapping[str, Any]] = {
     "traceback": "",
     "last_lines": [],
     "log": "",
+    "fix": None,
+    "hints": [],
 }
 
 

@@ -132,6 +132,16 @@ def test_an_error_on_purpose_says_all_by_itself(tmp_path: Path) -> None:
     assert f"worker 0 on {error['host']} failed with exit code 2: {first}\n  found: " in done.stderr
     assert done.stderr.count(first) == 1
     assert "Traceback" not in done.stderr
+    assert error["fix"] == done.stderr.partition("\n  to do: ")[2].partition("\n\n")[0]
+
+
+def test_settings_that_an_error_names_are_data(tmp_path: Path) -> None:
+    raises = ["from tfmuster.errors import LaunchError", "from tfmuster.words import Hint, Words"]
+    fix = 'Words("Start fewer ({}).", Hint("workers", 1))'
+    done, error, _ = fail(tmp_path, *raises, f"raise LaunchError('Too many.', fix={fix})", workers=1)
+    assert error["fix"] == "Start fewer (-n 1)."
+    assert error["hints"] == [{"option": "workers", "value": 1}]
+    assert done.stderr.count("Start fewer") == 1
 
 
 def test_only_the_last_twenty_lines_are_repeated(tmp_path: Path) -> None:

@@ -52,6 +52,19 @@ local({
     text <- gsub("\t", "\\t", gsub("\n", "\\n", text, fixed = TRUE), fixed = TRUE)
     paste0("\"", gsub("[[:cntrl:]]", " ", text), "\"")
   }
+  # The settings that an error of tfmuster names.
+  json_hints <- function(hints) {
+    value <- function(x) {
+      if (length(x) != 1 || is.list(x)) {
+        return("null")
+      }
+      if (is.character(x)) json(x) else tolower(format(x, digits = 15))
+    }
+    hint <- function(hint) {
+      paste0("{\"option\": ", json(hint$option), ", \"value\": ", value(hint$value), "}")
+    }
+    paste0("[", paste(vapply(hints, hint, ""), collapse = ", "), "]")
+  }
 
   # When R ends: an error that only a part of the program has failed with is no longer the last one.
   write_note <- function(last) {
@@ -72,7 +85,8 @@ local({
       time = sprintf("%.6f", last$time), pid = last$pid, error = json(last$error[1]),
       traceback = json(c(last$error[-1], last$trace)),
       # rlang has printed its own.
-      unprinted = if (length(last$trace) && !last$by_rlang) json(last$trace)
+      unprinted = if (length(last$trace) && !last$by_rlang) json(last$trace),
+      fix = if (is.character(last$fix)) json(last$fix), hints = json_hints(last$hints)
     )
     part <- paste0(path, ".part")
     writeLines(paste0("{", paste0("\"", names(note), "\": ", note, collapse = ", "), "}"), part, useBytes = TRUE)
@@ -93,6 +107,10 @@ local({
     last$time <- as.numeric(Sys.time())
     last$said <- said
     last$by_rlang <- inherits(condition, "rlang_error")
+    if (inherits(condition, "tfmuster_error")) {
+      last$fix <- condition$fix
+      last$hints <- condition$hints
+    }
     last$error <- error_lines(condition, said)
     last$trace <- if (length(trace)) c("Backtrace:", trace)
   }

@@ -116,8 +116,12 @@ def _note_exception(kind: "type[BaseException]", value: BaseException, trace: "A
                 "error": error,
                 "traceback": "".join(traceback.format_exception(kind, value, trace)),
             }
+            if kind.__module__ == "tfmuster.errors":
+                from tfmuster.runs.error_file import advice_of
+
+                note |= advice_of(value)
             with open(path + ".part", "w", encoding="utf-8", errors="replace") as file:
-                json.dump(note, file)
+                json.dump(note, file, default=str)
             os.replace(path + ".part", path)
     except Exception:
         # A failure here must not hide the exception itself.

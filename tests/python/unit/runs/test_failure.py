@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tfmuster.runs.failure import Failure
+from tfmuster.runs.records import read_error
 
 
 @pytest.mark.parametrize(
@@ -45,20 +47,20 @@ def test_what_another_machine_sends_may_be_anything(note: dict[str, object]) -> 
 @pytest.mark.parametrize(
     ("more", "found", "fix"),
     [
-        ("\n  found: 'x'\n  to do: choose one", "'x'", "choose one\n\nFull output: w.log"),
+        ("\n  found: 'x'\n  to do: choose one", "'x'\n\nFull output: w.log", "choose one"),
         ("\n  found: 'x'", "'x'\n\nFull output: w.log", None),
-        ("\n  to do: choose one", None, "choose one\n\nFull output: w.log"),
+        ("\n  to do: choose one", "Full output: w.log", "choose one"),
         ("", "Full output: w.log", None),
     ],
 )
 def test_the_parts_of_a_workers_own_error_are_those_of_the_jobs(
-    more: str, found: str | None, fix: str | None
+    more: str, found: str, fix: str | None
 ) -> None:
     note = {"error": f"tfmuster.errors.ModelError: No such model.{more}"}
     failure = Failure.of("worker 0", host="h", code=1, time=0.0, note=note, last_lines=(), log="w.log")
     error = failure.to_error()
     assert (error.found, error.fix) == (found, fix)
-    assert str(error).count("found: ") == (found is not None) and "found: found" not in str(error)
+    assert "found: found" not in str(error)
 
 
 def test_failure_is_json_and_an_error() -> None:
@@ -177,3 +179,42 @@ def test_what_r_printed_of_an_error_is_left_out_and_the_lines_before_it_stay() -
     ]
     assert failure.details(shown=True) == []
     assert failure.ending() == "worker 0 on h failed with exit code 1."
+
+
+def test_what_to_do_is_data(tmp_path: Path) -> None:
+    error = "tfmuster.errors.LaunchError: Too few.\n  found: 1\n  to do: Start more (-n 4)."
+    hints = [{"option": "workers", "value": 4}]
+    note = {"error": error, "fix": "Start more (-n 4).", "hints": hints}
+    failure = Failure.of("worker 0", host="h", code=2, time=0.0, note=note, last_lines=(), log="x.log")
+    (tmp_path / "error.json").write_text(json.dumps(failure.to_dict()))
+    said = read_error(tmp_path)
+    assert (said["fix"], said["hints"]) == ("Start more (-n 4).", hints)
+    raised = Failure.from_dict(said).to_error()
+    assert (raised.fix, raised.fields["hints"]) == ("Start more (-n 4).", (hints[0],))
+    assert str(raised).count("Start more") == 1
+
+
+def test_what_is_known_to_help_is_data() -> None:
+    note = {"error": "ModuleNotFoundError: No module named 'polars'"}
+    failure = Failure.of("worker 1", host="far", code=1, time=0.0, note=note, last_lines=(), log="x.log")
+    assert failure.fix is not None and failure.fix.startswith("Install polars for ")
+    assert failure.hints == ({"option": "remote_python", "value": None},)
+    assert str(failure.to_error()).count("Install polars") == 1
+
+
+def test_hints_of_another_machine_may_be_anything() -> None:
+    odd = [
+        "x",
+        {"option": 5},
+        {"option": "a b"},
+        {"option": "workers", "value": {}},
+        {"option": "ps", "value": "\x1b"},
+    ]
+    note = {"error": "", "fix": "\x1b[2JGo.", "hints": [*odd, {"option": "env"}]}
+    failure = Failure.of("worker 1", host="h", code=1, time=0.0, note=note, last_lines=(), log="x.log")
+    assert failure.hints == ({"option": "env", "value": None},)
+    assert failure.fix is not None and failure.fix.isprintable()
+    assert (
+        Failure.of("worker 1", host="h", code=1, time=0.0, note={"hints": 5}, last_lines=(), log="").hints
+        == ()
+    )
