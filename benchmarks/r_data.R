@@ -5,7 +5,7 @@
 # "Sent" is what the session does with the arguments of a function (finding what it uses, writing, the SHA-256) and what
 # each worker does (the SHA-256, reading). Both are compared with saveRDS() and readRDS(), in turns, by their time on the
 # processor, which other programs disturb less; also without compression. Exits with 1 if the median of the ratios of a turn
-# to saveRDS() and readRDS() is above 1.2.
+# is above 1.2 for one of both.
 arguments <- as.numeric(commandArgs(TRUE))
 given <- function(at, default) if (length(arguments) >= at) arguments[at] else default
 repeats <- given(1, 15)
@@ -39,6 +39,6 @@ cat(sprintf(
   "%.0f MB: sent in %.2f s; saveRDS() and readRDS() %.2f s, without compression %.2f s (medians of %d, processor)\n",
   as.numeric(object.size(frame)) / 1e6, shown[["sent"]], shown[["by_r"]], shown[["plain"]], repeats
 ))
-ratio <- median(turns$sent / turns$by_r)
-cat(sprintf("ratios: %.2f, without compression %.2f\n", ratio, median(turns$sent / turns$plain)))
-quit(status = as.integer(ratio > 1.2))
+ratios <- c(median(turns$sent / turns$by_r), median(turns$sent / turns$plain))
+cat(sprintf("ratios: %.2f, without compression %.2f\n", ratios[1], ratios[2]))
+quit(status = as.integer(any(ratios > 1.2)))

@@ -116,7 +116,12 @@ def task_of(stem: str) -> str:
 
 def sha256_of(path: Path | str) -> str:
     """The SHA-256 of a file's content, in hexadecimal digits."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    # In pieces that stay in the processor's cache: new memory for the whole file takes as long as the digest.
+    digest, piece = hashlib.sha256(), memoryview(bytearray(1 << 18))
+    with open(path, "rb", buffering=0) as file:
+        while length := file.readinto(piece):
+            digest.update(piece[:length])
+    return digest.hexdigest()
 
 
 def utc_now() -> str:
