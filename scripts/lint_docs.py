@@ -169,9 +169,7 @@ def findings(name: str) -> Iterator[str]:
 
 
 def main(names: list[str]) -> int:
-    found = [
-        text for name in names or pages() for text in findings(name)
-    ]
+    found = [text for name in names or pages() for text in findings(name)]
     if not names:
         found += [text for place, paragraph in help_texts() for text in in_prose(place, paragraph)]
     print("\n".join(found) or "The language of the documentation: nothing found.")
