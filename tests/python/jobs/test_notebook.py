@@ -96,7 +96,8 @@ def test_a_failure_is_the_error_of_the_cell(notebook: Notebook) -> None:
     ((_, error),) = [each for each in notebook.messages() if each[0] == "error"]
     assert error["ename"] == "WorkerError"
     assert "There is no model of this name; the models are cnn, deep_cnn, mlp, softmax." in error["evalue"]
-    assert "\n  found: 'dense'\n  to do: choose one of them" in error["evalue"]
+    assert "\n  found: 'dense'\n\n" in error["evalue"]
+    assert "\n  to do: choose one of them" in error["evalue"]
 
 
 def test_interrupting_the_kernel_ends_the_workers_and_keeps_the_session(

@@ -284,7 +284,7 @@ class TestFourHosts:
         os.kill(process.pid, signal.SIGINT)
         process.wait(10)
         said = network.run_here(*TFMUSTER, "runs", "show").splitlines()
-        assert f"worker 1:      ended on node2, process {pids[1]}, exit code" in "\n".join(said)
+        assert f"worker 1:      ended on node2, process {pids[1]}, SIGTERM" in "\n".join(said)
 
     @pytest.mark.parametrize(
         ("names", "code"), [("SIGINT", 130), ("SIGINT SIGINT", 130), ("SIGTERM", 130), ("SIGKILL", -9)]
