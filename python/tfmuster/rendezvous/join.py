@@ -170,7 +170,9 @@ def is_worker_process() -> bool:
     if JOB_VARIABLE in os.environ:
         return True
     session = hasattr(sys, "ps1") or sys.flags.interactive or "rpytools" in sys.modules
-    return not session and "IPython" not in sys.modules
+    # TensorFlow imports IPython wherever it is installed.
+    ipython = sys.modules.get("IPython")
+    return not session and (ipython is None or ipython.get_ipython() is None)
 
 
 def _end(failure: Failure) -> None:

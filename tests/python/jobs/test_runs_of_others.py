@@ -19,6 +19,7 @@ from tfmuster.runs.lifecycle import new_run
 AS_ANOTHER = """
 import os, sys
 import tfmuster.runs.report, tfmuster.runs.listing, tfmuster.runs.tail, tfmuster.launch.engines.local
+import encodings.unicode_escape  # of jinja2
 import click, orjson, psutil, tfmuster.system.processes, tfmuster.runs.ownership
 from tfmuster.cli import main
 for words in ("list", "show", "remove"):
