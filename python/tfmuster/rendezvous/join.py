@@ -20,6 +20,7 @@ from ..runs.error_file import leave_note
 from ..runs.stacks import write_own_stacks
 from ..runs.states import State, say_phase, say_state, say_waiting
 from ..system.exit_code import end_with_its_code
+from ..system.ipython import ipython_shell
 from ..system.say import say
 from .control_channel import ControlChannel
 from .failures import STALLED, failure_text
@@ -170,9 +171,7 @@ def is_worker_process() -> bool:
     if JOB_VARIABLE in os.environ:
         return True
     session = hasattr(sys, "ps1") or sys.flags.interactive or "rpytools" in sys.modules
-    # TensorFlow imports IPython wherever it is installed.
-    ipython = sys.modules.get("IPython")
-    return not session and (ipython is None or ipython.get_ipython() is None)
+    return not session and ipython_shell() is None
 
 
 def _end(failure: Failure) -> None:

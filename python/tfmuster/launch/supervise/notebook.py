@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import html
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
+from ...system.ipython import ipython_shell
 from .worker_table import Row, cells
 
 #: Width for which the texts are made, in characters.
@@ -16,9 +16,7 @@ _WIDTH = 120
 
 def in_notebook() -> bool:
     """Return whether this process is the kernel of a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
+    return hasattr(ipython_shell(), "kernel")
 
 
 class NotebookTable:
