@@ -95,9 +95,8 @@ def part_of(rows: Any, part: Any, parts: int) -> tuple[Any, Any]:
 
 def suits_replicas(global_batch: int, strategy: Any) -> bool:
     """Return whether a batch has equally many rows for each replica: now, or before hosts were lost."""
-    here = 1 if strategy is None else strategy.num_replicas_in_sync
-    before = here if strategy is None else batches_in_step(strategy)
-    return global_batch >= 1 and (global_batch % here == 0 or global_batch % before == 0)
+    counts = [1] if strategy is None else [strategy.num_replicas_in_sync, batches_in_step(strategy)]
+    return global_batch >= 1 and any(global_batch % count == 0 for count in counts)
 
 
 def steps_in_epoch(rows: int, global_batch: int, *, drop_remainder: bool = False) -> int:
