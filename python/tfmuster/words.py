@@ -14,6 +14,7 @@ No imports of this package: every module may need this one.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import difflib
 import json
@@ -72,12 +73,12 @@ def language() -> Literal["python", "r"]:
     return "r" if embedded or "r" in _speaking else "python"
 
 
-class Part:
+class Part(abc.ABC):
     """A part of a message that each face writes in its own way."""
 
+    @abc.abstractmethod
     def said(self, face: Face) -> str:
         """Return the text for one face."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return self.said(face())
