@@ -5,16 +5,30 @@ say_how_it_ends <- function() {
     return(invisible())
   }
   the$ending <- new.env()
-  reg.finalizer(the$ending, function(ending) try(run_python("report_end"), silent = TRUE), onexit = TRUE)
-  # R calls this for uncaught errors. With this option set, R no longer ends by itself.
-  if (!interactive() && is.null(getOption("error"))) {
-    options(error = function() {
-      said <- last_words()
-      frames <- tryCatch(frames_of(NULL, sys.nframe() - 1, said), error = function(e) NULL)
-      tell_failure(said, frame_lines(frames), if (is_raised(said)) the$raised)
-      quit(save = "no", status = exit_status(said))
-    })
+  reg.finalizer(the$ending, function(ending) try(run_python("report_exit"), silent = TRUE), onexit = TRUE)
+  if (interactive() || !is.null(getOption("error"))) {
+    return(invisible())
   }
+  # R calls no handler and no option for an overflow of the C stack, and halts only without the option. So the
+  # option waits for an error that nothing has caught, if R takes a global handler here.
+  if (has_handlers()) {
+    return(invisible(options(error = end_with_error)))
+  }
+  globalCallingHandlers(error = function(e) if (is.null(getOption("error"))) options(error = end_with_error))
+}
+
+# What R calls for an uncaught error. With this option set, R does not end by itself.
+end_with_error <- function() {
+  said <- last_words()
+  frames <- tryCatch(frames_of(NULL, sys.nframe() - 1, said), error = function(e) NULL)
+  tell_failure(said, frame_lines(frames), if (is_raised(said)) the$raised)
+  quit(save = "no", status = exit_status(said))
+}
+
+# Whether some caller handles conditions. Then R refuses global handlers.
+has_handlers <- function() {
+  handles <- function(frame) identical(frame, base::tryCatch) || identical(frame, base::withCallingHandlers)
+  any(vapply(lapply(seq_len(sys.nframe()), sys.function), handles, NA))
 }
 
 # The text of the error that ends R. For rlang's conditions, R omits the first line, the error itself.

@@ -61,6 +61,7 @@ _FOR_R = {
     "ready_for_generators": "r.keras_methods",
     "launch_shown": "r.bridge",
     "report_end": "rendezvous.join",
+    "report_exit": "rendezvous.join",
     "sha256_of": "runs.layout",
     "claim_call": "runs.lifecycle",
     "claim_run_dir": "runs.lifecycle",

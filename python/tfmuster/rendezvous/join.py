@@ -121,6 +121,12 @@ def report_end(error: str | None = None) -> None:
             control.failed({"kind": "exception", "message": error})
 
 
+def report_exit() -> None:
+    """Report that R ends. Where there is glibc, it reports that itself, and knows the exit code."""
+    if not _callbacks:
+        report_end()
+
+
 # References for the C library, which calls the function when the process ends.
 _callbacks: list[object] = []
 

@@ -40,7 +40,16 @@ def test_a_worker_may_end_long_before_the_others(tmp_path: Path, how: str) -> No
 
 
 @NEEDS_R
-def test_an_r_error_reaches_a_worker_started_by_hand() -> None:
+@pytest.mark.parametrize(
+    ("fails", "code", "said"),
+    [
+        ("stop", 1, "failed: Error: planted in R"),
+        # R calls no handler for it, and tfmuster's own option must not let it go on.
+        ("overflow", 1, "failed: exit code 1"),
+        ("quit", 5, "failed: exit code 5"),
+    ],
+)
+def test_an_r_error_reaches_a_worker_started_by_hand(fails: str, code: int, said: str) -> None:
     addresses = free_addresses(2)
     workers = []
     for index in range(2):
@@ -48,12 +57,13 @@ def test_an_r_error_reaches_a_worker_started_by_hand() -> None:
         workers.append(
             subprocess.Popen(
                 ["Rscript", PROGRAMS / "uneven.R", "package"],
-                env={**ENVIRONMENT, "TF_CONFIG": json.dumps(config), "TEST_FAIL": "1"},
+                env={**ENVIRONMENT, "TF_CONFIG": json.dumps(config), "TEST_FAIL": fails},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
             )
         )
     outputs = [worker.communicate(timeout=100) for worker in workers]
-    assert workers[1].returncode == 1
-    assert "failed: Error: planted in R" in outputs[0][1], outputs
+    assert workers[1].returncode == code
+    assert "end of worker" not in outputs[1][0]
+    assert said in outputs[0][1], outputs
