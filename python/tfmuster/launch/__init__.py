@@ -36,37 +36,13 @@ keeps it. Workers that fail later because a peer has gone are not blamed. All pr
 started, including descendants, are ended. With ``wait=False``, the job runs in the background
 (:mod:`.detached`) and continues after your session ends.
 
-Environment of every worker
+Environment
 
-========================== =============================================================================
-Variable                   Meaning
-========================== =============================================================================
-``TF_CONFIG``              The cluster, and the type and index of this task.
-``TFMUSTER_RUN_DIR``       The absolute path of the run directory.
-``TFMUSTER_JOB``           The job's random name. All processes of the job are found by it.
-``TFMUSTER_TOKEN``         The job's secret, which authenticates the rendezvous.
-``TFMUSTER_FACE``          For whom its messages are written: ``python``, ``shell`` or ``r``.
-``TFMUSTER_ERROR_FILE``    The file to which an uncaught Python exception is written, with its time.
-``TFMUSTER_MAX_RESTARTS``  How many times the job may be restarted after a failure.
-``TFMUSTER_RESTART``       How many times it has been restarted.
-``TFMUSTER_SEED``          The seed that the random number generators of all workers have.
-``TFMUSTER_START_TIMEOUT`` Time limit of the rendezvous in seconds, if ``start_timeout`` was given.
-``TFMUSTER_STALL_TIMEOUT`` How long workers may wait for one that does not move, if ``stall_timeout`` was
-                           given.
-``TFMUSTER_GRACE``         Time to write a checkpoint after a shutdown signal, if ``grace`` was given.
-``TFMUSTER_NOTICE_COMMAND`` A shell command that succeeds once this machine is about to be reclaimed, if
-                           ``notice_command`` was given.
-``TFMUSTER_KERAS_COMPAT``  ``0`` with ``keras_compat=False``.
-``TFMUSTER_IS_CHIEF``      ``1`` for the chief, which writes files, otherwise ``0``.
-``TFMUSTER_DISTRIBUTE``    ``1`` with ``distribute=True``; ``TFMUSTER_SCALE_BATCH`` with ``scale_batch=True``;
-                           ``TFMUSTER_INDEPENDENT`` with ``independent=True``.
-``TFMUSTER_FULL_WORKERS``  With ``min_workers``: the number of workers if no host is lost.
-``KERAS_DISTRIBUTION_*``   If ``KERAS_BACKEND`` is ``jax``: what ``keras.distribution.initialize()`` reads.
-``PYTHONPATH``             Starts with ``worker/site``, whose ``sitecustomize`` writes the error file and
-                           makes Keras 3 work on several workers.
-========================== =============================================================================
-
-:mod:`tfmuster.environment` has the variables that you can set yourself.
+:mod:`tfmuster.environment` has the variables that the launcher sets for every worker, and those that you can
+set yourself. ``TFMUSTER_FACE`` says for whom messages are written: :mod:`tfmuster.words`. ``PYTHONPATH`` of a
+worker starts with ``worker/site``, whose ``sitecustomize`` writes the error file and makes Keras 3 work on
+several workers. If ``KERAS_BACKEND`` is ``jax``, a worker also has the ``KERAS_DISTRIBUTION_*`` that
+``keras.distribution.initialize()`` reads.
 """
 
 from __future__ import annotations
