@@ -235,9 +235,9 @@ class Job:
             return True
         for host in lost:
             self._connect(host)
-        # It may have trained to its end meanwhile.
         again = self.wait(lambda: len(self.lines) > attempt + 1, MEMBER_SECONDS)
-        back = self.ended or (again and self.wait(lambda: set(lost) <= set(self.hosts), MEMBER_SECONDS))
+        # It may train to its end meanwhile.
+        back = (again and self.wait(lambda: set(lost) <= set(self.hosts), MEMBER_SECONDS)) or self.ended
         if not back:
             print(f"not with {lost} within {MEMBER_SECONDS:.0f} s:\n{self.said}", file=sys.stderr)
         return back
