@@ -1,8 +1,6 @@
 # How an R program fails on a worker: its condition, where R and Python raised it, and what the session says
 # of it. Backtraces are sent as texts, because another session reads them.
 
-most_frames <- 60
-
 # Write down the failure of a function, and return the exit code of its process. `raised`: the number of the
 # frame that raised the error, if it is still there. `save`: writes the condition, as plain data, for the
 # session.
@@ -37,8 +35,18 @@ cause_of <- function(condition) {
 tell_failure <- function(said, unprinted, error = NULL) {
   ours <- if (!inherits(error, "condition") || inherits(error, "tfmuster_error")) error
   unprinted <- paste(unprinted, collapse = "\n")
+  # What startup.R has seen before, of a script.
+  seen <- getOption("tfmuster.failed")
+  is_seen <- is.character(seen$said) && grepl(plain_text(seen$said), plain_text(said), fixed = TRUE)
+  seen <- if (is_seen) seen else list(classes = if (inherits(error, "condition")) class(error))
   try(run_python("report_end", said), silent = TRUE)
-  try(run_python("leave_r_note", said, unprinted, fix = ours$fix, hints = ours$hints), silent = TRUE)
+  try(
+    run_python(
+      "leave_r_note", said, unprinted, fix = ours$fix, hints = ours$hints, classes = as.list(seen$classes),
+      condition = seen$condition
+    ),
+    silent = TRUE
+  )
 }
 
 # The lines of an error, the first with the error itself, as rlang shows them but not wrapped.
@@ -64,32 +72,6 @@ frames_of <- function(condition, raised, said = conditionMessage(condition)) {
   lines <- if (!inherits(condition, "tfmuster_error")) python_traceback(said)
   frames <- add_python_frames(as_frames(trace), lines)
   if (length(frames$call)) frames
-}
-
-as_frames <- function(trace) {
-  trace <- unclass(trace)
-  rows <- seq_along(trace$call)
-  # Errors of C++ code are raised by a call of stop() that nothing in R has made.
-  last <- if (length(rows)) trace$call[[length(rows)]]
-  by_code <- rlang::is_call(last, "stop", 1) && startsWith(rlang::as_label(last[[2]]), "<")
-  if (by_code) rows <- rows[-length(rows)]
-  parent <- trace$parent
-  if (length(rows) > most_frames) {
-    # An infinite recursion.
-    rows <- c(utils::head(rows, most_frames / 2), utils::tail(rows, most_frames / 2))
-    parent <- seq_along(trace$call)
-    parent[rows] <- seq_along(rows) - 1L
-  }
-  scope <- trace$scope[rows]
-  list(
-    call = as.character(mapply(frame_text, trace$call[rows], trace$namespace[rows], scope)),
-    parent = parent[rows], visible = trace$visible[rows], scope = ifelse(scope %in% "global", scope, NA)
-  )
-}
-
-frame_text <- function(call, namespace, scope) {
-  text <- plain_text(paste(rlang::as_label(call), collapse = " "))
-  if (scope %in% c("::", ":::")) paste0(namespace, scope, text) else text
 }
 
 # Python's lines of the traceback of an error with this text. reticulate keeps the one of the last error.
@@ -155,59 +137,6 @@ as_trace <- function(frames) {
   )
 }
 
-# A condition as data, without frames and Python objects. Calls are text, because a call is more than data.
-plain_condition <- function(condition, frames = NULL) {
-  kind <- if (inherits(condition, "warning")) "warning" else "error"
-  by_rlang <- inherits(condition, c("rlang_error", "rlang_warning"))
-  fields <- if (is.list(condition)) unclass(condition)
-  own <- Filter(is_data, fields[setdiff(names(fields), not_fields)])
-  said <- if (by_rlang) {
-    list(
-      message = rlang::cnd_header(condition), body = rlang::cnd_body(condition),
-      footer = rlang::cnd_footer(condition), use_cli_format = fields$use_cli_format,
-      parent = plain_parent(fields$parent)
-    )
-  } else {
-    list(message = trimws(conditionMessage(condition), "right"))
-  }
-  # reticulate has methods for the first two.
-  not_data <- c("python.builtin.object", "python.builtin.BaseException", "condition")
-  classes <- setdiff(class(condition), not_data)
-  structure(
-    c(Filter(Negate(is.null), said), list(call = text_of(conditionCall(condition)), frames = frames), own),
-    class = unique(c(classes, kind, "condition"))
-  )
-}
-
-not_fields <- c(
-  "message", "call", "trace", "parent", "body", "footer", "use_cli_format", "rlang", "cppstack", "frames"
-)
-
-plain_parent <- function(condition) {
-  frames <- if (inherits(condition$trace, "rlang_trace")) as_frames(condition$trace)
-  if (rlang::is_condition(condition)) plain_condition(condition, frames)
-}
-
-text_of <- function(call) {
-  # An error of the caller of the function.
-  if (identical(call, quote(eval(call_on_worker, frame)))) call <- NULL
-  text <- if (!is.null(call)) deparse1(call, collapse = "\n")
-  # A call with its data instead of names.
-  if (length(text) && nchar(text) > 1000) deparse1(call[1], collapse = "\n") else text
-}
-
-# Whether a value is data alone, which can be read from any machine.
-is_data <- function(x, depth = 0) {
-  if (depth > 10 || isS4(x)) {
-    return(FALSE)
-  }
-  parts <- c(if (is.list(x)) unclass(x), attributes(x))
-  is_basic <- typeof(x) %in% c(
-    "NULL", "logical", "integer", "double", "complex", "character", "raw", "list"
-  )
-  is_basic && all(vapply(parts, is_data, logical(1), depth = depth + 1))
-}
-
 # The condition that plain_condition() has written. str2lang() only parses.
 as_condition <- function(plain) {
   if (is.null(plain)) {
@@ -230,6 +159,7 @@ failure_of <- function(error, run_dir, shown) {
     return(list(error = error))
   }
   parent <- if (!is.null(run_dir)) read_result(run_dir, error$task)$error else script_condition(error)
+  error$condition <- NULL
   texts <- run_python("failure_texts", error, has_cause = !is.null(parent), shown = shown)
   list(error = utils::modifyList(error, texts, keep.null = TRUE), parent = parent)
 }
@@ -237,12 +167,12 @@ failure_of <- function(error, run_dir, shown) {
 # The condition that an R script has failed with, made of what its R has noted, or NULL.
 script_condition <- function(error) {
   lines <- strsplit(error$traceback %||% "", "\n", fixed = TRUE)[[1]]
-  said <- regmatches(error$error, regexec("^Error(?: in (.*?))? ?: (.*)$", error$error, perl = TRUE))[[1]]
   begin <- match("Backtrace:", lines)
-  if (is.na(begin) || !length(said)) {
-    return(NULL)
+  condition <- noted_condition(error)
+  if (is.null(condition) && !is.na(begin)) condition <- said_condition(error, lines[seq_len(begin - 1)])
+  if (is.na(begin) || is.null(condition)) {
+    return(condition)
   }
-  rest <- lines[seq_len(begin - 1)]
   lines <- lines[-seq_len(begin)]
   rows <- grepl("^ *[0-9]+[.] ", lines)
   calls <- sub("^ *[0-9]+[.] ", "", lines[rows])
@@ -250,9 +180,22 @@ script_condition <- function(error) {
     call = sub("^global ", "", calls), parent = seq_along(calls) - 1L, visible = rep(TRUE, length(calls)),
     scope = ifelse(startsWith(calls, "global "), "global", NA)
   )
-  call <- if (nzchar(said[2])) tryCatch(str2lang(gsub("^`|`$", "", said[2])), error = function(e) NULL)
-  rlang::error_cnd(
-    message = said[3], body = rest, call = call, use_cli_format = FALSE,
-    trace = as_trace(add_python_frames(frames, lines[!rows]))
-  )
+  condition$trace <- as_trace(add_python_frames(frames, lines[!rows]))
+  condition
+}
+
+# With its classes and fields, if the worker's R has sent them.
+noted_condition <- function(error) {
+  bytes <- run_python("condition_bytes", error$condition)
+  condition <- if (is.raw(bytes)) tryCatch(as_condition(unserialize(bytes)), error = function(e) NULL)
+  if (rlang::is_error(condition)) condition
+}
+
+# With its message and call alone. `rest`: the lines of the message after the first one.
+said_condition <- function(error, rest) {
+  said <- regmatches(error$error, regexec("^Error(?: in (.*?))? ?: (.*)$", error$error, perl = TRUE))[[1]]
+  if (length(said)) {
+    call <- if (nzchar(said[2])) tryCatch(str2lang(gsub("^`|`$", "", said[2])), error = function(e) NULL)
+    rlang::error_cnd(message = said[3], body = rest, call = call, use_cli_format = FALSE)
+  }
 }

@@ -56,10 +56,10 @@
 #'   Only the chief returns a model; the others have `NULL`. With `wait = FALSE` the run; [run_values()] gets
 #'   the values.
 #' @section Errors: `tfmuster_error_worker` with `task` and `exit_code` of the first failure, after restarts
-#'   that of the last attempt. If a function failed, the original condition is the parent, with its classes,
-#'   its fields that are data, and its backtrace from the function on: R's frames and, for an error of Python,
-#'   Python's. [rlang::last_trace()] shows both. If an R script failed, the parent has the message, the call
-#'   and the backtrace. The field `traceback`, the worker's log, and `error.json` have them as text.
+#'   that of the last attempt. If a function or an R script failed, the original condition is the parent,
+#'   with its classes, its fields that are data (of a script, up to 25 kB each), and its backtrace: R's frames
+#'   and, for an error of Python, Python's. [rlang::last_trace()] shows both. The field `traceback`, the
+#'   worker's log, and `error.json` have the backtrace as text.
 #'   `tfmuster_error_launch` with `reason` if nothing could be started, and with `findings` if hosts can't be
 #'   used. A warning of class `tfmuster_warning` names an object of more than 500 MB that is sent.
 #' @seealso [run_list()] and [view_run()]

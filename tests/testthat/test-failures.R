@@ -200,3 +200,57 @@ test_that("the backtrace of a script's error is in its log, and in error.json", 
   log <- paste(readLines(file.path(run_dir, "logs", "worker-0.log")), collapse = "\n")
   expect_true(endsWith(log, trace))
 })
+
+test_that("the classes, fields and parents of a script's condition survive", {
+  skip_if_fast()
+  skip_without_python(tensorflow = TRUE)
+  base <- c(
+    "check <- function() {", "  fields <- list(row = 3L, at = as.Date('2024-01-02'), home = environment())",
+    "  said <- list(message = 'row 3 is wrong', call = sys.call(-1), long = numeric(1e5))",
+    "  stop(structure(c(said, fields), class = c('bad_row', 'error', 'condition')))", "}",
+    "train <- function() check()", "train()"
+  )
+  for (before in list(character(), c("library(tfmuster)", "made <- strategy('one_device')"))) {
+    script <- withr::local_tempfile(fileext = ".R", lines = c(before, base))
+    run_dir <- a_run_dir()
+    error <- failing(script, run_dir = run_dir, quiet = TRUE)$error
+    expect_equal(class(error$parent), c("bad_row", "error", "condition"))
+    expect_equal(error$parent$row, 3L)
+    expect_equal(error$parent$at, as.Date("2024-01-02"))
+    # An environment is not data, and long fields are not sent.
+    expect_setequal(names(error$parent), c("message", "call", "row", "at", "trace"))
+    expect_equal(frames_in(error$parent)[1:2], c("train()", "check()"))
+    expect_null(error$condition)
+    noted <- jsonlite::read_json(file.path(run_dir, "error.json"), simplifyVector = TRUE)
+    expect_equal(noted$classes, class(error$parent))
+  }
+  script <- withr::local_tempfile(fileext = ".R", lines = c(
+    "inner <- function() rlang::abort('inside', class = 'mine_inner', code = 7)",
+    "said <- c('On top {x}', i = 'of it')",
+    "outer <- function(e) rlang::abort(said, class = 'mine', numbers = 1:3, parent = e)",
+    "tryCatch(inner(), error = outer)"
+  ))
+  error <- failing(script, run_dir = a_run_dir(), quiet = TRUE)$error
+  expect_s3_class(error$parent, c("mine", "rlang_error"), exact = FALSE)
+  expect_equal(error$parent$numbers, 1:3)
+  expect_s3_class(error$parent$parent, "mine_inner")
+  expect_equal(error$parent$parent$code, 7)
+  whole <- format(error, simplify = "branch")
+  for (said in c("On top {x}", "of it", "! inside")) {
+    expect_equal(lengths(regmatches(whole, gregexpr(said, whole, fixed = TRUE))), 1)
+  }
+})
+
+test_that("a condition of another machine is only data", {
+  skip_without_python(tensorflow = TRUE)
+  text <- function(x) paste(as.character(serialize(x, NULL, version = 2)), collapse = "")
+  condition <- structure(list(message = "m", row = 3), class = c("mine", "error", "condition"))
+  expect_s3_class(noted_condition(list(condition = text(condition))), "mine")
+  for (odd in list(NULL, "", "5", "no", text(7), text(list(mean)), substr(text(condition), 1, 60))) {
+    expect_null(noted_condition(list(condition = odd)))
+  }
+  # The message and the call that R has printed are left.
+  said <- script_condition(list(error = "Error in f() : no luck", traceback = "Backtrace:\n 1. global f()"))
+  expect_equal(conditionMessage(said), "no luck")
+  expect_equal(frames_in(said), "f()")
+})

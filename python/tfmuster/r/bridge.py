@@ -85,6 +85,7 @@ _FOR_R = {
     "job": "diagnostics.selftest",
     "leave_r_note": "runs.error_file",
     "failure_texts": "r.failures",
+    "condition_bytes": "r.failures",
 }
 #: Calls during which R's load hooks must wait, because they would start TensorFlow too early.
 _MAKE_STRATEGIES = ("strategy", "train_mnist")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..runs.failure import Failure
+from ..runs.rds import NotDataError, check_rds_bytes
 
 
 def failure_texts(error: Mapping[str, Any], *, has_cause: bool, shown: bool) -> dict[str, Any]:
@@ -30,3 +31,24 @@ def failure_texts(error: Mapping[str, Any], *, has_cause: bool, shown: bool) -> 
         "found": "\n".join(found).strip("\n") or None,
         "fix": "\n".join(filter(None, fix)),
     }
+
+
+def condition_bytes(text: str | None) -> bytearray | None:
+    """Return what R reads of the condition that a script has failed with.
+
+    Parameters
+    ----------
+    text : str or None
+        An uncompressed RDS file in hexadecimal, from a worker's note; another machine may have sent any text.
+
+    Returns
+    -------
+    bytearray or None
+        None if there is none, or if it holds more than data.
+    """
+    try:
+        content = bytearray.fromhex(text or "")
+        check_rds_bytes(bytes(content))
+    except (ValueError, NotDataError):
+        return None
+    return content

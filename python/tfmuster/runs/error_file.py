@@ -38,7 +38,13 @@ def advice_of(error: BaseException) -> dict[str, Any]:
 
 
 def leave_r_note(
-    message: str, trace: str = "", fix: str | None = None, hints: Sequence[Mapping[str, Any]] | None = None
+    message: str,
+    trace: str = "",
+    *,
+    fix: str | None = None,
+    hints: Sequence[Mapping[str, Any]] | None = None,
+    classes: Sequence[str] = (),
+    condition: str | None = None,
 ) -> None:
     """Write the error that ends a worker's R program.
 
@@ -50,8 +56,11 @@ def leave_r_note(
         R's backtrace and Python's traceback, which R has not printed: the launcher adds them to the log.
     fix, hints
         What an error of tfmuster tells its user to do, and the settings that it names.
+    classes, condition
+        The classes of R's condition, and the condition itself, see :class:`~tfmuster.runs.failure.Failure`.
     """
     more: dict[str, Any] = {UNPRINTED: trace, "fix": fix, "hints": hints}
+    more |= {"classes": classes, "condition": condition}
     _leave(_last_r_error(message.splitlines()), trace, **more)
 
 

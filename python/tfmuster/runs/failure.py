@@ -73,6 +73,10 @@ class Failure:
         What to do, if the error says so, or if it is known.
     hints : tuple of dict
         The settings of ``launch()`` that these texts name: ``option`` and ``value``.
+    classes : tuple of str
+        The classes of the condition that an R program has failed with.
+    condition : str or None
+        That of an R script as data, with its fields, for R: an uncompressed RDS file in hexadecimal.
     """
 
     time: float
@@ -86,6 +90,8 @@ class Failure:
     log: str
     fix: str | None = None
     hints: tuple[dict[str, Any], ...] = ()
+    classes: tuple[str, ...] = ()
+    condition: str | None = None
 
     def __post_init__(self) -> None:
         # The program has written these texts, perhaps on another machine, and terminals will show them.
@@ -113,7 +119,8 @@ class Failure:
         """
         if note.get("lost"):
             code = None
-        said = {name: note[name] for name in ("error", "traceback", "fix") if isinstance(note.get(name), str)}
+        texts = ("error", "traceback", "fix", "condition")
+        said = {name: note[name] for name in texts if isinstance(note.get(name), str)}
         failure = cls(
             time=note["time"] if _is_time(note.get("time")) else time,
             task=task,
@@ -126,6 +133,8 @@ class Failure:
             log=log,
             fix=said.get("fix"),
             hints=known_hints(note.get("hints")),
+            classes=_known_classes(note.get("classes")),
+            condition=said.get("condition"),
         )
         if failure.fix or not (advice := failure.advice()):
             return failure
@@ -239,8 +248,8 @@ class Failure:
         when = datetime.fromisoformat(values["time"]).timestamp()
         names = (field.name for field in fields(cls))
         known = {name: values[name] for name in names if name in values}
-        hints = known_hints(values.get("hints"))
-        return cls(**{**known, "time": when, "last_lines": tuple(values["last_lines"]), "hints": hints})
+        known |= {"hints": known_hints(values.get("hints")), "classes": _known_classes(values.get("classes"))}
+        return cls(**{**known, "time": when, "last_lines": tuple(values["last_lines"])})
 
     def to_error(self) -> WorkerError:
         """Return the exception to raise for this failure."""
@@ -259,6 +268,12 @@ def known_hints(value: Any) -> tuple[dict[str, Any], ...]:
         for hint in (value if isinstance(value, list | tuple) else ())
         if isinstance(hint, Mapping) and _is_name(hint.get("option")) and _is_plain(hint.get("value"))
     )
+
+
+def _known_classes(value: Any) -> tuple[str, ...]:
+    """Return the classes that a note or a file has, safe to show."""
+    names = value if isinstance(value, list | tuple) else ()
+    return tuple(safe_text(name) for name in names if isinstance(name, str))
 
 
 def _is_name(value: Any) -> bool:

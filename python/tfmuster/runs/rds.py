@@ -59,16 +59,21 @@ def check_rds(path: Path | str) -> None:
         except ValueError:
             raise NotDataError("an empty file") from None
         with content:
-            try:
-                _Walk(content).run()
-            except struct.error:
-                raise NotDataError("a damaged file") from None
+            check_rds_bytes(content)
+
+
+def check_rds_bytes(content: bytes | mmap.mmap) -> None:
+    """Check the bytes of an uncompressed RDS file, as R's ``serialize()`` returns them; see `check_rds`."""
+    try:
+        _Walk(content).run()
+    except struct.error:
+        raise NotDataError("a damaged file") from None
 
 
 class _Walk:
     """Goes through the items of a file in their order, without building them."""
 
-    def __init__(self, content: mmap.mmap) -> None:
+    def __init__(self, content: bytes | mmap.mmap) -> None:
         self._content, self._at = content, 0
         # What must follow, the next one last, each with its number.
         self._expected: list[tuple[str, int]] = [(_ANY, 1)]

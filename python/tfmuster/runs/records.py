@@ -101,9 +101,9 @@ _ERROR: Final[Mapping[str, _Check]] = {
     **dict.fromkeys(("task", "host", "error", "traceback", "log"), _is_text),
     "time": _is_time,
     "exit_code": _or_none(_is_number),
-    **dict.fromkeys(("signal", "fix"), _or_none(_is_text)),
+    **dict.fromkeys(("signal", "fix", "condition"), _or_none(_is_text)),
     "hints": _are_hints,
-    "last_lines": _are_texts,
+    **dict.fromkeys(("last_lines", "classes"), _are_texts),
 }
 _FILES: Final = {"run.json": _INFO, "status.json": _STATUS, "error.json": _ERROR}
 #: A failure of which nothing is known.
@@ -118,6 +118,8 @@ _NO_ERROR: Final[Mapping[str, Any]] = {
     "log": "",
     "fix": None,
     "hints": [],
+    "classes": [],
+    "condition": None,
 }
 
 

@@ -2,6 +2,7 @@
 # the function that notes an error, from a calling handler with the number `frame`. startup.R sources this file
 # after the first error that nothing has caught. It needs no packages: rlang adds the namespaces.
 local({
+  source(file.path(site, "condition.R"), local = TRUE)
   most_lines <- 60
   last <- new.env()
 
@@ -52,6 +53,7 @@ local({
     text <- gsub("\t", "\\t", gsub("\n", "\\n", text, fixed = TRUE), fixed = TRUE)
     paste0("\"", gsub("[[:cntrl:]]", " ", text), "\"")
   }
+  json_texts <- function(texts) paste0("[", paste(vapply(texts, json, ""), collapse = ", "), "]")
   # The settings that an error of tfmuster names.
   json_hints <- function(hints) {
     value <- function(x) {
@@ -86,7 +88,8 @@ local({
       traceback = json(c(last$error[-1], last$trace)),
       # rlang has printed its own.
       unprinted = if (length(last$trace) && !last$by_rlang) json(last$trace),
-      fix = if (is.character(last$fix)) json(last$fix), hints = json_hints(last$hints)
+      fix = if (is.character(last$fix)) json(last$fix), hints = json_hints(last$hints),
+      classes = json_texts(last$classes), condition = if (!is.null(last$condition)) json(last$condition)
     )
     part <- paste0(path, ".part")
     writeLines(paste0("{", paste0("\"", names(note), "\": ", note, collapse = ", "), "}"), part, useBytes = TRUE)
@@ -113,5 +116,9 @@ local({
     }
     last$error <- error_lines(condition, said)
     last$trace <- if (length(trace)) c("Backtrace:", trace)
+    last$classes <- class(condition)
+    last$condition <- tryCatch(condition_text(condition), error = function(e) NULL)
+    # For the package, which leaves a note of its own where it has made a strategy.
+    options(tfmuster.failed = as.list(last))
   }
 })

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.r.failures import failure_texts
+from tfmuster.r.failures import condition_bytes, failure_texts
 from tfmuster.runs.failure import Failure
 
 ENDING = "worker 0 on h failed with exit code 1."
@@ -36,3 +36,14 @@ def test_the_advice_comes_after_the_log() -> None:
     failure = Failure.of("worker 0", host="h", code=-9, time=0.0, note={}, last_lines=(), log="x.log")
     texts = failure_texts(failure.to_error().to_dict(), has_cause=False, shown=True)
     assert texts["fix"].startswith("Full output: x.log\nIf nobody killed it, the machine ran out of memory")
+
+
+#: What R's ``serialize(list(1L), NULL, version = 2)`` returns, and the same of ``list(mean)``'s beginning.
+_DATA = "580a000000020004020200020300" + "0000001300000001" + "0000000d00000001" + "00000001"
+_FUNCTION = "580a000000020004020200020300" + "0000001300000001" + "00000403"
+
+
+def test_a_condition_is_read_only_if_it_is_data() -> None:
+    assert condition_bytes(_DATA) == bytes.fromhex(_DATA)
+    for odd in (None, "", "5", "no", _DATA[:-2], _FUNCTION):
+        assert condition_bytes(odd) is None

@@ -218,3 +218,18 @@ def test_hints_of_another_machine_may_be_anything() -> None:
         Failure.of("worker 1", host="h", code=1, time=0.0, note={"hints": 5}, last_lines=(), log="").hints
         == ()
     )
+
+
+def test_classes_and_condition_of_r_are_data(tmp_path: Path) -> None:
+    note = {"error": "Error in f() : no", "classes": ["mine", "error"], "condition": "580a"}
+    failure = Failure.of("worker 0", host="h", code=1, time=0.0, note=note, last_lines=(), log="x.log")
+    (tmp_path / "error.json").write_text(json.dumps(failure.to_dict()))
+    read = Failure.from_dict(read_error(tmp_path))
+    assert (read.classes, read.condition) == (("mine", "error"), "580a")
+    odd = {"error": "", "classes": ["\x1b[2Ja", 5, None], "condition": ["580a"]}
+    failure = Failure.of("worker 0", host="h", code=1, time=0.0, note=odd, last_lines=(), log="x.log")
+    assert failure.condition is None
+    (name,) = failure.classes
+    assert name.isprintable()
+    nothing = Failure.of("worker 0", host="h", code=1, time=0.0, note={}, last_lines=(), log="x.log")
+    assert (nothing.classes, nothing.condition) == ((), None)
