@@ -144,19 +144,29 @@ gg_curves <- function(rows, by, colours) {
 base_curves <- function(rows, by, colours) {
   metrics <- order_metrics(rows$metric)
   columns <- if (length(metrics) > 2) 2 else 1
-  old <- graphics::par(mfrow = c(ceiling(length(metrics) / columns), columns), mar = c(4, 4, 1.5, 1))
+  legend <- base_legend(rows, by, colours)
+  # Names of runs are long, those of two data sets are short.
+  side <- if (by == "data" || length(legend[[1]]) > 5) 2 else 1
+  old <- graphics::par(
+    mfrow = c(ceiling(length(metrics) / columns), columns), mar = c(4, 4, 1.5, 1),
+    oma = c(ceiling(length(legend[[1]]) / side) + 0.5, 0, 0, 0)
+  )
   on.exit(graphics::par(old))
   for (metric in metrics) {
     shown <- rows[rows$metric == metric & is.finite(rows$value), ]
-    graphics::plot(shown$epoch, shown$value, type = "n", xlab = "epoch", ylab = metric)
+    graphics::plot(shown$epoch, shown$value, type = "n", xlab = "epoch", ylab = metric, xaxt = "n")
+    graphics::axis(1, unique(round(pretty(shown$epoch))))
     for (curve in split(shown, interaction(shown[[by]], shown$data, drop = TRUE))) {
       colour <- colours[[curve[[by]][1]]]
       data <- curve$data[1]
       graphics::lines(curve$epoch, curve$value, col = colour, lty = curve_lines[[data]])
       graphics::points(curve$epoch, curve$value, col = colour, pch = curve_shapes[[data]])
     }
-    rlang::inject(graphics::legend("right", !!!base_legend(shown, by, colours), bty = "n"))
   }
+  # One legend, below all panels.
+  graphics::par(fig = c(0, 1, 0, 1), oma = c(0, 0, 0, 0), mar = c(0, 0, 0, 0), new = TRUE)
+  graphics::plot.new()
+  rlang::inject(graphics::legend("bottom", !!!legend, bty = "n", ncol = side))
 }
 
 # The legend of base graphics: the curves as they are drawn and, of several runs, which data they are of.

@@ -129,7 +129,12 @@ print.summary.tfmuster_run <- function(x, digits = 4, ...) {
   ))
   known <- vapply(x$tasks, function(column) !all(is.na(column)), logical(1))
   print(x$tasks[known], row.names = FALSE, right = FALSE, digits = digits)
-  if (!is.null(x$metrics)) print(x$metrics, row.names = FALSE, right = FALSE, digits = digits)
+  if (!is.null(x$metrics)) {
+    # Losses, shares and speeds in one column: each with its own digits.
+    in_digits <- function(values) vapply(signif(values, digits), format, "", digits = digits, big.mark = ",")
+    x$metrics[c("first", "last")] <- lapply(x$metrics[c("first", "last")], in_digits)
+    print(x$metrics, row.names = FALSE, right = FALSE)
+  }
   invisible(x)
 }
 

@@ -39,9 +39,15 @@ test_that("one legend says what color, shape and line mean", {
 test_that("base graphics draw it, too, and put back the layout", {
   file <- withr::local_tempfile(fileext = ".pdf")
   grDevices::pdf(file)
-  before <- graphics::par("mfrow")
+  graphics::plot.new()
+  before <- graphics::par(c("mfrow", "oma", "mar", "fig"))
+  grDevices::dev.control("enable")
   expect_invisible(plot(a_history(), engine = "base"))
-  expect_equal(graphics::par("mfrow"), before)
+  calls <- vapply(grDevices::recordPlot()[[1]], function(call) call[[2]][[1]]$name %||% "", "")
+  # Only a legend draws segments: there is one for both panels.
+  expect_equal(sum(calls == "C_segments"), 1)
+  expect_equal(sum(calls == "C_title"), 2)
+  expect_equal(graphics::par(c("mfrow", "oma", "mar", "fig")), before)
   grDevices::dev.off()
   expect_gt(file.size(file), 1000)
 })

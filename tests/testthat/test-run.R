@@ -51,6 +51,10 @@ test_that("a run has a row per task, a row for all, and its epochs", {
   shown <- capture.output(print(whole))
   expect_match(shown, "^Run mine failed$", all = FALSE)
   expect_match(shown, "90 secs, 2 epochs, 1 restarts", all = FALSE)
+  # Each value with its own digits, whatever the others are.
+  whole$metrics$last <- c(156261.7, 0.12345)
+  expect_match(capture.output(print(whole)), " 156,300", all = FALSE)
+  expect_match(capture.output(print(whole)), " 0[.]123[45] *$", all = FALSE)
   # What is not known of any task takes no place.
   expect_no_match(shown, "wait_share")
   expect_true(all(nchar(shown) <= 80))
