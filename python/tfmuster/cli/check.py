@@ -8,6 +8,7 @@ import click
 
 from ..errors import EXIT_DONE, EXIT_USAGE
 from .cluster_options import as_index, cluster_options
+from .value_types import Number
 
 
 @click.command("check")
@@ -17,6 +18,7 @@ from .cluster_options import as_index, cluster_options
 )
 @click.option(
     "--timeout",
+    type=Number(min=0, min_open=True),
     default=3.0,
     show_default=True,
     metavar="SECONDS",

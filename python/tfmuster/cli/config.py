@@ -10,6 +10,7 @@ from ..cluster.findings import Findings
 from ..cluster.spec import raise_findings
 from ..cluster.tf_config import tf_config_texts
 from .cluster_options import cluster_options, read_cluster
+from .value_types import OneOf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ _FORMATS: dict[str, Callable[[str], str]] = {"json": str, "shell": _shell, "r": 
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(_FORMATS)),
+    type=OneOf(list(_FORMATS)),
     default="json",
     show_default=True,
     help="Print JSON, an export line for a shell, a Sys.setenv call for R, or a line for a .env file.",

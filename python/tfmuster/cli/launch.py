@@ -10,6 +10,7 @@ from ..errors import EXIT_DONE, EXIT_INTERRUPTED
 from .program_argument import ProgramCommand, program_argument, refuse_options_after_script
 from .run_and_report import run_and_report, start_and_tell
 from .training_options import take_training, training_options
+from .value_types import Number, WholeNumber
 from .where_options import read_where, where_options
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     "-n",
     "-np",
     "--workers",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="N",
     help="Start this many workers. Default: one per slot of the hosts, else 2.",
 )
 @click.option(
     "--ps",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     default=0,
     help="Start this many parameter servers, which end with the workers. Default: 0.",
 )
@@ -56,14 +57,14 @@ if TYPE_CHECKING:
 @click.option(
     "--max-restarts",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     default=0,
     help="Restart the whole job from its last checkpoint after a failure, at most N times. Default: 0.",
 )
 @click.option(
     "--start-timeout",
     metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     help="Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
 @training_options

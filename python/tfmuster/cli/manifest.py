@@ -10,6 +10,7 @@ from ..environment import LARGEST_SEED
 from .manifest_machines import ec2, gce
 from .pod_options import pod_options, take_pods
 from .program_argument import program_argument
+from .value_types import Number, OneOf, WholeNumber
 
 
 @click.group("manifest")
@@ -33,27 +34,27 @@ command.add_command(ec2)
     "-n",
     "--workers",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     required=True,
     help="Start this many workers, one per pod. Required.",
 )
 @click.option(
     "--ps",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     default=0,
     help="Start this many parameter servers, one per pod. Default: 0.",
 )
 @click.option(
     "--gpus-per-worker",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     default=0,
     help="Request this many GPUs for each worker. Default: 0.",
 )
 @click.option(
     "--kind",
-    type=click.Choice(["job", "jobset", "tfjob"]),
+    type=OneOf(["job", "jobset", "tfjob"]),
     default="job",
     help="Print an Indexed Job, which needs no operator (job, the default), a JobSet for "
     "its controller (jobset), or a TFJob for Kubeflow's training operator (tfjob).",
@@ -65,7 +66,7 @@ command.add_command(ec2)
 @click.option(
     "--port",
     metavar="PORT",
-    type=click.IntRange(1024, 65535),
+    type=WholeNumber(1024, 65535),
     default=2222,
     show_default=True,
     help="Let each pod listen on this port.",
@@ -74,7 +75,7 @@ command.add_command(ec2)
 @click.option(
     "--start-timeout",
     metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=600.0,
     show_default=True,
     help="Let a pod wait this long for the other pods.",
@@ -87,7 +88,7 @@ command.add_command(ec2)
 @click.option(
     "--seed",
     metavar="N",
-    type=click.IntRange(0, LARGEST_SEED),
+    type=WholeNumber(0, LARGEST_SEED),
     help="Seed the random number generators of every pod. Default: TFMUSTER_SEED, else drawn.",
 )
 @program_argument

@@ -7,13 +7,15 @@ from typing import Any
 
 import click
 
+from .value_types import WholeNumber
+
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option(
             "-n",
             "--workers",
-            type=click.IntRange(1, 1000),
+            type=WholeNumber(1, 1000),
             metavar="N",
             required=True,
             help="Rent this many machines. Required.",
@@ -35,7 +37,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--port",
             metavar="PORT",
-            type=click.IntRange(1024, 65535),
+            type=WholeNumber(1024, 65535),
             default=2222,
             show_default=True,
             help="Let TensorFlow listen on this port.",
@@ -43,7 +45,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--disk-gb",
             metavar="GB",
-            type=click.IntRange(10, 16000),
+            type=WholeNumber(10, 16000),
             default=50,
             show_default=True,
             help="Give each machine a disk of this size.",
@@ -101,7 +103,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--accelerators",
     metavar="N",
-    type=click.IntRange(1, 16),
+    type=WholeNumber(1, 16),
     default=1,
     show_default=True,
     help="With --accelerator: add this many GPUs per machine.",

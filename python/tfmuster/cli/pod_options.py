@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from .value_types import Number, WholeNumber, refused
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -33,7 +35,7 @@ def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         name, value = _pair(option, text)
         if name in pairs:
-            raise click.BadParameter(f"{text!r}: each name once.", param_hint=option)
+            raise refused(option, "each name once", text)
         pairs[name] = value
     return pairs
 
@@ -41,7 +43,7 @@ def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
 def _pair(option: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise click.BadParameter(f"{text!r}: a name, = and a value.", param_hint=option)
+        raise refused(option, "a name, = and a value", text)
     return name, value
 
 
@@ -69,14 +71,14 @@ _OPTIONS = (
     click.option(
         "--max-restarts",
         metavar="N",
-        type=click.IntRange(min=0),
+        type=WholeNumber(min=0),
         default=0,
         help="With --checkpoint-volume: restart all pods after a failure, at most N times. Default: 0.",
     ),
     click.option(
         "--grace",
         metavar="SECONDS",
-        type=click.FloatRange(0, min_open=True),
+        type=Number(0, min_open=True),
         default=30.0,
         show_default=True,
         help="Let a pod that is evicted take this long to write a checkpoint.",

@@ -11,6 +11,7 @@ import click
 from ..errors import EXIT_DONE, EXIT_WORKER_FAILED, TfmusterError
 from ..system.terminal_text import json_text, safe_text, visible
 from .runs_changing import FOLDER, RUN, remove, resume, stop
+from .value_types import WholeNumber
 
 
 class _OnFiles(click.Group):
@@ -107,7 +108,7 @@ def show(name: str | None, folder: str | None, as_json: bool) -> None:
 @click.option(
     "--lines",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     help="Show only the last N lines of each task. Default: all lines.",
 )
 def logs(name: str | None, folder: str | None, follow: bool, task: str | None, lines: int | None) -> None:

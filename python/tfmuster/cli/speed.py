@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .program_argument import program_argument
+from .value_types import WholeNumber, refused
 
 if TYPE_CHECKING:
     from ..diagnostics.tuning import Trial
@@ -18,13 +19,13 @@ _BATCHES = (32, 64, 128, 256, 512)
 _COLUMNS = "{:>10}  {:<10} {:>9} {:>8}  {:>12}  {:>10}  {:>13}  {}"
 
 
-def _numbers(_: click.Context, __: click.Parameter, text: str | None) -> list[int]:
+def _numbers(_: click.Context, option: click.Parameter, text: str | None) -> list[int]:
     try:
         numbers = [int(number) for number in text.split(",")] if text else []
     except ValueError:
         numbers = [0]
     if any(number < 1 for number in numbers):
-        raise click.BadParameter("whole numbers of at least 1, with commas between them")
+        raise refused(option, "whole numbers of at least 1, with commas between them", text)
     return numbers
 
 
@@ -50,7 +51,7 @@ _WORKERS_AND_NUMBER = re.compile(r"-np?\d+$|--workers=")
     "-np",
     "--workers",
     metavar="N",
-    type=click.IntRange(min=2),
+    type=WholeNumber(min=2),
     default=2,
     show_default=True,
     help="Start this many workers.",
@@ -65,7 +66,7 @@ _WORKERS_AND_NUMBER = re.compile(r"-np?\d+$|--workers=")
 @click.option(
     "--steps",
     metavar="N",
-    type=click.IntRange(min=10),
+    type=WholeNumber(min=10),
     default=60,
     show_default=True,
     help="Measure this many steps per trial.",

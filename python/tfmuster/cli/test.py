@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from ..errors import EXIT_DONE, EXIT_WORKER_FAILED
+from .value_types import Number
 
 
 @click.command("test")
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=60.0,
     show_default=True,
     help="Stop the test after this time.",

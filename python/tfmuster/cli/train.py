@@ -9,9 +9,10 @@ import click
 
 from ..environment import START_TIMEOUT_VARIABLE
 from .cluster_options import cluster_options, join_cluster
+from .value_types import Number, OneOf, WholeNumber, refused
 
 _MODELS = ("cnn", "deep_cnn", "mlp", "softmax")
-_COUNT = click.IntRange(min=1)
+_COUNT = WholeNumber(min=1)
 
 
 def _steps_or_epoch(_: click.Context, option: click.Parameter, value: str | None) -> int | str | None:
@@ -19,9 +20,7 @@ def _steps_or_epoch(_: click.Context, option: click.Parameter, value: str | None
         return value
     if value.isascii() and value.isdigit() and int(value) > 0:
         return int(value)
-    raise click.BadParameter(
-        f"{value!r} is neither a number of steps of at least 1 nor 'epoch'.", param=option
-    )
+    raise refused(option, "a whole number of steps of at least 1, or epoch", value)
 
 
 @click.group("train")
@@ -32,15 +31,13 @@ def command() -> None:
 @command.command("mnist")
 @click.option(
     "--recipe",
-    type=click.Choice(["quick", "document"]),
+    type=OneOf(["quick", "document"]),
     default="quick",
     show_default=True,
     help="Take the defaults of the other options from this recipe: quick trains in well under a minute to a "
     "good result, document has the numbers of the model's source document.",
 )
-@click.option(
-    "--model", type=click.Choice(_MODELS), default="cnn", show_default=True, help="Train this model."
-)
+@click.option("--model", type=OneOf(_MODELS), default="cnn", show_default=True, help="Train this model.")
 @click.option(
     "--dataset",
     metavar="mnist|synthetic|PATH",
@@ -65,13 +62,13 @@ def command() -> None:
 @click.option(
     "--steps-per-epoch",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     help="Make an epoch of this many steps; 0: of all data. Default: that of the recipe.",
 )
 @click.option(
     "--validation-split",
     metavar="FRACTION",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=Number(0, 1, max_open=True),
     help="Use this fraction of the training set for validation. Default: that of the recipe.",
 )
 @click.option(
@@ -87,7 +84,7 @@ def command() -> None:
 @click.option(
     "--learning-rate",
     metavar="RATE",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     help="Set the learning rate. Default: that of the recipe.",
 )
 @click.option(
@@ -97,13 +94,13 @@ def command() -> None:
 )
 @click.option(
     "--gradient-dtype",
-    type=click.Choice(["float32", "bfloat16", "float16"]),
+    type=OneOf(["float32", "bfloat16", "float16"]),
     help="Send gradients to the other workers in this data type. Default: the type they are computed in.",
 )
 @click.option("--dropout/--no-dropout", default=True, show_default=True, help="Use dropout in mlp.")
 @click.option(
     "--initial-weights",
-    type=click.Choice(["random_normal", "zeros"]),
+    type=OneOf(["random_normal", "zeros"]),
     help="Begin softmax with these weights. Default: those of the recipe.",
 )
 @click.option(
@@ -122,7 +119,7 @@ def command() -> None:
 @click.option(
     "--seed",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     default=0,
     show_default=True,
     help="Seed the random number generators.",
@@ -148,7 +145,7 @@ def command() -> None:
 )
 @click.option(
     "--updates",
-    type=click.Choice(["async", "sync"]),
+    type=OneOf(["async", "sync"]),
     help="Let parameter servers update in this way. Default: async.",
 )
 @click.option(
@@ -166,7 +163,7 @@ def command() -> None:
 @click.option(
     "--start-timeout",
     metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     help="Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing. Default: print a line per epoch.")

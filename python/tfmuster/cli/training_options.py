@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..environment import LARGEST_SEED
+from .value_types import Number, WholeNumber, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ def _variables(texts: tuple[str, ...]) -> dict[str, str]:
         if not equals and name in os.environ:
             value = os.environ[name]
         elif not (equals and name):
-            raise click.BadParameter(f"{text!r}: not NAME=VALUE, and no variable here.", param_hint="--env")
+            raise refused("--env", "NAME=VALUE, or the name of a variable that is set here", text)
         variables[name] = value
     return variables
 
@@ -62,7 +63,7 @@ _OPTIONS = (
     click.option(
         "--seed",
         metavar="N",
-        type=click.IntRange(0, LARGEST_SEED),
+        type=WholeNumber(0, LARGEST_SEED),
         help="Seed the random number generators of every worker. Default: TFMUSTER_SEED, else drawn.",
     ),
     click.option(
@@ -83,20 +84,20 @@ _OPTIONS = (
     click.option(
         "--gpus-per-worker",
         metavar="N",
-        type=click.IntRange(min=0),
+        type=WholeNumber(min=0),
         help="Show each worker this many GPUs; 0 hides all. Default: 1 if there are as many GPUs as workers.",
     ),
     click.option(
         "--stall-timeout",
         metavar="SECONDS",
-        type=click.FloatRange(min=0),
+        type=Number(min=0),
         help="End the job if workers wait this long for one that does not move; 0: never. "
         "Default: TFMUSTER_STALL_TIMEOUT, else 300.",
     ),
     click.option(
         "--grace",
         metavar="SECONDS",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(min=0, min_open=True),
         help="Let workers take this long to write a checkpoint after a shutdown signal. "
         "Default: TFMUSTER_GRACE, else 30.",
     ),

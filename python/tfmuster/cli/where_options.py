@@ -8,6 +8,7 @@ import click
 
 from ..environment import SSH_CONFIG_VARIABLE
 from ..launch.engines.registry import BACKENDS
+from .value_types import Number, WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,14 +93,14 @@ def where_options(command: _Command) -> _Command:
         click.option(
             "--min-workers",
             metavar="N",
-            type=int,
+            type=WholeNumber(),
             help="With hosts and --max-restarts: continue with N or more workers if hosts are "
             "lost. Default: all.",
         ),
         click.option(
             "--rejoin-timeout",
             metavar="SECONDS",
-            type=click.FloatRange(min=0),
+            type=Number(min=0),
             default=30.0,
             show_default=True,
             help="With --min-workers: wait this long at a restart for a lost host to come back.",
@@ -113,7 +114,7 @@ def where_options(command: _Command) -> _Command:
         click.option(
             "--grow",
             metavar="SECONDS",
-            type=click.FloatRange(min=0, min_open=True),
+            type=Number(min=0, min_open=True),
             help="With --min-workers: look this often for hosts that are back or new, and "
             "continue with them from a new checkpoint, with at most -n workers. Default: "
             "never.",

@@ -10,6 +10,7 @@ import click
 from ..environment import KERAS_COMPAT_VARIABLE, LARGEST_SEED, SEED_VARIABLE, START_TIMEOUT_VARIABLE
 from ..words import FACE_VARIABLE
 from .program_argument import program_argument
+from .value_types import Number, WholeNumber
 
 
 # Options end at the script's name. Arguments after it belong to the script.
@@ -17,7 +18,7 @@ from .program_argument import program_argument
 @click.option(
     "--base-port",
     metavar="PORT",
-    type=click.IntRange(1024, 65_535),
+    type=WholeNumber(1024, 65_535),
     help="Use this port for the first task of each machine, and the next port for the "
     "next task. Default: TFMUSTER_BASE_PORT, else the choice of the engine; see its "
     "page of the documentation.",
@@ -25,13 +26,13 @@ from .program_argument import program_argument
 @click.option(
     "--start-timeout",
     metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     help="Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
 )
 @click.option(
     "--seed",
     metavar="N",
-    type=click.IntRange(0, LARGEST_SEED),
+    type=WholeNumber(0, LARGEST_SEED),
     help="Seed the random number generators; give every task the same seed. Default: "
     "TFMUSTER_SEED, else the tasks agree on one when they meet.",
 )

@@ -241,7 +241,8 @@ Error: Every worker must have GPUs of its own.
 Usage: tfmuster launch [OPTIONS] SCRIPT|COMMAND [ARGUMENT]...
 Try 'tfmuster launch --help' for help.
 
-Error: Invalid value for --env: '=5': not NAME=VALUE, and no variable here.
+Error: --env takes NAME=VALUE, or the name of a variable that is set here.
+  found: =5
 """,
         ),
         (
@@ -250,7 +251,8 @@ Error: Invalid value for --env: '=5': not NAME=VALUE, and no variable here.
 Usage: tfmuster launch [OPTIONS] SCRIPT|COMMAND [ARGUMENT]...
 Try 'tfmuster launch --help' for help.
 
-Error: Invalid value for --env: 'NO_SUCH_VARIABLE': not NAME=VALUE, and no variable here.
+Error: --env takes NAME=VALUE, or the name of a variable that is set here.
+  found: NO_SUCH_VARIABLE
 """,
         ),
         (
