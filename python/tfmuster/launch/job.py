@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import secrets
 import shlex
@@ -211,7 +212,7 @@ def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
             raise LaunchError(
                 "The script to run must exist.",
                 found=f"no file {first} in {os.getcwd()}",
-                fix="Check the path; it is relative to the working directory.",
+                fix=f"{_meant(first)}Check the path; it is relative to the working directory.",
                 reason="script",
             )
         interpreter = python_executable() if suffix == ".py" else _rscript()
@@ -291,7 +292,7 @@ def _instead_of(name: str) -> tuple[str, str]:
     if os.path.isdir(name):
         return f"{name} is a folder", fix
     if not os.path.isfile(name):
-        return f"no {name}", fix
+        return f"no {name}", f"{_meant(name)}{fix}"
     words = shlex.quote(name)
     if os.access(name, os.X_OK):
         return f"{name} is in the working directory, which is not on PATH", f"Write ./{words}."
@@ -302,3 +303,17 @@ def _instead_of(name: str) -> tuple[str, str]:
     )
     shell = f"launch it by its shell: {by_shell}"
     return f"{name} is not executable", f"Make it executable (chmod +x {words}), or {shell}"
+
+
+def _meant(name: str) -> str:
+    """Ask whether a script of that folder is meant, with another ending or a similar name."""
+    wanted = Path(name)
+    suffixes = (".py", ".r", *_NOTEBOOKS)
+    try:
+        scripts = sorted(path for path in wanted.parent.iterdir() if path.suffix.lower() in suffixes)
+    except OSError:
+        return ""
+    stem = wanted.stem if wanted.suffix.lower() in suffixes else wanted.name
+    near = difflib.get_close_matches(stem, {path.stem for path in scripts}, n=1, cutoff=0.75)
+    meant = [str(path) for path in scripts if path.stem in near]
+    return f"Did you mean {' or '.join(meant)}? " if meant else ""

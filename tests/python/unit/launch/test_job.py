@@ -1,0 +1,36 @@
+"""What a job's command is, and what is said of one that can't be run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfmuster.errors import LaunchError
+from tfmuster.launch.job import resolve_command
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ("churn", "Did you mean churn.R or churn.py? "),
+        ("notes", "Did you mean notes.ipynb? "),
+        ("trian.py", "Did you mean train.py? "),
+        ("train.R", "Did you mean train.py? "),
+        ("folder/tests", "Did you mean folder/test.py? "),
+        ("absent/train", ""),
+        ("else", ""),
+        ("gone.py", ""),
+    ],
+)
+def test_a_script_with_a_similar_name_is_suggested(
+    given: str, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for name in ("churn.py", "churn.R", "churn.csv", "train.py", "notes.ipynb", "folder/test.py"):
+        (tmp_path / name).touch()
+    with pytest.raises(LaunchError) as caught:
+        resolve_command([given])
+    what = "Check the path" if Path(given).suffix else "Give the path"
+    assert (caught.value.fix or "").startswith(asked + what)
