@@ -16,6 +16,7 @@ from ..errors import LaunchError
 from ..system.ask import NoAnswerError, ask
 from .layout import STOP_COMMAND, UNFINISHED, read_json
 from .ownership import check_owner
+from .recording import record_end
 
 if TYPE_CHECKING:
     from .run import Run
@@ -87,4 +88,4 @@ def end_batch_job(run: Run, command: Sequence[str]) -> None:
             fix=f"Run this on a machine of the cluster: {shlex.join(command)}",
             run=run.name,
         )
-    run.end("interrupted")
+    record_end(run, "interrupted")

@@ -27,6 +27,7 @@ from ..words import Hint, Words
 from .index import remember_run
 from .layout import ANY_VALUES, CALL, CLAIMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
 from .next_steps import resume_text
+from .recording import record_info, record_status, record_stop_command
 from .resuming import resuming
 from .run import Run
 
@@ -89,7 +90,7 @@ def _record(run: Run, about: Mapping[str, Any]) -> None:
     """Write what is known of a job when it starts."""
     batch = batch_job()
     if batch is not None:
-        run.set_stop_command(batch.stop)
+        record_stop_command(run, batch.stop)
     import psutil
 
     about = {
@@ -104,8 +105,8 @@ def _record(run: Run, about: Mapping[str, Any]) -> None:
         "versions": recorded_versions(),
         **({f"{batch.system}_job": batch.number} if batch else {}),
     }
-    run.set_info(about)
-    run.set_status(state="starting", restarts=0, tasks={})
+    record_info(run, about)
+    record_status(run, state="starting", restarts=0, tasks={})
     remember_run(run.path)
 
 
@@ -305,4 +306,4 @@ def record_git(run: Run) -> None:
         return
     if commit.code == status.code == 0:
         state = {"commit": commit.output.strip(), "changed": bool(status.output.strip())}
-        run.set_info({**run.info(), "git": state})
+        record_info(run, {**run.info(), "git": state})

@@ -24,14 +24,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import TfmusterError
 from ..words import Code, Value, Words
-from .hidden_values import without_secrets
-from .layout import CALL, RESUME, STOP_COMMAND, UNFINISHED, read_json, task_of, utc_now, write_json
+from .layout import UNFINISHED, task_of
 from .liveness import is_lost
 from .log_text import last_lines, whole_text
 from .metrics import NO_METRICS, read_metrics
@@ -41,7 +39,6 @@ from .records import read_error, read_info, read_status
 from .removing import remove_files
 from .stacks import ask_for_stacks
 from .stopping import stop_run
-from .tfruns import write_tfruns
 from .values import Values, returned_model, values_of
 
 
@@ -75,14 +72,6 @@ class Run:
     def info(self) -> dict[str, Any]:
         """Return what was started: command, cluster, host, versions, git state."""
         return read_info(self.path)
-
-    def set_info(self, about: Mapping[str, Any]) -> None:
-        """Replace ``run.json``, which only this user can read. Called by the launcher.
-
-        Values in the command that look like secrets are not written.
-        """
-        shown = {**about, "command": without_secrets(about.get("command", ()))}
-        write_json(self.path / "run.json", shown, mode=0o600)
 
     def notes(self) -> list[dict[str, Any]]:
         """Return what was decided for the program: ``time``, ``about`` (such as ``input``), ``text``."""
@@ -285,38 +274,10 @@ class Run:
         resume_run(self)
         return self
 
-    def set_stop_command(self, command: Sequence[str]) -> None:
-        """Record the command that ends this run's batch job. Called on submission and by the job itself."""
-        write_json(self.path / STOP_COMMAND, {"command": list(command)})
-
     @property
     def goes_on(self) -> bool:
         """Whether the run has not ended."""
         return self.status()["state"] in UNFINISHED
-
-    def end(self, state: str, error: Mapping[str, Any] | None = None, **changes: Any) -> None:
-        """Record how the run ended. Called by its launcher, or by a session that finds the launcher gone.
-
-        Parameters
-        ----------
-        state : str
-            The final state.
-        error : mapping, optional
-            The first failure, for ``error.json``.
-        **changes
-            More entries of ``status.json``.
-        """
-        if error is not None:
-            write_json(self.path / "error.json", error)
-        write_tfruns(
-            self.path / "tfruns.d", state=state, info=self.info(), history=self.history(), error=self.error()
-        )
-        if state == "done":
-            # What a function was given may be large and private; its values stay.
-            for path in (*(self.path / CALL).glob("call.*"), self.path / RESUME):
-                path.unlink(missing_ok=True)
-        # The state is written last, so that a session that waits for it finds everything else.
-        self.set_status(state=state, **changes)
 
     def remove(self) -> list[str]:
         """Remove the run from the disk.
@@ -342,11 +303,6 @@ class Run:
                 run=self.name,
             )
         return remove_files(self.path)
-
-    def set_status(self, **changes: Any) -> None:
-        """Change entries of ``status.json``. Only the run's launcher calls this."""
-        status = {**read_json(self.path / "status.json"), **changes, "updated": utc_now()}
-        write_json(self.path / "status.json", status)
 
 
 def _task_order(path: Path) -> tuple[str, int]:

@@ -14,6 +14,7 @@ import pytest
 
 from support.launching import environment
 from tfmuster.runs.lifecycle import new_run
+from tfmuster.runs.recording import record_end
 
 #: Changes the user after the imports: another user may not read this Python.
 AS_ANOTHER = """
@@ -44,7 +45,7 @@ def folder() -> Iterator[Path]:
     made.chmod(0o755)
     run = new_run("train", run_dir=made / "runs" / NAME, command=["train.py"], cluster={"worker": ["a:1"]})
     (run.path / "logs" / "worker-0.log").write_text("text\n")
-    run.end("done", tasks={})
+    record_end(run, "done", tasks={})
     yield made
     shutil.rmtree(made)
 

@@ -34,6 +34,7 @@ from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.layout import utc_now
 from ...runs.lifecycle import claim_run_dir, not_new
+from ...runs.recording import record_info, record_stop_command
 from ...runs.resuming import resumes
 from ...runs.run import Run
 from ...system.ask import Answer, NoAnswerError, ask
@@ -277,7 +278,7 @@ class BatchEngine(Engine):
         if not resumed:
             about = {"name": run.name, "command": list(job.command), "cluster": {}, "started": utc_now()}
             # No machine has its launcher yet.
-            run.set_info({**about, "directory": os.getcwd(), "host": ""})
+            record_info(run, {**about, "directory": os.getcwd(), "host": ""})
         job.record(run)
         try:
             number = self._number(script, {**os.environ, **job.env})
@@ -286,7 +287,7 @@ class BatchEngine(Engine):
                 forget(run)
             raise
         # Not into run.json, which the launcher may be writing now.
-        run.set_stop_command([self.CANCEL, number])
+        record_stop_command(run, [self.CANCEL, number])
         return Submitted(self, number, run)
 
     def _number(self, script: str, env: Mapping[str, str]) -> str:

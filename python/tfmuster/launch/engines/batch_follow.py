@@ -14,6 +14,7 @@ from typing import Protocol
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.layout import PREEMPTED, RESUME, STOP_COMMAND, UNFINISHED, read_json, write_json
+from ...runs.recording import record_end, record_status
 from ...runs.run import Run
 from ...runs.states import State
 from ...runs.tail import Tail
@@ -152,7 +153,7 @@ def follow(job: Submitted, *, show: str, tell: bool) -> tuple[Run, Failure | Non
             _wait_for_files(job.run)
             if _written_state(job.run) in UNFINISHED:
                 # Its launcher was killed before it could write that.
-                job.run.end("interrupted")
+                record_end(job.run, "interrupted")
         raise
     finally:
         shown.close()
@@ -206,9 +207,9 @@ def note_failed_start(run: Run, error: TfmusterError, system: BatchSystem) -> No
     if run.status()["state"] == "starting":
         lines = tuple(str(error).splitlines())
         failure = _failure(run, system, "the launcher", f"could not start the workers: {lines[0]}", lines)
-        # Not by Run.end: what never began is removed again, if the launcher waits.
+        # Not by record_end(): what never began is removed again, if the launcher waits.
         write_json(run.path / "error.json", failure.to_dict())
-        run.set_status(state="failed")
+        record_status(run, state="failed")
 
 
 def _keep_log(job: Submitted) -> str:
@@ -245,7 +246,7 @@ def _outcome(job: Submitted) -> tuple[Run, Failure | None]:
     failure = _failure(run, system, f"job {job.number}", said, lines)
     if state in UNFINISHED:
         # Its launcher was killed, and could not write it.
-        run.end("failed", failure.to_dict())
+        record_end(run, "failed", failure.to_dict())
     return run, failure
 
 

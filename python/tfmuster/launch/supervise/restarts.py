@@ -15,6 +15,7 @@ from ...environment import MAX_RESTARTS_VARIABLE, RESTART_VARIABLE, TOKEN_VARIAB
 from ...runs.failure import Failure
 from ...runs.layout import RESTARTING, utc_now
 from ...runs.lifecycle import new_run
+from ...runs.recording import record_end, record_info, record_status
 from ...runs.resuming import separate
 from ...runs.run import Run
 from ...system.say import say
@@ -65,7 +66,7 @@ class Attempt:
         info = self.run.info()
         clusters = [*info.get("clusters", [info["cluster"]]), cluster.to_dict()]
         # Hosts may have been lost, or have come back.
-        self.run.set_info({**info, "cluster": cluster.to_dict(), "clusters": clusters, "job": self.name})
+        record_info(self.run, {**info, "cluster": cluster.to_dict(), "clusters": clusters, "job": self.name})
         return self.run
 
     def variables(self) -> dict[str, str]:
@@ -105,13 +106,13 @@ def with_restarts(
             about += f", {utc_now()}, after: {failure.headline()}"
         try:
             _prepare(run, about)
-            run.set_status(restarts=number)
+            record_status(run, restarts=number)
             run, failure = attempt(Attempt(number, most, run))
         except BaseException as error:
             if run.status()["state"] == RESTARTING:
                 # The next attempt did not start, so this one was the last.
                 state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-                run.end(state, survived.to_dict() if survived else None)
+                record_end(run, state, survived.to_dict() if survived else None)
             raise
     return run, failure
 

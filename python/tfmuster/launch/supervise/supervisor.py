@@ -23,6 +23,7 @@ from ...runs.failure import Failure, not_writable
 from ...runs.layout import PREEMPTED, RESTARTING, file_stem
 from ...runs.leaving import can_save, forget_orders, note_ending
 from ...runs.liveness import BEAT_SECONDS
+from ...runs.recording import record_end, record_status
 from ...runs.report.renewal import renew_report
 from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
@@ -113,7 +114,7 @@ class Supervisor:
             for placement in self._placements:
                 self._workers.append(self._start(placement))
             try:
-                self._run.set_status(state="running", tasks=self._tasks())
+                record_status(self._run, state="running", tasks=self._tasks())
             except OSError as full:
                 raise not_writable(self._run.path, full) from full
             # A session may have had another job, which was saved.
@@ -140,11 +141,11 @@ class Supervisor:
             # On a full disk, nothing can be recorded, but the error with the reason is already raised.
             with contextlib.suppress(OSError):
                 if state == RESTARTING:
-                    self._run.set_status(state=state, tasks=self._tasks())
+                    record_status(self._run, state=state, tasks=self._tasks())
                 else:
                     error = failure.to_dict() if failure else None
                     fields = {"signal": signal_of(self._workers)} if state == PREEMPTED else {}
-                    self._run.end(state, error, tasks=self._tasks(), **fields)
+                    record_end(self._run, state, error, tasks=self._tasks(), **fields)
                     renew_report(self._run, at_once=True)
             dismiss_guard(guard)
             if self._spares is not None:
@@ -294,7 +295,7 @@ class Supervisor:
     def _note(self, tasks: dict[str, Any]) -> None:
         self._next_beat = time.monotonic() + BEAT_SECONDS
         try:
-            self._run.set_status(tasks=tasks)
+            record_status(self._run, tasks=tasks)
         except OSError as error:
             self._disk_error = self._disk_error or error
 

@@ -9,6 +9,7 @@ import pytest
 from tfmuster.cli import main
 from tfmuster.runs.layout import append_json, write_json
 from tfmuster.runs.lifecycle import new_run
+from tfmuster.runs.recording import record_end
 from tfmuster.system.terminal_text import safe_text
 
 EVIL = "a\x9b31mb\u202ec\x1b]0;t\x07d"
@@ -52,7 +53,7 @@ def test_nothing_that_changes_a_terminal_is_printed(
         append_json(run.path / "metrics.jsonl", {"epoch": 1, EVIL: 1})
         if state == "failed":
             error = {"task": EVIL, "error": EVIL, "traceback": EVIL, "last_lines": [EVIL], "host": EVIL}
-            run.end(state, error, tasks={EVIL: {"state": EVIL, "host": EVIL}})
+            record_end(run, state, error, tasks={EVIL: {"state": EVIL, "host": EVIL}})
         else:
             # Nobody has this name: the run can't be stopped here.
             write_json(run.path / "run.json", {**run.info(), "host": EVIL})

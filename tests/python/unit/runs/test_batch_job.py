@@ -14,6 +14,7 @@ from tfmuster.launch.engines.pbs import Pbs
 from tfmuster.launch.engines.sge import Sge
 from tfmuster.launch.engines.slurm import Slurm
 from tfmuster.runs.batch_job import STOP_COMMANDS, stop_command
+from tfmuster.runs.recording import record_stop_command
 from tfmuster.runs.run import Run
 
 
@@ -25,7 +26,7 @@ from tfmuster.runs.run import Run
     ],
 )
 def test_the_commands_of_batch_systems(tmp_path: Path, command: list[str]) -> None:
-    Run(tmp_path).set_stop_command(command)
+    record_stop_command(Run(tmp_path), command)
     assert stop_command(tmp_path) == command
 
 

@@ -12,6 +12,7 @@ from tfmuster.errors import TfmusterError
 from tfmuster.runs import index
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.listing import find_run, list_runs
+from tfmuster.runs.recording import record_end, record_info
 from tfmuster.runs.run import Run
 
 
@@ -52,8 +53,8 @@ def test_the_command_line_lists_and_shows_them(
 ) -> None:
     run = a_run(tmp_path / "1", "20260101T000000Z-train")
     monkeypatch.setenv("TZ", "UTC")
-    run.set_info({**run.info(), "started": "2026-01-01T00:00:00.000+00:00", "pid": 1, "host": "other"})
-    run.end("done", tasks={"worker 0": {"state": "done"}}, updated="2026-01-01T00:03:20.000+00:00")
+    record_info(run, {**run.info(), "started": "2026-01-01T00:00:00.000+00:00", "pid": 1, "host": "other"})
+    record_end(run, "done", tasks={"worker 0": {"state": "done"}}, updated="2026-01-01T00:03:20.000+00:00")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert main(["runs", "list"]) == 0

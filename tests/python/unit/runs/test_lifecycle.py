@@ -15,6 +15,7 @@ from tfmuster.errors import LaunchError
 from tfmuster.launch.job import Job
 from tfmuster.runs.layout import NAMES, utc_now, write_json
 from tfmuster.runs.lifecycle import claim_call, claim_run_dir, new_run
+from tfmuster.runs.recording import record_end
 from tfmuster.runs.run import Run
 from tfmuster.words import speaking
 
@@ -178,7 +179,7 @@ def test_what_a_run_has_left_does_not_stop_the_next(here: Path) -> None:
     for name in NAMES:
         if not (run.path / name).exists():
             (run.path / name).write_text("{}")
-    run.end("done")
+    record_end(run, "done")
     assert run.remove() == ["checkpoints", "model.keras"]
     assert new_run("train", run_dir="mine", command=["train.py"], cluster={}).path == run.path
 

@@ -10,6 +10,7 @@ from tfmuster.errors import TfmusterError
 from tfmuster.runs.layout import append_json, write_json
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.listing import find_run, last_epoch, run_table, runs_in, summary
+from tfmuster.runs.recording import record_end, record_info
 from tfmuster.runs.run import Run
 
 EVIL = "a\x9b31mb\u202ec\x1b[2J"
@@ -19,7 +20,9 @@ def a_run(folder: Path) -> Run:
     run = new_run("train", run_dir=folder / "run", command=["train.py", EVIL], cluster={})
     append_json(run.path / "metrics.jsonl", {"epoch": 1, EVIL: 1})
     append_json(run.path / "notes.jsonl", {"about": EVIL, "text": EVIL})
-    run.end("failed", {"error": EVIL, "task": EVIL}, tasks={EVIL: {"state": "failed", "host": "node"}})
+    record_end(
+        run, "failed", {"error": EVIL, "task": EVIL}, tasks={EVIL: {"state": "failed", "host": "node"}}
+    )
     return run
 
 
@@ -40,7 +43,7 @@ def test_how_a_run_failed_is_in_words_for_its_user(tmp_path: Path) -> None:
         "worker 1": {"state": "failed", "exit_code": 1},
     }
     error = "tfmuster.errors.ModelError: No such model.\n  to do: choose another"
-    run.end("failed", {"error": error, "task": "worker 1", "exit_code": 1}, tasks=states)
+    record_end(run, "failed", {"error": error, "task": "worker 1", "exit_code": 1}, tasks=states)
     told = summary(run)
     assert told["worker 0"] == "ended, SIGTERM" and told["worker 1"] == "failed, exit code 1"
     assert told["first failure"].endswith(": No such model.\n  to do: choose another")
@@ -50,7 +53,7 @@ def test_a_state_or_a_host_is_a_word(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     tasks = {"worker 0": {"state": EVIL, "host": EVIL}}
     write_json(run.path / "status.json", {"state": EVIL, "restarts": 0, "tasks": tasks})
-    run.set_info({**run.info(), "host": EVIL})
+    record_info(run, {**run.info(), "host": EVIL})
     assert "host" not in run.info()
     assert run.status()["tasks"] == {"worker 0": {"state": "unknown"}}
     assert repr(run).isprintable()

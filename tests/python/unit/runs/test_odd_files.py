@@ -13,6 +13,7 @@ import pytest
 from tfmuster.cli import main
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.listing import ended_before
+from tfmuster.runs.recording import record_end
 from tfmuster.runs.run import Run
 
 #: What may be anywhere.
@@ -53,7 +54,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (run.path / "logs" / "worker-0.log").write_text("text\n")
         error = {"time": "2026-01-01T00:00:00+00:00", "task": "worker 0", "host": "a", "exit_code": 1}
         more = {"signal": None, "error": "E: x", "traceback": "", "last_lines": ["x"], "log": "l"}
-        run.end("failed", {**error, **more}, tasks={"worker 0": dict(TASK)})
+        record_end(run, "failed", {**error, **more}, tasks={"worker 0": dict(TASK)})
     return tmp_path / "runs"
 
 

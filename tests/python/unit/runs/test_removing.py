@@ -16,6 +16,7 @@ from tfmuster.errors import TfmusterError
 from tfmuster.runs.layout import write_json
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.listing import ended_before
+from tfmuster.runs.recording import record_end
 from tfmuster.runs.run import Run
 from tfmuster.words import speaking
 
@@ -34,7 +35,7 @@ def a_run(folder: Path, state: str = "done", *, days: float = 0) -> Run:
     run = new_run("train", run_dir=folder, command=["train.py"], cluster={})
     (folder / "logs" / "worker-0.log").write_text("text\n")
     if state != "starting":
-        run.end(state)
+        record_end(run, state)
     written = (datetime.now(timezone.utc) - timedelta(days=days)).isoformat()
     write_json(folder / "status.json", {"state": state, "updated": written})
     return run

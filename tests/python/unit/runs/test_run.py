@@ -12,6 +12,7 @@ import pytest
 from support.launching import write
 from tfmuster.errors import TfmusterError
 from tfmuster.runs.lifecycle import new_run
+from tfmuster.runs.recording import record_info, record_status
 from tfmuster.runs.run import Run
 
 
@@ -33,7 +34,7 @@ def test_what_is_started_is_for_its_user_alone(tmp_path: Path) -> None:
     written = run.path / "run.json"
     assert written.stat().st_mode & 0o777 == 0o600
     assert run.info()["command"] == ["train.py", "--token", "***", "KEY=1"]
-    run.set_info({**run.info(), "job": "another"})
+    record_info(run, {**run.info(), "job": "another"})
     assert written.stat().st_mode & 0o777 == 0o600
     assert "abc" not in written.read_text()
 
@@ -44,7 +45,7 @@ def test_a_run_of_another_user_is_not_lost() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         run = new_run("train", run_dir=Path(folder, "run"), command=["train.py"], cluster={"worker": []})
-        run.set_status(state="running")
+        record_status(run, state="running")
         os.seteuid(65534)
         try:
             assert (run.info(), run.status()["state"]) == ({}, "running")
