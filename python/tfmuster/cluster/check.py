@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .findings import KINDS, Finding, Findings
 from .rules import Jobs, examine_document
-from .spec import Cluster, Task, described_by
+from .spec import Cluster, Task, checked_cluster, checked_task, described_by
 from .tf_config import note_if_too_long, tf_config_json
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ def check_cluster(
     jobs, place = _examine(source, addresses, task, found)
     if found.failed:
         return Report(tuple(found))
-    cluster = Cluster.of_checked(jobs)
-    named = Task.of_checked(*place, cluster) if place else None
+    cluster = checked_cluster(jobs)
+    named = checked_task(*place, cluster) if place else None
     note_if_too_long(tf_config_json(named or cluster.chief_task()), found)
     if connect:
         from .connect import try_addresses

@@ -73,14 +73,6 @@ class Cluster:
             object.__setattr__(self, job, jobs.get(job, ()))
 
     @classmethod
-    def of_checked(cls, jobs: Jobs) -> Cluster:
-        """Make a cluster of jobs that ``examine_cluster`` has already accepted."""
-        cluster = object.__new__(cls)
-        for job in JOBS:
-            object.__setattr__(cluster, job, jobs.get(job, ()))
-        return cluster
-
-    @classmethod
     def from_file(cls, path: str | PathLike[str]) -> Cluster:
         """Read a JSON or YAML file that holds the jobs, or a whole TF_CONFIG, whose task is ignored.
 
@@ -112,7 +104,7 @@ class Cluster:
         if not found.failed:
             jobs, _ = examine_document(document, found, cluster_key_needed=cluster_key_needed)
         raise_or_warn(found)
-        return cls.of_checked(jobs)
+        return checked_cluster(jobs)
 
     @property
     def jobs(self) -> Jobs:
@@ -134,13 +126,11 @@ class Cluster:
 
     def tasks(self) -> tuple[Task, ...]:
         """Return all tasks, in the order of :attr:`jobs` and of their indices."""
-        return tuple(
-            Task.of_checked(job, i, self) for job, all_ in self.jobs.items() for i in range(len(all_))
-        )
+        return tuple(checked_task(job, i, self) for job, all_ in self.jobs.items() for i in range(len(all_)))
 
     def chief_task(self) -> Task:
         """Return the task that leads: the chief, or worker 0 if there is no chief."""
-        return Task.of_checked("chief" if self.chief else "worker", 0, self)
+        return checked_task("chief" if self.chief else "worker", 0, self)
 
     def to_dict(self) -> dict[str, list[str]]:
         """Return plain data, as in a TF_CONFIG."""
@@ -190,15 +180,6 @@ class Task:
         raise_or_warn(found)
         if checked:
             object.__setattr__(self, "index", checked[1])
-
-    @classmethod
-    def of_checked(cls, type: str, index: int, cluster: Cluster) -> Task:
-        """Make a task that is known to be in the cluster, without checking it again."""
-        task = object.__new__(cls)
-        object.__setattr__(task, "type", type)
-        object.__setattr__(task, "index", index)
-        object.__setattr__(task, "cluster", cluster)
-        return task
 
     @property
     def address(self) -> str:
@@ -255,6 +236,23 @@ def raise_findings(findings: Iterable[Finding]) -> None:
     if len(errors) > _MOST_SHOWN:
         lines.append(f"  and {len(errors) - _MOST_SHOWN} more")
     raise ClusterError("\n".join(lines), findings=dicts)
+
+
+def checked_cluster(jobs: Jobs) -> Cluster:
+    """Make a cluster of jobs that ``examine_cluster`` has already accepted."""
+    cluster = object.__new__(Cluster)
+    for job in JOBS:
+        object.__setattr__(cluster, job, jobs.get(job, ()))
+    return cluster
+
+
+def checked_task(type: str, index: int, cluster: Cluster) -> Task:
+    """Make a task that is known to be in the cluster, without checking it again."""
+    task = object.__new__(Task)
+    object.__setattr__(task, "type", type)
+    object.__setattr__(task, "index", index)
+    object.__setattr__(task, "cluster", cluster)
+    return task
 
 
 def raise_or_warn(found: Findings) -> None:

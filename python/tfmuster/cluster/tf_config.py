@@ -15,7 +15,7 @@ from ..errors import ClusterError, TfmusterError
 from ..system.say import say
 from .findings import Findings
 from .rules import examine_document
-from .spec import Cluster, Task, raise_or_warn
+from .spec import Cluster, Task, checked_cluster, checked_task, raise_or_warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -84,7 +84,7 @@ def parse_tf_config(text: str | bytes) -> Task:
         jobs, place = examine_document(document, found, cluster_key_needed=True, task_wanted="yes")
     raise_or_warn(found)
     assert place is not None  # otherwise examine_document has noted an error
-    return Task.of_checked(*place, Cluster.of_checked(jobs))
+    return checked_task(*place, checked_cluster(jobs))
 
 
 def use_tf_config(task: Task) -> str:

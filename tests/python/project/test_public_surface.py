@@ -30,6 +30,16 @@ def test_python_names() -> None:
         assert getattr(package, name) is not None
 
 
+def test_members_of_classes() -> None:
+    classes = {name: getattr(package, name) for name in (*package.__all__, "Digits", "Report")}
+    members = {
+        name: sorted(member for member in vars(made) if not member.startswith("_"))
+        for name, made in classes.items()
+        if isinstance(made, type) and not issubclass(made, Exception)
+    }
+    assert members == WRITTEN_DOWN["members"]
+
+
 def commands(
     command: click.Command, name: str, parent: click.Context | None = None
 ) -> Iterator[tuple[str, list[str]]]:
