@@ -73,6 +73,22 @@ test_that("TensorFlow in use before the strategy is an R error that says what to
   expect_match(run$output, "library(keras3)", all = FALSE, fixed = TRUE)
 })
 
+test_that("the call that started TensorFlow in a worker is named", {
+  skip_without_python(tensorflow = TRUE)
+  folder <- withr::local_tempdir()
+  writeLines(c(
+    "tf <- reticulate::import('tensorflow')",
+    "first <- function() tf$constant(1)",
+    "x <- first()",
+    "tfmuster::strategy('multi_worker_mirrored')"
+  ), file.path(folder, "late.R"))
+  error <- expect_error(
+    launch(file.path(folder, "late.R"), workers = 1, run_dir = file.path(folder, "run"), quiet = TRUE),
+    class = "tfmuster_error_worker"
+  )
+  expect_match(unlist(error$last_lines), "it was started by first()", fixed = TRUE, all = FALSE)
+})
+
 test_that("a worker that does not come is named in time", {
   skip_without_python(tensorflow = TRUE)
   ports <- free_ports(2)

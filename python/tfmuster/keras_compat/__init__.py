@@ -41,7 +41,8 @@ from .gradients import (
 )
 from .own_thread import patch_run
 from .seeds import agree_on_seed, seed_tensorflow, tensorflow_seed
-from .strategy_info import is_chief, multi_worker, note_strategy, tensorflow_started, worker_of
+from .starting import check_not_started, tensorflow_started
+from .strategy_info import is_chief, multi_worker, note_strategy, worker_of
 from .watching import use_cause, watch_this_worker
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "agree_on_seed",
     "apply",
     "bytes_per_step",
+    "check_not_started",
     "checked_dtype",
     "gradient_dtype",
     "is_chief",

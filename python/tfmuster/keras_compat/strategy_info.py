@@ -2,35 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..environment import full_workers
 from .jax_processes import jax_process_index
-
-
-def tensorflow_started() -> bool:
-    """Return whether TensorFlow's runtime has started; after that it can't join a cluster."""
-    from tensorflow.python.eager import context
-
-    return bool(context.context()._initialized)
-
-
-def call_when_started(then: Callable[[], None]) -> None:
-    """Call a function once, right after TensorFlow's runtime starts."""
-    from tensorflow.python.eager import context
-
-    stock = context.Context.ensure_initialized
-
-    def ensure_initialized(self: Any) -> None:
-        stock(self)
-        if context.Context.ensure_initialized is ensure_initialized:
-            context.Context.ensure_initialized = stock
-            with context.eager_mode():
-                then()
-
-    context.Context.ensure_initialized = ensure_initialized
-
 
 _made: list[Any] = []
 

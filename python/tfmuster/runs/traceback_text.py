@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ..system.own_line import LIBRARY
+
 #: The first line of a traceback.
 HEADER = "Traceback (most recent call last):"
 
 _FRAME = re.compile(r'\s*File "([^"]+)", line \d+')
-#: Folders of packages, Python's own and this one.
-_LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3\.\d+/|/python/tfmuster/|^<frozen ")
 #: How many lines of the error itself are shown, and how many characters of a headline.
 _MOST_LINES, _MOST_CHARACTERS = 30, 400
 #: What TensorFlow says before the cause.
@@ -70,7 +70,7 @@ def own_lines(traceback: str) -> list[str]:
             said = []
         else:
             said.append(line)
-    own = [frame for frame in frames if not _LIBRARY.search(_path(frame[0]))]
+    own = [frame for frame in frames if not LIBRARY.search(_path(frame[0]))]
     shown = own or frames[-1:]
     left = len(frames) - len(shown)
     lines = [HEADER, *(line for frame in shown for line in frame)] if frames else []

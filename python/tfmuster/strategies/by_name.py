@@ -6,15 +6,17 @@ TensorFlow accepts many settings that later make it hang. This module raises a
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
 from ..keras_compat.backend import require_tensorflow_backend
+from ..system.own_line import own_script
 from ..system.tensorflow_import import import_tensorflow
-from ..words import Argument, Code, Hint, Launch, Value, Words, choice
-from .devices import STRATEGY_FIRST, checked, local_devices
+from ..words import Argument, Code, Hint, Value, Words, choice
+from .devices import checked, local_devices
 
 STRATEGIES = (
     "default",
@@ -24,11 +26,6 @@ STRATEGIES = (
     "multi_worker_mirrored",
     "parameter_server",
     "tpu",
-)
-
-_LAUNCH = Words(
-    "start the program with `{}`, in a job of Slurm with srun, or call use_tf_config(task) first",
-    Launch((Hint("workers", 2),), script="SCRIPT"),
 )
 
 # TensorFlow allows only one multi-worker strategy per process.
@@ -244,13 +241,7 @@ def _multi_worker_mirrored(
 
     dtype = compat.wanted_dtype() if gradient_dtype is None else compat.checked_dtype(gradient_dtype)
     tf = import_tensorflow()
-    if compat.tensorflow_started():
-        raise StrategyError(
-            "TensorFlow has already started in this process, so it can't join a cluster.",
-            fix=STRATEGY_FIRST,
-            strategy=name,
-            reason="already-started",
-        )
+    compat.check_not_started(name)
     from ..rendezvous.join import join_cluster
     from ..rendezvous.port_guard import all_connected
 
@@ -304,11 +295,20 @@ def _task_in_force(name: str) -> Any:
     if task is None:
         raise StrategyError(
             f"{name} needs to know its cluster, and TF_CONFIG is not set.",
-            fix=_LAUNCH,
+            fix=Words(
+                "start the program with `{}`, in a job of Slurm with srun, or call use_tf_config(task) first",
+                _launch(),
+            ),
             strategy=name,
             reason="no-tf-config",
         )
     return task
+
+
+def _launch() -> Code:
+    """Return what launches this program: for a script of Python, which is no job yet, a command."""
+    command = f"tfmuster launch -n 2 {shlex.quote(own_script() or 'FILE')}"
+    return Code(command, 'launch("FILE", workers = 2)', command)
 
 
 def _tpu(address: str | None) -> Any:

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import StrategyError
+from ..keras_compat.starting import STRATEGY_FIRST
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Argument, Value, Words
-
-#: Fix for an error that is raised because TensorFlow has already started.
-STRATEGY_FIRST = (
-    "create the strategy before anything else that uses TensorFlow (in R: before library(keras3)); "
-    "restart the session, because TensorFlow can't be reset"
-)
 
 
 def local_devices(name: str, devices: Sequence[str] | None, replicas: int | None) -> list[str] | None:

@@ -47,7 +47,9 @@ def watch_training() -> None:
     """Refuse to train a model in one of several workers alone, now or when this process imports Keras."""
     if not _watching:
         _watching.append(True)
-        _after_import({"keras": _watch_training, "tf_keras": _watch_training_in_keras_2})
+        _after_import(
+            {"tensorflow": _watch_start, "keras": _watch_training, "tf_keras": _watch_training_in_keras_2}
+        )
 
 
 _watching: list[bool] = []
@@ -110,6 +112,7 @@ def _watch_strategy() -> None:
     from ..keras_compat.checkpoint_files import patch_checkpoints
     from ..keras_compat.deprecation import name_callers_in_r
     from ..keras_compat.shuffling import patch_shuffle
+    from ..keras_compat.starting import watch_start
     from ..keras_compat.strategy_hooks import patch_strategies
     from ..rendezvous.port_guard import serving
     from ..runs.states import say_phase
@@ -119,6 +122,7 @@ def _watch_strategy() -> None:
         seed_tensorflow(seed)
     keep_tf_config()
     say_phase("starting")
+    watch_start()
     if "rpytools" in sys.modules:
         name_callers_in_r()
         load_hooks.hold()
@@ -135,7 +139,7 @@ def _watch_strategy() -> None:
 
 def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     from ..cluster.tf_config import current_task
-    from ..keras_compat import tensorflow_started
+    from ..keras_compat import check_not_started
     from ..keras_compat.gradients import wanted_dtype
     from ..keras_compat.sums import checked_communication, prepare_sums, sums_directly
     from ..rendezvous.control_channel import ControlChannel
@@ -150,13 +154,7 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     # Report an invalid environment before waiting for the other workers.
     wanted_dtype()
     communication = checked_communication("auto")
-    if tensorflow_started():
-        raise StrategyError(
-            "TensorFlow has already started in this process, so it can't join a cluster.",
-            fix="create the strategy before other strategies, tensors, models and data sets",
-            strategy="multi_worker_mirrored",
-            reason="already-started",
-        )
+    check_not_started("multi_worker_mirrored")
     join_cluster(task, link=sums_directly(communication))
     prepare_sums(communication)
 
@@ -213,6 +211,12 @@ def _joined() -> None:
     all_connected()
     load_hooks.release()
     say_phase("building")
+
+
+def _watch_start() -> None:
+    from ..keras_compat.starting import watch_start
+
+    watch_start()
 
 
 def _watch_training() -> None:

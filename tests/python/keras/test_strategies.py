@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.jobs import cluster_of_one, free_addresses, run_job, succeeded
+from support.launching import environment, tfmuster
 from support.paths import PROGRAMS
 
 pytestmark = pytest.mark.timeout(120)
@@ -89,7 +91,7 @@ def test_keras_trains_under_multi_worker_mirrored_with_one_worker() -> None:
         ("tfmuster.strategy('mirrored', replicas=0)", "replicas", "at least 1"),
         ("tfmuster.strategy('mirrored', replicas=1.5)", "replicas", "at least 1"),
         ("tfmuster.strategy('mirrored', replicas='2')", "replicas", "at least 1"),
-        (f"{START}; tfmuster.strategy('mirrored', replicas=2)", "already-started", "before library(keras3)"),
+        (f"{START}; tfmuster.strategy('mirrored', replicas=2)", "already-started", "before all tensors"),
         ("tfmuster.strategy('tpu')", "no-tpu", "Please provide a TPU Name"),
     ],
 )  # fmt: skip
@@ -105,7 +107,43 @@ def test_tensorflow_has_started() -> None:
         f"import tfmuster; {START}; tfmuster.strategy('multi_worker_mirrored')", TF_CONFIG=cluster_of_one()
     )
     assert error["reason"] == "already-started"
-    assert "create the strategy before" in error["text"]
+    assert "make the strategy before" in error["text"] and "library(" not in error["text"]
+
+
+#: A program that starts TensorFlow in its line 4, before it makes one of these strategies.
+LATE = """import tensorflow as tf
+import tfmuster
+def data():
+    return tf.data.Dataset.range(4)
+data()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "strategy", ["tfmuster.strategy('multi_worker_mirrored')", "tf.distribute.MultiWorkerMirroredStrategy()"]
+)
+def test_the_line_that_started_tensorflow_is_named(strategy: str, tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text(LATE + strategy)
+    done = tfmuster("launch", "-n", 1, "late.py", cwd=tmp_path, limit=100)
+    assert done.returncode == 1
+    assert "TensorFlow has already started in this process, so it can't join a cluster." in done.stderr
+    assert "found: it was started by late.py, line 4: return tf.data.Dataset.range(4)\n" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_job_is_named_where_there_is_no_cluster(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import tfmuster\ntfmuster.strategy('multi_worker_mirrored')")
+    done = subprocess.run(
+        [sys.executable, "train.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "to do: start the program with `tfmuster launch -n 2 train.py`, in a job" in done.stderr
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from ...rendezvous.serving_end import exit_at_once, serve_until_over
 from ...runs.states import State, say_state
 from ...system.tensorflow_import import import_tensorflow
 from ...words import Hint, Launch, Words
-from ..devices import STRATEGY_FIRST
 
 if TYPE_CHECKING:
     from ...cluster.spec import Task
@@ -51,16 +50,10 @@ def make_strategy(
     """
     _check(task)
     tf = import_tensorflow()
-    from ...keras_compat import note_strategy, tensorflow_started
+    from ...keras_compat import check_not_started, note_strategy
     from ...keras_compat.idle_servers import reach_idle_servers
 
-    if tensorflow_started():
-        raise StrategyError(
-            "TensorFlow has already started in this process, so it can't join a cluster.",
-            fix=STRATEGY_FIRST,
-            strategy=NAME,
-            reason="already-started",
-        )
+    check_not_started(NAME)
     control = join_cluster(task, timeout=start_timeout)
     if not task.is_chief:
         serve(task, control)

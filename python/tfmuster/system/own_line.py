@@ -1,0 +1,47 @@
+"""Find the line of the user's program that has called a library."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+from typing import Any, Final
+
+from .r_calls import r_calls
+
+#: Files of packages, of Python itself and of this package.
+LIBRARY: Final = re.compile(r"/(site|dist)-packages/|/lib/python3\.\d+/|/python/tfmuster/|^<frozen ")
+#: Functions of R that only evaluate the code of a file.
+_EVALUATES: Final = re.compile(
+    r"(base::)?(source|sys\.source|withVisible|eval|try|tryCatch|invisible|suppress\w+)\("
+)
+
+
+def own_line() -> str | None:
+    """Return the innermost line of the user's code that is being executed: its file, number and text.
+
+    Of R it is the outermost call. None if there is none in this thread, as in a callback of a library.
+    """
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        path, number = frame.f_code.co_filename, frame.f_lineno
+        if not LIBRARY.search(path):
+            code = linecache.getline(path, number, frame.f_globals).strip()
+            place = f"{_short(path)}, line {number}"
+            return f"{place}: {code}" if code else place
+        frame = frame.f_back
+    calls = [call for call in r_calls().splitlines() if not _EVALUATES.match(call)]
+    return calls[0] if calls else None
+
+
+def own_script() -> str | None:
+    """Return the path of the script that Python was started with; None in a session and in R."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    return None if path is None or LIBRARY.search(path) else _short(path)
+
+
+def _short(path: str) -> str:
+    """Return a path relative to the working directory, if it is below that."""
+    here = os.path.join(os.getcwd(), "")
+    return path.removeprefix(here)
