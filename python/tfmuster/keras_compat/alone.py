@@ -19,7 +19,7 @@ from .scopes import adopt
 from .strategy_info import made_strategy, multi_worker
 
 #: Two lines that a program needs, for each kind of program.
-_STRATEGY = "strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before TensorFlow does anything else"
+_STRATEGY = 'strategy = tfmuster.strategy("multi_worker_mirrored")  # before TensorFlow starts'
 _PYTHON = (_STRATEGY, "with strategy.scope():  # make and compile the model")
 _LOOP = (_STRATEGY, "step = tfmuster.distributed_step(strategy, train)  # train() applies the gradients")
 _R_STRATEGY = 'strategy <- tfmuster::strategy("multi_worker_mirrored")  # before library(keras3)'
@@ -119,7 +119,7 @@ def _refusal(call: str, found: str, workers: int) -> StrategyError:
     lines = _JAX if jax else r if in_r else python
     if type(made_strategy()).__name__.startswith("ParameterServerStrategy"):
         lines = _R_SERVERS if in_r else _SERVERS
-    fix = ["add two lines:", *lines]
+    fix = ["add two lines:" if jax or in_r else "import tfmuster, and add two lines:", *lines]
     # A loop needs its own lines; everything else is distributed as it is.
     as_it_is = Words("launch it as it is with {}, or ", Hint("distribute", True))
     distribute = as_it_is if lines in (_PYTHON, _R) else ""

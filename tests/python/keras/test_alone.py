@@ -53,7 +53,7 @@ def test_no_way_to_train_alone_under_launch(tmp_path: Path) -> None:
     assert "keras unchanged" in lines
     for line in (
         "The 2 workers of this job must train one model together.",
-        "tf.distribute.MultiWorkerMirroredStrategy()",
+        'strategy = tfmuster.strategy("multi_worker_mirrored")',
         "with strategy.scope():",
         "--distribute",
         "--independent",
