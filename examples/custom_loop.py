@@ -7,7 +7,6 @@ tfmuster launch -n 2 examples/custom_loop.py [DATASET]                # two work
 import sys
 
 import tfmuster
-from tfmuster.digits import datasets
 
 strategy = tfmuster.strategy("multi_worker_mirrored" if tfmuster.current_task() else "default")
 
@@ -15,8 +14,9 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 GLOBAL_BATCH, STEPS = 128, 100
-digits = datasets.load(sys.argv[1] if len(sys.argv) > 1 else None)
-batches = datasets.batches(
+dataset = sys.argv[1] if len(sys.argv) > 1 else None
+digits = tfmuster.synthetic() if dataset == "synthetic" else tfmuster.mnist(dataset)
+batches = tfmuster.batches(
     digits.x_train, digits.y_train, GLOBAL_BATCH, seed=0, repeated=True, strategy=strategy
 )
 

@@ -11,7 +11,6 @@ import os
 import sys
 
 import tfmuster
-from tfmuster.digits import datasets
 
 if len(sys.argv) != 2 or not sys.argv[1].isdigit():
     sys.exit("four_workers.py needs the number of this worker, 0 to 3: python examples/four_workers.py 0")
@@ -26,7 +25,8 @@ strategy = tfmuster.strategy("multi_worker_mirrored")
 
 import keras  # noqa: E402
 
-digits = datasets.load(os.environ.get("TFMUSTER_DATASET"))
+dataset = os.environ.get("TFMUSTER_DATASET")
+digits = tfmuster.synthetic() if dataset == "synthetic" else tfmuster.mnist(dataset)
 
 with strategy.scope():
     model = keras.Sequential(

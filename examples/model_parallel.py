@@ -8,7 +8,7 @@ import sys
 import keras
 import tensorflow as tf
 
-from tfmuster.digits import datasets
+import tfmuster
 
 # Two logical devices of the CPU; with two GPUs: "GPU:0" and "GPU:1".
 cpu = tf.config.list_physical_devices("CPU")[0]
@@ -40,7 +40,8 @@ class Split(keras.Model):
             return self.output_layer(activations)
 
 
-digits = datasets.load(sys.argv[1] if len(sys.argv) > 1 else None)
+dataset = sys.argv[1] if len(sys.argv) > 1 else None
+digits = tfmuster.synthetic() if dataset == "synthetic" else tfmuster.mnist(dataset)
 model = Split()
 model.compile(
     optimizer=keras.optimizers.Adam(0.001),

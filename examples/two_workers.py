@@ -7,7 +7,6 @@ python examples/two_workers.py --index 1      # in the second
 import argparse
 
 import tfmuster
-from tfmuster.digits import datasets
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--index", type=int, required=True, help="of this worker, 0 or 1")
@@ -24,7 +23,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 PER_WORKER = 50
-digits = datasets.load(arguments.dataset)
+digits = tfmuster.synthetic() if arguments.dataset == "synthetic" else tfmuster.mnist(arguments.dataset)
 
 
 def scale(image, label):

@@ -57,7 +57,10 @@ SUBJECTS = {
         *("scaled_learning_rate", "save_model", "save_model_file", "model_to_bytes", "model_from_bytes"),
     ),
     "This machine": ("doctor", "selftest"),
-    "Errors": ("TfmusterError",),
+    "Errors": (
+        *("TfmusterError", "ClusterError", "StrategyError", "DataError", "ModelError", "CheckpointError"),
+        *("DependencyError", "LaunchError", "RendezvousError", "WorkerError", "TfmusterWarning"),
+    ),
 }
 #: Packages that are called like functions, and the function of each.
 CALLABLE_PACKAGES = {"launch": "launch.launch", "runs": "runs.listing.list_runs"}

@@ -55,6 +55,16 @@ MODULE_OF = {
     "doctor": "diagnostics.doctor",
     "selftest": "diagnostics.selftest",
     "TfmusterError": "errors",
+    "ClusterError": "errors",
+    "StrategyError": "errors",
+    "DataError": "errors",
+    "ModelError": "errors",
+    "CheckpointError": "errors",
+    "DependencyError": "errors",
+    "LaunchError": "errors",
+    "RendezvousError": "errors",
+    "WorkerError": "errors",
+    "TfmusterWarning": "errors",
     # Classes of returned objects. They say that they belong to this package, as `Run` does, so that pickle
     # and R's S3 classes keep their names when modules move.
     "Digits": "digits.datasets",

@@ -20,7 +20,17 @@ from .digits.datasets import synthetic as synthetic
 from .digits.models import mnist_model as mnist_model
 from .digits.result import TrainingResult as TrainingResult
 from .digits.train import train_mnist as train_mnist
+from .errors import CheckpointError as CheckpointError
+from .errors import ClusterError as ClusterError
+from .errors import DataError as DataError
+from .errors import DependencyError as DependencyError
+from .errors import LaunchError as LaunchError
+from .errors import ModelError as ModelError
+from .errors import RendezvousError as RendezvousError
+from .errors import StrategyError as StrategyError
 from .errors import TfmusterError as TfmusterError
+from .errors import TfmusterWarning as TfmusterWarning
+from .errors import WorkerError as WorkerError
 from .keras_compat.own_rows import own_rows as own_rows
 from .keras_compat.saving import model_from_bytes as model_from_bytes
 from .keras_compat.saving import model_to_bytes as model_to_bytes

@@ -37,18 +37,32 @@ def blocks(language: str) -> Iterator[tuple[str, str]]:
                 yield str(page.relative_to(ROOT)), textwrap.dedent(code) if indent else code
 
 
-@pytest.mark.parametrize(("page", "code"), list(blocks("python")))
+def programs() -> Iterator[tuple[str, str]]:
+    """The examples in Python, and their paths."""
+    for path in sorted((ROOT / "examples").rglob("*.py")):
+        yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("page", "code"), [*blocks("python"), *programs()])
 def test_python(page: str, code: str) -> None:
-    tree = ast.parse(code)
-    for node in ast.walk(tree):
+    """It parses, and all that it takes from tfmuster is public."""
+    for node in ast.walk(ast.parse(code)):
+        used: list[str] = []
         if (
             isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
             and node.value.id == "tfmuster"
         ):
-            assert node.attr in tfmuster.MODULE_OF or node.attr in ("errors", "training"), (
-                f"{page}: {node.attr}"
-            )
+            used = [node.attr]
+        elif isinstance(node, ast.Import):
+            used = [
+                name.name.removeprefix("tfmuster.")
+                for name in node.names
+                if name.name.startswith("tfmuster.")
+            ]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "tfmuster":
+            used = [name.name for name in node.names] if node.module == "tfmuster" else [node.module or ""]
+        assert set(used) <= set(tfmuster.MODULE_OF), f"{page}: {used}"
 
 
 @pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
