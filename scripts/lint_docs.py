@@ -1,11 +1,13 @@
 """Check the language of the documentation: sentences of at most 30 words, and none of the phrases of PHRASES.
 
 Tables, code, headings, headers and links' targets are left out. `make lint` runs it on all pages,
-on the comments that R's manual is made of, on the table of errors, and on the help of the command line.
+on the comments that R's manual is made of, on the docstrings of Python's public names, on the table
+of errors, and on the help of the command line.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
@@ -22,7 +24,7 @@ PHRASES = {
     r"\bwho is missing\b": "which workers are missing",
     r"\bby hand\b": "manually, or how",
     r"\bgo(es)? along\b": "are sent with it",
-    r"\bis none\b": "is not one; there is no ...",
+    r"(?-i:\bis none\b)": "is not one; there is no ...",
     r"\bmay not be meant\b": "is probably a mistake",
     r"\bat most so (often|many)\b": "at most N times",
     r"\b(wishe?s? for|in vain|anew)\b": "again; without success",
@@ -116,6 +118,46 @@ def errors(text: str) -> Iterator[tuple[int, str]]:
             yield number, str(row[part])
 
 
+def docstring(text: str) -> Iterator[str]:
+    """Yield the paragraphs of a docstring in numpydoc's form, without names, types and examples."""
+    lines: list[str] = []
+    section = ""
+    given = inspect.cleandoc(text).splitlines()
+    for line, below in zip(given, [*given[1:], ""], strict=True):
+        if re.fullmatch(r"-{3,}", below):
+            section = line
+        # In a section, names stand at the margin, and what they are is indented.
+        names = section != "" and section not in ("Notes", "See Also") and not line.startswith(" ")
+        ended = not line.strip() or names or bool(re.match(r" *[-*] ", line))
+        if ended and lines:
+            yield " ".join(lines)
+            lines = []
+        if line.strip() and not names and section != "Examples":
+            lines.append(re.sub(r"^[-*] ", "", line.strip()))
+    if lines:
+        yield " ".join(lines)
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Yield the paragraphs of the docstrings of Python's public names, and of the members of its classes."""
+    sys.path.insert(0, str(ROOT / "python"))
+    import tfmuster
+    from tfmuster.launch import launch
+    from tfmuster.runs import listing
+
+    # These two are modules that are called.
+    called = {"launch": launch, "runs": listing.list_runs}
+    for name in sorted(tfmuster.MODULE_OF):
+        thing = called.get(name) or getattr(tfmuster, name)
+        members = vars(thing) if isinstance(thing, type) else {}
+        documented = {name: thing, **{f"{name}.{of}": members[of] for of in members if of[0] != "_"}}
+        for place, each in documented.items():
+            # Of a classmethod, the function.
+            text = getattr(getattr(each, "__func__", each), "__doc__", None)
+            if isinstance(text, str) and (callable(each) or isinstance(each, (property, classmethod))):
+                yield from ((f"tfmuster.{place}", paragraph) for paragraph in docstring(text))
+
+
 def help_texts() -> Iterator[tuple[str, str]]:
     """Yield the paragraphs of the help of each command, and the help of each option."""
     sys.path.insert(0, str(ROOT / "python"))
@@ -172,6 +214,7 @@ def main(names: list[str]) -> int:
     found = [text for name in names or pages() for text in findings(name)]
     if not names:
         found += [text for place, paragraph in help_texts() for text in in_prose(place, paragraph)]
+        found += [text for place, said in docstrings() for text in in_prose(place, said, lists=True)]
     print("\n".join(found) or "The language of the documentation: nothing found.")
     return bool(found)
 

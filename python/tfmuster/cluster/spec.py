@@ -121,7 +121,7 @@ class Cluster:
         return hashlib.sha256(orjson.dumps(self.jobs)).hexdigest()
 
     def task(self, type: str, index: int) -> Task:
-        """Return the task with this type and index. Raises ClusterError if there is none."""
+        """Return the task with this type and index. Raises ClusterError if the cluster does not have it."""
         return Task(type, index, self)
 
     def tasks(self) -> tuple[Task, ...]:

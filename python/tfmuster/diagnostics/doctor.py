@@ -69,9 +69,9 @@ def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
     Returns
     -------
     dict
-        ``tfmuster``, ``python``, ``packages``, ``r``, ``machine``, ``engines`` (whether each can start jobs
-        from here, or why not), ``environment``, ``devices`` (None unless requested), and ``notes``: sentences
-        on what you must know before you run several workers.
+        ``tfmuster``, ``python``, ``packages``, ``r``, ``machine``, ``engines``, ``environment``, ``devices``
+        and ``notes``. ``engines`` says whether each can start jobs from here, or why not. ``devices`` is None
+        unless requested. ``notes`` are sentences on what you must know before you run several workers.
     """
     report: Report = {
         "tfmuster": __version__,

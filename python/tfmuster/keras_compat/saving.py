@@ -182,8 +182,8 @@ def model_to_bytes(model: Any, format: str = ".keras") -> bytes:
 def model_from_bytes(data: bytes | bytearray | memoryview | str) -> Any:
     """Load a model from the bytes of :func:`model_to_bytes`, or from base64 text of them.
 
-    No code of the model runs: its configuration may name Keras's own classes and those that this session has
-    registered, it may not read other files, and Keras loads it in safe mode. What it unpacks to is limited by
+    No code of the model runs, and Keras loads it in safe mode. Its configuration may name Keras's own classes
+    and those that this session has registered, and may not read other files. What it unpacks to is limited by
     ``TFMUSTER_UNPACKED_GB``.
 
     Parameters

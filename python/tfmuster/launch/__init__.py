@@ -200,8 +200,8 @@ def launch(
         nothing else reaches them. Programs that download data then fail. Linux only. Default: False.
     warm : bool
         On this machine or over ssh, with ``max_restarts``: keep a process ready for each worker of a Python
-        or R script, with TensorFlow and Keras imported, so that a restart takes half the time. It needs about
-        500 MB for each worker. Default: False.
+        or R script, which has TensorFlow and Keras imported. A restart then takes half the time. It needs
+        about 500 MB for each worker. Default: False.
     requeue : bool
         Slurm: write a checkpoint two minutes before the time limit, requeue the job, and resume it. After
         preemption or a lost node it resumes from the newest checkpoint. Default: False.

@@ -69,10 +69,11 @@ def strategy(
         For ``mirrored`` and ``central_storage``: use this many GPUs. On a machine with fewer GPUs, use this
         many logical CPUs, so that you can try a strategy without GPUs.
     communication : {"auto", "tcp", "tensorflow", "ring", "nccl"}
-        How ``multi_worker_mirrored`` sums gradients: directly between CPUs (:mod:`tfmuster.collectives`)
-        and otherwise as TensorFlow chooses, the same without reading the memory of other workers of this
-        machine, always as TensorFlow chooses, by TensorFlow's ring over gRPC, or by NVIDIA's NCCL. With
-        ``"auto"``, the environment variable ``TFMUSTER_COMMUNICATION`` counts.
+        How ``multi_worker_mirrored`` sums gradients. ``"auto"`` sums directly between CPUs
+        (:mod:`tfmuster.collectives`), and otherwise as TensorFlow chooses. ``"tcp"`` does the same without
+        reading the memory of other workers of this machine. ``"tensorflow"`` is always as TensorFlow chooses,
+        ``"ring"`` its ring over gRPC, and ``"nccl"`` NVIDIA's NCCL. With ``"auto"``, the environment variable
+        ``TFMUSTER_COMMUNICATION`` counts.
     keras_compat : bool
         Patch Keras 3 for several workers (see :mod:`tfmuster.keras_compat`).
     start_timeout : float, optional

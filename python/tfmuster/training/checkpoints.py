@@ -62,16 +62,16 @@ def checkpoint_callback(
     other workers. If the data has a seeded order, an interrupted and restarted run ends with the same weights
     as an uninterrupted one, bit for bit. The state of other callbacks, such as EarlyStopping, is not saved.
 
-    While ``fit`` runs, SIGTERM or SIGUSR1 to any worker, and ``tfmuster runs stop --save``, shut all workers
-    down: the chief writes one more checkpoint after the same step on all of them, and they exit with code
-    128 + the signal. A second signal ends a worker at once.
+    While ``fit`` runs, SIGTERM or SIGUSR1 to any worker shuts all workers down, as ``tfmuster runs stop
+    --save`` does. The chief writes one more checkpoint after the same step on all of them. Then they exit
+    with code 128 + the signal. A second signal ends a worker at once.
 
     Parameters
     ----------
     folder : path, optional
         Folder of the checkpoints. Default: ``checkpoints`` in the run directory of the job, or in
-        ``TFMUSTER_CHECKPOINT_DIR`` if that is set; for further callbacks of the same program
-        ``checkpoints-2`` and so on, because each ``fit`` needs a folder of its own.
+        ``TFMUSTER_CHECKPOINT_DIR`` if that is set. Each ``fit`` needs a separate folder, so further
+        callbacks of the same program use ``checkpoints-2`` and so on.
     every : int, "epoch" or None
         Write after this many steps, after each epoch, or only on a shutdown signal.
     keep : int
@@ -85,9 +85,9 @@ def checkpoint_callback(
     Raises
     ------
     CheckpointError
-        There is no folder and no job. Later, from ``fit``: the disk is full, or the checkpoint belongs to
-        another model (reason ``other-model``), a job of another name (``other-name``), other data or another
-        batch size (``other-data``), or another version of TensorFlow (``other-tensorflow``).
+        There is no folder and no job. Later, ``fit`` raises it if the disk is full, or if the checkpoint
+        belongs to something else. The reason says to what: ``other-model``, ``other-name`` (of the job),
+        ``other-data`` (or another batch size), or ``other-tensorflow`` (another version).
     StrategyError
         Keras has another backend than TensorFlow (reason ``backend``).
     """

@@ -51,8 +51,9 @@ def file_batches(
     seed : int
         Seed of the orders. Must be the same on every worker.
     shuffle : bool
-        Use a new order in each epoch: of the chunks of all files (1,024 records, a row group, 4 MB of text,
-        or an image), and of the rows in each chunk. Each batch takes rows from 24 places of this order.
+        Use a new order in each epoch, of the chunks of all files and of the rows in each chunk. A chunk is
+        1,024 records, a row group, 4 MB of text, or an image. Each batch takes rows from 24 places of this
+        order.
     strategy : tf.distribute.Strategy, optional
         Strategy whose number of replicas must divide the batch.
     steps : int, optional

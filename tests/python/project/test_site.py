@@ -207,6 +207,26 @@ def test_the_lint_of_the_language(tmp_path: Path) -> None:
         "'mended': correct, repair, fix"
     ]
     assert {place for place, _ in lint.help_texts()} >= {"tfmuster launch", "tfmuster runs stop --save"}
+    numpydoc = f"""Mend it.
+
+    Parameters
+    ----------
+    x : int
+        One. {long[:-10]}
+        and more.
+    y
+        Two.
+
+    Examples
+    --------
+    >>> {long}
+    """
+    assert list(lint.docstring(numpydoc)) == ["Mend it.", f"One. {long[:-10]} and more.", "Two."]
+    assert {place for place, _ in lint.docstrings()} >= {
+        "tfmuster.launch",
+        "tfmuster.runs",
+        "tfmuster.Run.stop",
+    }
     assert lint.main([]) == 0
 
 
