@@ -308,8 +308,10 @@ def _task_in_force(name: str) -> Any:
 
 def _launch() -> Code:
     """Return what launches this program: for a script of Python, which is no job yet, a command."""
-    command = f"tfmuster launch -n 2 {shlex.quote(own_script() or 'FILE')}"
-    return Code(command, 'launch("FILE", workers = 2)', command)
+    program = shlex.quote(own_script() or "FILE")
+    return Code(
+        f"tfmuster launch -n 2 {program}", 'launch("FILE", workers = 2)', f"tfmuster launch -n 2 {program}"
+    )
 
 
 def _tpu(address: str | None) -> Any:
