@@ -47,6 +47,9 @@ AGAIN = re.compile(r"; restart \d+ of \d+$|; the workers write a checkpoint and 
 #: A worker without file descriptors goes on until it needs one.
 LIMITS = {"SIGSTOP": 20.0, "descriptors": 20.0}
 LIMIT = 10.0
+#: How long a job that is told to go may write its last checkpoint, in seconds.
+GRACE = 30.0
+SAVED = ("SIGTERM", "SIGUSR1", TOLD_LAUNCHER, FULL_TOLD)
 #: How long beyond its limit a fault may go unnoticed before it counts as one without effect, seconds.
 PATIENCE = 5.0
 WORKER = Path(__file__).resolve().with_name("chaos_worker.py")
@@ -72,6 +75,11 @@ class Fault:
     @property
     def seconds(self) -> float | None:
         return None if self.named is None else self.named - self.at
+
+    @property
+    def limit(self) -> float:
+        """After how many seconds it must have been named, or the last checkpoint written."""
+        return GRACE if self.saved else LIMITS.get(self.kind, LIMIT)
 
     @property
     def survived(self) -> bool:
@@ -204,7 +212,8 @@ class Job:
         with contextlib.ExitStack() as repairs:
             if not self._inject(fault, attempt, repairs):
                 return False
-            if self.wait(lambda: len(self.lines) > attempt, LIMITS.get(fault.kind, LIMIT) + PATIENCE):
+            limit = GRACE if fault.kind in SAVED else fault.limit
+            if self.wait(lambda: len(self.lines) > attempt, limit + PATIENCE):
                 fault.named, fault.text = self.lines[attempt]
             elif self.ended and self.run.status()["state"] in (
                 "preempted",
