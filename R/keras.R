@@ -69,6 +69,13 @@
 NULL
 
 #' @importFrom generics compile
+#' @examplesIf tfmuster_available()
+#' # The methods of tfmuster are described in the help of tfmuster's keras-methods and tfmuster_run.
+#' model <- mnist_model("softmax", seed = 1)
+#' compile(model, optimizer = "adam", loss = "sparse_categorical_crossentropy")
+#' digits <- synthetic(seed = 1, train = 640, test = 100)
+#' tidy(fit(model, digits$x_train, digits$y_train, epochs = 2, verbose = FALSE))
+#' glance(train_mnist("softmax", digits, epochs = 1))
 #' @export
 generics::compile
 
@@ -111,12 +118,14 @@ fit.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_si
   check_split(x, validation_split)
   table <- as_table(object, x, y, data, first = TRUE)
   given <- as_examples(object, in_columns(object, table$x, remember = TRUE), table$y)
-  history <- keras_method(
+  # Keras would warn that it can't shuffle what gives whole batches.
+  order <- if ((is_generator(x) || is_dataset(given$x)) && is.null(list(...)$shuffle)) list(shuffle = FALSE)
+  history <- rlang::inject(keras_method(
     object, "fit",
     x = given$x, y = given$y, batch_size = batch_size, epochs = epochs,
     verbose = as_verbose(verbose), callbacks = as_callbacks(callbacks), validation_split = validation_split,
-    validation_data = as_validation(object, validation_data, table$known), ...
-  )
+    validation_data = as_validation(object, validation_data, table$known), !!!order, ...
+  ))
   remember_table(object, table$known)
   invisible(as_history(history$history))
 }
@@ -217,6 +226,8 @@ r_callback <- function(...) {
 
 keras_method <- function(model, name, ..., call = rlang::caller_env()) {
   the$generator_error <- NULL
+  # R may have removed the variable, which Python would still have.
+  share_tf_config(call)
   given <- lapply(list(...), as_whole)
   withCallingHandlers(
     rlang::inject(run_python("call_method", model, name, !!!given, call = call)),
@@ -227,6 +238,8 @@ keras_method <- function(model, name, ..., call = rlang::caller_env()) {
     }
   )
 }
+
+is_dataset <- function(x) inherits(x, "tensorflow.python.types.data.DatasetV2")
 
 # The arguments of fit(), evaluate() and predict() that are numbers. Keras cuts off or ignores decimals.
 check_training <- function(given, call = rlang::caller_env()) {

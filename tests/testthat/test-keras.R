@@ -303,3 +303,31 @@ test_that("of several workers only the chief prints its epochs", {
   expect_equal(as_verbose(TRUE), 2)
   expect_equal(as_verbose(FALSE), 0)
 })
+
+test_that("fit() works after TF_CONFIG has been removed", {
+  skip_without_python(tensorflow = TRUE)
+  withr::local_envvar(TF_CONFIG = NA)
+  use_tf_config(cluster_task(two_workers(), "worker", 1))
+  model <- a_model()
+  points <- two_classes()
+  error <- expect_kind(fit(model, points$x, points$y, verbose = FALSE), "strategy")
+  expect_equal(error$reason, "not-distributed")
+  Sys.unsetenv("TF_CONFIG")
+  expect_length(fit(model, points$x, points$y, verbose = FALSE)$value, 2)
+})
+
+test_that("fit() of a data set or a generator is quiet, and shuffles what it can", {
+  skip_if_fast()
+  code <- c(
+    "model <- mnist_model('softmax')", "digits <- synthetic(1, 64, 64)",
+    "data <- batches(digits$x_train, digits$y_train, 32, seed = 1)",
+    "fit(model, data, epochs = 1, verbose = FALSE)",
+    "x <- reticulate::py_to_r(digits$x_train); y <- reticulate::py_to_r(digits$y_train)",
+    "fit(model, function() list(x[1:32, , ], y[1:32]), steps_per_epoch = 2, verbose = FALSE)",
+    "cat('trained\n')"
+  )
+  skip_without_python(tensorflow = TRUE)
+  done <- run_r(code)
+  expect_true("trained" %in% done$output)
+  expect_no_match(done$output, "shuffle")
+})
