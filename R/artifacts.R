@@ -23,6 +23,8 @@
 #' length(bytes)
 #' same <- model_from_bytes(bytes)
 #' file <- save_model_file(bytes, tempfile(fileext = ".keras"))
+#' # The same file on one process; on several workers, the chief writes it.
+#' model_to_file(model, tempfile(fileext = ".keras"))
 model_to_file <- function(model, path = NULL, strategy = NULL) {
   check_model(model)
   invisible(run_python("save_model", model, as_path(path), strategy = strategy))

@@ -18,6 +18,12 @@
 #' cluster <- cluster_spec(c("10.0.0.1:2222", "10.0.0.2:2222"))
 #' cluster
 #' length(cluster)
+#'
+#' file <- tempfile(fileext = ".yaml")
+#' writeLines("worker: ['10.0.0.1:2222', '10.0.0.2:2222']", file)
+#' cluster_from_file(file) == cluster
+#' text <- tf_config_json(cluster_task(cluster, "worker", 0))
+#' cluster_from_tf_config(text)
 cluster_spec <- function(worker = character(), ..., chief = character(), ps = character(),
                          evaluator = character()) {
   if (...length()) {

@@ -23,6 +23,12 @@
 #' # One digit, as a picture:
 #' pixels <- reticulate::py_to_r(digits$x_test)[1, , ]
 #' image(t(pixels[28:1, ]), col = grey.colors(256, 1, 0), axes = FALSE, asp = 1)
+#' # A file with your own digits:
+#' file <- tempfile(fileext = ".npz")
+#' reticulate::import("numpy")$savez(
+#'   file, x_train = digits$x_train, y_train = digits$y_train, x_test = digits$x_test, y_test = digits$y_test
+#' )
+#' mnist(file)
 mnist <- function(path = NULL) {
   check_arguments(list(path = path), c(path = "name"), kind = "data")
   run_python("mnist", as_path(path))

@@ -18,7 +18,7 @@
 #' @export
 #' @examplesIf tfmuster_available()
 #' tfmuster_doctor(devices = FALSE)
-#' \dontrun{
+#' \donttest{
 #' # Starts TensorFlow twice.
 #' tfmuster_test()
 #' }

@@ -14,15 +14,21 @@
 #' @section Errors: `tfmuster_error_strategy` if this task is not an evaluator; `tfmuster_error_checkpoint`,
 #'   `tfmuster_error_rendezvous`, `tfmuster_error_worker`.
 #' @export
-#' @examples
-#' # train.R, to be started by launch("train.R", control = launch_control(evaluator = TRUE))
+#' @examplesIf tfmuster_available()
+#' \donttest{
 #' train <- function() {
+#'   digits <- synthetic(seed = 1, train = 640, test = 64)
 #'   if (current_task()$type == "evaluator") {
-#'     digits <- mnist()
 #'     evaluate_checkpoints(mnist_model("softmax"), list(digits$x_test, digits$y_test))
 #'   } else {
-#'     train_mnist("softmax", checkpoint_every = "epoch")
+#'     train_mnist("softmax", digits, epochs = 2, checkpoint_every = "epoch")$history
 #'   }
+#' }
+#' values <- launch(
+#'   train, workers = 1, control = launch_control(evaluator = TRUE),
+#'   run_dir = tempfile("run"), quiet = TRUE
+#' )
+#' values[["evaluator 0"]]
 #' }
 evaluate_checkpoints <- function(model, data, folder = NULL, verbose = TRUE) {
   given <- list(folder = folder, verbose = verbose)

@@ -31,10 +31,56 @@
 #'   empty, or unlike the others, or a row can't be read.
 #' @export
 #' @examplesIf tfmuster_available()
+#' rows <- data.frame(x = runif(100))
+#' rows$y <- 3 * rows$x + 1
 #' file <- tempfile(fileext = ".csv")
-#' write.csv(data.frame(x = runif(100), y = runif(100)), file, row.names = FALSE)
+#' write.csv(rows, file, row.names = FALSE)
 #' data <- file_batches(file, csv_rows("y"), batch_size = 20, seed = 1)
 #' data$steps
+#' keras <- reticulate::import("keras")
+#' line <- keras$Sequential(list(keras$Input(reticulate::tuple(1L)), keras$layers$Dense(1L)))
+#' compile(line, optimizer = keras$optimizers$Adam(0.1), loss = "mse")
+#' fit(line, data, epochs = 20, verbose = FALSE)
+#'
+#' # Parquet, with the Python package pyarrow:
+#' if (reticulate::py_module_available("pyarrow")) {
+#'   file <- tempfile(fileext = ".parquet")
+#'   pyarrow <- reticulate::import("pyarrow", convert = FALSE)
+#'   columns <- reticulate::dict(x = rows$x, y = rows$y)
+#'   reticulate::import("pyarrow.parquet")$write_table(pyarrow$table(columns), file)
+#'   evaluate(line, file_batches(file, parquet_rows("y"), batch_size = 20, seed = 1))
+#' }
+#'
+#' # TFRecord:
+#' tf <- reticulate::import("tensorflow")
+#' file <- tempfile(fileext = ".tfrecord")
+#' writer <- tf$io$TFRecordWriter(file)
+#' feature <- function(value) tf$train$Feature(float_list = tf$train$FloatList(value = list(value)))
+#' for (i in seq_len(nrow(rows))) {
+#'   features <- tf$train$Features(feature = list(x = feature(rows$x[i]), y = feature(rows$y[i])))
+#'   writer$write(tf$train$Example(features = features)$SerializeToString())
+#' }
+#' writer$close()
+#' number <- tf$io$FixedLenFeature(list(1L), tf$float32)
+#' records <- tfrecord_rows(list(x = number, y = number), "y")
+#' evaluate(line, file_batches(file, records, batch_size = 20, seed = 1))
+#'
+#' # A folder of images for each class:
+#' folder <- tempfile("images")
+#' for (class in c("dark", "light")) {
+#'   dir.create(file.path(folder, class), recursive = TRUE)
+#'   shade <- array(if (class == "dark") 40L else 200L, c(8, 8, 1))
+#'   png <- tf$io$encode_png(tf$cast(shade, "uint8"))
+#'   for (i in 1:10) tf$io$write_file(file.path(folder, class, paste0(i, ".png")), png)
+#' }
+#' data <- file_batches(folder, image_rows(c(8, 8), channels = 1), batch_size = 10, seed = 1)
+#' shades <- keras$Sequential(list(
+#'   keras$Input(reticulate::tuple(8L, 8L, 1L)), keras$layers$Rescaling(1 / 128, -1),
+#'   keras$layers$Flatten(), keras$layers$Dense(2L)
+#' ))
+#' loss <- keras$losses$SparseCategoricalCrossentropy(from_logits = TRUE)
+#' compile(shades, optimizer = "adam", loss = loss, metrics = "accuracy")
+#' fit(shades, data, epochs = 10, verbose = FALSE)
 file_batches <- function(files, read, batch_size, seed, shuffle = TRUE, strategy = NULL, steps = NULL,
                          repeated = FALSE, drop_remainder = FALSE, first_epoch = 0) {
   check_arguments(

@@ -42,6 +42,11 @@
 #' @examplesIf tfmuster_available()
 #' on_ssh(c("node1:2", "node2:2"), copy = TRUE)
 #' on_slurm("--partition=gpu", "--time=1:00:00", requeue = TRUE)
+#' on_sge("-q gpu.q")
+#' on_pbs("-l walltime=1:00:00")
+#' on_lsf("-q gpu")
+#' on_mpi(c("node1:2", "node2:2"))
+#' on_spark("spark://node1:7077", "spark.executor.memory=4g")
 #' values <- launch(function() Sys.getpid(), workers = 2, on = on_local(), run_dir = tempfile("run"))
 on_local <- function(isolated = FALSE, warm = FALSE) {
   new_on("local", list(isolated = isolated, warm = warm))

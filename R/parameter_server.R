@@ -25,17 +25,24 @@
 #' @section Errors: `tfmuster_error_strategy` with the field `reason`; `tfmuster_error_model`,
 #'   `tfmuster_error_data`; `tfmuster_error_worker` if too few workers are left.
 #' @export
-#' @examples
-#' # train.R, to be started by launch("train.R", control = launch_control(ps = 1))
-#' train <- function() {
-#'   ps <- strategy("parameter_server")
+#' @examplesIf tfmuster_available()
+#' \donttest{
+#' # Two workers and a parameter server:
+#' train <- function(strategy) {
 #'   tf <- reticulate::import("tensorflow")
-#'   digits <- mnist()
+#'   digits <- synthetic(seed = 1, train = 640, test = 64)
 #'   batches <- function(context) {
-#'     data <- tf$data$Dataset$from_tensor_slices(list(digits$x_train, digits$y_train))
-#'     data$shard(context$num_input_pipelines, context$input_pipeline_id)$shuffle(10000L)$batch(100L)
+#'     rows <- reticulate::tuple(digits$x_train, digits$y_train)
+#'     own <- tf$data$Dataset$from_tensor_slices(rows)
+#'     own <- own$shard(context$num_input_pipelines, context$input_pipeline_id)
+#'     own$shuffle(640L)$batch(64L)
 #'   }
-#'   ps_fit(mnist_model("softmax"), batches, epochs = 2, steps_per_epoch = 50)
+#'   ps_fit(mnist_model("softmax"), batches, epochs = 2, steps_per_epoch = 10)
+#' }
+#' launch(
+#'   train, workers = 2, control = launch_control(strategy = "parameter_server", ps = 1),
+#'   run_dir = tempfile("run"), quiet = TRUE
+#' )
 #' }
 ps_fit <- function(model, dataset_fn, epochs = 1, steps_per_epoch = NULL, updates = "async",
                    replicas_to_aggregate = NULL, validation_data = NULL, callbacks = list(),

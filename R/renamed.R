@@ -9,6 +9,11 @@
 #' @return What the function with the new name returns.
 #' @name renamed
 #' @keywords internal
+#' @examplesIf tfmuster_available()
+#' model <- mnist_model("softmax")
+#' save_model(model, tempfile(fileext = ".keras"))
+#' callbacks <- list(checkpoint_callback(tempfile()), tensorboard_callback(tempfile()))
+#' train_mnist("softmax", synthetic(train = 640, test = 64), epochs = 1, callbacks = callbacks)
 NULL
 
 #' @rdname renamed

@@ -64,14 +64,16 @@ open_browser <- function(address, what) {
 #' @section Errors: `tfmuster_error_dependency`: the Python package tensorboard is missing.
 #'   `tfmuster_error_error`: there is no folder and no job, or the run has no such logs.
 #' @export
-#' @examples
-#' \dontrun{
+#' @examplesIf tfmuster_available()
+#' \donttest{
 #' train <- function(strategy) {
 #'   board <- callback_tensorboard()
-#'   train_mnist("cnn", "synthetic", strategy = strategy, callbacks = list(board))$history
+#'   digits <- synthetic(train = 640, test = 64)
+#'   train_mnist("softmax", digits, strategy = strategy, epochs = 1, callbacks = list(board))$history
 #' }
-#' values <- launch(train, workers = 2)
-#' board <- tfmuster_tensorboard(values)
+#' values <- launch(train, workers = 2, run_dir = tempfile("run"), quiet = TRUE)
+#' board <- tfmuster_tensorboard(values, open = FALSE)
+#' board$url
 #' tools::pskill(board$pid)
 #' }
 tfmuster_tensorboard <- function(run = NULL, port = 0, open = interactive()) {

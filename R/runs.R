@@ -55,6 +55,28 @@
 #' run_values(run)
 #' run_logs(run, worker = 0)
 #' run_list(folder = folder)
+#' if (rlang::is_installed("rstudioapi") && rstudioapi::isAvailable()) run_in_rstudio(run)
+#' \donttest{
+#' # Stop a run, resume it, and remove it:
+#' wait <- function() Sys.sleep(600)
+#' run <- launch(wait, workers = 1, run_dir = file.path(folder, "second"), wait = FALSE)
+#' # The stacks of the workers that respond: not those that are starting.
+#' run_stacks(run)
+#' run_stop(run)
+#' run_status(run)$state
+#' run_resume(run)
+#' run_wait(run_stop(run))
+#' run_remove(run)
+#' run_list(folder = folder)
+#'
+#' # The model that a function has returned:
+#' train <- function(strategy) {
+#'   train_mnist("softmax", synthetic(train = 640, test = 64), strategy = strategy, epochs = 1)$model
+#' }
+#' values <- launch(train, workers = 2, run_dir = file.path(folder, "third"), quiet = TRUE)
+#' summary(run_model(values))
+#' run_history(values)
+#' }
 run_open <- function(name = NULL, folder = NULL) {
   if (!is.null(name) && !is_text(name)) abort_no_run(name)
   found_run(name, folder)

@@ -54,12 +54,32 @@ print.tfmuster_strategies <- function(x, ...) {
 #'   an iterator, and `join()`, which waits for all steps.
 #' @section Errors: `tfmuster_error_strategy`.
 #' @export
-#' @examples
-#' \dontrun{
-#' # For a complete program, see examples/custom_loop.R.
-#' step <- distributed_step(strategy, function(batch) train_on(batch))
-#' for (number in 1:100) loss <- step(iterator)
+#' @examplesIf tfmuster_available()
+#' # One process; examples/custom_loop.R runs on several workers.
+#' tf <- reticulate::import("tensorflow")
+#' keras <- reticulate::import("keras")
+#' `%as%` <- reticulate::`%as%`
+#' strategy <- strategy("one_device")
+#' with(strategy$scope(), {
+#'   line <- keras$Sequential(list(keras$Input(reticulate::tuple(1L)), keras$layers$Dense(1L)))
+#'   optimizer <- keras$optimizers$SGD(0.1)
+#'   optimizer$build(line$trainable_variables)
+#' })
+#' train_on <- function(batch) {
+#'   with(tf$GradientTape() %as% tape, {
+#'     loss <- tf$reduce_mean(tf$square(tf$subtract(line(batch[[1]]), batch[[2]])))
+#'   })
+#'   optimizer$apply(tape$gradient(loss, line$trainable_variables), line$trainable_variables)
+#'   loss
 #' }
+#' x <- tf$constant(matrix(runif(100), ncol = 1), tf$float32)
+#' y <- tf$add(tf$multiply(x, 3), 1)
+#' rows <- tf$data$Dataset$from_tensor_slices(reticulate::tuple(x, y))
+#' batches <- rows$`repeat`()$batch(20L)
+#' step <- distributed_step(strategy, train_on)
+#' iterator <- reticulate::as_iterator(strategy$experimental_distribute_dataset(batches))
+#' for (number in 1:100) loss <- step(iterator)
+#' as.numeric(loss$numpy())
 distributed_step <- function(strategy, step_fn, reduce = "mean") {
   run_python("distributed_step", strategy, step_fn, reduce = reduce)
 }

@@ -27,6 +27,9 @@
 #' Sys.getenv("TF_CONFIG")
 #' current_task()
 #' Sys.unsetenv("TF_CONFIG")
+#'
+#' jobs <- '"cluster": {"worker": ["a:2222", "b:2222"]}'
+#' parse_tf_config(sprintf('{%s, "task": {"type": "worker", "index": 1}}', jobs))
 tf_config_json <- function(task, pretty = FALSE) {
   check_class(task, "Task", "task", "cluster_task()")
   run_python("tf_config_json", task, pretty = pretty)

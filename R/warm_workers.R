@@ -13,11 +13,15 @@
 #' @return `number`, invisibly.
 #' @section Errors: `tfmuster_error_launch` if an argument is not such a number.
 #' @export
-#' @examples
-#' \dontrun{
-#' workers(4)
-#' for (rate in c(0.1, 0.01)) {
-#'   losses <- launch(function(rate, strategy) train(rate, strategy), rate)
+#' @examplesIf tfmuster_available()
+#' \donttest{
+#' workers(2)
+#' # Each call takes processes that wait, and new ones start in their place.
+#' for (call in 1:2) {
+#'   seconds <- system.time(
+#'     launch(function() Sys.getpid(), run_dir = tempfile("run"), quiet = TRUE)
+#'   )[["elapsed"]]
+#'   cat("call", call, "took", seconds, "s\n")
 #' }
 #' workers(0)
 #' }
