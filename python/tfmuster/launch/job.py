@@ -299,10 +299,13 @@ def _instead_of(name: str) -> tuple[str, str]:
     if not name.endswith((".sh", ".bash")):
         return f"{name} is neither a .py or .R script nor a command", fix
     by_shell = Code(
-        f'launch("bash", {name!r})', f'launch("bash", {r_text(name)})', f"tfmuster launch -- bash {words}"
+        f'launch("bash", {name!r})',
+        f'launch("bash", {r_text(name)})',
+        f"tfmuster launch [OPTIONS] -- bash {words}",
     )
-    shell = f"launch it by its shell: {by_shell}"
-    return f"{name} is not executable", f"Make it executable (chmod +x {words}), or {shell}"
+    path = "" if os.path.dirname(name) else f" and write ./{words}"
+    fix = f"Make it executable (chmod +x {words}){path}, or launch it by its shell: {by_shell}"
+    return f"{name} is not executable", fix
 
 
 def _meant(name: str) -> str:

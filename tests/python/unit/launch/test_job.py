@@ -8,6 +8,7 @@ import pytest
 
 from tfmuster.errors import LaunchError
 from tfmuster.launch.job import resolve_command
+from tfmuster.words import speaking
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,21 @@ def test_a_script_with_a_similar_name_is_suggested(
         resolve_command([given])
     what = "Check the path" if Path(given).suffix else "Give the path"
     assert (caught.value.fix or "").startswith(asked + what)
+
+
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [
+        ("run.sh", "Make it executable (chmod +x run.sh) and write ./run.sh, or launch it by its shell: "),
+        ("./run.sh", "Make it executable (chmod +x ./run.sh), or launch it by its shell: "),
+    ],
+)
+def test_a_shell_script_that_is_not_executable(
+    given: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.sh").touch()
+    with pytest.raises(LaunchError) as caught, speaking("shell"):
+        resolve_command([given])
+    assert caught.value.found == f"{given} is not executable"
+    assert caught.value.fix == f"{fix}tfmuster launch [OPTIONS] -- bash {given}"
