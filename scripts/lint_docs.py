@@ -2,11 +2,12 @@
 
 Tables, code, headings, headers and links' targets are left out. `make lint` runs it on all pages,
 on the comments that R's manual is made of, on the docstrings of Python's public names, on the table
-of errors, and on the help of the command line.
+of errors, on the messages in Python, on the help of the command line, on the report and on the cheat sheet.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -179,6 +180,37 @@ def help_texts() -> Iterator[tuple[str, str]]:
     yield from of(cli, "tfmuster")
 
 
+#: Functions whose arguments are messages, besides the classes of errors and warnings.
+SAY = ("Words", "say", "say_note", "tell", "refused", "echo", "warn")
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Yield the texts of errors, warnings and notes in the Python package."""
+
+    def text(node: ast.expr) -> str:
+        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+        values = [part.value if isinstance(part, ast.Constant) else "CODE" for part in parts]
+        return "".join(map(str, values)) if values != ["CODE"] else ""
+
+    for path in sorted((ROOT / "python" / "tfmuster").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            if name.endswith(("Error", "Warning")) or name in SAY:
+                parts = (word.value for word in node.keywords if word.arg in ("message", "found", "fix"))
+                for part in (*node.args, *parts):
+                    yield f"{path.relative_to(ROOT)}:{part.lineno}", text(part)
+
+
+def web_pages() -> Iterator[tuple[str, str]]:
+    """Yield the lines of the cheat sheet and of the report's template, without their tags."""
+    for name in ("docs/cheatsheet.html", "python/tfmuster/runs/report/templates/page.html"):
+        page = re.sub(r"<(style|script)\b.*?</\1>", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.S)
+        for number, line in enumerate(re.sub(r"\{[{%#].*?[}%#]\}|<[^>]*>", " ", page).splitlines(), 1):
+            yield f"{name}, line {number}", line
+
+
 def plain(text: str) -> str:
     """Leave out the marks: code counts as one word, a link as its text."""
     text = re.sub(r"``[^`]+``|`[^`]+`", "CODE", text)
@@ -214,7 +246,8 @@ def main(names: list[str]) -> int:
     found = [text for name in names or pages() for text in findings(name)]
     if not names:
         found += [text for place, paragraph in help_texts() for text in in_prose(place, paragraph)]
-        found += [text for place, said in docstrings() for text in in_prose(place, said, lists=True)]
+        for texts in (docstrings, messages, web_pages):
+            found += [text for place, said in texts() for text in in_prose(place, said, lists=True)]
     print("\n".join(found) or "The language of the documentation: nothing found.")
     return bool(found)
 

@@ -139,8 +139,8 @@ def make_function(
     if trainer.run_eagerly and has_own_loss(trainer):
         tell(
             "loss",
-            f"with {Argument('run_eagerly', True)}, a loss that the model computes itself counts as a sum of "
-            "parts if one of Keras's losses is computed in the same step, else as a mean of rows",
+            f"with {Argument('run_eagerly', True)}, a loss that the model computes itself counts as a mean "
+            "of rows; if one of Keras's losses is computed in the same step, it counts as a sum of parts",
         )
     if isinstance(step, tf.types.experimental.PolymorphicFunction):
         step = inlined(step)

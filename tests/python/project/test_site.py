@@ -222,6 +222,10 @@ def test_the_lint_of_the_language(tmp_path: Path) -> None:
     >>> {long}
     """
     assert list(lint.docstring(numpydoc)) == ["Mend it.", f"One. {long[:-10]} and more.", "Two."]
+    read = [text for texts in (lint.messages, lint.web_pages) for _, text in texts()]
+    assert "The script to run must exist." in read
+    assert len(read) > 700
+    assert any("the program has not finished an epoch" in text for text in read), "the report"
     assert {place for place, _ in lint.docstrings()} >= {
         "tfmuster.launch",
         "tfmuster.runs",
