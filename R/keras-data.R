@@ -157,13 +157,17 @@ converted <- c(
 check_columns <- function(model, x, call) {
   expected <- known_shape(model, "input_shape")
   found <- if (!is.list(x)) shape_of(x)
-  # A vector is one column.
-  if (length(found) == 1) found <- c(found, 1)
-  if (length(found) != length(expected)) {
+  if (!length(found) || !length(expected)) {
     return(invisible())
   }
-  differ <- !is.na(expected) & expected != found
-  if (any(differ[-1])) {
+  # A vector is one column, and Keras adds or drops a last dimension of 1.
+  if (length(found) == 1 || (length(found) == length(expected) - 1 && rev(expected)[1] %in% 1)) {
+    found <- c(found, 1)
+  } else if (length(found) == length(expected) + 1 && rev(found)[1] == 1) {
+    found <- found[seq_along(expected)]
+  }
+  same <- length(found) == length(expected)
+  if (!same || any((!is.na(expected) & expected != found)[-1])) {
     wanted <- paste(ifelse(is.na(expected), "n", expected), collapse = " x ")
     abort_data(
       paste0("The data must have the columns that the model expects: ", wanted, "."), in_words(x),

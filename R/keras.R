@@ -105,6 +105,7 @@ register_evaluate <- function(package) {
 compile.keras.src.trainers.trainer.Trainer <- function(object, optimizer = "rmsprop", loss = NULL, # nolint
                                                        metrics = NULL, ...) {
   if (!is.null(metrics)) metrics <- as.list(metrics)
+  if (is_text(optimizer)) run_python("check_optimizer", optimizer)
   keras_method(object, "compile", optimizer = optimizer, loss = loss, metrics = metrics, ...)
   invisible(object)
 }

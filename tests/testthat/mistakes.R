@@ -71,6 +71,8 @@ mistakes <- expression(
   batches(matrix(1, 4, 2), 1:3, 2, seed = 1), batches(matrix(1, 4, 2), 1:4, 0, seed = 1),
   file_batches(file.path(folder, "none.csv"), csv_rows("y"), 32, seed = 1), csv_rows(7),
   fit(model, matrix(0, 4, 2), c(0L, 1L, 2L, 9L), verbose = 0), fit(model, matrix(0, 4, 2), 1:3, verbose = 0),
+  fit(model, array(0, c(4, 2, 3)), 1:4, verbose = 0), predict(model, array(0, c(4, 2, 3))),
+  compile(model, optimizer = "adm", loss = "mse"), compile(model, optimizer = "nothing", loss = "mse"),
   fit(model, function() NULL, steps_per_epoch = 1, verbose = 0), fit(model, y ~ x, data = 7),
   cluster_spec(worker = "a"), cluster_spec(worker = c("a:1", "a:1")), cluster_spec(),
   cluster_spec(worker = NA),

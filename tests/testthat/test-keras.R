@@ -331,3 +331,22 @@ test_that("fit() of a data set or a generator is quiet, and shuffles what it can
   expect_true("trained" %in% done$output)
   expect_no_match(done$output, "shuffle")
 })
+
+test_that("data with other dimensions than the model's are refused, but for a last one of 1", {
+  skip_without_python(tensorflow = TRUE)
+  model <- mnist_model("softmax")
+  error <- expect_kind(predict(model, matrix(0, 4, 784)), "data")
+  expect_equal(error$reason, "columns")
+  expect_match(conditionMessage(error), "n x 28 x 28[.].*4 x 784 values")
+  expect_equal(dim(predict(model, array(0, c(4, 28, 28, 1)))), c(4, 10))
+  one <- a_model(columns = 1L)
+  expect_equal(dim(predict(one, c(0.1, 0.2, 0.3))), c(3, 2))
+})
+
+test_that("an optimizer that Keras does not have is refused with the one that was meant", {
+  skip_without_python(tensorflow = TRUE)
+  error <- expect_kind(compile(a_model(), optimizer = "adm", loss = "mse"), "model")
+  expect_equal(error$found, "\"adm\"")
+  expect_match(error$fix, "adam")
+  compile(a_model(), optimizer = "Adam", loss = "mse")
+})

@@ -56,6 +56,7 @@ _FOR_R = {
     "place_of": "launch.remote.files",
     "Calls": "keras_compat.feeding",
     "call_method": "r.keras_methods",
+    "check_optimizer": "r.keras_methods",
     "columns_of": "r.keras_methods",
     "table_of": "r.keras_methods",
     "ready_for_generators": "r.keras_methods",

@@ -18,6 +18,24 @@ def call_method(model: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
     return getattr(model, name)(*args, **kwargs)
 
 
+def check_optimizer(name: str) -> None:
+    """Check the name of an optimizer for ``compile()``, whose own error says how it was looked up.
+
+    Raises
+    ------
+    ModelError
+        Keras has no such optimizer. The error has the name that was probably meant.
+    """
+    import keras
+
+    from ..digits.optimizers import make_optimizer
+
+    try:
+        keras.optimizers.get(name)
+    except (TypeError, ValueError):
+        make_optimizer(keras, ("", {}), name, None, None)
+
+
 def columns_of(model: Any, columns: Sequence[str] | None = None) -> list[str] | None:
     """Return the names of the columns that a model was fitted to; None if they are not known.
 
