@@ -26,7 +26,8 @@
 #' # A file with your own digits:
 #' file <- tempfile(fileext = ".npz")
 #' reticulate::import("numpy")$savez(
-#'   file, x_train = digits$x_train, y_train = digits$y_train, x_test = digits$x_test, y_test = digits$y_test
+#'   file, x_train = digits$x_train, y_train = digits$y_train,
+#'   x_test = digits$x_test, y_test = digits$y_test
 #' )
 #' mnist(file)
 mnist <- function(path = NULL) {
