@@ -298,7 +298,7 @@ def _task_in_force(name: str) -> Any:
             f"{name} needs to know its cluster, and TF_CONFIG is not set.",
             fix=Words(
                 "start the program with `{}`, in a job of Slurm with srun, or call use_tf_config(task) first",
-                _launch(),
+                _launch(servers=name == "parameter_server"),
             ),
             strategy=name,
             reason="no-tf-config",
@@ -306,11 +306,17 @@ def _task_in_force(name: str) -> Any:
     return task
 
 
-def _launch() -> Code:
+def _launch(*, servers: bool) -> Code:
     """Return what launches this program: for a script of Python, which is no job yet, a command."""
-    program = shlex.quote(own_script() or "FILE")
+    script = shlex.quote(own_script() or "FILE")
+    if servers:
+        return Code(
+            f"tfmuster launch -n 2 --ps 1 {script}",
+            'launch("FILE", workers = 2, control = launch_control(ps = 1))',
+            f"tfmuster launch -n 2 --ps 1 {script}",
+        )
     return Code(
-        f"tfmuster launch -n 2 {program}", 'launch("FILE", workers = 2)', f"tfmuster launch -n 2 {program}"
+        f"tfmuster launch -n 2 {script}", 'launch("FILE", workers = 2)', f"tfmuster launch -n 2 {script}"
     )
 
 

@@ -38,7 +38,7 @@ def own_line() -> str | None:
 def own_script() -> str | None:
     """Return the path of the script that Python was started with; None in a session and in R."""
     path = getattr(sys.modules.get("__main__"), "__file__", None)
-    return None if path is None or LIBRARY.search(path) else _short(path)
+    return _short(path) if path is not None and path.endswith(".py") and not LIBRARY.search(path) else None
 
 
 def _short(path: str) -> str:

@@ -43,8 +43,9 @@ def test_no_cluster(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StrategyError, match="TF_CONFIG is not set") as caught:
         tfmuster.strategy(name)
     assert caught.value.fields["reason"] == "no-tf-config"
-    assert "`launch(script, workers=2)`" in str(caught.value)
-    with speaking("shell"), pytest.raises(StrategyError, match="tfmuster launch -n 2 SCRIPT"):
+    options = "-n 2 --ps 1" if name == "parameter_server" else "-n 2"
+    assert f"start the program with `tfmuster launch {options} FILE`" in str(caught.value)
+    with speaking("r"), pytest.raises(StrategyError, match=r'launch\("FILE", workers = 2'):
         tfmuster.strategy(name)
 
 

@@ -55,5 +55,7 @@ def test_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
         main, "__file__", "/usr/lib/python3/dist-packages/ipykernel_launcher.py", raising=False
     )
     assert own_script() is None
+    monkeypatch.setattr(main, "__file__", "/home/me/.venv/bin/ipython", raising=False)
+    assert own_script() is None
     monkeypatch.delattr(main, "__file__")
     assert own_script() is None
