@@ -166,15 +166,19 @@ class Hint(Part):
 
 @dataclass(frozen=True)
 class Launch(Part):
-    """A call of ``launch()`` with some settings. `script` is what is launched, or None for the settings."""
+    """A call of ``launch()`` with some settings. `script` is what is launched, or None for the settings.
+
+    With `by_command`, Python says the command, too: for a script that runs without a launcher.
+    """
 
     hints: tuple[Hint, ...]
     script: str | None = "..."
+    by_command: bool = False
 
     def said(self, face: Face) -> str:
         """Return the command, or the call."""
-        if face == "shell":
-            words = ["tfmuster launch", *(hint.said(face) for hint in self.hints)]
+        if face == "shell" or (face == "python" and self.by_command):
+            words = ["tfmuster launch", *(hint.said("shell") for hint in self.hints)]
             return " ".join([*words, self.script or ""]).strip()
         first = [] if self.script is None else [self.script.lower()]
         settings = [self._setting(hint, face) for hint in self.hints if not self._placed(hint, face)]

@@ -15,7 +15,7 @@ from ..errors import StrategyError
 from ..keras_compat.backend import require_tensorflow_backend
 from ..system.own_line import own_script
 from ..system.tensorflow_import import import_tensorflow
-from ..words import Argument, Code, Hint, Value, Words, choice
+from ..words import Argument, Code, Hint, Launch, Value, Words, choice
 from .devices import checked, local_devices
 
 STRATEGIES = (
@@ -306,18 +306,10 @@ def _task_in_force(name: str) -> Any:
     return task
 
 
-def _launch(*, servers: bool) -> Code:
-    """Return what launches this program: for a script of Python, which is no job yet, a command."""
-    script = shlex.quote(own_script() or "FILE")
-    if servers:
-        return Code(
-            f"tfmuster launch -n 2 --ps 1 {script}",
-            'launch("FILE", workers = 2, control = launch_control(ps = 1))',
-            f"tfmuster launch -n 2 --ps 1 {script}",
-        )
-    return Code(
-        f"tfmuster launch -n 2 {script}", 'launch("FILE", workers = 2)', f"tfmuster launch -n 2 {script}"
-    )
+def _launch(*, servers: bool) -> Launch:
+    """Return what launches this program."""
+    hints = (Hint("workers", 2), *([Hint("ps", 1)] if servers else []))
+    return Launch(hints, shlex.quote(own_script() or "FILE"), by_command=True)
 
 
 def _tpu(address: str | None) -> Any:
