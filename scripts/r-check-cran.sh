@@ -2,10 +2,10 @@
 # Check the R package as CRAN does at a first submission: without a Python for it, with examples of at most 5 s, and
 # with CRAN's own rules. Only the notes that a first submission has may come.
 #
-# Where CRAN can't be reached, one with nothing but the names of the packages that this one needs stands in for it: then
-# URLs, and whether packages are really there, go unchecked.
+# Where CRAN can't be reached, URLs, and whether packages are really there, go unchecked.
 set -euo pipefail
 
+scripts=$(realpath "$(dirname "$0")")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/tfmuster"
@@ -16,27 +16,7 @@ cd "$folder"
 unset RETICULATE_PYTHON NOT_CRAN CI VIRTUAL_ENV
 export R_USER_CACHE_DIR="$folder/cache" WORKON_HOME="$folder/envs" PATH=/usr/local/bin:/usr/bin:/bin:$(R RHOME)/bin
 export _R_CHECK_CRAN_INCOMING_=true _R_CHECK_EXAMPLE_TIMING_THRESHOLD_=5 _R_CHECK_DEPENDS_ONLY_=${DEPENDS_ONLY:-false}
-if ! Rscript -e 'readLines("https://cran.r-project.org/src/contrib/PACKAGES", 1)' >/dev/null 2>&1; then
-  Rscript - <<'R'
-for (f in c("empty/src/contrib/Meta", "empty/web/packages")) dir.create(f, recursive = TRUE)
-fields <- read.dcf("tfmuster/DESCRIPTION", c("Imports", "Suggests"))
-needed <- trimws(sub("\\(.*", "", strsplit(paste(fields, collapse = ","), ",")[[1]]))
-listed <- sprintf("Package: %s\nVersion: 99.0\nLicense: GPL-3\n", needed)
-for (f in c("PACKAGES", "PACKAGES.in")) writeLines(listed, file.path("empty/src/contrib", f))
-saveRDS(data.frame(Package = character(), Maintainer = character()), "empty/web/packages/packages.rds")
-for (f in c("archive", "current")) saveRDS(list(), sprintf("empty/src/contrib/Meta/%s.rds", f))
-for (f in c("aliases", "rdxrefs")) saveRDS(list(), sprintf("empty/src/contrib/Meta/%s.rds", f))
-compressed <- gzfile("empty/src/contrib/PACKAGES.gz", "w")
-writeLines(listed, compressed)
-close(compressed)
-names <- c("CRAN", "BioCsoft", "BioCann", "BioCexp")
-rows <- sprintf("%s\t%s\tfile://%s/empty\tTRUE\tTRUE\tFALSE\tFALSE", names, names, getwd())
-writeLines(c("menu_name\tURL\tdefault\tsource\twin.binary\tmac.binary", rows), "repositories")
-R
-  export R_REPOSITORIES="$folder/repositories"
-  export R_CRAN_WEB="file://$folder/empty" R_CRAN_SRC="file://$folder/empty" _R_CHECK_XREFS_REPOSITORIES_="file://$folder/empty"
-  export _R_CHECK_CRAN_INCOMING_SKIP_URL_CHECKS_IF_REMOTE_=true _R_CHECK_SYSTEM_CLOCK_=0 _R_CHECK_FORCE_SUGGESTS_=false
-fi
+source "$scripts/r-cran-stand-in.sh"
 R CMD build tfmuster
 R CMD check --as-cran --no-manual tfmuster_*.tar.gz || true
 

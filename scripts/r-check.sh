@@ -4,6 +4,7 @@
 #   r-check.sh [--no-vignettes]    leaves out the vignettes, which take some minutes
 set -euo pipefail
 
+scripts=$(realpath "$(dirname "$0")")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 # Only what git knows or would know: R CMD build copies all of a folder, environments of gigabytes too, and then
@@ -17,16 +18,9 @@ if [ "${1:-}" = --no-vignettes ]; then
 fi
 R CMD build "${build[@]}" tfmuster
 
-# What needs the internet, where there is none: the clock, CRAN's rules for a first submission, its index of packages.
-# keras3 and tfruns are tested where they are installed.
-export _R_CHECK_FORCE_SUGGESTS_=false _R_CHECK_SYSTEM_CLOCK_=0
-if ! Rscript -e 'readLines("https://cran.r-project.org/src/contrib/PACKAGES", 1)' >/dev/null 2>&1; then
-  Rscript -e 'for (f in c("empty/src/contrib", "empty/web/packages")) dir.create(f, recursive = TRUE)' \
-    -e 'invisible(file.create("empty/src/contrib/PACKAGES"))' \
-    -e 'saveRDS(data.frame(Package = character(), Maintainer = character()), "empty/web/packages/packages.rds")'
-  export R_CRAN_WEB="file://$folder/empty" _R_CHECK_XREFS_REPOSITORIES_="file://$folder/empty"
-  export _R_CHECK_CRAN_INCOMING_=false
-fi
+# CRAN's rules for a first submission are those of r-check-cran.sh. keras3 and tfruns are tested where they are installed.
+export _R_CHECK_FORCE_SUGGESTS_=false _R_CHECK_CRAN_INCOMING_=false
+source "$scripts/r-cran-stand-in.sh"
 # Workers run while the tests wait for them: whose time it is says nothing here.
 export _R_CHECK_EXAMPLE_TIMING_THRESHOLD_=60
 R CMD check "${check[@]}" tfmuster_*.tar.gz || true
