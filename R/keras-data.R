@@ -160,19 +160,25 @@ check_columns <- function(model, x, call) {
   if (!length(found) || !length(expected)) {
     return(invisible())
   }
-  # A vector is one column, and Keras adds or drops a last dimension of 1.
-  if (length(found) == 1 || (length(found) == length(expected) - 1 && rev(expected)[1] %in% 1)) {
-    found <- c(found, 1)
-  } else if (length(found) == length(expected) + 1 && rev(found)[1] == 1) {
-    found <- found[seq_along(expected)]
-  }
-  same <- length(found) == length(expected)
-  if (!same || any((!is.na(expected) & expected != found)[-1])) {
+  found <- as_rank(found, expected)
+  if (length(found) != length(expected) || any((!is.na(expected) & expected != found)[-1])) {
     wanted <- paste(ifelse(is.na(expected), "n", expected), collapse = " x ")
     abort_data(
       paste0("The data must have the columns that the model expects: ", wanted, "."), in_words(x),
       "Select the columns that the model was made for, or make a model for these.", "columns", call
     )
+  }
+}
+
+# A shape as Keras takes it: a vector is one column, and a last dimension of 1 is added or dropped.
+as_rank <- function(found, expected) {
+  missing <- length(expected) - length(found)
+  if (missing == 1 && (length(found) == 1 || rev(expected)[1] %in% 1)) {
+    c(found, 1)
+  } else if (missing == -1 && rev(found)[1] == 1) {
+    found[seq_along(expected)]
+  } else {
+    found
   }
 }
 

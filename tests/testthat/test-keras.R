@@ -341,6 +341,9 @@ test_that("data with other dimensions than the model's are refused, but for a la
   expect_equal(dim(predict(model, array(0, c(4, 28, 28, 1)))), c(4, 10))
   one <- a_model(columns = 1L)
   expect_equal(dim(predict(one, c(0.1, 0.2, 0.3))), c(3, 2))
+  keras <- reticulate::import("keras")
+  numbers <- keras$Sequential(list(keras$Input(shape = reticulate::tuple()), keras$layers$Rescaling(2)))
+  expect_equal(as.vector(predict(numbers, 1:3)), c(2, 4, 6))
 })
 
 test_that("an optimizer that Keras does not have is refused with the one that was meant", {

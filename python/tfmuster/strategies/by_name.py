@@ -309,7 +309,7 @@ def _task_in_force(name: str) -> Any:
 def _launch(*, servers: bool) -> Launch:
     """Return what launches this program."""
     hints = (Hint("workers", 2), *([Hint("ps", 1)] if servers else []))
-    return Launch(hints, shlex.quote(own_script() or "FILE"), by_command=True)
+    return Launch(hints, shlex.quote(own_script() or "SCRIPT"), by_command=True)
 
 
 def _tpu(address: str | None) -> Any:

@@ -44,10 +44,10 @@ def test_no_cluster(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         tfmuster.strategy(name)
     assert caught.value.fields["reason"] == "no-tf-config"
     options = "-n 2 --ps 1" if name == "parameter_server" else "-n 2"
-    assert f"start the program with `tfmuster launch {options} FILE`" in str(caught.value)
+    assert f"start the program with `tfmuster launch {options} SCRIPT`" in str(caught.value)
     hints = caught.value.to_dict()["hints"]
     assert [hint["option"] for hint in hints] == ["workers", "ps"][: 1 + (name == "parameter_server")]
-    with speaking("r"), pytest.raises(StrategyError, match=r"launch\(file, workers = 2"):
+    with speaking("r"), pytest.raises(StrategyError, match=r"launch\(script, workers = 2"):
         tfmuster.strategy(name)
 
 
