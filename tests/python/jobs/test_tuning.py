@@ -53,9 +53,9 @@ def test_a_script_is_tried_with_every_setting(tmp_path: Path) -> None:
         (["missing.py"], "missing.py"),
         # The options of tfmuster behind what is to be tried.
         (["mnist", "-n", 2, "--batch", "10,x"], "whole numbers of at least 1"),
-        (["mnist", "-n", 1], "'-n' / '-np' / '--workers'"),
-        (["train.py", "-n", 1], "'-n' / '-np' / '--workers'"),
-        (["train.py", "--workers=1", "--steps", 3], "'-n' / '-np' / '--workers'"),
+        (["mnist", "-n", 1], "--workers (-n, -np) takes a whole number of at least 2"),
+        (["train.py", "-n", 1], "--workers (-n, -np) takes a whole number of at least 2"),
+        (["train.py", "--workers=1", "--steps", 3], "--workers (-n, -np) takes a whole number of at least 2"),
         (["train.py", "-n", 2, "--batch", "10,x"], "with gradients as float32"),
     ],
 )
