@@ -17,6 +17,7 @@ from ..errors import EXIT_USAGE, LaunchError, WorkerError
 from ..system.terminal_text import safe_text
 from ..words import Hint, Words, hints_in
 from .advice import advice_for
+from .note_fields import is_time, known_classes, known_hints
 from .traceback_text import HEADER, cause_of, own_lines
 
 #: How many of a failed worker's last output lines are shown.
@@ -122,7 +123,7 @@ class Failure:
         texts = ("error", "traceback", "fix", "condition")
         said = {name: note[name] for name in texts if isinstance(note.get(name), str)}
         failure = cls(
-            time=note["time"] if _is_time(note.get("time")) else time,
+            time=note["time"] if is_time(note.get("time")) else time,
             task=task,
             host=host,
             exit_code=code if code is not None and code >= 0 else None,
@@ -133,7 +134,7 @@ class Failure:
             log=log,
             fix=said.get("fix"),
             hints=known_hints(note.get("hints")),
-            classes=_known_classes(note.get("classes")),
+            classes=known_classes(note.get("classes")),
             condition=said.get("condition"),
         )
         if failure.fix or not (advice := failure.advice()):
@@ -248,7 +249,7 @@ class Failure:
         when = datetime.fromisoformat(values["time"]).timestamp()
         names = (field.name for field in fields(cls))
         known = {name: values[name] for name in names if name in values}
-        known |= {"hints": known_hints(values.get("hints")), "classes": _known_classes(values.get("classes"))}
+        known |= {"hints": known_hints(values.get("hints")), "classes": known_classes(values.get("classes"))}
         return cls(**{**known, "time": when, "last_lines": tuple(values["last_lines"])})
 
     def to_error(self) -> WorkerError:
@@ -259,40 +260,6 @@ class Failure:
         found = "\n".join([*details, "", f"Full output: {self.log}"]).strip().removeprefix("found: ")
         fix = self.fix or told or self.advice()
         return WorkerError(self.headline(), found=found, **{**self.to_dict(), "fix": fix})
-
-
-def known_hints(value: Any) -> tuple[dict[str, Any], ...]:
-    """Return the hints that a note or a file has; what can't be one is left out."""
-    return tuple(
-        {"option": hint["option"], "value": hint.get("value")}
-        for hint in (value if isinstance(value, list | tuple) else ())
-        if isinstance(hint, Mapping) and _is_name(hint.get("option")) and _is_plain(hint.get("value"))
-    )
-
-
-def _known_classes(value: Any) -> tuple[str, ...]:
-    """Return the classes that a note or a file has, safe to show."""
-    names = value if isinstance(value, list | tuple) else ()
-    return tuple(safe_text(name) for name in names if isinstance(name, str))
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and value.isidentifier()
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value is what an option may have, and safe to show."""
-    if isinstance(value, list):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, int | float) or (isinstance(value, str) and value.isprintable())
-
-
-def _is_time(value: Any) -> bool:
-    """Return whether a value is a time in seconds since the epoch, of which there is a date."""
-    try:
-        return isinstance(value, int | float) and bool(datetime.fromtimestamp(value, timezone.utc))
-    except (ValueError, OverflowError, OSError):
-        return False
 
 
 def without_traceback(traceback: str, error: str, lines: Sequence[str]) -> list[str]:
