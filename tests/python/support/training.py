@@ -20,7 +20,14 @@ class Training:
     """A job of `preempted.py` on some hosts, slow from a given step on until it may be fast."""
 
     def __init__(
-        self, network: Network, folder: Path, hosts: int, *options: object, step: int = 8, shared: bool = True
+        self,
+        network: Network,
+        folder: Path,
+        hosts: int,
+        *options: object,
+        step: int = 8,
+        seconds: float = 0.2,
+        shared: bool = True,
     ) -> None:
         self.network, self.folder = network, folder
         self.machines = [network.in_work(f"node{i + 1}") for i in range(hosts)]
@@ -28,7 +35,7 @@ class Training:
         self.run = Run(path)
         self.process = network.start(
             *(*options, *SAME, "--run-dir", path, "--start-timeout", 20),
-            *("--", PROGRAM, folder, "steps", step),
+            *("--", PROGRAM, folder, "steps", step, seconds),
         )
 
     @property

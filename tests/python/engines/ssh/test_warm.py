@@ -24,6 +24,8 @@ from tfmuster.launch.remote.spare_agents import SpareAgents
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 #: Variables that differ between any two jobs on other machines.
 OF_A_REMOTE_JOB = {*OF_A_JOB, "SSH_CLIENT", "SSH_CONNECTION"}
+#: How long a slow step takes. The 32 of them have to outlast the imports of two spare processes.
+SECONDS = 2
 
 
 def spares_on(network: Network, host: str) -> list[psutil.Process]:
@@ -85,7 +87,8 @@ def test_a_restart_continues_in_spare_processes_and_nothing_else_differs(
 def test_those_of_lost_hosts_are_not_missed(network: Network, tmp_path: Path) -> None:
     """The host of the chief is lost; the others continue in the processes that have waited there."""
     options = ("--max-restarts", 1, "--min-workers", 2, "--rejoin-timeout", 1, "--warm")
-    training = Training(network, tmp_path, 3, "-H", "node1,node2,node3", *options, shared=False)
+    hosts = ("-H", "node1,node2,node3")
+    training = Training(network, tmp_path, 3, *hosts, *options, seconds=SECONDS, shared=False)
     try:
         training.wait_for("node1", "node2", "node3")
         wait_for_spares(network, "node1", "node2", "node3")
@@ -110,7 +113,8 @@ def test_those_of_lost_hosts_are_not_missed(network: Network, tmp_path: Path) ->
 def test_spare_processes_end_with_their_launcher(
     network: Network, tmp_path: Path, how: signal.Signals
 ) -> None:
-    training = Training(network, tmp_path, 2, "-H", "node1,node2", "--max-restarts", 1, "--warm")
+    options = ("-H", "node1,node2", "--max-restarts", 1, "--warm")
+    training = Training(network, tmp_path, 2, *options, seconds=SECONDS)
     try:
         training.wait_for("node1", "node2")
         wait_for_spares(network, "node1", "node2")
@@ -123,9 +127,8 @@ def test_spare_processes_end_with_their_launcher(
 
 def test_a_spare_process_that_has_ended_is_not_missed(network: Network, tmp_path: Path) -> None:
     """Nor one whose agent has, or whose connection: that host is connected again."""
-    training = Training(
-        network, tmp_path, 2, "-H", "node1,node2", "--max-restarts", 2, "--warm", shared=False
-    )
+    options = ("-H", "node1,node2", "--max-restarts", 2, "--warm")
+    training = Training(network, tmp_path, 2, *options, seconds=SECONDS, shared=False)
     try:
         training.wait_for("node1", "node2")
         wait_for_spares(network, "node1", "node2")
