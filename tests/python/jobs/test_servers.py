@@ -36,7 +36,8 @@ def test_a_server_is_guarded_however_it_gets_its_cluster(tmp_path: Path, how: st
         "from tfmuster.rendezvous import port_guard",
         "[guard] = port_guard._guards",
         "assert guard.door.guarding.wait(10)",
-        "print('guarded', server.target, flush=True)",
+        # In one piece: the other worker may end meanwhile, and this one's stderr say so in the middle.
+        "print(f'guarded {server.target}\\n', end='', flush=True)",
         "os._exit(0)",
     )
     done = tfmuster("launch", "-n", 2, "serve.py", cwd=tmp_path, limit=100)
@@ -56,7 +57,7 @@ def test_a_server_of_one_process_is_left_alone(tmp_path: Path) -> None:
         "try:",
         "    tf.distribute.Server(5)",
         "except TypeError as error:",
-        "    print('refused:', error, flush=True)",
+        "    print(f'refused: {error}\\n', end='', flush=True)",
         "os._exit(0)",
     )
     done = tfmuster("launch", "-n", 2, "serve.py", cwd=tmp_path, limit=100)
