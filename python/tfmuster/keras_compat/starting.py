@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ STRATEGY_FIRST: Final = Words(
 )
 
 _callers: list[Callable[[], None]] = []
+_callers_lock = threading.Lock()
 _patched: list[bool] = []
 _started_by: list[str] = []
 
@@ -40,11 +42,15 @@ def call_when_started(then: Callable[[], None]) -> None:
 
     def ensure_initialized(self: Any) -> None:
         stock(self)
-        if _callers:
-            context.Context.ensure_initialized = stock
+        context.Context.ensure_initialized = stock
+        # Several threads may start TensorFlow at the same time: one of them calls.
+        with _callers_lock:
+            callers = _callers.copy()
+            _callers.clear()
+        if callers:
             with context.eager_mode():
-                while _callers:
-                    _callers.pop(0)()
+                for caller in callers:
+                    caller()
 
     context.Context.ensure_initialized = ensure_initialized
 
