@@ -44,6 +44,10 @@ class WholeNumber(click.IntRange):
         except click.BadParameter:
             raise refused(param or "the option", f"a whole number{_limits(self)}", value) from None
 
+    def _describe_range(self) -> str:
+        """Return what the help text shows in brackets."""
+        return _limits(self).removeprefix(" of").strip()
+
 
 class Number(click.FloatRange):
     """A finite number, maybe with limits."""
@@ -57,6 +61,10 @@ class Number(click.FloatRange):
         if math.isfinite(number):
             return number
         raise refused(param or "the option", f"a number{_limits(self)}", value)
+
+    def _describe_range(self) -> str:
+        """Return what the help text shows in brackets."""
+        return _limits(self).removeprefix(" of").strip()
 
 
 class OneOf(_Choice):

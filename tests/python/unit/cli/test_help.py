@@ -53,6 +53,20 @@ def test_an_option_says_what_it_does_and_its_default(name: str) -> None:
         )
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_limits_are_words(name: str) -> None:
+    option = ALL[name]
+    record = option.get_help_record(click.Context(click.Command("any")))
+    assert record is None or not re.search(r"[<>=]{1,2}(x|None|[\d.]+\])|x[<>]", record[1]), record
+
+
+def test_a_limit_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["launch", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "of the hosts, else 2. [at least 1]" in said
+    assert "[from 0 to 2147483647]" in said
+
+
 def test_a_verb_that_is_misspelled_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lanch"]) == 2
     assert "No such command 'lanch'. Did you mean 'launch'?" in capsys.readouterr().err
