@@ -48,19 +48,23 @@ def make_optimizer(
             options = {**usual[1], **options}
         return keras.optimizers.get({"class_name": name.lower(), "config": options})
     except (TypeError, ValueError) as error:
-        known = _optimizers(keras)
-        settings = ", ".join(str(Argument(*each)) for each in options.items())
-        first_line = str(error).strip().partition("\n")[0][:200]
-        said = f"{Value(name)} with {settings}: {first_line}"
-        unknown = isinstance(name, str) and name.lower() not in known
-        raise ModelError(
-            "Keras can't make this optimizer.",
-            # Of a name that it does not know, Keras shows how it was looked up.
-            found=str(Value(name)) if unknown else said,
-            fix=did_you_mean(name, known if unknown else ())
-            or 'use a Keras name such as "sgd", "adam", "adamw" or "rmsprop", and values that it accepts',
-            reason="optimizer",
-        ) from error
+        raise not_made(keras, name, options, error) from error
+
+
+def not_made(keras: Any, name: Any, settings: Mapping[str, Any], error: Exception) -> ModelError:
+    """Return the error for an optimizer that Keras has refused to make with these settings."""
+    known = _optimizers(keras)
+    shown = ", ".join(str(Argument(*each)) for each in settings.items())
+    first_line = str(error).strip().partition("\n")[0][:200]
+    unknown = isinstance(name, str) and name.lower() not in known
+    return ModelError(
+        "Keras can't make this optimizer.",
+        # Of a name that it does not know, Keras shows how it was looked up.
+        found=str(Value(name)) if unknown else f"{Value(name)} with {shown}: {first_line}",
+        fix=did_you_mean(name, known if unknown else ())
+        or 'use a Keras name such as "sgd", "adam", "adamw" or "rmsprop", and values that it accepts',
+        reason="optimizer",
+    )
 
 
 def _optimizers(keras: Any) -> list[str]:

@@ -28,12 +28,12 @@ def check_optimizer(name: str) -> None:
     """
     import keras
 
-    from ..digits.optimizers import make_optimizer
+    from ..digits.optimizers import not_made
 
     try:
         keras.optimizers.get(name)
-    except (TypeError, ValueError):
-        make_optimizer(keras, ("", {}), name, None, None)
+    except (TypeError, ValueError) as error:
+        raise not_made(keras, name, {}, error) from error
 
 
 def columns_of(model: Any, columns: Sequence[str] | None = None) -> list[str] | None:
