@@ -8,6 +8,7 @@ from typing import Any
 
 from .agreement import other_weight
 from .idle_servers import reach_idle_servers
+from .one_server import keep_server
 from .seeds import agree_on_seed
 from .strategy_info import note_strategy
 from .watching import watch_this_worker
@@ -103,6 +104,7 @@ def patch_strategies(
         reach_idle_servers()
         return True
 
+    keep_server()
     # Every multi-worker class of TensorFlow passes its resolver to this method, also the default one.
     at_resolver(collective.CollectiveAllReduceExtended, "_initialize_multi_worker")
     at_end(collective.CollectiveAllReduceStrategy, agreed)
