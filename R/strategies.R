@@ -27,9 +27,10 @@
 #'   environment variable `TFMUSTER_GRADIENT_DTYPE`, else `"float32"`.
 #' @return A Python object of TensorFlow's class, such as
 #'   `tensorflow.python.distribute.collective_all_reduce_strategy.CollectiveAllReduceStrategyV1`. Build and
-#'   compile the model in `with(strategy$scope(), {...})`.
+#'   compile the model in `with(strategy$scope(), {...})`. A process has one `multi_worker_mirrored`: further
+#'   calls with the same arguments return it.
 #' @section Errors: `tfmuster_error_strategy` with the fields `strategy` and `reason`: TensorFlow has already
-#'   started, TF_CONFIG is not set, the process already has a `multi_worker_mirrored`, or a device or TPU does
+#'   started, TF_CONFIG is not set, the process has a `multi_worker_mirrored` of another cluster, or a device or TPU does
 #'   not exist. `tfmuster_error_cluster`: TF_CONFIG is invalid. `tfmuster_error_rendezvous`: a task did not
 #'   join in time; the error names it.
 #' @export

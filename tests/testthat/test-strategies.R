@@ -52,11 +52,15 @@ test_that("a model built from R trains under multi_worker_mirrored with one work
   run <- run_r(c(
     sprintf("use_tf_config(cluster_task(%s, 'worker', 0))", spec),
     "made <- strategy('multi_worker_mirrored')", trained_model,
-    "second <- tryCatch(strategy('multi_worker_mirrored'), tfmuster_error_strategy = identity)",
+    "again <- strategy('multi_worker_mirrored')",
+    "cat('same strategy', identical(reticulate::py_id(again), reticulate::py_id(made)), '\\n')",
+    "second <- tryCatch(strategy('multi_worker_mirrored', communication = 'ring'), error = identity)",
+    "stopifnot(inherits(second, 'tfmuster_error_strategy'))",
     "cat(second$reason)"
   ))
   expect_equal(run$status, 0, info = run$output)
   expect_match(run$output, "replicas 1", all = FALSE)
+  expect_match(run$output, "same strategy TRUE", all = FALSE)
   expect_match(run$output, "second-strategy", all = FALSE)
 })
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
@@ -17,6 +17,9 @@ from ..system.own_line import own_script
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Argument, Code, Hint, Launch, Value, Words, choice
 from .devices import checked, local_devices
+
+if TYPE_CHECKING:
+    from ..cluster.spec import Task
 
 STRATEGIES = (
     "default",
@@ -28,8 +31,8 @@ STRATEGIES = (
     "tpu",
 )
 
-# TensorFlow allows only one multi-worker strategy per process.
-_made: list[Any] = []
+#: The multi-worker strategy of this process, its task, and how it sums.
+_made: list[tuple[Any, Task, str]] = []
 
 
 def check_name(name: str) -> None:
@@ -92,7 +95,8 @@ def strategy(
     Returns
     -------
     tf.distribute.Strategy
-        Create the model inside ``with strategy.scope():``.
+        Create the model inside ``with strategy.scope():``. A process has one ``multi_worker_mirrored``:
+        further calls with the same arguments return it.
 
     Raises
     ------
@@ -232,12 +236,7 @@ def _multi_worker_mirrored(
     if (given := default_strategy()) is not None:
         return _given(given, communication, gradient_dtype)
     if _made:
-        raise StrategyError(
-            "This process already has a multi-worker strategy, and TensorFlow allows only one per process.",
-            fix="use the first one, or start a new process for a second job",
-            strategy=name,
-            reason="second-strategy",
-        )
+        return _again(task, how, gradient_dtype)
     from .. import keras_compat as compat
 
     dtype = compat.wanted_dtype() if gradient_dtype is None else compat.checked_dtype(gradient_dtype)
@@ -253,12 +252,32 @@ def _multi_worker_mirrored(
         implementation=getattr(tf.distribute.experimental.CommunicationImplementation, stock)
     )
     made = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    _made.append(made)
+    _made.append((made, task, how))
     compat.note_strategy(made)
     compat.set_gradient_dtype(made, dtype)
     compat.agree_on_seed(made)
     compat.watch_this_worker()
     all_connected()
+    return made
+
+
+def _again(task: Task, how: str, gradient_dtype: str | None) -> Any:
+    """Return the strategy that this process has made, for example in a cell that is run again."""
+    from .. import keras_compat as compat
+
+    made, first_task, first_how = _made[0]
+    if (task, how) != (first_task, first_how):
+        what = "communication" if task == first_task else "cluster"
+        moved = f"this is {task.name} at {task.address}"
+        raise StrategyError(
+            f"This process already has a multi-worker strategy, with another {what}.",
+            found=str(Argument(what, how)) if task == first_task else moved,
+            fix="use the first one, or start a new process for a second job",
+            strategy="multi_worker_mirrored",
+            reason="second-strategy",
+        )
+    if gradient_dtype is not None:
+        compat.set_gradient_dtype(made, gradient_dtype)
     return made
 
 

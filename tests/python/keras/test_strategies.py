@@ -147,9 +147,28 @@ def test_a_job_is_named_where_there_is_no_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_second_multi_worker_strategy() -> None:
-    code = "import tfmuster; [tfmuster.strategy('multi_worker_mirrored') for _ in range(2)]"
-    assert refusal(code, TF_CONFIG=cluster_of_one())["reason"] == "second-strategy"
+def test_a_cell_that_is_run_again_gets_the_same_strategy() -> None:
+    code = "import tfmuster; print(len({id(tfmuster.strategy('multi_worker_mirrored')) for _ in range(2)}))"
+    assert run(code, TF_CONFIG=cluster_of_one()) == "1"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("", "with another communication.\n  found: communication='tensorflow'"),
+        (
+            "os.environ['TF_CONFIG'] = os.environ['OTHER']; ",
+            "another cluster.\n  found: this is worker 0 at ",
+        ),
+    ],
+)
+def test_second_multi_worker_strategy(change: str, text: str) -> None:
+    code = "import os, tfmuster; make = tfmuster.strategy; make('multi_worker_mirrored'); "
+    code += change + "make('multi_worker_mirrored', communication='tensorflow')"
+    error = refusal(code, TF_CONFIG=cluster_of_one(), OTHER=cluster_of_one())
+    assert error["reason"] == "second-strategy"
+    assert text in error["text"]
 
 
 @pytest.mark.slow
