@@ -168,9 +168,7 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
             if self.leaves:
                 self._leave()
             self.epoch = epoch
-            if self.past:
-                self.model.history.history.update({name: list(values) for name, values in self.past.items()})
-                self.past = {}
+            self._recall_history()
             if self.metrics is not None:
                 # Keras has just reset the metrics, but the resumed epoch is partly done.
                 restore_metrics(_metrics(self.model), self.metrics, self.model.distribute_strategy)
@@ -200,8 +198,14 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
         def on_train_end(self, logs: Any = None) -> None:
             if self.leaves:
                 self._leave()
+            # A fit that had ended before a restart has trained no epoch now.
+            self._recall_history()
             _ended.add(folder)
             FAREWELL.ends()
+
+        def _recall_history(self) -> None:
+            self.model.history.history.update({name: list(values) for name, values in self.past.items()})
+            self.past = {}
 
         def _due(self) -> bool:
             return isinstance(every, int) and self.last >= every
