@@ -31,8 +31,9 @@
 #'   the time, from 0 to 1: what the task spent in sums with the others, and what of it was waiting for
 #'   them. `run_logs()`, invisibly with `follow`: lines of class `tfmuster_lines`, which print unchanged.
 #'   `run_history()`: a data frame like the `history` of [train_mnist()], for any program, with one row
-#'   per epoch and metric. `run_model()`: the Keras model saved as `model.keras` in the run directory by
-#'   [model_to_file()], or else the first model among the values that a function has returned.
+#'   per epoch and metric. The epochs of several calls of `fit()` follow each other. `run_model()`: the
+#'   Keras model saved as `model.keras` in the run directory by [model_to_file()], or else the first model
+#'   among the values that a function has returned.
 #'   `run_stacks()`: for each worker that responds, the lines of its Python stacks and, if known, R's
 #'   calls. `run_wait()` and `run_stop()`, invisibly: the run, when it has ended or the time is up.
 #'   `run_resume()`, invisibly: the run, when it has been launched again as before and its workers run.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..runs.metrics import append_metrics
+from ..runs.metrics import append_metrics, next_fit
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -62,6 +62,9 @@ def reporters(plan: Plan, *, enabled: bool, printing: bool) -> Iterable[Any]:
     import tensorflow as tf
 
     class Reporter(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_begin(self, logs: Any = None) -> None:
+            self._fit = next_fit()
+
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             self._begin = time.perf_counter()
             self._trained = self._begin
@@ -77,7 +80,7 @@ def reporters(plan: Plan, *, enabled: bool, printing: bool) -> Iterable[Any]:
             steps = int(self.model.optimizer.iterations.numpy()) - self._step
             rate = steps * plan.global_batch_size / max(end - self._begin, 1e-9)
             values = {name: float(value) for name, value in (logs or {}).items()}
-            append_metrics(epoch + 1, values, images_per_second=rate, shown=printing)
+            append_metrics(self._fit, epoch + 1, values, images_per_second=rate, shown=printing)
             if printing:
                 text = "  ".join(f"{name} {value:.4f}" for name, value in values.items())
                 speed = f"{rate:,.0f} images/s  {now - self._begin:.1f} s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 import time
@@ -19,20 +20,31 @@ from .layout import append_json
 METRICS = "metrics.jsonl"
 
 #: Keys of a line that are not metrics.
-NO_METRICS = ("epoch", "time", "shown")
+NO_METRICS = ("fit", "epoch", "time", "shown")
 
 _NAN = float("nan")
+_fits = itertools.count(1)
+
+
+def next_fit() -> int:
+    """Return the number of the training that begins in this process, from 1.
+
+    A program may train several times, for example once for each fold of its data.
+    """
+    return next(_fits)
 
 
 def append_metrics(
-    epoch: int, values: Mapping[str, Any], *, shown: bool, images_per_second: float | None = None
+    fit: int, epoch: int, values: Mapping[str, Any], *, shown: bool, images_per_second: float | None = None
 ) -> None:
     """Append a line to the run directory, if this process belongs to a job.
 
     Parameters
     ----------
+    fit : int
+        Number of the training, of :func:`next_fit`.
     epoch : int
-        Epoch, from 1.
+        Epoch of this training, from 1.
     values : mapping
         The metrics, by their names in Keras.
     shown : bool
@@ -41,7 +53,7 @@ def append_metrics(
         Speed of the training, if known.
     """
     if folder := os.environ.get(RUN_DIR_VARIABLE):
-        line: dict[str, Any] = {"epoch": epoch, "time": time.time(), "shown": shown}
+        line: dict[str, Any] = {"fit": fit, "epoch": epoch, "time": time.time(), "shown": shown}
         if images_per_second is not None:
             line["images_per_second"] = images_per_second
         line.update(numbers(values))
@@ -61,8 +73,11 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Read the lines of a run directory. If a restart repeated an epoch, its last line counts."""
-    epochs: dict[int, dict[str, Any]] = {}
+    """Read the lines of a run directory, in the order of the trainings and their epochs.
+
+    If a restart repeated an epoch, its last line counts.
+    """
+    epochs: dict[tuple[int, int], dict[str, Any]] = {}
     with contextlib.suppress(OSError):
         for line in (folder / METRICS).read_bytes().splitlines():
             # The last line may be incomplete, and a program may write other lines or an endless epoch.
@@ -72,8 +87,9 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
                     continue
                 # JSON has no NaN, the loss of a training that has diverged.
                 values = numbers({name: _NAN if value is None else value for name, value in said.items()})
+                values["fit"] = fit = int(values.get("fit", 1))
                 values["epoch"] = epoch = int(values.get("epoch", len(epochs) + 1))
-                epochs[epoch] = values
+                epochs[fit, epoch] = values
     return [values for _, values in sorted(epochs.items())]
 
 
@@ -82,4 +98,6 @@ def epoch_line(values: Mapping[str, Any]) -> str:
     names = [name for name in values if name not in (*NO_METRICS, "images_per_second")]
     figures = [f"{name} {values[name]:.4f}" for name in sorted(names, key=lambda name: name != "loss")]
     speed = values.get("images_per_second")
-    return "  ".join([f"epoch {values['epoch']}", *figures, *([f"{speed:,.0f} images/s"] if speed else [])])
+    which = f"fit {values['fit']}, " if values["fit"] > 1 else ""
+    rate = [f"{speed:,.0f} images/s"] if speed else []
+    return "  ".join([f"{which}epoch {values['epoch']}", *figures, *rate])

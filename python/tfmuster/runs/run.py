@@ -22,6 +22,7 @@ another.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -164,14 +165,14 @@ class Run:
     def history(self) -> dict[str, list[float]]:
         """Return the metrics of each epoch, by name, like Keras's ``History.history``.
 
-        If a restart repeated an epoch, its last metrics count.
+        If a restart repeated an epoch, its last metrics count. The epochs of several calls of ``fit`` follow
+        each other, and a metric that some of them lack is NaN there.
         """
-        history: dict[str, list[float]] = {}
-        for values in read_metrics(self.path):
-            for metric, value in values.items():
-                if metric not in NO_METRICS:
-                    history.setdefault(metric, []).append(value)
-        return history
+        epochs = read_metrics(self.path)
+        names = dict.fromkeys(name for values in epochs for name in values if name not in NO_METRICS)
+        if any(values["fit"] > 1 for values in epochs):
+            return {name: [values.get(name, math.nan) for values in epochs] for name in names}
+        return {name: [values[name] for values in epochs if name in values] for name in names}
 
     def model(self) -> Any:
         """Load the model in ``model.keras``, or else one that a function returned, in Keras's safe mode."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..cluster.tf_config import is_chief
 from ..collectives import Times, current_group
-from ..runs.metrics import append_metrics, numbers
+from ..runs.metrics import append_metrics, next_fit, numbers
 from ..runs.states import State, _own_path, say_state
 
 #: Shortest time between two reports of steps, in seconds.
@@ -72,13 +72,16 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
             super().__init__()
             self._lock = threading.Lock()
             self._next = 0.0
-            self._epoch = 0
+            self._fit = self._epoch = 0
             self._first: tuple[int, float] | None = None
             self._shares = Shares()
             self._speeds: dict[str, Any] = {}
             self._last: dict[str, Any] = {}
 
         def on_train_begin(self, logs: Any = None) -> None:
+            # `train_mnist` writes its metrics itself.
+            if not images_per_step:
+                self._fit = next_fit()
             # The first step builds the graph, which can take long.
             say_state(State("tracing"))
 
@@ -116,10 +119,9 @@ def progress_callback(images_per_step: int | None = None) -> list[Any]:
 
         def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
             self._last = {**self._speeds, **self._shares.until(time.monotonic())}
-            # `train_mnist` writes its metrics itself.
             if is_chief() and not images_per_step:
                 shown = (self.params or {}).get("verbose") not in (0, None)
-                append_metrics(epoch + 1, logs or {}, shown=shown)
+                append_metrics(self._fit, epoch + 1, logs or {}, shown=shown)
 
         def on_train_end(self, logs: Any = None) -> None:
             say_state(State("trained", **self._last))
