@@ -30,9 +30,9 @@
 #'   compile the model in `with(strategy$scope(), {...})`. A process has one `multi_worker_mirrored`: further
 #'   calls with the same arguments return it.
 #' @section Errors: `tfmuster_error_strategy` with the fields `strategy` and `reason`: TensorFlow has already
-#'   started, TF_CONFIG is not set, the process has a `multi_worker_mirrored` of another cluster, or a device or TPU does
-#'   not exist. `tfmuster_error_cluster`: TF_CONFIG is invalid. `tfmuster_error_rendezvous`: a task did not
-#'   join in time; the error names it.
+#'   started, TF_CONFIG is not set, the process has a `multi_worker_mirrored` of another cluster, or a device
+#'   or TPU does not exist. `tfmuster_error_cluster`: TF_CONFIG is invalid. `tfmuster_error_rendezvous`: a
+#'   task did not join in time; the error names it.
 #' @export
 #' @examplesIf tfmuster_available()
 #' central <- strategy("central_storage")
