@@ -172,6 +172,59 @@ def test_grow_the_batch_of_a_program_as_it_is(folder: Path) -> None:
     assert "3/3" in run.logs("worker 0")["worker 0"]
 
 
+#: The model that the page leaves to its reader, also without a strategy.
+MAKE_MODEL = {
+    "python": """
+import keras
+def make_model():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(4), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+""",
+    "r": """
+make_model <- function() {
+  keras <- reticulate::import("keras")
+  layers <- list(keras$Input(list(2L)), keras$layers$Dense(4L), keras$layers$Dense(1L))
+  model <- keras$Sequential(layers)
+  model$compile("sgd", "mse")
+  model
+}
+""",
+}
+
+
+@LANGUAGES
+def test_several_fits(language: str, folder: Path) -> None:
+    page = "how-to/several-fits.md"
+    folds = block(page, "## One model for each fold", language).replace("library(keras3)\n", "")
+    more = block(page, "## Change a model", "python") if language == "python" else ""
+    name = program(folder, language, ROWS[language], MAKE_MODEL[language], folds, more)
+    said = shell(folder, f"tfmuster launch -n 2 {name}")
+    run = only_run(folder)
+    assert len(run.history()["loss"]) == (35 if language == "python" else 25)
+    assert {each.name for each in run.path.glob("checkpoints*")} == {
+        "checkpoints",
+        *(f"checkpoints-{number}" for number in range(2, 6)),
+    }
+    (mean,) = set(re.findall(r"^worker \d \| loss (\S+)", said, re.MULTILINE))
+    assert float(mean) < 0.1
+
+
+def test_several_fits_of_a_program_as_it_is(folder: Path) -> None:
+    page = "how-to/several-fits.md"
+    folds = block(page, "## One model for each fold", "python")
+    plain = folds.replace("import tfmuster\n", "").replace(", callbacks=[tfmuster.checkpoint_callback()]", "")
+    plain = plain.replace('strategy = tfmuster.strategy("multi_worker_mirrored")\n', "")
+    plain = plain.replace("with strategy.scope():", "if True:")
+    assert "strategy" not in plain and "tfmuster" not in plain
+    name = program(folder, "python", ROWS["python"], MAKE_MODEL["python"], plain)
+    alone = shell(folder, f"{shlex.quote(sys.executable)} {name}")
+    said = shell(folder, block(page, "## One model for each fold", "sh"))
+    (mean,) = set(re.findall(r"^worker \d \| loss (\S+)", said, re.MULTILINE))
+    assert float(mean) < 0.1 and re.search(r"^loss \S+$", alone, re.MULTILINE)
+    assert len(only_run(folder).history()["loss"]) == 25
+
+
 @LANGUAGES
 def test_tensorboard(language: str, folder: Path) -> None:
     page = "how-to/tensorboard.md"
