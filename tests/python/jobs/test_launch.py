@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from support.launching import environment, nothing_left, only_run, read_json, tfmuster, wait_until, write
+from support.launching import (
+    environment,
+    nothing_left,
+    only_run,
+    python,
+    read_json,
+    tfmuster,
+    wait_until,
+    write,
+)
 from support.r import NEEDS_R
 from tfmuster import __version__
 from tfmuster.errors import LaunchError, WorkerError
@@ -153,14 +162,7 @@ def test_the_module_is_the_function_too(tmp_path: Path) -> None:
 def test_a_detached_run_goes_on_and_can_be_stopped_from_elsewhere(tmp_path: Path) -> None:
     write(tmp_path, "train.py", "import time", "print('begun', flush=True)", "time.sleep(99)")
     code = "import tfmuster; print(tfmuster.launch('train.py', workers=2, wait=False, name='long').path)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=environment(),
-    )
+    done = python("-c", code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     run = Run(done.stdout.strip())
     wait_until(lambda: run.logs() == {"worker 0": "begun\n", "worker 1": "begun\n"})

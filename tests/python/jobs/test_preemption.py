@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.launching import environment, nothing_left, start_tfmuster, tfmuster, wait_until, write
+from support.launching import environment, nothing_left, python, start_tfmuster, tfmuster, wait_until, write
 from support.paths import PROGRAMS, ROOT
 from tfmuster.errors import LaunchError, TfmusterError
 from tfmuster.launch import launch
@@ -506,7 +506,5 @@ def test_a_program_of_one_process_is_saved_too(tmp_path: Path) -> None:
     wait_until((tmp_path / "reached").exists, 60)
     process.terminate()
     assert process.wait(timeout=30) == 143
-    done = subprocess.run(
-        [sys.executable, program, "0"], cwd=tmp_path, env=environment(), capture_output=True, text=True
-    )
+    done = python(program, 0, cwd=tmp_path, limit=100)
     assert done.returncode == 0 and done.stdout.split()[-1] == "25", done.stderr

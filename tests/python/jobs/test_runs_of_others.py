@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.launching import environment
+from support.launching import python
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.recording import record_end
 
@@ -51,14 +49,7 @@ def folder() -> Iterator[Path]:
 
 
 def as_another(folder: Path, *arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", AS_ANOTHER, "runs", *arguments],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = python("-c", AS_ANOTHER, "runs", *arguments, cwd=folder)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout.partition("begins\n")[2] + done.stderr
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from support.launching import environment, only_run, tfmuster
+from support.launching import only_run, python, tfmuster
 from support.paths import PROGRAMS
 from tfmuster import Run
 
@@ -34,15 +32,7 @@ def launched(folder: Path, *options: object, **env: str) -> str:
 
 
 def test_each_fold_is_like_that_of_one_process_also_after_a_restart(tmp_path: Path) -> None:
-    alone = subprocess.run(
-        [sys.executable, PROGRAM],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=True,
-    )
+    alone = python(PROGRAM, cwd=tmp_path, limit=100)
     said = launched(tmp_path / "once")
     expected = folds(alone.stdout)
     assert [fold["fold"] for fold in expected] == [0, 1, 2]

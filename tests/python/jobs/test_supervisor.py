@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from support.launching import (
     nothing_left,
     only_run,
     processes_in,
+    python,
     read_json,
     start_tfmuster,
     tfmuster,
@@ -63,14 +63,7 @@ def test_chatter_is_in_the_log_and_shown_on_demand(tmp_path: Path) -> None:
     assert chatter in done.stdout
     # A session that has imported TensorFlow, as one with a model that a job returned, shows no more of it.
     session = "import tfmuster; tfmuster.mnist_model('softmax'); tfmuster.launch('train.py', workers=1)"
-    done = subprocess.run(
-        [sys.executable, "-c", session],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    done = python("-c", session, cwd=tmp_path, limit=100)
     assert "worker 0 | news\n" in done.stdout and chatter not in done.stdout
 
 
@@ -321,15 +314,7 @@ def test_a_daemon_of_a_worker_ends_with_a_job_that_a_session_launches(tmp_path: 
         "ctypes.CDLL(None).prctl(37, ctypes.byref(flag), 0, 0, 0)",
         "print('adopts', flag.value)",
     )
-    done = subprocess.run(
-        [sys.executable, "session.py"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    done = python("session.py", cwd=tmp_path, limit=30)
     left = processes_in(tmp_path)
     for text in left:
         psutil.Process(int(text.split(":")[0])).kill()
@@ -352,10 +337,8 @@ def test_what_a_launcher_has_started_itself_is_no_orphan(tmp_path: Path) -> None
         "own.kill()",
         "assert own.wait() == -9",
     )
-    done = subprocess.run(
-        [sys.executable, "launcher.py"], cwd=tmp_path, env=environment(), capture_output=True, timeout=30
-    )
-    assert done.returncode == 0, done.stderr.decode()
+    done = python("launcher.py", cwd=tmp_path, limit=30)
+    assert done.returncode == 0, done.stderr
     nothing_left(tmp_path)
 
 

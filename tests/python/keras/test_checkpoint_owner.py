@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from support.launching import environment, names, tfmuster, write
+from support.launching import names, python, tfmuster, write
 from tfmuster.errors import CheckpointError
 from tfmuster.runs.layout import write_json
 from tfmuster.training import checkpoint_files
@@ -57,15 +56,7 @@ def test_jobs_in_one_folder(tmp_path: Path) -> None:
     assert said.count("continues with") == 1
     assert "rate 0.001" in said
     # A program that no launcher has started has no name.
-    by_hand = subprocess.run(
-        [sys.executable, "train.py", "0.001", "3"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    by_hand = python("train.py", "0.001", "3", cwd=tmp_path, limit=100)
     assert by_hand.returncode == 0, by_hand.stderr
     assert "resumes after step 4" in by_hand.stdout + by_hand.stderr
     assert "continues with" not in by_hand.stdout + by_hand.stderr

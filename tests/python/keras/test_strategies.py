@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.jobs import cluster_of_one, free_addresses, run_job, succeeded
-from support.launching import environment, tfmuster
+from support.launching import python, tfmuster
 from support.paths import PROGRAMS
 
 pytestmark = pytest.mark.timeout(120)
@@ -134,14 +134,7 @@ def test_the_line_that_started_tensorflow_is_named(strategy: str, tmp_path: Path
 @pytest.mark.slow
 def test_a_job_is_named_where_there_is_no_cluster(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import tfmuster\ntfmuster.strategy('multi_worker_mirrored')")
-    done = subprocess.run(
-        [sys.executable, "train.py"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = python("train.py", cwd=tmp_path)
     assert done.returncode == 1
     assert "to do: start the program with `tfmuster launch -n 2 train.py`, in a job" in done.stderr
 

@@ -42,8 +42,12 @@ def environment(**more: str) -> dict[str, str]:
 def tfmuster(
     *arguments: object, cwd: Path, limit: float = 60, **env: str
 ) -> subprocess.CompletedProcess[str]:
+    return python("-m", "tfmuster", *arguments, cwd=cwd, limit=limit, **env)
+
+
+def python(*arguments: object, cwd: Path, limit: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*TFMUSTER, *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         cwd=cwd,
         env=environment(**env),
         capture_output=True,
