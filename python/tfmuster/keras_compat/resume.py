@@ -74,7 +74,7 @@ def patch_epochs(epochs: Any) -> None:
         epoch = stock(self)
         for at in range(0, steps, self.steps_per_execution):
             if (step := next(epoch, None)) is None or not (
-                left_out or _has(step[2], self.steps_per_execution)
+                left_out or _has(step[-1], self.steps_per_execution)
             ):
                 raise _too_few(steps, at)
         pace = self.__dict__.get(_PACE)
@@ -119,7 +119,7 @@ def _pass_over(self: Any, epoch: Iterator[Any]) -> None:
     """Advance the data to where a whole epoch of training leaves it."""
     ends_with_epoch = self.steps_per_epoch is None and self.num_batches is not None
     with self.catch_stop_iteration():
-        for number, (_, _, iterator) in enumerate(epoch):
+        for number, (*_, iterator) in enumerate(epoch):
             # Keras drops the iterator at the end of an epoch, so starting it is enough.
             if number == 0 or not ends_with_epoch:
                 _read(iterator, self.steps_per_execution)

@@ -33,6 +33,7 @@ def launched(folder: Path, *options: object, **env: str) -> str:
 
 def test_each_fold_is_like_that_of_one_process_also_after_a_restart(tmp_path: Path) -> None:
     alone = python(PROGRAM, cwd=tmp_path, limit=100)
+    assert alone.returncode == 0, alone.stderr
     said = launched(tmp_path / "once")
     expected = folds(alone.stdout)
     assert [fold["fold"] for fold in expected] == [0, 1, 2]
