@@ -9,7 +9,9 @@ set -euo pipefail
 # TensorFlow 2.16 is the first whose Keras is Keras 3; why Keras is not older than 3.10: docs/developers/support.md.
 # Keras 3.12 is the last for Python 3.10.
 pairs=("2.16.2 3.10.0" "2.19.1 3.12.4" "2.21.0 3.15.1")
-tests=(tests/python/unit/keras_compat tests/python/keras/test_{keras_compat,import_hook,model_parity,executions,gradient_dtypes}.py)
+tests=(tests/python/unit/keras_compat
+  tests/python/keras/test_{checkpoints,executions,gradient_dtypes,import_hook,keras_compat,model_parity}.py
+  tests/python/jobs/test_{one_server,several_fits}.py)
 # Programs and Keras's own tests on several workers, for an hour: they are written for the newest Keras.
 newest=(tests/python/keras/{differential,own_tests})
 

@@ -21,10 +21,13 @@ from .sums import sum_of_workers
 def patch_metric_reads(variable: Any, trainer: Any) -> None:
     """Patch ``keras.src.backend.tensorflow.core.Variable`` and ``keras.src.trainers.trainer.Trainer``."""
     import tensorflow as tf
+    from keras.src.utils.python_utils import pythonify_logs
     from tensorflow.python.distribute.values import SyncOnReadVariable
 
     stock_assign, stock_initialize = variable._direct_assign, variable._initialize
     stock_results = trainer.get_metrics_result
+    # Older releases, such as 3.10, return numbers here, newer ones tensors.
+    numbers = "pythonify_logs" in stock_results.__code__.co_names
 
     @functools.wraps(stock_assign)
     def direct_assign(self: Any, value: Any) -> None:
@@ -72,7 +75,7 @@ def patch_metric_reads(variable: Any, trainer: Any) -> None:
         for metric, values in zip(metrics, own, strict=True):
             result = metric.stateless_result([tf.reshape(next(sums), value.shape) for value in values])
             results |= result if isinstance(result, dict) else {metric.name: result}
-        return results
+        return pythonify_logs(results) if numbers else results  # type: ignore[no-any-return]
 
     def _in_replica() -> bool:
         return bool(tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context())

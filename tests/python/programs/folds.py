@@ -50,7 +50,7 @@ for fold in range(3):
     said = {
         "fold": fold,
         "losses": history.history["loss"],
-        "tested": float(model.evaluate(x[~kept], y[~kept], verbose=0)),
+        "tested": model.evaluate(x[~kept], y[~kept], verbose=0),
         "weights": [float(weight.sum(dtype="float64")) for weight in model.get_weights()],
     }
     print(f"said {json.dumps(said)}\n", end="", flush=True)
