@@ -54,7 +54,7 @@ open_browser <- function(address, what) {
 #' on this machine's loopback address, until its process ends.
 #'
 #' @param folder Folder of the logs, which Keras calls `log_dir`. Default: `tensorboard` in the run directory
-#'   of the job.
+#'   of the job. Further callbacks of the program use its folders `fit-2` and so on.
 #' @param ... More arguments of Keras's callback, such as `histogram_freq`, and `log_dir` instead of `folder`.
 #' @inheritParams run_open
 #' @param port Port to listen on; 0 chooses a free one.

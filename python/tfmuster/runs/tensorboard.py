@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import os
 import subprocess
 import time
@@ -22,6 +23,8 @@ from .run import Run
 #: Folder of TensorBoard's logs in the run directory.
 LOGS = "tensorboard"
 _START_SECONDS = 60.0
+#: Numbers the callbacks of this program that have no folder of the user's.
+_callbacks = itertools.count(1)
 # Keeps a reference to each server, so that one that has ended does not stay a zombie.
 _servers: list[subprocess.Popen[bytes]] = []
 
@@ -32,7 +35,8 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None, **options
     Parameters
     ----------
     folder : path, optional
-        Folder of the logs. Default: ``tensorboard`` in the run directory of the job.
+        Folder of the logs. Default: ``tensorboard`` in the run directory of the job. Further callbacks of
+        the program use its folders ``fit-2`` and so on, because curves in one folder would be one curve.
     **options
         Arguments of ``keras.callbacks.TensorBoard``; ``log_dir`` can replace `folder`.
 
@@ -59,7 +63,8 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None, **options
                 ),
                 fix="Give `folder`, or launch the program.",
             )
-        folder = Path(os.environ[RUN_DIR_VARIABLE], LOGS)
+        number = next(_callbacks)
+        folder = Path(os.environ[RUN_DIR_VARIABLE], LOGS, *([f"fit-{number}"] if number > 1 else []))
     import_tensorflow()
     import keras
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from support.launching import only_run, tfmuster, write
 from tfmuster.errors import TfmusterError
 from tfmuster.runs.run import Run
 from tfmuster.runs.tensorboard import start_tensorboard, tensorboard_callback
@@ -54,6 +55,29 @@ def test_a_port_that_is_taken_is_an_error_with_the_command(run: Run) -> None:
         with pytest.raises(TfmusterError, match="did not start") as caught:
             start_tensorboard(run, port=port)
     assert f"--port {port}" in str(caught.value.fix)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_each_fit_of_a_program_has_its_own_curves(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        "import keras, numpy as np, tfmuster",
+        "for _ in range(3):",
+        "    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])",
+        "    model.compile('sgd', 'mse')",
+        "    x = np.ones((8, 2))",
+        "    model.fit(x, x, validation_data=(x, x), callbacks=[tfmuster.tensorboard_callback()])",
+        "tfmuster.tensorboard_callback('own')",
+        "assert tfmuster.tensorboard_callback().log_dir.endswith('fit-4')",
+    )
+    done = tfmuster("launch", "-n", 1, "train.py", cwd=tmp_path, limit=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    logs = only_run(tmp_path) / "tensorboard"
+    folders = {str(file.parent.relative_to(logs)) for file in logs.rglob("events.*")}
+    of_each = ("train", "validation")
+    assert folders == {*of_each, *(f"fit-{number}/{part}" for number in (2, 3) for part in of_each)}
 
 
 def test_outside_of_a_job_the_callback_needs_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
