@@ -5,6 +5,7 @@ What a page leaves to its reader, such as the data and a model, is PYTHON or R.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -15,9 +16,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 import tfmuster
+from support.launching import processes_in
 from support.paths import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -249,6 +252,13 @@ def test_tensorboard(language: str, folder: Path) -> None:
             "cat('opened\\n')",
         )
         assert "opened" in said
+        # TensorBoard's server stays until someone ends it.
+        servers = [int(text.split(":")[0]) for text in processes_in(folder)]
+        assert servers
+        for server in servers:
+            # The server of the data ends with the other.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                psutil.Process(server).kill()
 
 
 @LANGUAGES
