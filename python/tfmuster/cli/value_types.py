@@ -34,7 +34,20 @@ def _name(option: click.Parameter | str) -> str:
     return f"{longest} ({others})" if others else longest
 
 
-class WholeNumber(click.IntRange):
+class _Limited:
+    """A number whose limits the help text shows in words."""
+
+    min: Any
+    max: Any
+    min_open: bool
+    max_open: bool
+
+    def _describe_range(self) -> str:
+        # click shows what this method of its ranges returns, in brackets.
+        return _limits(self).removeprefix(" of").strip()
+
+
+class WholeNumber(_Limited, click.IntRange):
     """A whole number, maybe with limits."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -44,12 +57,8 @@ class WholeNumber(click.IntRange):
         except click.BadParameter:
             raise refused(param or "the option", f"a whole number{_limits(self)}", value) from None
 
-    def _describe_range(self) -> str:
-        """Return what the help text shows in brackets."""
-        return _limits(self).removeprefix(" of").strip()
 
-
-class Number(click.FloatRange):
+class Number(_Limited, click.FloatRange):
     """A finite number, maybe with limits."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -61,10 +70,6 @@ class Number(click.FloatRange):
         if math.isfinite(number):
             return number
         raise refused(param or "the option", f"a number{_limits(self)}", value)
-
-    def _describe_range(self) -> str:
-        """Return what the help text shows in brackets."""
-        return _limits(self).removeprefix(" of").strip()
 
 
 class OneOf(_Choice):
@@ -79,7 +84,7 @@ class OneOf(_Choice):
             raise refused(param or "the option", takes, value, did_you_mean(value, self.choices)) from None
 
 
-def _limits(of: WholeNumber | Number) -> str:
+def _limits(of: _Limited) -> str:
     """Return the limits of a number in words, after a blank; "" without limits."""
     if of.min is not None and of.max is not None and not (of.min_open or of.max_open):
         return f" from {of.min} to {of.max}"
