@@ -6,20 +6,15 @@ TensorFlow accepts many settings that later make it hang. This module raises a
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
 from ..keras_compat.backend import require_tensorflow_backend
-from ..system.own_line import own_script
 from ..system.tensorflow_import import import_tensorflow
-from ..words import Argument, Code, Hint, Launch, Value, Words, choice
+from ..words import Argument, Code, Value, Words, choice
 from .devices import checked, local_devices
-
-if TYPE_CHECKING:
-    from ..cluster.spec import Task
+from .multi_worker import multi_worker_mirrored, task_in_force
 
 STRATEGIES = (
     "default",
@@ -30,9 +25,6 @@ STRATEGIES = (
     "parameter_server",
     "tpu",
 )
-
-#: The multi-worker strategy of this process, its task, and how it sums.
-_made: list[tuple[Any, Task, str]] = []
 
 
 def check_name(name: str) -> None:
@@ -134,7 +126,7 @@ def strategy(
         "one_device": lambda: _one_device(devices),
         "mirrored": lambda: _mirrored(local_devices(name, devices, replicas)),
         "central_storage": lambda: _central_storage(local_devices(name, devices, replicas)),
-        "multi_worker_mirrored": lambda: _multi_worker_mirrored(communication, start_timeout, gradient_dtype),
+        "multi_worker_mirrored": lambda: multi_worker_mirrored(communication, start_timeout, gradient_dtype),
         "parameter_server": lambda: _parameter_server(min_shard_bytes, start_timeout),
         "tpu": lambda: _tpu(tpu),
     }
@@ -216,119 +208,11 @@ def _central_storage(devices: list[str] | None) -> Any:
 # ---- on several machines ----------------------------------------------------------------------------
 
 
-def _multi_worker_mirrored(
-    communication: str, start_timeout: float | None, gradient_dtype: str | None
-) -> Any:
-    name = "multi_worker_mirrored"
-    from ..keras_compat.sums import checked_communication, prepare_sums, sums_directly
-
-    how = checked_communication(communication)
-    task = _task_in_force(name)
-    if task.type not in ("chief", "worker"):
-        raise StrategyError(
-            "Only chief and worker tasks train under multi_worker_mirrored.",
-            found=f"this is {task.name}",
-            strategy=name,
-            reason="task-type",
-        )
-    from ..keras_compat.distribute import default_strategy
-
-    if (given := default_strategy()) is not None:
-        return _given(given, communication, gradient_dtype)
-    if _made:
-        return _again(task, how, gradient_dtype)
-    from .. import keras_compat as compat
-
-    dtype = compat.wanted_dtype() if gradient_dtype is None else compat.checked_dtype(gradient_dtype)
-    tf = import_tensorflow()
-    compat.check_not_started(name)
-    from ..rendezvous.join import join_cluster
-    from ..rendezvous.port_guard import all_connected
-
-    join_cluster(task, timeout=start_timeout, link=sums_directly(how))
-    prepare_sums(how)
-    stock = how.upper() if how in ("ring", "nccl") else "AUTO"
-    options = tf.distribute.experimental.CommunicationOptions(
-        implementation=getattr(tf.distribute.experimental.CommunicationImplementation, stock)
-    )
-    made = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    _made.append((made, task, how))
-    compat.note_strategy(made)
-    compat.set_gradient_dtype(made, dtype)
-    compat.agree_on_seed(made)
-    compat.watch_this_worker()
-    all_connected()
-    return made
-
-
-def _again(task: Task, how: str, gradient_dtype: str | None) -> Any:
-    """Return the strategy that this process has made, for example in a cell that is run again."""
-    from .. import keras_compat as compat
-
-    made, first_task, first_how = _made[0]
-    if (task, how) != (first_task, first_how):
-        what = "communication" if task == first_task else "cluster"
-        moved = f"this is {task.name} at {task.address}"
-        raise StrategyError(
-            f"This process already has a multi-worker strategy, with another {what}.",
-            found=str(Argument(what, how)) if task == first_task else moved,
-            fix="use the first one, or start a new process for a second job",
-            strategy="multi_worker_mirrored",
-            reason="second-strategy",
-        )
-    if gradient_dtype is not None:
-        compat.set_gradient_dtype(made, gradient_dtype)
-    return made
-
-
-def _given(strategy: Any, communication: str, gradient_dtype: str | None) -> Any:
-    """Return the strategy that `launch --distribute` has made for the program, with its settings."""
-    from .. import keras_compat as compat
-
-    if communication != "auto":
-        distribute = Hint("distribute", True)
-        raise StrategyError(
-            Words(
-                "With {}, communication must be auto: the strategy is made before the program.", distribute
-            ),
-            found=str(Value(communication)),
-            fix=Words("set {}, or launch the program without {}", COMMUNICATION_VARIABLE, distribute),
-            strategy="multi_worker_mirrored",
-            reason="communication",
-        )
-    if gradient_dtype is not None:
-        compat.set_gradient_dtype(strategy, gradient_dtype)
-    return strategy
-
-
 def _parameter_server(min_shard_bytes: int | None, start_timeout: float | None) -> Any:
     from .parameter_server.serving import make_strategy
 
-    task = _task_in_force("parameter_server")
+    task = task_in_force("parameter_server")
     return make_strategy(task, min_shard_bytes=min_shard_bytes, start_timeout=start_timeout)
-
-
-def _task_in_force(name: str) -> Any:
-    from ..cluster.resolvers import join_engine
-
-    task = join_engine()
-    if task is None:
-        raise StrategyError(
-            f"{name} needs to know its cluster, and TF_CONFIG is not set.",
-            fix=Words(
-                "start the program with `{}`, in a job of Slurm with srun, or call use_tf_config(task) first",
-                _launch(servers=name == "parameter_server"),
-            ),
-            strategy=name,
-            reason="no-tf-config",
-        )
-    return task
-
-
-def _launch(*, servers: bool) -> Launch:
-    """Return what launches this program."""
-    hints = (Hint("workers", 2), *([Hint("ps", 1)] if servers else []))
-    return Launch(hints, shlex.quote(own_script() or "SCRIPT"), by_command=True)
 
 
 def _tpu(address: str | None) -> Any:

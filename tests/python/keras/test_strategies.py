@@ -149,7 +149,7 @@ def test_a_cell_that_is_run_again_gets_the_same_strategy() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ("", "with another communication.\n  found: communication='tensorflow'"),
+        ("", "with another communication.\n  found: communication='tensorflow', the first has 'auto'"),
         (
             "os.environ['TF_CONFIG'] = os.environ['OTHER']; ",
             "another cluster.\n  found: this is worker 0 at ",
