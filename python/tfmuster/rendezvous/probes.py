@@ -13,7 +13,7 @@ from ..net.connections import PENDING_SECONDS, Connection, Connections
 from ..net.ports import Resolver
 from ..system.limits import fewer_files, open_files
 from .error import MAX_LISTED, Entry
-from .roster import ALL_PAIRS, check_targets, printable
+from .roster import ALL_PAIRS, number_of_targets, printable
 
 if TYPE_CHECKING:
     from .links import Links
@@ -146,6 +146,6 @@ def too_few_files(task: Task) -> Entry | None:
     """
     tasks = len(task.cluster)
     callers = tasks if task.is_chief or tasks <= ALL_PAIRS else 2
-    needed = open_files() + len(check_targets(task.cluster.chief_task())[task.name]) + callers + 16
+    needed = open_files() + number_of_targets(task) + callers + 16
     allowed = fewer_files(needed)
     return None if allowed is None else {"needed": needed, "allowed": allowed}

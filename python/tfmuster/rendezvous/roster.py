@@ -272,6 +272,18 @@ def check_targets(chief: Task) -> dict[str, list[str]]:
     return {task.name: targets.get(task.name, []) for task in chief.cluster.tasks()}
 
 
+def number_of_targets(task: Task) -> int:
+    """Return how many tasks a task tries to reach by `check_targets`, without naming those of all tasks."""
+    jobs = task.cluster.jobs
+    listening = sum(len(addresses) for job, addresses in jobs.items() if job != "evaluator")
+    if task.type == "evaluator":
+        return 0
+    others = listening - 1
+    if task.is_chief:
+        return others
+    return others - 1 if listening <= ALL_PAIRS else 1
+
+
 def cluster_differences(chief: Cluster, theirs: Mapping[str, Any]) -> list[str]:
     """List at most five differences between the cluster of another task and the chief's."""
     points: list[str] = []

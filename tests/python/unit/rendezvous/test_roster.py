@@ -11,7 +11,14 @@ import pytest
 from tfmuster.cluster.spec import Cluster
 from tfmuster.net.channel import MAX_PAYLOAD
 from tfmuster.rendezvous.error import MAX_LISTED, too_late
-from tfmuster.rendezvous.roster import Participant, Roster, check_targets, cluster_differences, printable
+from tfmuster.rendezvous.roster import (
+    Participant,
+    Roster,
+    check_targets,
+    cluster_differences,
+    number_of_targets,
+    printable,
+)
 from tfmuster.rendezvous.server import RendezvousServer
 
 CLUSTER = Cluster(worker=["10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222"])
@@ -248,6 +255,9 @@ def test_who_tries_to_reach_whom():
     assert len(targets["worker 0"]) == 99
     assert targets["worker 1"] == ["worker 2"] and targets["worker 99"] == ["worker 1"]
     assert sum(map(len, targets.values())) == 198
+    for cluster in (small, large, Cluster(worker=["a:1"]), Cluster(worker=["a:1"], ps=["p:1"])):
+        expected = {name: len(names) for name, names in check_targets(cluster.chief_task()).items()}
+        assert {task.name: number_of_targets(task) for task in cluster.tasks()} == expected
 
 
 def test_the_servers_thread_and_threads_of_python_share_no_name() -> None:
