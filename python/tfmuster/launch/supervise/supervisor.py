@@ -24,7 +24,7 @@ from ...runs.layout import PREEMPTED, RESTARTING, file_stem
 from ...runs.leaving import can_save, forget_orders, note_ending
 from ...runs.liveness import BEAT_SECONDS
 from ...runs.recording import record_end, record_status
-from ...runs.report.renewal import renew_report
+from ...runs.report.renewal import ReportRenewal
 from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...system.limits import cannot_start
@@ -88,6 +88,7 @@ class Supervisor:
         self._interrupted = False
         self._width = max(len(placement.task) for placement in placements)
         chief = next((placement.task for placement in placements if placement.is_chief), "chief")
+        self._report = ReportRenewal(run)
         self._display = display(show, run.path, f"{chief:<{self._width}} | ")
         self._workers: list[WorkerProcess] = []
         self._selector = selectors.DefaultSelector()
@@ -146,7 +147,7 @@ class Supervisor:
                     error = failure.to_dict() if failure else None
                     fields = {"signal": signal_of(self._workers)} if state == PREEMPTED else {}
                     record_end(self._run, state, error, tasks=self._tasks(), **fields)
-                    renew_report(self._run, at_once=True)
+                    self._report.renew(at_once=True)
             dismiss_guard(guard)
             if self._spares is not None:
                 self._spares.refill(self._placements)
@@ -201,7 +202,7 @@ class Supervisor:
                 self._look()
                 # Looking at all processes is slow on a machine with many thousands.
                 next_look = time.monotonic() + max(1.0, 50 * (time.thread_time() - begun))
-                renew_report(self._run)
+                self._report.renew()
                 self._prepare_spares()
             if time.monotonic() > self._next_beat:
                 self._note(self._tasks())

@@ -188,7 +188,8 @@ def timeline(events: Mapping[str, Sequence[Mapping[str, Any]]], end: float) -> T
     rows = []
     for number, (task, told) in enumerate(events.items()):
         bars, marks = [], []
-        for event, after in zip(told, [*told[1:], None], strict=True):
+        # Not strict: a task has no events if its file was cut short.
+        for event, after in zip(told, [*told[1:], None], strict=False):
             phase, start = str(event["phase"]), x(event["time"])
             until = after["time"] if after else end
             if phase in _ENDS:

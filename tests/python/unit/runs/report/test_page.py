@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from support.evil_run import Seen, made_run
-from tfmuster.runs.report import report_html
+from tfmuster.runs.report import report_html, write_report
+from tfmuster.runs.report.renewal import ReportRenewal
 from tfmuster.runs.run import Run
 from tfmuster.runs.states import note_phase
 
@@ -32,6 +34,29 @@ def test_a_run_that_has_just_begun_or_lacks_everything(tmp_path: Path) -> None:
     assert report_html(run).count("<circle") == 1
     (run.path / "metrics.jsonl").write_text('{"epoch": 1, "loss": null, "accuracy": 0}\n')
     assert Seen(report_html(run)).ids == ["summary", "cluster", "curves", "logs", "environment"]
+
+
+def test_a_file_of_a_task_that_is_cut_short_ends_no_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made_run(tmp_path)
+    renewal = ReportRenewal(run)
+    renewal.renew(at_once=True)
+    assert not (run.path / "report.html").exists()  # nobody has asked for it
+    note_phase(run.path, "worker 0", "training")
+    (run.path / "states" / "worker-1.jsonl").write_bytes(b"")
+    page = Path(write_report(run))
+    assert 'id="timeline"' in page.read_text()
+
+    def fails(_: Run) -> None:
+        raise AssertionError("an error that nobody has foreseen")
+
+    monkeypatch.setattr("tfmuster.runs.report.renewal.write_report", fails)
+    os.utime(page, (0, 0))
+    for _ in range(3):
+        renewal.renew()
+    expected = "tfmuster: the report can't be renewed: AssertionError: an error that nobody has foreseen\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.fixture
