@@ -56,17 +56,17 @@ def seed_numpy(seed: int) -> None:
     sys.modules["numpy.random"].seed(seed)
 
 
-def seed_new_numpy_generators(seed: int) -> None:
-    """Let ``numpy.random.default_rng()`` make generators from this seed where it gets none."""
+def seed_new_numpy_generators(job_seed: int) -> None:
+    """Let ``numpy.random.default_rng()`` make generators from the job's seed where it gets none."""
     random: Any = sys.modules["numpy.random"]
     stock = getattr(random.default_rng, "__wrapped__", random.default_rng)
     count = itertools.count()
 
     @functools.wraps(stock)
-    def default_rng(given: Any = None) -> Any:
-        if given is None:
-            given = random.SeedSequence(seed, spawn_key=(next(count),))
-        return stock(given)
+    def default_rng(seed: Any = None) -> Any:
+        if seed is None:
+            seed = random.SeedSequence(job_seed, spawn_key=(next(count),))
+        return stock(seed)
 
     # A function is pickled by its place.
     default_rng.__module__, default_rng.__qualname__ = "numpy.random", "default_rng"

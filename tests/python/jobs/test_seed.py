@@ -23,6 +23,7 @@ DRAWS = (
     "import numpy as np",
     "drawn += [np.random.rand(), *(np.random.default_rng().random() for _ in range(2))]",
     "pickle.dumps(np.random.default_rng)",
+    "assert np.random.default_rng(seed=42).random() == np.random.Generator(np.random.PCG64(42)).random()",
     "child = subprocess.check_output([sys.executable, '-c', 'import random; print(random.random())'])",
     "print(json.dumps([drawn, float(child)]), flush=True)",
     "if os.environ['TFMUSTER_RESTART'] == '0' and json.loads(os.environ['TF_CONFIG'])['task']['index']:",
