@@ -50,12 +50,12 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..environment import SSH_CONFIG_VARIABLE
 from ..errors import LaunchError
+from ..system.callable_module import CallableModule
 from ..words import did_you_mean
 
 __all__ = ["launch"]
@@ -318,7 +318,7 @@ def launch(
     return run.values() if claim else run
 
 
-class _CallableModule(types.ModuleType):
+class _CallableModule(CallableModule):
     """Make this module callable: once it is imported, `tfmuster.launch` is the module, not the function."""
 
     def __call__(

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 import sys
-import types
 from typing import TYPE_CHECKING
+
+from ..system.callable_module import CallableModule
 
 if TYPE_CHECKING:
     from .run import Run
 
 
-class _CallableModule(types.ModuleType):
+class _CallableModule(CallableModule):
     """Make this package callable: once a module of it is imported, ``tfmuster.runs`` is the package."""
 
     def __call__(self, folder: str | os.PathLike[str] | None = None, *, all: bool = False) -> list[Run]:

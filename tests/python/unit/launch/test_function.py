@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import pickle
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 
+import tfmuster
 from support.functions import placed
 from tfmuster import launch
 from tfmuster.errors import LaunchError, StrategyError
@@ -90,3 +94,13 @@ class TestPure:
 
         for function, args in ((with_all, (1, 2)), (print, (1,)), (lambda *, strategy: 1, ()), (max, (1, 2))):
             assert put_call(tmp_path, function, args, "default")
+
+
+def test_a_function_that_launches_can_be_sent() -> None:
+    def launches(rate: float) -> Any:
+        return tfmuster.launch("train.py", "--rate", rate), tfmuster.runs()
+
+    assert callable(tfmuster.launch) and callable(tfmuster.runs)  # from then on, these are modules
+    assert pickle.loads(cloudpickle.dumps(launches)).__name__ == "launches"
+    module = sys.modules["tfmuster.launch"]
+    assert pickle.loads(cloudpickle.dumps(module)) is module
