@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .strategy_info import worker_of
-from .sums import group_of, sum_directly
+from .sums import group_of, narrowed, sum_directly, widened
 
 
 def gather_rows(strategy: Any, tensors: Sequence[Any]) -> list[Any]:
@@ -23,17 +23,12 @@ def gather_rows(strategy: Any, tensors: Sequence[Any]) -> list[Any]:
     tensors : sequence of tf.Tensor
         Numbers or booleans of a known rank, at least 1. Only the number of rows may differ between workers.
     """
-    import tensorflow as tf
-
-    # Neither TensorFlow's gathers nor sums know these types; the wider ones hold the same values.
-    wider = dict.fromkeys((tf.bfloat16, tf.float16), tf.float32)
-    wider |= dict.fromkeys((tf.bool, tf.int8, tf.uint8, tf.int16, tf.uint16), tf.int32)
-    wide = [tf.cast(tensor, wider.get(tensor.dtype, tensor.dtype)) for tensor in tensors]
+    wide = [widened(tensor) for tensor in tensors]
     if group_of(strategy) is None:
         gathered = [strategy.gather(tensor, axis=0) for tensor in wide]
     else:
         gathered = _gather_directly(strategy, wide)
-    return [tf.cast(found, tensor.dtype) for found, tensor in zip(gathered, tensors, strict=True)]
+    return [narrowed(rows, tensor.dtype) for rows, tensor in zip(gathered, tensors, strict=True)]
 
 
 def _gather_directly(strategy: Any, tensors: list[Any]) -> list[Any]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from . import loss_parts
 from .strategy_info import multi_worker
-from .sums import replica_sum
+from .sums import narrowed, replica_sum, widened
 
 _step = threading.local()
 
@@ -242,7 +242,7 @@ def _gather(own: Any) -> Any:
     @tf.custom_gradient
     def gathered(own: Any) -> tuple[Any, Any]:
         context = tf.distribute.get_replica_context()
-        everyone = context.all_gather(own, axis=0)
+        everyone = narrowed(context.all_gather(widened(own), axis=0), own.dtype)
         counts = context.all_gather(tf.shape(own)[:1], axis=0)
         index = context.replica_id_in_sync_group
         start = tf.reduce_sum(counts[:index])

@@ -78,6 +78,25 @@ def can_sum(tensor: Any) -> bool:
     return isinstance(tensor, tf.Tensor) and tensor.dtype.name in _TYPES
 
 
+def widened(tensor: Any) -> Any:
+    """Return a tensor with the same values, or the same bits, in a type that gathers and sums know."""
+    import tensorflow as tf
+
+    unsigned = {tf.uint32: tf.int32, tf.uint64: tf.int64}
+    if tensor.dtype in unsigned:
+        return tf.bitcast(tensor, unsigned[tensor.dtype])
+    wider = dict.fromkeys((tf.bfloat16, tf.float16), tf.float32)
+    wider |= dict.fromkeys((tf.bool, tf.int8, tf.uint8, tf.int16, tf.uint16), tf.int32)
+    return tf.cast(tensor, wider.get(tensor.dtype, tensor.dtype))
+
+
+def narrowed(tensor: Any, dtype: Any) -> Any:
+    """Return what `widened` has been given, a tensor of this type."""
+    import tensorflow as tf
+
+    return tf.bitcast(tensor, dtype) if dtype in (tf.uint32, tf.uint64) else tf.cast(tensor, dtype)
+
+
 def sum_directly(strategy: Any, tensors: Sequence[Any], wire: str | None = None) -> list[Any]:
     """Return the sums over the workers of tensors, by one operation for each type and bucket.
 

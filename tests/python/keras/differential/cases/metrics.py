@@ -234,6 +234,34 @@ with_metrics(
 
 
 @case()
+def users_metric_of_labels_of_each_whole_type(folder: Path) -> Result:
+    """Labels as files have them: uint8 in keras.datasets, bool of a comparison."""
+    types = ("bool", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
+
+    class MeanError(keras.metrics.Metric):
+        def __init__(self) -> None:
+            super().__init__(name="error")
+            self.total, self.rows = (self.add_weight(name=name, initializer="zeros") for name in ("t", "n"))
+
+        def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+            self.total.assign_add(ops.sum(ops.abs(ops.cast(y_true, "float32") - y_pred)))
+            self.rows.assign_add(ops.cast(ops.shape(y_true)[0], "float32"))
+
+        def result(self) -> Any:
+            return self.total / self.rows
+
+    x = keras.Input((6,))
+    labels = {name: integers(2 if name == "bool" else 100, 1).astype(name) for name in types}
+    return trained(
+        keras.Model(x, {name: keras.layers.Dense(1, name=name)(x) for name in types}),
+        numbers(6),
+        labels,
+        optimizer=keras.optimizers.SGD(1e-5),
+        compiling={"metrics": {name: [MeanError()] for name in types}},
+    )
+
+
+@case()
 def metric_per_output(folder: Path) -> Result:
     x = keras.Input((6,))
     outputs = {name: keras.layers.Dense(1, name=name)(x) for name in ("first", "second")}
