@@ -59,7 +59,7 @@ def command(
     mpirun -np 4 tfmuster worker -- train.py --epochs 3
     """
     from ..cluster.resolvers import engine_here, gpus_here, leave_engine, resolve_task
-    from ..cluster.task_variables import task_variables
+    from ..cluster.task_variables import hosts_of, task_variables
     from ..errors import LaunchError
     from ..launch.job import command_of, resolve_command
     from ..launch.supervise.child import run_child
@@ -91,7 +91,7 @@ def command(
         others = len(task.cluster) - 1
         about = f"{task}, by {told}, with {others} other{'' if others == 1 else 's'}"
         click.echo(f"tfmuster: {about}", err=True)
-    code = run_child(arguments, environment)
+    code = run_child(arguments, environment, hosts_of(task.cluster) if task is not None else ())
     if code < 0:
         exit_as(code)
     if code == 0:

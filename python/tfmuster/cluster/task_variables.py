@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..environment import IS_CHIEF_VARIABLE
-from .spec import Task
+from ..net.addresses import split_address
+from .spec import Cluster, Task
 from .tf_config import tf_config_json
 from .together import TRAINING
 
@@ -17,6 +18,12 @@ def task_variables(task: Task, environ: Mapping[str, str]) -> dict[str, str]:
     if environ.get("KERAS_BACKEND", "").lower() == "jax":
         variables |= jax_variables(task)
     return variables
+
+
+def hosts_of(cluster: Cluster) -> list[str]:
+    """Return the hosts of a cluster's addresses, each once, IPv6 without brackets."""
+    addresses = (address for job in cluster.jobs.values() for address in job)
+    return list(dict.fromkeys(split_address(address)[0] for address in addresses))
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..cluster.task_variables import hosts_of
 from ..environment import JOB_VARIABLE, job_token
 from ..errors import EXIT_WORKER_FAILED, RendezvousError, WorkerError
+from ..net.proxies import proxy_exceptions
 from ..runs.busy_stacks import BUSY_SECONDS, watch_busy_python
 from ..runs.error_file import leave_note
 from ..runs.stacks import write_own_stacks
@@ -80,6 +82,8 @@ def join_cluster(
     if current is not None and current.active and current in _joined:
         return current
     say_phase("waiting")
+    # A launcher has done so for its workers. Those that were started in another way need it, too.
+    os.environ |= proxy_exceptions(os.environ, hosts_of(task.cluster))
     try:
         control = muster(
             task,

@@ -6,10 +6,11 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ..environment import PROCESS_VARIABLE, TF_CONFIG_VARIABLE
+from ..net.proxies import proxy_exceptions
 from .ask import NoAnswerError, ask
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -87,9 +88,13 @@ def with_tfmuster_on_path(environment: Mapping[str, str], *first: Path) -> dict[
     return environment
 
 
-def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Copy an environment, and prepare it for every Python of a worker, including the one inside R."""
+def worker_environment(environment: Mapping[str, str], hosts: Iterable[str]) -> dict[str, str]:
+    """Copy an environment, and prepare it for every Python of a worker, including the one inside R.
+
+    `hosts` are those of the job's tasks, as far as they are known.
+    """
     environment = with_tfmuster_on_path(environment, SITE)
+    environment |= proxy_exceptions(environment, hosts)
     # The launcher may itself be a worker.
     for name in (PROCESS_VARIABLE, TF_CONFIG_VARIABLE):
         environment.pop(name, None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...cluster.spec import Cluster, Task
-from ...cluster.task_variables import task_variables
+from ...cluster.task_variables import hosts_of, task_variables
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError
 from ...net.ports import held_ports
@@ -184,7 +184,7 @@ def placements_of(
 def task_environment(job: Job, attempt: Attempt, task: Task, folder: Path) -> dict[str, str]:
     """Return the complete environment of one worker of a job whose run directory is `folder`."""
     variables = {**os.environ, **job.variables(attempt)}
-    environment = worker_environment({**variables, **task_variables(task, variables)})
+    environment = worker_environment({**variables, **task_variables(task, variables)}, hosts_of(task.cluster))
     environment.pop(KERAS_COMPAT_VARIABLE, None)
     if not job.keras_compat:
         environment[KERAS_COMPAT_VARIABLE] = "0"

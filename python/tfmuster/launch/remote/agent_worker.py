@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from ...cluster.task_variables import hosts_of
 from ...cluster.tf_config import parse_tf_config
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError, TfmusterError
@@ -171,13 +172,14 @@ class AgentWorker:
 
     def _placement(self, job: Mapping[str, Any], env: Mapping[str, str]) -> Placement:
         """Return the process of a job in the run directory that was found."""
-        environment = worker_environment({**os.environ, **self._gpus, **job["env"], **env})
+        given = {**os.environ, **self._gpus, **job["env"], **env}
+        task = parse_tf_config(given["TF_CONFIG"])
+        environment = worker_environment(given, hosts_of(task.cluster))
         environment |= {
             JOB_VARIABLE: self._job,
             RUN_DIR_VARIABLE: str(self._run),
             ERROR_FILE_VARIABLE: str(self._note),
         }
-        task = parse_tf_config(environment["TF_CONFIG"])
         return Placement(task.name, task.is_chief, command_of(self._command, task), environment)
 
     def leave(self, signal: int) -> None:

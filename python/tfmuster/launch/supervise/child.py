@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -33,7 +33,7 @@ _PASSED_ON: tuple[int, ...] = (*_ENDING, signal.SIGUSR1, signal.SIGUSR2)
 _LOOK_SECONDS = 0.2
 
 
-def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
+def run_child(command: Sequence[str], environ: Mapping[str, str], hosts: Iterable[str] = ()) -> int:
     """Run a program to its end, and end all its descendants. Return its exit code, negative for a signal.
 
     Parameters
@@ -42,6 +42,8 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
         The argument list.
     environ : mapping of str
         The complete environment with TF_CONFIG. What prepares a worker's Python is added.
+    hosts : iterable of str
+        The hosts of the job's tasks, as far as they are known.
 
     Raises
     ------
@@ -51,7 +53,7 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
     job = secrets.token_hex(16)
     folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
     note_path = environ.get(ERROR_FILE_VARIABLE) or str(folder / "error.json")
-    environment = {**worker_environment(environ), JOB_VARIABLE: job, ERROR_FILE_VARIABLE: note_path}
+    environment = {**worker_environment(environ, hosts), JOB_VARIABLE: job, ERROR_FILE_VARIABLE: note_path}
     guard = start_guard(job, folder)
     adopt_orphans(only_job=True)
     try:

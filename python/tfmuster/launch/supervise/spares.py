@@ -49,6 +49,8 @@ _LATER = frozenset(
         TF_CONFIG_VARIABLE,
         TOKEN_VARIABLE,
         "TF_CONFIG",
+        "no_proxy",
+        "no_grpc_proxy",
     )
 )
 

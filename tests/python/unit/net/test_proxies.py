@@ -1,0 +1,33 @@
+"""Exceptions from proxies: those of the user stay, and the tasks' hosts are added."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfmuster.cluster.spec import checked_cluster
+from tfmuster.cluster.task_variables import hosts_of
+from tfmuster.net.proxies import proxy_exceptions
+
+HOSTS = ["::1", "node1"]
+ALL = "::1,node1"
+
+
+@pytest.mark.parametrize(
+    ("environ", "general", "grpc"),
+    [
+        ({}, ALL, ALL),
+        ({"no_proxy": ""}, ALL, ALL),
+        ({"NO_PROXY": "a.org, node1"}, "a.org,node1,::1", "a.org,node1,::1"),
+        ({"no_proxy": "a.org", "NO_PROXY": "b.org"}, f"a.org,{ALL}", f"a.org,{ALL}"),
+        ({"no_grpc_proxy": "c.org"}, ALL, f"c.org,{ALL}"),
+        # In a list, the sign for all hosts means no host at all to curl and Python.
+        ({"no_proxy": "*"}, "*", f"*,{ALL}"),
+    ],
+)
+def test_what_the_user_has_set_stays(environ: dict[str, str], general: str, grpc: str) -> None:
+    assert proxy_exceptions(environ, HOSTS) == {"no_proxy": general, "no_grpc_proxy": grpc}
+
+
+def test_each_host_of_a_cluster_once() -> None:
+    cluster = checked_cluster({"worker": ("[::1]:1", "[::1]:2"), "ps": ("node1:1",)})
+    assert hosts_of(cluster) == HOSTS
