@@ -49,6 +49,9 @@ TF_CONFIG_VARIABLE: Final = "TFMUSTER_TF_CONFIG"
 #: Set for a spare process, which waits before it becomes a worker.
 WARM_VARIABLE: Final = "TFMUSTER_WARM"
 
+#: Seed of the hashes of Python's texts, which decide the order of a set. It is one of Python's own variables.
+HASH_SEED: Final = "PYTHONHASHSEED"
+
 #: Number of steps after which `fit` ends in a trial of ``tfmuster speed``.
 TRIAL_STEPS_VARIABLE: Final = "TFMUSTER_TRIAL_STEPS"
 
@@ -165,6 +168,12 @@ def given_seed() -> int | None:
             fix="give a number such as 1, or unset it",
         )
     return int(text)
+
+
+def given_hash_seed(environ: Mapping[str, str]) -> str | None:
+    """Return the seed of Python's hashes that an environment names; None if each process draws its own."""
+    seed = environ.get(HASH_SEED, "")
+    return None if seed in ("", "random") else seed
 
 
 def is_on(variable: str, environ: Mapping[str, str] | None = None) -> bool:

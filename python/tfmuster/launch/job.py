@@ -16,6 +16,7 @@ from ..cluster.spec import Task
 from ..environment import (
     DISTRIBUTE_VARIABLE,
     GRACE_VARIABLE,
+    HASH_SEED,
     INDEPENDENT_VARIABLE,
     LARGEST_SEED,
     NOTICE_COMMAND_VARIABLE,
@@ -24,6 +25,7 @@ from ..environment import (
     STALL_TIMEOUT_VARIABLE,
     START_TIMEOUT_VARIABLE,
     SUBMITTED_VARIABLE,
+    given_hash_seed,
     given_seed,
     grace,
     is_on,
@@ -31,7 +33,7 @@ from ..environment import (
     start_timeout,
 )
 from ..errors import LaunchError
-from ..runs.resuming import record_launch, resumed_seed
+from ..runs.resuming import record_launch, resumed_hash_seed, resumed_seed
 from ..runs.run import Run
 from ..system.interpreter import python_executable, rscript_executable, run_module
 from ..system.output_encoding import output_encoding
@@ -74,6 +76,11 @@ def seed_for(seed: int | None, run_dir: str | os.PathLike[str] | None = None) ->
     return secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
 
 
+def hash_seed_for(env: Mapping[str, str], run_dir: str | os.PathLike[str] | None = None) -> str:
+    """Return the seed of Python's hashes in a job: as the user has set it, that of the resumed run, or 0."""
+    return given_hash_seed(env) or resumed_hash_seed(run_dir) or given_hash_seed(os.environ) or "0"
+
+
 @dataclass(frozen=True)
 class Job:
     """The program of a job, and its number of tasks. See :func:`tfmuster.launch.launch` for the fields."""
@@ -99,8 +106,11 @@ class Job:
     scale_batch: bool = False
     #: The engine as options of ``tfmuster launch``; None if another process can't start the job there.
     where: Sequence[str] | None = None
+    #: The seed of Python's hashes, and so the order of sets, in every worker.
+    hash_seed: str = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "hash_seed", hash_seed_for(self.env, self.run_dir))
         counts = [("workers", self.workers, 1), ("ps", self.ps, 0), ("restarts", self.max_restarts, 0)]
         if self.gpus_per_worker is not None:
             counts.append(("GPUs per worker", self.gpus_per_worker, 0))
@@ -163,7 +173,8 @@ class Job:
 
     def variables(self, attempt: Attempt) -> dict[str, str]:
         """Return the job's environment variables of every worker, on any machine."""
-        variables = {**self.env, **attempt.variables(), SEED_VARIABLE: str(self.seed), FACE_VARIABLE: face()}
+        variables = {**self.env, **attempt.variables(), FACE_VARIABLE: face()}
+        variables |= {SEED_VARIABLE: str(self.seed), HASH_SEED: self.hash_seed}
         if self.start_timeout is not None:
             variables[START_TIMEOUT_VARIABLE] = str(self.start_timeout)
         if self.stall_timeout is not None:
@@ -183,7 +194,8 @@ class Job:
             if getattr(self, field) or is_on(variable, environment)
         }
         seconds = {"grace": self.grace, "start_timeout": self.start_timeout}
-        others = {**seconds, "encoding": output_encoding(environment)}
+        hash_seed = None if self.hash_seed == "0" else self.hash_seed
+        others = {**seconds, "encoding": output_encoding(environment), "hash_seed": hash_seed}
         return {**switches, **{name: value for name, value in others.items() if value is not None}}
 
     def record(self, run: Run) -> None:

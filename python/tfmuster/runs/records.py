@@ -75,7 +75,7 @@ def _or_none(check: _Check) -> _Check:
 
 _INFO: Final[Mapping[str, _Check]] = {
     **dict.fromkeys(("name", "directory"), _is_text),
-    **dict.fromkeys(("host", "pid_birth"), _is_word),
+    **dict.fromkeys(("host", "pid_birth", "hash_seed"), _is_word),
     **dict.fromkeys(("seed", "job"), _or_none(lambda value: _is_text(value) or _is_number(value))),
     "command": _are_texts,
     "cluster": _is_cluster,

@@ -115,11 +115,22 @@ def launch_again(run: Run) -> Again:
 
 def resumed_seed(run_dir: str | os.PathLike[str] | None) -> int | None:
     """Return the seed of the unfinished run in a directory; None if there is none."""
+    run = _unfinished_run(run_dir)
+    seed = None if run is None else run.info().get("seed")
+    return None if seed is None else int(seed)
+
+
+def resumed_hash_seed(run_dir: str | os.PathLike[str] | None) -> str | None:
+    """Return the seed of Python's hashes in the unfinished run in a directory; None if there is none."""
+    run = _unfinished_run(run_dir)
+    return None if run is None else str(run.info().get("hash_seed", "0"))
+
+
+def _unfinished_run(run_dir: str | os.PathLike[str] | None) -> Run | None:
     if run_dir is None or not holds_run(Path(run_dir)):
         return None
     run = Run(run_dir)
-    seed = run.info().get("seed")
-    return int(seed) if seed is not None and run.status()["state"] in RESUMABLE else None
+    return run if run.status()["state"] in RESUMABLE else None
 
 
 @contextlib.contextmanager

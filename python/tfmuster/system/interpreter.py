@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ..environment import PROCESS_VARIABLE, TF_CONFIG_VARIABLE
+from ..environment import HASH_SEED, PROCESS_VARIABLE, TF_CONFIG_VARIABLE, given_hash_seed
 from ..net.proxies import proxy_exceptions
 from .ask import NoAnswerError, ask
 
@@ -95,6 +95,8 @@ def worker_environment(environment: Mapping[str, str], hosts: Iterable[str]) -> 
     """
     environment = with_tfmuster_on_path(environment, SITE)
     environment |= proxy_exceptions(environment, hosts)
+    # Layers and vocabularies made from a set are in its order, which must be that of the other workers.
+    environment[HASH_SEED] = given_hash_seed(environment) or "0"
     # The launcher may itself be a worker.
     for name in (PROCESS_VARIABLE, TF_CONFIG_VARIABLE):
         environment.pop(name, None)

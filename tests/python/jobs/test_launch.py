@@ -40,7 +40,7 @@ def _clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_each_worker_gets_its_place_and_the_arguments(tmp_path: Path) -> None:
-    names = "('no_proxy', 'no_grpc_proxy')"
+    names = "('PYTHONHASHSEED', 'no_proxy', 'no_grpc_proxy')"
     write(
         tmp_path,
         "train.py",
@@ -48,14 +48,14 @@ def test_each_worker_gets_its_place_and_the_arguments(tmp_path: Path) -> None:
         "import sys",
         f"print(json.dumps([config, sys.argv[1:], *map(os.environ.get, {names})]))",
     )
-    env = {"no_proxy": "example.org, 127.0.0.1"}
+    env = {"PYTHONHASHSEED": "random", "no_proxy": "example.org, 127.0.0.1"}
     done = tfmuster("launch", "-n", 3, "train.py", "--epochs", 2, "-n", "a b", cwd=tmp_path, **env)
     assert done.returncode == 0, done.stderr
     seen = dict(line.split(" | ", 1) for line in done.stdout.splitlines())
     assert sorted(seen) == ["worker 0", "worker 1", "worker 2"]
     for index in range(3):
         config, arguments, *variables = json.loads(seen[f"worker {index}"])
-        assert variables == ["example.org,127.0.0.1"] * 2
+        assert variables == ["0", *["example.org,127.0.0.1"] * 2]
         assert config["task"] == {"type": "worker", "index": index}
         assert len(set(config["cluster"]["worker"])) == 3
         assert arguments == ["--epochs", "2", "-n", "a b"]

@@ -41,7 +41,7 @@ def test_the_program_gets_the_place_its_arguments_and_the_job(tmp_path: Path) ->
     lines = (
         "import json, os, sys",
         "names = ('TF_CONFIG', 'TFMUSTER_START_TIMEOUT', 'TFMUSTER_KERAS_COMPAT')",
-        "names += ('no_proxy',)",
+        "names += ('PYTHONHASHSEED', 'no_proxy')",
         "print(json.dumps([sys.argv[1:], *map(os.environ.get, names)]))",
         "assert 'TFMUSTER_JOB' in os.environ and sys.stdin.read() == ''",
     )
@@ -53,7 +53,7 @@ def test_the_program_gets_the_place_its_arguments_and_the_job(tmp_path: Path) ->
     seen, config, *rest = json.loads(done.stdout)
     assert seen == ["--quiet", "a b"]
     assert json.loads(config) == json.loads(told)
-    assert rest == ["7.0", "0", "127.0.0.1"]
+    assert rest == ["7.0", "0", "0", "127.0.0.1"]
     assert "worker 0 at 127.0.0.1:" in done.stderr
 
 

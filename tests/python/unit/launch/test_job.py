@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from tfmuster.errors import LaunchError
-from tfmuster.launch.job import resolve_command
+from tfmuster.launch.job import Job, resolve_command
+from tfmuster.launch.supervise.restarts import Attempt
+from tfmuster.runs.lifecycle import new_run
+from tfmuster.runs.recording import record_end
 from tfmuster.words import speaking
 
 
@@ -53,3 +56,31 @@ def test_a_shell_script_that_is_not_executable(
         resolve_command([given])
     assert caught.value.found == f"{given} is not executable"
     assert caught.value.fix == f"{fix}tfmuster launch [OPTIONS] -- bash {given}"
+
+
+@pytest.mark.parametrize(
+    ("here", "of_job", "seed"),
+    [
+        (None, {}, "0"),
+        ("random", {}, "0"),
+        ("", {}, "0"),
+        ("5", {}, "5"),
+        ("5", {"PYTHONHASHSEED": "6"}, "6"),
+    ],
+)
+def test_all_workers_have_one_hash_seed_which_a_resumed_run_keeps(
+    here: str | None, of_job: dict[str, str], seed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if here is None:
+        monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    else:
+        monkeypatch.setenv("PYTHONHASHSEED", here)
+    command = ["train.py"]
+    job = Job(command=command, env=of_job, run_dir=tmp_path / "run")
+    assert job.variables(Attempt(0, 0))["PYTHONHASHSEED"] == seed
+    run = new_run("train", run_dir=job.run_dir, command=command, cluster={}, settings=job.settings())
+    record_end(run, "failed")
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    assert Job(command=command, run_dir=run.path).hash_seed == seed
+    record_end(run, "done")
+    assert Job(command=command, run_dir=run.path).hash_seed == "7"
