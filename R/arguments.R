@@ -67,9 +67,10 @@ launch_arguments <- c(
   remote_python = "name", env = "variables", quiet = "flag", only_chief = "flag", name = "name",
   run_dir = "name", keras_compat = "flag", max_restarts = "number", start_timeout = "seconds",
   stall_timeout = "limit", grace = "seconds", notice_command = "name", seed = "seed",
-  gpus_per_worker = "share", distribute = "flag", scale_batch = "flag", independent = "flag", wait = "flag",
-  packages = "strings", trust_hosts = "flag", isolated = "flag", warm = "flag", requeue = "flag",
-  min_workers = "count", rejoin_timeout = "limit", hosts_from = "name", grow = "seconds"
+  gpus_per_worker = "share", distribute = "flag", scale_batch = "flag", independent = "flag",
+  allow_nested = "flag", wait = "flag", packages = "strings", trust_hosts = "flag", isolated = "flag",
+  warm = "flag", requeue = "flag", min_workers = "count", rejoin_timeout = "limit",
+  hosts_from = "name", grow = "seconds"
 )
 
 # `given`: arguments of the program. `settings`: the arguments of launch() that are values, by name.

@@ -11,6 +11,9 @@
 #' @param scale_batch With `distribute`: `TRUE` multiplies the batch size of `fit()` by the number of workers.
 #' @param independent `TRUE` lets each worker train a model of its own. Otherwise a worker that does so fails
 #'   with an error of class `tfmuster_error_strategy` and the reason `not-distributed`.
+#' @param allow_nested `TRUE` launches the job although this process is a worker of another one. Otherwise
+#'   that is refused, because a program that launches itself would do so without end. The workers of the
+#'   nested job can't launch another one.
 #' @param env A named character vector of additional environment variables for every process.
 #' @param gpus_per_worker Number of its machine's GPUs that each worker has for itself; 0 for none. Default:
 #'   one if a machine has as many GPUs as workers; otherwise all workers see all GPUs.
@@ -38,10 +41,10 @@
 #' values[["worker 0"]]
 launch_control <- function(ps = 0, chief = FALSE, evaluator = FALSE,
                            strategy = "multi_worker_mirrored", globals = TRUE, packages = NULL,
-                           distribute = FALSE, scale_batch = FALSE, independent = FALSE, env = character(),
-                           gpus_per_worker = NULL, only_chief = FALSE,
-                           keras_compat = TRUE, start_timeout = NULL, stall_timeout = NULL, grace = NULL,
-                           notice_command = NULL) {
+                           distribute = FALSE, scale_batch = FALSE, independent = FALSE,
+                           allow_nested = FALSE, env = character(), gpus_per_worker = NULL,
+                           only_chief = FALSE, keras_compat = TRUE, start_timeout = NULL,
+                           stall_timeout = NULL, grace = NULL, notice_command = NULL) {
   settings <- as.list(environment())
   new_control(settings)
 }

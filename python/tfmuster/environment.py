@@ -52,6 +52,9 @@ WARM_VARIABLE: Final = "TFMUSTER_WARM"
 #: Seed of the hashes of Python's texts, which decide the order of a set. It is one of Python's own variables.
 HASH_SEED: Final = "PYTHONHASHSEED"
 
+#: Set in a job that a worker of another job has launched.
+NESTED_VARIABLE: Final = "TFMUSTER_NESTED"
+
 #: Number of steps after which `fit` ends in a trial of ``tfmuster speed``.
 TRIAL_STEPS_VARIABLE: Final = "TFMUSTER_TRIAL_STEPS"
 
@@ -83,6 +86,9 @@ KERAS_COMPAT_VARIABLE: Final = "TFMUSTER_KERAS_COMPAT"
 
 #: ``1`` lets each worker of a job train a model of its own.
 INDEPENDENT_VARIABLE: Final = "TFMUSTER_INDEPENDENT"
+
+#: ``1`` lets the workers of a job launch jobs of their own.
+ALLOW_NESTED_VARIABLE: Final = "TFMUSTER_ALLOW_NESTED"
 
 #: ``1`` makes a multi-worker strategy the default strategy of every worker's program.
 DISTRIBUTE_VARIABLE: Final = "TFMUSTER_DISTRIBUTE"

@@ -39,8 +39,8 @@ IN_ON = (
     *("isolated", "warm", "requeue", "min_workers", "rejoin_timeout", "hosts_from", "grow"),
 )
 IN_CONTROL = (
-    *("ps", "chief", "evaluator", "strategy", "distribute", "scale_batch", "independent", "env"),
-    *("gpus_per_worker", "only_chief", "keras_compat", "start_timeout", "stall_timeout", "grace"),
+    *("ps", "chief", "evaluator", "strategy", "distribute", "scale_batch", "independent", "allow_nested"),
+    *("env", "gpus_per_worker", "only_chief", "keras_compat", "start_timeout", "stall_timeout", "grace"),
     "notice_command",
 )
 #: Those that the functions of R, such as ``on_ssh("node1:2")``, take without a name.
@@ -168,15 +168,18 @@ class Hint(Part):
 class Launch(Part):
     """A call of ``launch()`` with some settings. `script` is what is launched, or None for the settings.
 
-    With `by_command`, Python says the command, too: for a script that runs without a launcher.
+    With `by_command`, Python says the command, too: for a script that runs without a launcher. With `of`, it
+    is written for that face, whichever has started the job.
     """
 
     hints: tuple[Hint, ...]
     script: str | None = "..."
     by_command: bool = False
+    of: Face | None = None
 
     def said(self, face: Face) -> str:
         """Return the command, or the call."""
+        face = self.of or face
         if face == "shell" or (face == "python" and self.by_command):
             words = ["tfmuster launch", *(hint.said("shell") for hint in self.hints)]
             return " ".join([*words, self.script or ""]).strip()

@@ -124,6 +124,7 @@ test_that("what an error of the core in a script says that you do is data, too",
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   wrong <- "at_ssh <- function() launch('s.R', workers = 5, on = on_ssh('node1:2')); at_ssh()"
+  withr::local_envvar(TFMUSTER_ALLOW_NESTED = "1")
   for (joins in c("", "made <- strategy('one_device'); ")) {
     script <- withr::local_tempfile(fileext = ".R", lines = c("library(tfmuster)", paste0(joins, wrong)))
     run_dir <- a_run_dir()

@@ -33,7 +33,7 @@ def take_training(given: dict[str, Any], run_dir: Path | None) -> dict[str, Any]
         "seed": seed_for(given.pop("seed"), run_dir),
         "gpus_per_worker": given.pop("gpus_per_worker"),
         "keras_compat": not given.pop("no_keras_compat"),
-        **{name: given.pop(name) for name in ("independent", "distribute", "scale_batch")},
+        **{name: given.pop(name) for name in ("independent", "distribute", "scale_batch", "allow_nested")},
         "stall_timeout": given.pop("stall_timeout"),
         "grace": given.pop("grace"),
         "notice_command": given.pop("notice_command"),
@@ -80,6 +80,11 @@ _OPTIONS = (
     ),
     click.option(
         "--independent", is_flag=True, help="Let each worker train a model of its own. Default: refuse that."
+    ),
+    click.option(
+        "--allow-nested",
+        is_flag=True,
+        help="Let a worker of another job launch this one. Default: refuse that.",
     ),
     click.option(
         "--gpus-per-worker",

@@ -92,6 +92,7 @@ def launch(
     distribute: bool = False,
     scale_batch: bool = False,
     independent: bool = False,
+    allow_nested: bool = False,
     wait: bool = True,
     strategy: str = "multi_worker_mirrored",
     trust_hosts: bool = False,
@@ -185,6 +186,10 @@ def launch(
     independent : bool
         Let each worker train a model of its own. By default, a worker that does so fails with a
         `StrategyError` (reason ``not-distributed``).
+    allow_nested : bool
+        Launch the job although this process is a worker of another one. By default, that is refused, because
+        a program that launches itself would do so without end. The workers of the nested job can't launch
+        another one.
     wait : bool
         Wait until the job ends. With False, return as soon as the workers run or a batch system has accepted
         the job, which then continues after this session ends.
@@ -229,7 +234,8 @@ def launch(
     Raises
     ------
     LaunchError
-        If the program does not exist, a number is invalid, or a host can't take part.
+        If the program does not exist, a number is invalid, or a host can't take part, or if this process is
+        a worker (reason ``nested``).
     RendezvousError
         If an engine did not start all agents in time.
     WorkerError
@@ -304,6 +310,7 @@ def launch(
             distribute=distribute,
             scale_batch=scale_batch,
             independent=independent,
+            allow_nested=allow_nested,
             where=engine.again(),
         )
         if not wait:

@@ -19,6 +19,7 @@ from ..environment import (
     HASH_SEED,
     INDEPENDENT_VARIABLE,
     LARGEST_SEED,
+    NESTED_VARIABLE,
     NOTICE_COMMAND_VARIABLE,
     SCALE_BATCH_VARIABLE,
     SEED_VARIABLE,
@@ -38,6 +39,7 @@ from ..runs.run import Run
 from ..system.interpreter import python_executable, rscript_executable, run_module
 from ..system.output_encoding import output_encoding
 from ..words import FACE_VARIABLE, Code, Value, Words, face, r_text
+from .nested import check_not_nested, in_a_job
 from .supervise.restarts import Attempt
 from .text_checks import check_text, command_name
 
@@ -104,6 +106,7 @@ class Job:
     independent: bool = False
     distribute: bool = False
     scale_batch: bool = False
+    allow_nested: bool = False
     #: The engine as options of ``tfmuster launch``; None if another process can't start the job there.
     where: Sequence[str] | None = None
     #: The seed of Python's hashes, and so the order of sets, in every worker.
@@ -111,6 +114,7 @@ class Job:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hash_seed", hash_seed_for(self.env, self.run_dir))
+        check_not_nested(self.allow_nested)
         counts = [("workers", self.workers, 1), ("ps", self.ps, 0), ("restarts", self.max_restarts, 0)]
         if self.gpus_per_worker is not None:
             counts.append(("GPUs per worker", self.gpus_per_worker, 0))
@@ -183,6 +187,8 @@ class Job:
             variables[GRACE_VARIABLE] = str(self.grace)
         if self.notice_command is not None:
             variables[NOTICE_COMMAND_VARIABLE] = self.notice_command
+        if in_a_job():
+            variables[NESTED_VARIABLE] = "1"
         return {**variables, **{variable: "1" for field, variable in _SWITCHES if getattr(self, field)}}
 
     def settings(self) -> dict[str, Any]:
@@ -280,6 +286,7 @@ def launch_options(job: Job, run: Run | None) -> list[str]:
     if job.gpus_per_worker is not None:
         options += ["--gpus-per-worker", str(job.gpus_per_worker)]
     switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}
+    switches["--allow-nested"] = job.allow_nested
     switches |= {f"--{field.replace('_', '-')}": getattr(job, field) for field, _ in _SWITCHES}
     return options + [switch for switch, on in switches.items() if on]
 

@@ -11,28 +11,41 @@ from typing import Any, Final
 from .r_calls import r_calls
 
 #: Files of packages, of Python itself and of this package.
-LIBRARY: Final = re.compile(r"/(site|dist)-packages/|/lib/python3\.\d+/|/python/tfmuster/|^<frozen ")
+LIBRARY: Final = re.compile(
+    r"/(site|dist)-packages/|/lib/python3\.\d+/|/python/tfmuster/|/bin/tfmuster$|^<frozen "
+)
+_PACKAGE: Final = f"{__name__.partition('.')[0]}."
 #: Functions of R that only evaluate the code of a file.
 _EVALUATES: Final = re.compile(
     r"(base::)?(source|sys\.source|withVisible|eval|try|tryCatch|invisible|suppress\w+)\("
 )
 
 
-def own_line() -> str | None:
+#: The call with which R's package runs a function on a worker. Those before it are its own.
+_ON_WORKER: Final = "eval(call_on_worker,"
+
+
+def own_line(r_function: str = "") -> str | None:
     """Return the innermost line of the user's code that is being executed: its file, number and text.
 
-    Of R it is the outermost call. None if there is none in this thread, as in a callback of a library.
+    Of R it is the call of `r_function`, or the outermost call. None if there is none in this thread, as in a
+    callback of a library.
     """
     frame: Any = sys._getframe(1)
     while frame is not None:
         path, number = frame.f_code.co_filename, frame.f_lineno
-        if not LIBRARY.search(path):
+        # What a dataclass of this package has generated is in no file.
+        ours = str(frame.f_globals.get("__name__")).startswith(_PACKAGE)
+        if not ours and not LIBRARY.search(path):
             code = linecache.getline(path, number, frame.f_globals).strip()
             place = f"{_short(path)}, line {number}"
             return f"{place}: {code}" if code else place
         frame = frame.f_back
-    calls = [call for call in r_calls().splitlines() if not _EVALUATES.match(call)]
-    return calls[0] if calls else None
+    calls = r_calls().splitlines()
+    own = [place for place, call in enumerate(calls, 1) if call.startswith(_ON_WORKER)]
+    calls = [call for call in calls[own[-1] if own else 0 :] if not _EVALUATES.match(call)]
+    asked = [call for call in calls if call.removeprefix("tfmuster::").startswith(f"{r_function}(")]
+    return next(iter(asked[-1:] or calls), None)
 
 
 def own_script() -> str | None:

@@ -159,6 +159,19 @@ def test_from_python_a_run_or_an_error(tmp_path: Path, capfd: pytest.CaptureFixt
             launch("train.py", workers=count)  # type: ignore[arg-type]
 
 
+def test_a_program_that_launches_itself_is_refused_in_its_first_worker(tmp_path: Path) -> None:
+    write(tmp_path, "own.py", "import tfmuster", "tfmuster.launch('own.py', workers=2)")
+    done = python("own.py", cwd=tmp_path)
+    assert done.returncode == 1
+    refused = "A worker of a job must not launch another one: each of its workers would do so, too.\n"
+    assert refused + "  found: own.py, line 2: tfmuster.launch('own.py', workers=2)\n" in done.stderr
+    by_command = "import subprocess, sys", "sys.exit(subprocess.call([*sys.argv[1:], 'own.py']))"
+    command = (sys.executable, "-m", "tfmuster", "launch", "-n", 2)
+    done = tfmuster("launch", "-n", 1, write(tmp_path, "calls.py", *by_command), *command, cwd=tmp_path)
+    assert done.returncode == 1 and f"{refused}  found: tfmuster launch -n 2 own.py\n" in done.stderr
+    assert len(runs_in(tmp_path / "runs")) == 2
+
+
 def test_the_module_is_the_function_too(tmp_path: Path) -> None:
     code = "import tfmuster, tfmuster.launch; print(tfmuster.launch('train.py', workers=1, quiet=True))"
     write(tmp_path, "train.py", "")
