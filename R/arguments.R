@@ -69,7 +69,7 @@ launch_arguments <- c(
   stall_timeout = "limit", grace = "seconds", notice_command = "name", seed = "seed",
   gpus_per_worker = "share", distribute = "flag", scale_batch = "flag", independent = "flag",
   allow_nested = "flag", wait = "flag", packages = "strings", trust_hosts = "flag", isolated = "flag",
-  warm = "flag", requeue = "flag", min_workers = "count", rejoin_timeout = "limit",
+  warm = "flag", oversubscribe = "flag", requeue = "flag", min_workers = "count", rejoin_timeout = "limit",
   hosts_from = "name", grow = "seconds"
 )
 

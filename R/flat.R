@@ -2,7 +2,7 @@
 
 on_arguments <- c(
   "backend", "backend_options", "master", "spark", "hosts", "copy", "files", "remote_python", "trust_hosts",
-  "isolated", "warm", "requeue", "min_workers", "rejoin_timeout", "hosts_from", "grow"
+  "isolated", "warm", "oversubscribe", "requeue", "min_workers", "rejoin_timeout", "hosts_from", "grow"
 )
 # Those that mean something only where the workers are on other machines.
 sending_arguments <- c("copy", "files", "remote_python", "trust_hosts")

@@ -21,6 +21,8 @@
 #'   nothing else reaches them. Programs that download data then fail. Linux only.
 #' @param warm With `max_restarts`: `TRUE` keeps a process ready for each worker, with TensorFlow and Keras
 #'   imported, so that a restart takes half the time. It needs about 500 MB for each.
+#' @param oversubscribe `TRUE` starts the job although it has more than four processes for a core, or needs
+#'   more than the free memory of this machine. Otherwise that is refused.
 #' @param hosts_from In place of `hosts`: a shell command that prints a line `host:slots` for each host. It is
 #'   asked at the start, and again at each restart.
 #' @param min_workers With `max_restarts`: a host that is lost and does not come back is left out at the
@@ -48,8 +50,8 @@
 #' on_mpi(c("node1:2", "node2:2"))
 #' on_spark("spark://node1:7077", "spark.executor.memory=4g")
 #' values <- launch(function() Sys.getpid(), workers = 2, on = on_local(), run_dir = tempfile("run"))
-on_local <- function(isolated = FALSE, warm = FALSE) {
-  new_on("local", list(isolated = isolated, warm = warm))
+on_local <- function(isolated = FALSE, warm = FALSE, oversubscribe = FALSE) {
+  new_on("local", list(isolated = isolated, warm = warm, oversubscribe = oversubscribe))
 }
 
 #' @rdname on_local

@@ -36,7 +36,7 @@ _OPTIONS = {"workers": "-n", "hosts": "-H", "files": "--file", "backend_options"
 #: Where arguments of ``launch()`` are in R; a test compares them with its functions.
 IN_ON = (
     *("backend", "backend_options", "master", "hosts", "copy", "files", "remote_python", "trust_hosts"),
-    *("isolated", "warm", "requeue", "min_workers", "rejoin_timeout", "hosts_from", "grow"),
+    *("isolated", "warm", "oversubscribe", "requeue", "min_workers", "rejoin_timeout", "hosts_from", "grow"),
 )
 IN_CONTROL = (
     *("ps", "chief", "evaluator", "strategy", "distribute", "scale_batch", "independent", "allow_nested"),

@@ -91,6 +91,12 @@ def where_options(command: _Command) -> _Command:
             "time. Default: start new ones.",
         ),
         click.option(
+            "--oversubscribe",
+            is_flag=True,
+            help="On this machine: start more than four processes for a core, or more than the free "
+            "memory holds. Default: refuse that.",
+        ),
+        click.option(
             "--min-workers",
             metavar="N",
             type=WholeNumber(),

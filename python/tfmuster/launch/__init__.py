@@ -98,6 +98,7 @@ def launch(
     trust_hosts: bool = False,
     isolated: bool = False,
     warm: bool = False,
+    oversubscribe: bool = False,
     requeue: bool = False,
     min_workers: int | None = None,
     rejoin_timeout: float = 30.0,
@@ -207,6 +208,9 @@ def launch(
         On this machine or over ssh, with ``max_restarts``: keep a process ready for each worker of a Python
         or R script, which has TensorFlow and Keras imported. A restart then takes half the time. It needs
         about 500 MB for each worker. Default: False.
+    oversubscribe : bool
+        On this machine: start the job although it has more than four processes for a core, or needs more
+        than the free memory. By default, that is refused.
     requeue : bool
         Slurm: write a checkpoint two minutes before the time limit, requeue the job, and resume it. After
         preemption or a lost node it resumes from the newest checkpoint. Default: False.
@@ -234,8 +238,8 @@ def launch(
     Raises
     ------
     LaunchError
-        If the program does not exist, a number is invalid, or a host can't take part, or if this process is
-        a worker (reason ``nested``).
+        If the program does not exist, a number is invalid, or a host can't take part; if this machine can't
+        carry so many processes (reason ``oversubscribed``), or this process is a worker (``nested``).
     RendezvousError
         If an engine did not start all agents in time.
     WorkerError
@@ -281,6 +285,7 @@ def launch(
                 ssh_config=os.environ.get(SSH_CONFIG_VARIABLE) or None,
                 isolated=isolated,
                 warm=warm,
+                oversubscribe=oversubscribe,
                 requeue=requeue,
                 min_workers=min_workers,
                 rejoin_timeout=rejoin_timeout,

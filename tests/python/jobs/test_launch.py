@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.launching import (
+    TFMUSTER,
     environment,
     nothing_left,
     only_run,
@@ -26,6 +29,7 @@ from tfmuster.errors import LaunchError, WorkerError
 from tfmuster.launch import launch
 from tfmuster.runs.listing import runs_in
 from tfmuster.runs.run import Run
+from tfmuster.system.cores import usable_cores
 from tfmuster.system.interpreter import SITE
 
 TASK = "import json, os; config = json.loads(os.environ['TF_CONFIG']); task = config['task']"
@@ -170,6 +174,55 @@ def test_a_program_that_launches_itself_is_refused_in_its_first_worker(tmp_path:
     done = tfmuster("launch", "-n", 1, write(tmp_path, "calls.py", *by_command), *command, cwd=tmp_path)
     assert done.returncode == 1 and f"{refused}  found: tfmuster launch -n 2 own.py\n" in done.stderr
     assert len(runs_in(tmp_path / "runs")) == 2
+
+
+@pytest.mark.parametrize("face", ["shell", "python"])
+def test_more_processes_than_the_machine_carries_start_only_if_asked_for(tmp_path: Path, face: str) -> None:
+    program, many = write(tmp_path, "train.py", "print('runs')"), 4 * usable_cores() + 1
+    if face == "shell":
+        done = tfmuster("launch", "-n", many, program, cwd=tmp_path)
+        assert done.returncode == 2 and f"found: processes: {many}, cores: " in done.stderr
+        done = tfmuster("launch", "-n", many, "--oversubscribe", "-q", program, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert len(list(only_run(tmp_path).glob("logs/*.log"))) == many
+    else:
+        with pytest.raises(LaunchError, match=f"found: processes: {many}, cores: "):
+            launch(program, workers=many)
+        with pytest.raises(LaunchError, match="processes: 1000"):
+            launch(print, workers=1000)
+        with pytest.raises(LaunchError, match="To start all here, set oversubscribe=True"):
+            launch(program, workers=many, wait=False)
+        assert runs_in(tmp_path / "runs") == []
+
+
+@pytest.fixture
+def small_group() -> Iterator[Path]:
+    """A control group of 200 MB."""
+    roots = {"memory.limit_in_bytes": Path("/sys/fs/cgroup/memory"), "memory.max": Path("/sys/fs/cgroup")}
+    limit, root = next((name, root) for name, root in roots.items() if root.is_dir())
+    folder = root / f"tfmuster-{os.getpid()}"
+    try:
+        folder.mkdir()
+        (folder / limit).write_text("200000000")
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error.strerror}")
+    yield folder
+    folder.rmdir()
+
+
+def test_memory_that_a_control_group_limits(tmp_path: Path, small_group: Path) -> None:
+    write(tmp_path, "train.py", "import keras")
+    enter = f'echo $$ > {small_group}/cgroup.procs && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", enter, "sh", *TFMUSTER, "launch", "-n", "1", "train.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "processes: 1, of 300 MB or more each; free memory: 1" in done.stderr
 
 
 def test_the_module_is_the_function_too(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ class Where:
     spark: Any = None
     isolated: bool = False
     warm: bool = False
+    oversubscribe: bool = False
     requeue: bool = False
     min_workers: int | None = None
     rejoin_timeout: float = 30.0

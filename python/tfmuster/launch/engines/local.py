@@ -25,6 +25,7 @@ from ...system.interpreter import worker_environment
 from ...system.limits import need_files
 from ...system.private_network import private_network
 from ...system.say import say
+from ..capacity import check_capacity
 from ..job import Job, command_of, resolve_command
 from ..supervise.display import shown_path
 from ..supervise.restarts import Attempt, with_restarts
@@ -39,7 +40,7 @@ HOST = "127.0.0.1"
 
 
 #: See :class:`.base.Engine`.
-READS = ("isolated", "warm")
+READS = ("isolated", "warm", "oversubscribe")
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,14 @@ class ThisMachine(Engine):
         Whether the workers get a network of their own, in which they reach only each other.
     warm : bool
         Whether a process that has imported TensorFlow waits for each worker, for the next attempt.
+    oversubscribe : bool
+        Whether to start more workers than the machine carries.
     """
 
     hosts: Sequence[Host] = ()
     isolated: bool = False
     warm: bool = False
+    oversubscribe: bool = False
 
     @property
     def slots(self) -> int | None:
@@ -72,6 +76,8 @@ class ThisMachine(Engine):
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
         command = resolve_command(job.command)
+        if not self.oversubscribe:
+            check_capacity(job)
         if self.warm:
             check_warm(job, waits=can_wait(command), found=command[0])
         kept = warm_workers_for(command)
@@ -104,7 +110,7 @@ def of(where: Where) -> ThisMachine:
             fix="Leave the hosts out, or choose the backend ssh.",
             reason="backend",
         )
-    return ThisMachine(hosts=machines, isolated=where.isolated, warm=where.warm)
+    return ThisMachine(hosts=machines, **{name: getattr(where, name) for name in READS})
 
 
 def available(seconds: float) -> str:

@@ -25,6 +25,7 @@ _SETTINGS = {
     "backend_options": "A backend option",
     "isolated": "A network of the job's own (isolated)",
     "warm": "Keeping spare processes (warm)",
+    "oversubscribe": "Starting more workers than the machine carries (oversubscribe)",
     "requeue": "Requeuing (requeue)",
     "hosts_from": "Asking a command for hosts (hosts_from)",
     "grow": "Continuing with more workers (grow)",
