@@ -229,7 +229,8 @@ keras_method <- function(model, name, ..., call = rlang::caller_env()) {
   the$generator_error <- NULL
   # R may have removed the variable, which Python would still have.
   share_tf_config(call)
-  given <- lapply(list(...), as_whole)
+  # An array with one value is data of one row.
+  given <- lapply(list(...), function(value) if (is.array(value)) value else as_whole(value))
   withCallingHandlers(
     rlang::inject(run_python("call_method", model, name, !!!given, call = call)),
     error = function(e) {

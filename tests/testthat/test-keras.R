@@ -14,6 +14,7 @@ test_that("a model is compiled, fitted, evaluated and used as R users do", {
   scores <- evaluate(model, data$x, data$y)
   expect_named(scores, c("accuracy", "loss"), ignore.order = TRUE)
   expect_equal(dim(predict(model, data$x)), c(120, 2))
+  expect_length(evaluate(model, data$x[1, , drop = FALSE], data$y[1]), 2)
   expect_output(expect_identical(summary(model), model), "Total params")
 })
 
