@@ -31,6 +31,6 @@ as_batch <- function(given, number, call) {
   }
   c(
     list(as_data(given[[1]], call)), if (length(given) > 1) list(as_labels(given[[2]], call)),
-    lapply(given[-(1:2)], as_dimensions)
+    lapply(given[-(1:2)], as_weights, call = call)
   )
 }

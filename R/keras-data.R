@@ -2,7 +2,8 @@
 # such data late, in Python's words, or not at all.
 
 # Convert and check data with its labels.
-as_examples <- function(model, x, y, what = "", call = rlang::caller_env()) {
+as_examples <- function(model, x, y, weights = NULL, what = "", call = rlang::caller_env()) {
+  check_batch_weights(weights, x, call)
   if (is_generator(x)) {
     if (!is.null(y)) {
       abort_data(
@@ -10,7 +11,7 @@ as_examples <- function(model, x, y, what = "", call = rlang::caller_env()) {
         "Omit `y`, and return list(x, y) from the generator.", "generator-labels", call
       )
     }
-    return(list(x = as_generator(x, call), y = NULL))
+    return(list(x = as_generator(x, call), y = NULL, sample_weight = NULL))
   }
   x <- as_data(x, call)
   if (is.null(y) && !is.null(rows_of(x)) && needs_labels(model)) {
@@ -32,7 +33,9 @@ as_examples <- function(model, x, y, what = "", call = rlang::caller_env()) {
   }
   check_columns(model, x, call)
   check_classes(model, y, call)
-  list(x = x, y = y)
+  weights <- as_weights(weights, call)
+  check_weights(weights, x, what, call)
+  list(x = x, y = y, sample_weight = weights)
 }
 
 as_validation <- function(model, data, known = NULL, call = rlang::caller_env()) {
@@ -51,8 +54,10 @@ as_validation <- function(model, data, known = NULL, call = rlang::caller_env())
     )
   }
   table <- as_table(model, data[[1]], data[[2]], known = known, call = call)
-  given <- as_examples(model, in_columns(model, table$x, call = call), table$y, " of validation", call)
-  rlang::inject(reticulate::tuple(!!!unname(c(given, lapply(data[-(1:2)], as_dimensions)))))
+  x <- in_columns(model, table$x, call = call)
+  # A list of two has NULL as its third part.
+  given <- as_examples(model, x, table$y, data[3][[1]], " of validation", call)
+  rlang::inject(reticulate::tuple(!!!unname(given)))
 }
 
 # A model of a custom class may have a training step without labels.
@@ -119,12 +124,17 @@ as_labels <- function(y, call = rlang::caller_env()) {
   }
   # R counts from 1, Keras from 0.
   if (is.factor(y)) y <- as.integer(y) - 1L
-  check_type(y, "Labels", call)
+  as_numbers(y, "Labels", call)
+}
+
+# Convert labels, or weights of rows.
+as_numbers <- function(x, what, call) {
+  check_type(x, what, call)
   # Drop a dimension of one column: a model that has seen labels of one shape accepts no other shape.
-  if (length(dim(y)) == 2 && is.atomic(y) && ncol(y) == 1) y <- as.vector(y)
-  y <- as_dimensions(y)
-  check_missing(y, "Labels", call)
-  y
+  if (length(dim(x)) == 2 && is.atomic(x) && ncol(x) == 1) x <- as.vector(x)
+  x <- as_dimensions(x)
+  check_missing(x, what, call)
+  x
 }
 
 is_plain <- function(x) (is.numeric(x) || is.logical(x)) && !inherits(x, names(converted))

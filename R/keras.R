@@ -24,6 +24,9 @@
 #'
 #' The columns of a data frame are found by their names when the model was fitted to a data frame before.
 #'
+#' Weights change how much a row counts in the loss. The batches of a generator or a dataset contain the
+#' weights of their rows.
+#'
 #' @param object A Keras model, for example from [mnist_model()].
 #' @param optimizer,loss,metrics Arguments of Keras: names, or Python objects. Pass several metrics as a list
 #'   or a character vector.
@@ -38,7 +41,10 @@
 #'   bar needs a terminal; 2 prints it on every worker, and `FALSE` prints nothing.
 #' @param callbacks A callback or a list of them: Python objects, or callbacks from [r_callback()].
 #' @param validation_split Share of `x`, from its end, that is used for validation.
-#' @param validation_data A list of data, labels, and optional weights; or a dataset.
+#' @param validation_data A list of data, labels, and optional weights, in the format of `sample_weight`; or a
+#'   dataset.
+#' @param sample_weight One weight for each row of `x`: a vector, a matrix with one column, or a Python array.
+#'   For several outputs, a list of them or one vector for all.
 #' @param ... More arguments of the model's Python method of this name. Whole numbers become integers.
 #' @return `compile()` returns the model, invisibly. `fit()` returns a data frame of class `tfmuster_history`,
 #'   invisibly: see [train_mnist()]; `plot()` draws it. `evaluate()` returns a named list of loss and metrics.
@@ -46,9 +52,9 @@
 #'   Keras's summary and returns the model, invisibly.
 #' @section Errors: `tfmuster_error_data` with the field `reason`: the data has an unsupported type, such as a
 #'   sparse matrix or a date; missing values; an unknown level; other columns than the model's input; another
-#'   number of rows than the labels; or labels that are no class of the model. A generator that ends before
-#'   the training, or returns batches of different shapes, raises it too. An error in a generator's R code
-#'   ends the training unchanged.
+#'   number of rows than the labels or the weights; or labels that are no class of the model. A generator that
+#'   ends before the training, or returns batches of different shapes, raises it too. An error in a
+#'   generator's R code ends the training unchanged.
 #' @name keras-methods
 #' @examplesIf tfmuster_available()
 #' model <- mnist_model("softmax", seed = 1)
@@ -114,16 +120,17 @@ compile.keras.src.trainers.trainer.Trainer <- function(object, optimizer = "rmsp
 #' @exportS3Method generics::fit keras.src.trainers.trainer.Trainer
 fit.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_size = NULL, epochs = 1, # nolint
                                                    verbose = TRUE, callbacks = list(), validation_split = 0,
-                                                   validation_data = NULL, ..., data = NULL) {
+                                                   validation_data = NULL, ..., data = NULL,
+                                                   sample_weight = NULL) {
   check_training(list(epochs = epochs, batch_size = batch_size, validation_split = validation_split, ...))
   check_split(x, validation_split)
   table <- as_table(object, x, y, data, first = TRUE)
-  given <- as_examples(object, in_columns(object, table$x, remember = TRUE), table$y)
+  given <- as_examples(object, in_columns(object, table$x, remember = TRUE), table$y, sample_weight)
   # Keras would warn that it can't shuffle what gives whole batches.
   order <- if ((is_generator(x) || is_dataset(given$x)) && is.null(list(...)$shuffle)) list(shuffle = FALSE)
   history <- rlang::inject(keras_method(
     object, "fit",
-    x = given$x, y = given$y, batch_size = batch_size, epochs = epochs,
+    !!!given, batch_size = batch_size, epochs = epochs,
     verbose = as_verbose(verbose), callbacks = as_callbacks(callbacks), validation_split = validation_split,
     validation_data = as_validation(object, validation_data, table$known), !!!order, ...
   ))
@@ -134,15 +141,15 @@ fit.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_si
 #' @rdname keras-methods
 #' @exportS3Method evaluate keras.src.trainers.trainer.Trainer
 evaluate.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_size = NULL, # nolint
-                                                        verbose = FALSE, ..., data = NULL) {
+                                                        verbose = FALSE, ..., data = NULL,
+                                                        sample_weight = NULL) {
   check_training(list(batch_size = batch_size, ...))
   table <- as_table(object, x, y, data)
-  given <- as_examples(object, in_columns(object, table$x), table$y)
-  keras_method(
+  given <- as_examples(object, in_columns(object, table$x), table$y, sample_weight)
+  rlang::inject(keras_method(
     object, "evaluate",
-    x = given$x, y = given$y, batch_size = batch_size, verbose = as_verbose(verbose),
-    return_dict = TRUE, ...
-  )
+    !!!given, batch_size = batch_size, verbose = as_verbose(verbose), return_dict = TRUE, ...
+  ))
 }
 
 #' @rdname keras-methods

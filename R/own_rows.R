@@ -43,7 +43,7 @@ own_rows <- function(x, y = NULL, sample_weight = NULL, batch_size = NULL, shuff
     y <- as_labels(y)
   }
   run_python(
-    "own_rows", x, y, if (is.null(sample_weight)) NULL else as_dimensions(sample_weight),
+    "own_rows", x, y, as_weights(sample_weight),
     batch_size = as_whole(batch_size), shuffle = shuffle, seed = as_whole(seed)
   )
 }

@@ -179,6 +179,77 @@ test_that("data and labels that do not belong together are told in R's own terms
   expect_false(needs_labels(unlabelled))
 })
 
+# A model whose weights stay, and data whose loss is 0.5099, or 1.4245 if class 1 has the weight 5.
+weighed <- function(units = 1L, loss = "binary_crossentropy") {
+  data <- withr::with_seed(1, list(x = matrix(stats::rnorm(128), 64)))
+  data$y <- as.integer(data$x[, 1] > 0)
+  data$w <- ifelse(data$y == 1, 5, 1)
+  data$text <- c("no", "yes")[data$y + 1]
+  keras <- reticulate::import("keras")
+  layer <- keras$layers$Dense(units, if (units == 1) "sigmoid" else "softmax", kernel_initializer = "ones")
+  data$model <- keras$Sequential(list(keras$Input(reticulate::tuple(2L)), layer))
+  compile(data$model, optimizer = keras$optimizers$SGD(0), loss = loss)
+  data$loss <- function(x = data$x, y = data$y, ...) {
+    fit(data$model, x, y, batch_size = 16, verbose = FALSE, ...)$value[1]
+  }
+  data
+}
+
+test_that("sample_weight is a weight for each row, also of a validation", {
+  skip_without_python(tensorflow = TRUE)
+  data <- weighed()
+  right <- function(loss) expect_equal(loss, 1.4245, tolerance = 1e-4)
+  right(data$loss(sample_weight = data$w))
+  right(data$loss(sample_weight = as.integer(data$w)))
+  right(data$loss(sample_weight = matrix(data$w)))
+  right(data$loss(sample_weight = data.frame(data$w)))
+  right(data$loss(sample_weight = reticulate::np_array(data$w)))
+  right(evaluate(data$model, data$x, data$y, sample_weight = data$w)$loss)
+  validated <- fit(
+    data$model, data$x, data$y, validation_data = list(data$x, data$y, matrix(data$w)), verbose = FALSE
+  )
+  right(validated$value[validated$data == "validation"])
+  # One row is no single number.
+  expect_equal(
+    evaluate(data$model, data$x[1, , drop = FALSE], data$y[1], sample_weight = 3)$loss,
+    3 * evaluate(data$model, data$x[1, , drop = FALSE], data$y[1])$loss,
+    tolerance = 1e-5
+  )
+  refused <- function(reason, found, ..., x = data$x, y = data$y) {
+    for (method in list(fit, evaluate)) {
+      error <- expect_kind(method(data$model, x, y, ..., verbose = FALSE), "data")
+      expect_equal(error[c("reason", "found")], list(reason = reason, found = found))
+    }
+  }
+  short <- "64 x 2 values as data, a vector of 3 as weights"
+  refused("lengths-differ", short, sample_weight = data$w[1:3])
+  refused("lengths-differ", short, sample_weight = reticulate::np_array(data$w[1:3]))
+  refused("missing", "1 of 64 are NA or NaN, the first in row 3", sample_weight = replace(data$w, 3, NA))
+  refused("not-numbers", "an object of class character", sample_weight = data$text)
+  batches <- function() list(data$x, data$y)
+  refused("batch-weights", "weights: a vector of 64", x = batches, y = NULL, sample_weight = data$w)
+  dataset <- own_rows(data$x, data$y, batch_size = 16)
+  refused("batch-weights", "weights: a vector of 64", x = dataset, y = NULL, sample_weight = data$w)
+  right(data$loss(own_rows(data$x, data$y, sample_weight = matrix(data$w), batch_size = 16), NULL))
+  right(data$loss(function() list(data$x, data$y, matrix(data$w)), NULL, steps_per_epoch = 1))
+  told <- expect_kind(data$loss(validation_data = list(data$x, data$y, data$w[1:3])), "data")
+  expect_match(conditionMessage(told), "one weight for each row of the data of validation")
+})
+
+test_that("several outputs have a list of weights, or one vector for all", {
+  skip_without_python(tensorflow = TRUE)
+  data <- weighed()
+  keras <- reticulate::import("keras")
+  input <- keras$Input(reticulate::tuple(2L))
+  output <- function() keras$layers$Dense(1L, "sigmoid", kernel_initializer = "ones")(input)
+  model <- keras$Model(input, list(output(), output()))
+  compile(model, optimizer = keras$optimizers$SGD(0), loss = "binary_crossentropy")
+  loss <- function(weights) evaluate(model, data$x, list(data$y, data$y), sample_weight = weights)$loss
+  expect_equal(loss(list(data$w, data$w)), 2 * 1.4245, tolerance = 1e-4)
+  expect_equal(loss(data$w), 2 * 1.4245, tolerance = 1e-4)
+  expect_equal(expect_kind(loss(list(data$w, 1)), "data")$reason, "lengths-differ")
+})
+
 test_that("callbacks written in R are called with epochs and metrics, and their errors have their names", {
   skip_without_python(tensorflow = TRUE)
   data <- withr::with_seed(3, two_classes())
