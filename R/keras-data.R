@@ -112,7 +112,8 @@ as_labels <- function(y, call = rlang::caller_env()) {
   if (is.null(y)) {
     return(NULL)
   }
-  if (is.data.frame(y)) y <- if (ncol(y) == 1) y[[1]] else as_matrix(y, call)
+  y <- only_column(y)
+  if (is.data.frame(y)) y <- as_matrix(y, call)
   if (is.character(y)) {
     abort_data(
       "Labels must be numbers or a factor.", "a character vector",
@@ -136,6 +137,8 @@ as_numbers <- function(x, what, call) {
   check_missing(x, what, call)
   x
 }
+
+only_column <- function(y) if (is.data.frame(y) && ncol(y) == 1) y[[1]] else y
 
 is_plain <- function(x) (is.numeric(x) || is.logical(x)) && !inherits(x, names(converted))
 

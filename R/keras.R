@@ -24,8 +24,9 @@
 #'
 #' The columns of a data frame are found by their names when the model was fitted to a data frame before.
 #'
-#' Weights change how much a row counts in the loss. The batches of a generator or a dataset contain the
-#' weights of their rows.
+#' Weights change how much a row counts in the loss. `class_weight` gives all rows of a class one weight, and
+#' does not change the loss of the validation. `sample_weight` gives each row its own. They can't be used
+#' together. The batches of a generator or a dataset contain the weights of their rows.
 #'
 #' @param object A Keras model, for example from [mnist_model()].
 #' @param optimizer,loss,metrics Arguments of Keras: names, or Python objects. Pass several metrics as a list
@@ -43,6 +44,11 @@
 #' @param validation_split Share of `x`, from its end, that is used for validation.
 #' @param validation_data A list of data, labels, and optional weights, in the format of `sample_weight`; or a
 #'   dataset.
+#' @param class_weight Weights of the classes, for a model with one output: a named list or vector. The names
+#'   are the levels of the factor that the labels are, `c(no = 1, yes = 5)`; for other labels, the numbers of
+#'   the classes, which count from 0, `c("0" = 1, "1" = 5)`. Columns of one-hot labels count from 0, too. A
+#'   class without a weight has the weight 1. Without names, the list has one weight for each class, in order.
+#'   A Python dictionary has the numbers of the classes as its keys.
 #' @param sample_weight One weight for each row of `x`: a vector, a matrix with one column, or a Python array.
 #'   For several outputs, a list of them or one vector for all.
 #' @param ... More arguments of the model's Python method of this name. Whole numbers become integers.
@@ -52,9 +58,9 @@
 #'   Keras's summary and returns the model, invisibly.
 #' @section Errors: `tfmuster_error_data` with the field `reason`: the data has an unsupported type, such as a
 #'   sparse matrix or a date; missing values; an unknown level; other columns than the model's input; another
-#'   number of rows than the labels or the weights; or labels that are no class of the model. A generator that
-#'   ends before the training, or returns batches of different shapes, raises it too. An error in a
-#'   generator's R code ends the training unchanged.
+#'   number of rows than the labels or the weights; labels that are no class of the model; or weights of
+#'   classes that the labels don't have. A generator that ends before the training, or returns batches of
+#'   different shapes, raises it too. An error in a generator's R code ends the training unchanged.
 #' @name keras-methods
 #' @examplesIf tfmuster_available()
 #' model <- mnist_model("softmax", seed = 1)
@@ -121,16 +127,17 @@ compile.keras.src.trainers.trainer.Trainer <- function(object, optimizer = "rmsp
 fit.keras.src.trainers.trainer.Trainer <- function(object, x, y = NULL, batch_size = NULL, epochs = 1, # nolint
                                                    verbose = TRUE, callbacks = list(), validation_split = 0,
                                                    validation_data = NULL, ..., data = NULL,
-                                                   sample_weight = NULL) {
+                                                   class_weight = NULL, sample_weight = NULL) {
   check_training(list(epochs = epochs, batch_size = batch_size, validation_split = validation_split, ...))
   check_split(x, validation_split)
   table <- as_table(object, x, y, data, first = TRUE)
   given <- as_examples(object, in_columns(object, table$x, remember = TRUE), table$y, sample_weight)
+  class_weight <- as_class_weight(class_weight, object, given, table)
   # Keras would warn that it can't shuffle what gives whole batches.
   order <- if ((is_generator(x) || is_dataset(given$x)) && is.null(list(...)$shuffle)) list(shuffle = FALSE)
   history <- rlang::inject(keras_method(
     object, "fit",
-    !!!given, batch_size = batch_size, epochs = epochs,
+    !!!given, class_weight = class_weight, batch_size = batch_size, epochs = epochs,
     verbose = as_verbose(verbose), callbacks = as_callbacks(callbacks), validation_split = validation_split,
     validation_data = as_validation(object, validation_data, table$known), !!!order, ...
   ))

@@ -1,8 +1,9 @@
 # Formulas and data frames with factors. What a model was fitted to first is kept beside the model, as data:
 # the formula as text, the levels of each factor, the name of the response and, if it is a factor, its levels.
 
-# Returns list(x, y, known), in which a table has become a matrix, and its response the labels. `first`:
-# whether a model that knows no table may learn it from this one, to be remembered after the training.
+# Returns list(x, y, known, classes), in which a table has become a matrix, and its response the labels.
+# `classes`: the levels of labels that are a factor. `first`: whether a model that knows no table may learn it
+# from this one, to be remembered after the training.
 as_table <- function(model, x, y = NULL, data = NULL, first = FALSE, known = known_table(model, call),
                      call = rlang::caller_env()) {
   table <- NULL
@@ -14,15 +15,21 @@ as_table <- function(model, x, y = NULL, data = NULL, first = FALSE, known = kno
     table <- x
     known <- learned_table(known, stats::reformulate(quote_names(x)), table, first, call)
   }
+  classes <- NULL
+  y <- only_column(y)
   if (is.factor(y)) {
     if (first) known$classes <- known$classes %||% levels(y)
+    classes <- known$classes
     if (!is.null(known$classes)) y <- codes_of(y, known$classes, "y", call)
   }
   if (!is.null(table)) {
-    y <- y %||% response_of(known, table, call)
+    if (is.null(y)) {
+      y <- response_of(known, table, call)
+      classes <- known$classes
+    }
     x <- design_of(known, table, call)
   }
-  list(x = x, y = y, known = known)
+  list(x = x, y = y, known = known, classes = classes)
 }
 
 learned_table <- function(known, formula, data, first, call) {
@@ -146,14 +153,15 @@ codes_of <- function(values, classes, name, call) {
 check_levels <- function(values, levels, name, call) {
   unknown <- setdiff(unique(as.character(values[!is.na(values)])), levels)
   if (length(unknown)) {
-    listed <- function(levels) paste(encodeString(levels, quote = "\""), collapse = ", ")
     abort_data(
       "Every level must be one that the model was fitted to.",
-      sprintf("%s in `%s`", listed(utils::head(unknown, 3)), name),
-      paste("Its levels are", listed(levels)), "level", call
+      sprintf("%s in `%s`", in_quotes(utils::head(unknown, 3)), name),
+      paste("Its levels are", in_quotes(levels)), "level", call
     )
   }
 }
+
+in_quotes <- function(levels) paste(encodeString(levels, quote = "\""), collapse = ", ")
 
 # A factor of the class with the highest score in each row.
 as_classes <- function(model, scores, call) {

@@ -195,6 +195,86 @@ weighed <- function(units = 1L, loss = "binary_crossentropy") {
   data
 }
 
+test_that("class_weight has the numbers or the levels of the classes as names, or their order", {
+  skip_without_python(tensorflow = TRUE)
+  by_number <- weighed()
+  right <- function(loss) expect_equal(loss, 1.4245, tolerance = 1e-4)
+  expect_equal(by_number$loss(), 0.5099, tolerance = 1e-4)
+  right(by_number$loss(class_weight = list("0" = 1, "1" = 5)))
+  right(by_number$loss(class_weight = c("1" = 5)))
+  right(by_number$loss(class_weight = c(1, 5)))
+  right(by_number$loss(class_weight = tapply(by_number$w, by_number$y, mean)))
+  right(by_number$loss(class_weight = reticulate::py_dict(c(0L, 1L), c(1, 5))))
+  right(by_number$loss(class_weight = reticulate::dict("0" = 1, "1" = 5)))
+  right(by_number$loss(y = reticulate::np_array(by_number$y), class_weight = c("0" = 1, "1" = 5)))
+  slices <- reticulate::import("tensorflow")$data$Dataset$from_tensor_slices
+  dataset <- slices(reticulate::tuple(by_number$x, by_number$y))$batch(16L)
+  right(by_number$loss(dataset, NULL, class_weight = c("0" = 1, "1" = 5)))
+  # Class 1 has the weight 1, in a dataset, too.
+  expect_equal(
+    by_number$loss(dataset, NULL, class_weight = c("0" = 2)), by_number$loss(class_weight = c("0" = 2)),
+    tolerance = 1e-5
+  )
+  by_level <- weighed()
+  labels <- factor(by_level$text)
+  right(by_level$loss(y = labels, class_weight = c(yes = 5, no = 1)))
+  right(by_level$loss(y = labels, class_weight = c(1, 5)))
+  right(by_level$loss(y = labels, class_weight = reticulate::py_dict(c(0L, 1L), c(1, 5))))
+  right(by_level$loss(y = factor(labels, c("yes", "no")), class_weight = list(no = 1, yes = 5)))
+  # The labels are numbers, the model was fitted to a factor.
+  right(by_level$loss(class_weight = c(no = 1, yes = 5)))
+  right(by_level$loss(class_weight = c("0" = 1, "1" = 5)))
+  frame <- data.frame(a = by_number$x[, 1], b = by_number$x[, 2], label = by_number$text)
+  right(weighed()$loss(label ~ ., NULL, data = frame, class_weight = c(no = 1, yes = 5)))
+  right(weighed()$loss(y = data.frame(label = labels), class_weight = c(no = 1, yes = 5)))
+  # A level may be one of other data.
+  rare <- factor(by_number$text, c("no", "yes", "perhaps"))
+  right(weighed()$loss(y = rare, class_weight = c(no = 1, yes = 5, perhaps = 9)))
+  one_hot <- weighed(2L, "categorical_crossentropy")
+  columns <- cbind(1 - one_hot$y, one_hot$y)
+  expect_equal(
+    one_hot$loss(y = columns, class_weight = c("1" = 5)), one_hot$loss(y = columns, sample_weight = one_hot$w)
+  )
+})
+
+test_that("class_weight that Keras would ignore or misread is refused", {
+  skip_without_python(tensorflow = TRUE)
+  by_number <- weighed()
+  refused <- function(class_weight, found, ..., of = by_number) {
+    error <- expect_kind(of$loss(..., class_weight = class_weight), "data")
+    expect_equal(error[c("reason", "found")], list(reason = "class-weight", found = found))
+    error$fix
+  }
+  refused(c(no = 1, yes = 5), "the names \"no\", \"yes\"")
+  refused(c("0" = 1, 5), "the name \"\"")
+  refused(c("0.5" = 1), "the name \"0.5\"")
+  refused(reticulate::dict(no = 1), "the name \"no\"")
+  refused(c("0" = 1, "1" = 5, "0" = 2), "another weight for \"0\"")
+  refused(list("0" = 1, "1" = NA), "NA")
+  refused(c("0" = 1, "1" = -5), "-5")
+  refused(list("0" = 1, "1" = "5"), "\"5\"")
+  refused(list("0" = 1, "1" = 1:2), "a vector of 2")
+  refused(factor(c("0" = 1)), "an object of class factor")
+  refused(c("1" = 1, "2" = 5), "a weight for class 2; the labels are 0, 1")
+  refused(c(1, 5, 2), "weights for class 0, 1, 2; the labels are 0, 1")
+  refused(5, "weights for class 0; the labels are 0, 1")
+  refused(c("2" = 5), "a weight for class 2; the labels are 0, 1", y = reticulate::np_array(by_number$y))
+  refused(c("1" = 5), "labels with decimals", y = by_number$y / 2)
+  refused(c("1" = 5), "labels: (a vector of 64)", y = list(by_number$y))
+  refused(c("1" = 5), "`sample_weight`: a vector of 64", sample_weight = by_number$w)
+  several <- weighed(2L)
+  refused(c("1" = 5), "labels: 64 x 2 values", y = cbind(by_number$y, by_number$y), of = several)
+  slices <- reticulate::import("tensorflow")$data$Dataset$from_tensor_slices
+  dataset <- slices(reticulate::tuple(by_number$x, by_number$y))$batch(16L)
+  refused(c("-1" = 5), "a weight for class -1", x = dataset, y = NULL)
+  by_level <- weighed()
+  labels <- factor(by_level$text)
+  expect_equal(
+    refused(c(no = 1, ja = 5), "the name \"ja\"", y = labels, of = by_level), "The levels are \"no\", \"yes\""
+  )
+  refused(c("0" = 1, "1" = 5), "the names \"0\", \"1\"", y = labels, of = by_level)
+})
+
 test_that("sample_weight is a weight for each row, also of a validation", {
   skip_without_python(tensorflow = TRUE)
   data <- weighed()
