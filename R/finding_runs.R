@@ -1,7 +1,7 @@
 # Find runs, and the folders in which they are.
 
-# Find a run from a run, its name, or the return value of launch().
-as_run <- function(run, call = rlang::caller_env()) {
+# Find a run from a run, its name, or the return value of launch(). `...`: of find_run().
+as_run <- function(run, ..., call = rlang::caller_env()) {
   if (inherits(run, "tfmuster_values")) run <- attr(run, "run")
   if (inherits(run, "tfmuster.Run")) {
     # The class of Python, which only the session that has made it can use.
@@ -12,14 +12,14 @@ as_run <- function(run, call = rlang::caller_env()) {
     return(run)
   }
   if (!is.null(run) && !is_text(run)) abort_no_run(run, call)
-  found_run(run, NULL, call)
+  found_run(run, NULL, ..., call = call)
 }
 
 # If no folder is chosen, the runs of this user in other folders are found, too.
-found_run <- function(name, folder, call = rlang::caller_env()) {
+found_run <- function(name, folder, ..., call = rlang::caller_env()) {
   folders <- as_folder(folder, call)
   elsewhere <- is.null(folder) && is.null(getOption("tfmuster.runs"))
-  found <- run_python("find_run", as_path(name), folders, elsewhere = elsewhere, call = call)
+  found <- run_python("find_run", as_path(name), folders, elsewhere = elsewhere, ..., call = call)
   new_run(format(found$path))
 }
 

@@ -7,7 +7,9 @@
 #' output in a background job.
 #'
 #' @param run A run; the return value of [launch()]; a run's name, or a unique part of the name, in the folder
-#'   `runs`; or the path of a run directory. Default: the newest run in the folder `runs`.
+#'   `runs`; or the path of a run directory. Default: the newest run in the folder `runs`. If no run there
+#'   matches, your runs in other folders are found, too. `run_stop()`, `run_resume()` and `run_remove()` find
+#'   those by their full names only, and `run_remove()` takes no part of a name that several runs have.
 #' @param worker The index of one worker, from 0 as in TF_CONFIG, or a task's name such as `"chief 0"`.
 #'   Default: all tasks.
 #' @param lines Number of last lines of each worker, at least 1. Default: all lines.
@@ -187,7 +189,7 @@ check_run <- function(run, call = rlang::caller_env()) {
 #' @rdname run_open
 #' @export
 run_stop <- function(run = NULL, timeout = 10, save = FALSE) {
-  run <- as_run(run)
+  run <- as_run(run, changes = TRUE)
   check_timeout(timeout)
   check_arguments(list(save = save), c(save = "flag"), kind = "launch")
   run_python("Run.stop", run, timeout, save = save)
@@ -197,7 +199,7 @@ run_stop <- function(run = NULL, timeout = 10, save = FALSE) {
 #' @rdname run_open
 #' @export
 run_resume <- function(run = NULL) {
-  run <- as_run(run)
+  run <- as_run(run, changes = TRUE)
   run_python("Run.resume", run)
   invisible(run)
 }
@@ -227,7 +229,11 @@ run_remove <- function(run, older_than = NULL, folder = NULL) {
     found <- if (is.null(older_than)) "neither of them" else "both of them"
     abort_tfmuster(list(kind = "error", message = message, found = found, fix = "Give one of them."))
   }
-  runs <- if (missing(run)) runs_before(older_than, as_folder(folder)) else list(as_run(run))
+  runs <- if (missing(run)) {
+    runs_before(older_than, as_folder(folder))
+  } else {
+    list(as_run(run, single = TRUE, changes = TRUE))
+  }
   names <- vapply(runs, function(run) run$name, "")
   left <- lapply(runs, function(run) as.character(unlist(run_python("Run.remove", run))))
   invisible(rlang::set_names(left, names))

@@ -197,6 +197,13 @@ test_that("runs of other folders are listed and found", {
   expect_match(format(run_open("-elsewhere")$path), "first/runs/", fixed = TRUE)
   expect_equal(expect_kind(run_open("-elsewhere", folder = "runs"), "error")$kind, "error")
   expect_equal(expect_kind(run_list(all = "yes"), "launch")$kind, "launch")
+  for (change in list(run_stop, run_resume, run_remove)) {
+    error <- expect_kind(change("-elsewhere"), "error")
+    expect_equal(error$reason, "part-of-name")
+    expect_match(error$fix, paste("write", run_open("-elsewhere")$name), fixed = TRUE)
+  }
+  full <- run_open("-elsewhere")$name
+  expect_equal(run_remove(full), rlang::set_names(list(character()), full))
 })
 
 test_that("a run that does not exist, or can't be shown, is an error", {

@@ -35,10 +35,13 @@ RUN = click.argument("name", metavar="[RUN]", required=False, shell_complete=com
 @FOLDER
 @click.option("--save", is_flag=True, help="Let all workers write a checkpoint first. Default: stop at once.")
 def stop(name: str | None, folder: str | None, save: bool) -> int:
-    """Stop a run and all its processes."""
+    """Stop a run and all its processes.
+
+    A run in another folder is found by its full name only.
+    """
     from ..runs.listing import find_run
 
-    run = find_run(name, folder)
+    run = find_run(name, folder, changes=True)
     state = run.stop(save=save)["state"]
     click.echo(visible(f"{run.name}: {state}"))
     return EXIT_WORKER_FAILED if state in ("starting", "running") else EXIT_DONE
@@ -55,13 +58,14 @@ def stop(name: str | None, folder: str | None, save: bool) -> int:
 def resume(name: str | None, folder: str | None, detach: bool) -> int:
     """Restart a run that was preempted, interrupted or lost, or has failed, with its original options.
 
-    It keeps its run directory. A program with checkpoint_callback() resumes from its newest checkpoint.
+    It keeps its run directory. A program with checkpoint_callback() resumes from its newest checkpoint. A run
+    in another folder is found by its full name only.
     """
     from ..runs.listing import find_run
     from ..runs.resuming import launch_again
     from .launch import command as launch
 
-    again = launch_again(find_run(name, folder))
+    again = launch_again(find_run(name, folder, changes=True))
     os.environ.update(again.env)
     os.chdir(again.directory)
     arguments = ["--detach", *again.arguments] if detach else again.arguments
@@ -78,13 +82,16 @@ def resume(name: str | None, folder: str | None, detach: bool) -> int:
     help="Remove all your runs that ended longer ago: 12h, 30d or 8w. Default: remove the named runs.",
 )
 def remove(names: tuple[str, ...], folder: str | None, older_than: str | None) -> int:
-    """Remove runs of yours from the disk: the named ones, or those that ended some time ago."""
+    """Remove runs of yours from the disk: the named ones, or those that ended some time ago.
+
+    Files that tfmuster has not written stay. A run in another folder is found by its full name only.
+    """
     from ..runs.listing import ended_before, find_run
 
     if bool(names) == (older_than is not None):
         raise click.UsageError("Name the runs to remove, or give --older-than.")
     runs = (
-        [find_run(name, folder, single=True) for name in names]
+        [find_run(name, folder, single=True, changes=True) for name in names]
         if names
         else ended_before(older_than or "", folder or RUNS)
     )

@@ -45,6 +45,18 @@ ARRIVED = "arrived.jsonl"
 CHECKPOINT = ".checkpoint"
 _CHECKPOINT_NAME = re.compile(rf"([0-9]+){re.escape(CHECKPOINT)}")
 
+#: File of a checkpoints folder with the process that writes there.
+CHECKPOINT_OWNER = ".owner.json"
+
+#: File in the run directory with the model, if the program has saved it there.
+MODEL = "model.keras"
+
+#: Folder in the run directory with TensorBoard's files.
+TENSORBOARD = "tensorboard"
+
+#: Empty file in a run directory whose name tfmuster has chosen, so that it was new.
+NAMED = ".tfmuster"
+
 #: State between a failure and the restart of all tasks.
 RESTARTING = "restarting"
 
@@ -72,6 +84,7 @@ RESERVED = (
 #: All that tfmuster itself writes in a run directory. A new run finds none of these names there, so whatever
 #: has one later is the run's own, and is removed with it. Checkpoints, models and TensorBoard's files are not
 #: listed: in a directory that a user has chosen, they may be older than the run, which continues with them.
+#: They are removed from a directory that has `NAMED`.
 NAMES = (*RESERVED, "metrics.jsonl", "notes.jsonl", "evaluations.jsonl", CALL, STATES, STACKS)
 
 

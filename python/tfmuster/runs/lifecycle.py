@@ -25,7 +25,7 @@ from ..system.shutdown_signal import SHUTDOWN
 from ..system.versions import recorded_versions
 from ..words import Hint, Words
 from .index import remember_run
-from .layout import ANY_VALUES, CALL, CLAIMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
+from .layout import ANY_VALUES, CALL, CLAIMED, NAMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
 from .next_steps import resume_text
 from .recording import record_info, record_status, record_stop_command
 from .resuming import resuming
@@ -156,6 +156,8 @@ class Claim:
             return
         for folder in self._taken:
             shutil.rmtree(folder, ignore_errors=True)
+        if self.path in self._made:
+            (self.path / NAMED).unlink(missing_ok=True)
         for folder in self._made:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -238,6 +240,7 @@ def claim_run_dir(
             made = [folder for folder in (path, *path.parents) if not folder.exists()]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir()
+            (path / NAMED).touch()
         except FileExistsError:
             if path.parent.is_dir():
                 continue

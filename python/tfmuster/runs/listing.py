@@ -75,6 +75,7 @@ def find_run(
     *,
     elsewhere: bool | None = None,
     single: bool = False,
+    changes: bool = False,
 ) -> Run:
     """Find one run, which another session may have started.
 
@@ -91,11 +92,15 @@ def find_run(
         is given.
     single : bool
         Whether it is an error if several runs match.
+    changes : bool
+        Whether the run is to be stopped, resumed or removed. Then a run in another folder is found by its
+        full name only.
 
     Raises
     ------
     TfmusterError
-        If no run matches, or several match with `single`.
+        If no run matches, several match with `single`, or only a part of the name is given with `changes`
+        (reason ``part-of-name``).
     """
     # Unlike Path.exists, this allows names that are too long.
     if name and os.path.exists(Path(name, "run.json")):
@@ -105,6 +110,8 @@ def find_run(
     away = not found and (folder is None if elsewhere is None else elsewhere)
     if away:
         found = _matching(list_runs(all=True), named)
+        if changes and found:
+            _check_full_name(found, named)
     if not found or (single and named is not None and len(found) > 1):
         places = ", ".join(str(each) for each in _each(RUNS if folder is None else folder))
         raise TfmusterError(
@@ -122,6 +129,24 @@ def find_run(
     elif away:
         say(f"tfmuster: taking {found[-1].path}")
     return found[-1]
+
+
+def _check_full_name(found: Sequence[Run], named: str | None) -> None:
+    """Raise TfmusterError unless `named` is the full name of one of these runs of other folders."""
+    if len(found) == 1 and found[0].name == named:
+        return
+    newest = found[-1]
+    if newest.name == named:
+        what, full = f"{len(found)} runs of this name", newest.path
+    else:
+        part = "no name" if named is None else f"'{printable(named)}'"
+        what, full = f"{part}; the newest that matches is in {newest.path.parent}", Path(newest.name)
+    raise TfmusterError(
+        "A run in another folder must be given by its full name to stop, resume or remove it.",
+        found=what,
+        fix=Words("If you mean this run, write {}; list all with `{}`.", full, _LIST_ALL),
+        reason="part-of-name",
+    )
 
 
 def _matching(runs: list[Run], named: str | None) -> list[Run]:

@@ -1,18 +1,15 @@
-"""Remove the files of a run, and nothing else."""
+"""Remove the files of a run that tfmuster has written, and nothing else."""
 
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import TfmusterError
-from .layout import NAMES, holds_run
+from .layout import CHECKPOINT_OWNER, MODEL, NAMED, NAMES, TENSORBOARD, checkpoint_step, holds_run
 from .ownership import foreign
-
-#: The names of run directories that nobody has chosen, ``20260131T235959Z-train``.
-_NAMED = re.compile(r"[0-9]{8}T[0-9]{6}Z-.")
 
 
 def whose(run_dir: Path) -> str:
@@ -24,19 +21,21 @@ def whose(run_dir: Path) -> str:
 
 
 def remove_files(run_dir: Path) -> list[str]:
-    """Remove a run directory that a launcher has named, or a run's files from a directory that a user has
-    chosen.
+    """Remove from a run directory what tfmuster has written, and the directory if it is empty then.
+
+    Checkpoints, the model and TensorBoard's files are removed only from a directory whose name tfmuster has
+    chosen: in another one, they may be older than the run.
 
     Returns
     -------
     list of str
-        Names of the files that are not the run's, and stay.
+        Names of the files and folders that are not the run's, and stay.
 
     Raises
     ------
     TfmusterError
-        If the directory that a user has chosen has no record of a run, or if the run is another user's
-        (reason ``foreign``): in a folder that a team shares, permissions do not tell whose it is.
+        If the directory has no record of a run, or if the run is another user's (reason ``foreign``): in a
+        folder that a team shares, permissions do not tell whose it is.
     """
     if found := whose(run_dir):
         raise TfmusterError(
@@ -46,9 +45,6 @@ def remove_files(run_dir: Path) -> list[str]:
             run=run_dir.name,
             reason="foreign",
         )
-    if _NAMED.match(run_dir.name):
-        shutil.rmtree(run_dir)
-        return []
     if not holds_run(run_dir):
         raise TfmusterError(
             "The files of a run can be told from yours by its record only.",
@@ -56,12 +52,32 @@ def remove_files(run_dir: Path) -> list[str]:
             fix="Remove the files that you do not need.",
             run=run_dir.name,
         )
-    for name in NAMES:
-        path = run_dir / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        run_dir.rmdir()
+    named = (run_dir / NAMED).exists()
+    # The record is the last but the mark: until then, what was interrupted can be repeated.
+    names = sorted(NAMES, key="run.json".__eq__)
+    for path in (*(_training_files(run_dir) if named else ()), *(run_dir / name for name in names)):
+        _remove(path)
+    (run_dir / NAMED).unlink(missing_ok=True)
+    for folder in (*(run_dir.glob("checkpoints*") if named else ()), run_dir):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
     return sorted(path.name for path in run_dir.iterdir()) if run_dir.exists() else []
+
+
+def _training_files(run_dir: Path) -> Iterator[Path]:
+    """Yield what a program has written with tfmuster's functions. Its other files, and links, are its own."""
+    yield from (run_dir / MODEL, run_dir / TENSORBOARD)
+    for folder in run_dir.glob("checkpoints*"):
+        if folder.is_dir() and not folder.is_symlink():
+            yield from (path for path in folder.iterdir() if _is_of_checkpoints(path.name))
+
+
+def _is_of_checkpoints(name: str) -> bool:
+    return checkpoint_step(name) is not None or name == CHECKPOINT_OWNER
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

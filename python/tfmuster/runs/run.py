@@ -30,7 +30,7 @@ from typing import Any
 
 from ..errors import TfmusterError
 from ..words import Code, Value, Words
-from .layout import UNFINISHED, task_of
+from .layout import MODEL, UNFINISHED, task_of
 from .liveness import is_lost
 from .log_text import last_lines, whole_text
 from .metrics import NO_METRICS, read_metrics
@@ -68,7 +68,7 @@ class Run:
     @property
     def model_path(self) -> Path:
         """Path to which the program should save its model."""
-        return self.path / "model.keras"
+        return self.path / MODEL
 
     def info(self) -> dict[str, Any]:
         """Return what was started: command, cluster, host, versions, git state."""
@@ -283,8 +283,9 @@ class Run:
     def remove(self) -> list[str]:
         """Remove the run from the disk.
 
-        A directory that :func:`tfmuster.launch` has named is removed as a whole. From one that you have
-        chosen, only tfmuster's own files are: checkpoints and models stay.
+        Only what tfmuster has written is removed, and the directory if it is empty then. The program's
+        checkpoints, its model and TensorBoard's files are removed, too, if :func:`tfmuster.launch` has chosen
+        the name of the directory. From a ``run_dir`` of yours they are not.
 
         Returns
         -------
@@ -294,7 +295,7 @@ class Run:
         Raises
         ------
         TfmusterError
-            If the run has not ended, or is another user's (reason ``foreign``).
+            If the run has not ended, has no record, or is another user's (reason ``foreign``).
         """
         if self.goes_on:
             raise TfmusterError(

@@ -18,10 +18,9 @@ from ..net.ports import free_ports
 from ..system.interpreter import python_executable, run_module
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Code, Words
+from .layout import TENSORBOARD
 from .run import Run
 
-#: Folder of TensorBoard's logs in the run directory.
-LOGS = "tensorboard"
 _START_SECONDS = 60.0
 #: Numbers the callbacks of this program that have no folder of the user's.
 _callbacks = itertools.count(1)
@@ -64,7 +63,7 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None, **options
                 fix="Give `folder`, or launch the program.",
             )
         number = next(_callbacks)
-        folder = Path(os.environ[RUN_DIR_VARIABLE], LOGS, *([f"fit-{number}"] if number > 1 else []))
+        folder = Path(os.environ[RUN_DIR_VARIABLE], TENSORBOARD, *([f"fit-{number}"] if number > 1 else []))
     import_tensorflow()
     import keras
 
@@ -96,7 +95,7 @@ def start_tensorboard(run: Run, *, port: int = 0) -> dict[str, Any]:
         If the run has no such logs, or TensorBoard does not start.
     """
     _need_tensorboard()
-    folder = run.path / LOGS
+    folder = run.path / TENSORBOARD
     if not folder.is_dir():
         raise TfmusterError(
             f"The run {run.name} has no TensorBoard logs.",

@@ -26,13 +26,12 @@ import psutil
 
 from ..environment import CHECKPOINT_DIR_VARIABLE, RUN_DIR_VARIABLE, UNPACKED_GB_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
-from ..runs.layout import CHECKPOINT, checkpoint_step
+from ..runs.layout import CHECKPOINT, CHECKPOINT_OWNER, checkpoint_step
 from ..system.archives import TooLargeError, check_zip
 from ..system.processes import birth
 from ..system.replace import PART, replacing_file
 from ..words import Code, Words
 
-_OWNER = ".owner.json"
 #: Whether each checkpoint that this process has written or read can be read. Large ones take seconds.
 _readable: dict[Path, bool] = {}
 
@@ -124,7 +123,7 @@ def claim(folder: Path) -> None:
     CheckpointError
         Another living process of this machine does (reason ``other-job``).
     """
-    note = folder / _OWNER
+    note = folder / CHECKPOINT_OWNER
     try:
         said = orjson.loads(note.read_bytes())
         other, since = psutil.Process(said["pid"]), said["birth"]

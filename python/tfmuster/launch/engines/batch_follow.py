@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
-from ...runs.layout import PREEMPTED, RESUME, STOP_COMMAND, UNFINISHED, read_json, write_json
+from ...runs.layout import NAMED, PREEMPTED, RESUME, STOP_COMMAND, UNFINISHED, read_json, write_json
 from ...runs.recording import record_end, record_status
 from ...runs.run import Run
 from ...runs.states import State
@@ -275,7 +275,7 @@ def has_started(run: Run) -> bool:
 
 def forget(run: Run) -> None:
     """Remove what a job has left that never started."""
-    for name in ("run.json", "status.json", "error.json", RESUME, STOP_COMMAND):
+    for name in ("run.json", "status.json", "error.json", RESUME, STOP_COMMAND, NAMED):
         (run.path / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         run.path.rmdir()

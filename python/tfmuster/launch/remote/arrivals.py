@@ -16,7 +16,7 @@ from typing import Final
 
 import orjson
 
-from ...runs.layout import ARRIVED, NAMES, append_json, checkpoint_step, file_stem, may_arrive
+from ...runs.layout import ARRIVED, MODEL, NAMES, append_json, checkpoint_step, file_stem, may_arrive
 
 #: Files to which the chief adds lines.
 _CONTINUED: Final = ("metrics.jsonl", "notes.jsonl", "evaluations.jsonl")
@@ -96,4 +96,4 @@ def _arrived(run_dir: Path) -> set[str]:
 
 def _may_be_older(parts: Sequence[str]) -> bool:
     """Whether a file is one that a run continues, or one of those that a new run has not found."""
-    return parts[0] in (*NAMES, "model.keras") or parts[0].startswith("checkpoints")
+    return parts[0] in (*NAMES, MODEL) or parts[0].startswith("checkpoints")

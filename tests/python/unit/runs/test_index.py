@@ -40,6 +40,12 @@ def test_a_run_is_found_from_another_folder(
     assert find_run("20260101").path == first.path
     with pytest.raises(TfmusterError, match="unique part"):
         find_run("train", single=True)
+    assert find_run(first.name, changes=True).path == first.path
+    twin = a_run(tmp_path / "3", first.name)
+    with pytest.raises(TfmusterError) as caught:
+        find_run(first.name, changes=True)
+    assert caught.value.fields["reason"] == "part-of-name" and caught.value.found == "2 runs of this name"
+    assert f"write {twin.path};" in str(caught.value.fix)
     with pytest.raises(TfmusterError) as caught:
         find_run(None, "runs")
     assert caught.value.found == "no runs in runs"
@@ -67,7 +73,19 @@ def test_the_command_line_lists_and_shows_them(
     assert f"run:           {run.path}" in capsys.readouterr().out
     assert main(["runs", "list", "--runs", "none"]) == 0
     assert capsys.readouterr().out == "No runs in none.\n"
-    assert main(["runs", "remove", "train"]) == 0
+    for verb in ("stop", "resume", "remove"):
+        # Whoever types a part of a name means a run of this folder.
+        for part in ("train", "20260101"):
+            assert main(["runs", verb, part]) == 2
+            said = capsys.readouterr().err
+            assert "must be given by its full name to stop, resume or remove it" in said
+            assert f"write {run.name};" in said and f"is in {run.path.parent}" in said
+    for verb in ("stop", "resume"):
+        assert main(["runs", verb]) == 2
+        assert "found: no name; " in capsys.readouterr().err
+    assert run.path.exists()
+    assert main(["runs", "stop", run.name]) == 0
+    assert main(["runs", "remove", run.name]) == 0
     assert main(["runs", "list", "--all"]) == 0
     assert capsys.readouterr().out.endswith("No runs in runs.\n")
 

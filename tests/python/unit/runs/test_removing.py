@@ -33,6 +33,11 @@ NAME = "20260101T000000Z-train"
 
 def a_run(folder: Path, state: str = "done", *, days: float = 0) -> Run:
     run = new_run("train", run_dir=folder, command=["train.py"], cluster={})
+    return ended(run, state, days=days)
+
+
+def ended(run: Run, state: str = "done", *, days: float = 0) -> Run:
+    folder = run.path
     (folder / "logs" / "worker-0.log").write_text("text\n")
     if state != "starting":
         record_end(run, state)
@@ -48,11 +53,59 @@ def remove(*arguments: object, folder: Path) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_a_run_with_its_folder(tmp_path: Path) -> None:
-    run = a_run(tmp_path / NAME)
-    (run.path / "own.csv").write_text("what the program left where its run is")
+def own_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run whose directory tfmuster has named, with what programs write there by tfmuster's functions."""
+    monkeypatch.chdir(folder)
+    run = ended(new_run("train", run_dir=None, command=["train.py"], cluster={}))
+    for name in ("checkpoints", "checkpoints-fit-2", "tensorboard"):
+        (run.path / name).mkdir()
+    (run.path / "checkpoints" / ".owner.json").write_text("{}")
+    for name in ("checkpoints/000000000008", "checkpoints-fit-2/000000000016"):
+        (run.path / f"{name}.checkpoint").write_bytes(b"weights")
+    (run.path / "tensorboard" / "events.out.tfevents.1").write_bytes(b"curves")
+    (run.path / "model.keras").write_bytes(b"model")
+    return run
+
+
+def test_a_run_with_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = own_name(tmp_path, monkeypatch)
     assert run.remove() == []
-    assert not run.path.exists()
+    assert not run.path.exists() and list((tmp_path / "runs").iterdir()) == []
+
+
+def test_what_tfmuster_has_not_written_stays_whatever_the_folder_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = tmp_path / "20261126T000000Z-exp"
+    chosen.mkdir()
+    (chosen / "thesis.txt").write_text("precious")
+    run = a_run(chosen)
+    assert run.remove() == ["thesis.txt"]
+    assert (chosen / "thesis.txt").read_text() == "precious"
+    named = own_name(tmp_path, monkeypatch)
+    (named.path / "own.csv").write_text("what the program left where its run is")
+    (named.path / "checkpoints" / "best.keras").write_bytes(b"by Keras's own callback")
+    assert remove(named.name, folder=tmp_path / "runs") == (
+        0,
+        f"{named.name}: removed, but for checkpoints, own.csv\n",
+    )
+    assert sorted(str(path.relative_to(named.path)) for path in named.path.rglob("*")) == [
+        "checkpoints",
+        "checkpoints/best.keras",
+        "own.csv",
+    ]
+
+
+def test_links_are_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = own_name(tmp_path, monkeypatch)
+    outside = tmp_path / "outside"
+    (run.path / "checkpoints").rename(outside)
+    (run.path / "checkpoints").symlink_to(outside)
+    (run.path / "logs" / "worker-0.log").unlink()
+    (run.path / "logs").rmdir()
+    (run.path / "logs").symlink_to(outside)
+    assert run.remove() == ["checkpoints"]
+    assert len(list(outside.iterdir())) == 2
 
 
 def test_a_folder_that_its_user_has_chosen_keeps_the_users_files(tmp_path: Path) -> None:
