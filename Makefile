@@ -18,8 +18,8 @@ RUN_R_TESTS = if $(HAVE_R); then cd tests && CI=true NOT_CRAN=true Rscript testt
 PY_SOURCES  := $(shell find python -name '*.py')
 R_SOURCES   := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
 
-.PHONY: help train test test-fast test-unit test-r-fast test-r test-keras3 test-parity test-python lint lint-python lint-imports \
-  lint-docs lint-r types man site check coverage bench accuracy matrix wheel clean
+.PHONY: help train test test-fast test-unit test-r-fast test-r test-keras3 test-parity test-python lint lint-files lint-python \
+  lint-imports lint-docs lint-r types man site check coverage bench accuracy matrix wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,7 +57,11 @@ test-python: .stamps/dev .stamps/site .stamps/jax .stamps/system-test .stamps/to
 	@$(BIN)/python -m pytest -n 3 --no-loadscope-reorder -m "not timed" tests/python; status=$$?; \
 	$(BIN)/python -m pytest -m timed tests/python && exit $$status
 
-lint: lint-python lint-imports lint-docs lint-r ## ruff, import-linter, the language of the documentation, and lintr
+lint: lint-files lint-python lint-imports lint-docs lint-r ## tracked files, ruff, import-linter, the language of the documentation, lintr
+
+# Conflict markers, and files that git should not track.
+lint-files: .stamps/dev
+	$(BIN)/python scripts/lint_files.py
 
 lint-python: .stamps/dev
 	$(BIN)/ruff check
