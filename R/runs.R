@@ -3,13 +3,16 @@
 #' A run is a job that [launch()] started, with its run directory. With `wait = FALSE` it keeps running after
 #' your session ends, and any session on this machine can inspect and stop it.
 #'
+#' If no run in `runs` has the name, your runs in other folders are found, too. `run_stop()`, `run_resume()`
+#' and `run_remove()` find those by their full names only, and `run_remove()` takes no part of a name that
+#' several runs have. It removes what tfmuster has written: other files stay, and so do checkpoints and models
+#' in a `run_dir` of yours.
+#'
 #' `print()` of a run shows what each worker is currently doing. In RStudio, `run_in_rstudio()` follows the
 #' output in a background job.
 #'
 #' @param run A run; the return value of [launch()]; a run's name, or a unique part of the name, in the folder
-#'   `runs`; or the path of a run directory. Default: the newest run in the folder `runs`. If no run there
-#'   matches, your runs in other folders are found, too. `run_stop()`, `run_resume()` and `run_remove()` find
-#'   those by their full names only, and `run_remove()` takes no part of a name that several runs have.
+#'   `runs`; or the path of a run directory. Default: the newest run in the folder `runs`.
 #' @param worker The index of one worker, from 0 as in TF_CONFIG, or a task's name such as `"chief 0"`.
 #'   Default: all tasks.
 #' @param lines Number of last lines of each worker, at least 1. Default: all lines.

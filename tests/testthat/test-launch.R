@@ -29,6 +29,23 @@ test_that("the seed of a job comes from the session's generator", {
   expect_error(launch(identity, 1, seed = 1.5), "`seed` must be a whole number from 0 to 2147483647")
 })
 
+test_that("a launch by a worker, and more workers than this machine carries, are refused", {
+  skip_if_fast()
+  skip_without_python()
+  nested <- function() tfmuster::launch(function() 1, workers = 2)
+  error <- expect_kind(launch(nested, workers = 1, quiet = TRUE, run_dir = tempfile("run")), "worker")
+  expect_s3_class(error$parent, "tfmuster_error_launch")
+  expect_equal(error$parent$reason, "nested")
+  expect_equal(error$parent$found, "tfmuster::launch(function() 1, workers = 2)")
+  expect_equal(error$hints, list(list(option = "allow_nested", value = TRUE)))
+  expect_match(error$parent$fix, "write launch(..., control = launch_control(allow_nested = TRUE))",
+    fixed = TRUE
+  )
+  error <- expect_kind(launch(function() 1, workers = 1000, run_dir = tempfile("run")), "launch")
+  expect_equal(error$reason, "oversubscribed")
+  expect_match(error$fix, "To start all here, set oversubscribe = TRUE", fixed = TRUE)
+})
+
 test_that("train.R trains on two workers, with a model built in R", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)
