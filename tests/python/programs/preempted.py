@@ -23,6 +23,8 @@ strategy = tfmuster.strategy("multi_worker_mirrored")
 import keras
 
 keras.config.set_floatx(os.environ.get("FLOATX", "float32"))
+#: In the order of a set, which is the same on all workers, and after a restart.
+ACTIVATIONS = {"softplus", "tanh", "elu"}
 rng = np.random.default_rng(0)
 x, y = rng.random((200, 12)).astype("float32"), rng.integers(0, 3, 200)
 
@@ -55,6 +57,7 @@ with strategy.scope():
         [
             keras.Input((12,)),
             keras.layers.Dense(16, activation="relu"),
+            *map(keras.layers.Activation, ACTIVATIONS),
             keras.layers.Dropout(0.4),
             keras.layers.Dense(3),
         ]
