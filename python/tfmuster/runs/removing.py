@@ -36,6 +36,8 @@ def remove_files(run_dir: Path) -> list[str]:
     TfmusterError
         If the directory has no record of a run, or if the run is another user's (reason ``foreign``): in a
         folder that a team shares, permissions do not tell whose it is.
+    OSError
+        If this user can't read the record, or can't remove a file.
     """
     if found := whose(run_dir):
         raise TfmusterError(
@@ -45,10 +47,13 @@ def remove_files(run_dir: Path) -> list[str]:
             run=run_dir.name,
             reason="foreign",
         )
+    record = run_dir / "run.json"
     if not holds_run(run_dir):
+        if record.is_file():
+            record.open("rb").close()  # raises the error of a record that this user can't read
         raise TfmusterError(
             "The files of a run can be told from yours by its record only.",
-            found=f"no record of a run in {run_dir / 'run.json'}",
+            found=f"no record of a run in {record}",
             fix="Remove the files that you do not need.",
             run=run_dir.name,
         )
