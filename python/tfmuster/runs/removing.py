@@ -7,9 +7,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..cluster.rules import JOBS
 from ..errors import TfmusterError
 from .layout import CHECKPOINT_OWNER, MODEL, NAMED, NAMES, TENSORBOARD, checkpoint_step, holds_run
 from .ownership import foreign
+from .records import read_info
 
 
 def whose(run_dir: Path) -> str:
@@ -57,16 +59,40 @@ def remove_files(run_dir: Path) -> list[str]:
             fix="Remove the files that you do not need.",
             run=run_dir.name,
         )
-    named = (run_dir / NAMED).exists()
-    # The record is the last but the mark: until then, what was interrupted can be repeated.
-    names = sorted(NAMES, key="run.json".__eq__)
-    for path in (*(_training_files(run_dir) if named else ()), *(run_dir / name for name in names)):
-        _remove(path)
-    (run_dir / NAMED).unlink(missing_ok=True)
-    for folder in (*(run_dir.glob("checkpoints*") if named else ()), run_dir):
+    folders = list(run_dir.glob("checkpoints*")) if (run_dir / NAMED).exists() else []
+    for path in list(_written(run_dir)):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    for folder in (*folders, run_dir / "logs", run_dir):
         with contextlib.suppress(OSError):
             folder.rmdir()
     return sorted(path.name for path in run_dir.iterdir()) if run_dir.exists() else []
+
+
+def _written(run_dir: Path) -> Iterator[Path]:
+    """Yield what tfmuster has written, the record and the mark last, so that a removal can be repeated."""
+    named, logs = run_dir / NAMED, run_dir / "logs"
+    if named.exists():
+        yield from _training_files(run_dir)
+    # Programs like to write there, too.
+    shared = logs.is_dir() and not logs.is_symlink()
+    if shared:
+        yield from _own_logs(run_dir)
+    yield from (run_dir / name for name in NAMES if name != "run.json" and not (shared and name == logs.name))
+    yield from (run_dir / "run.json", named)
+
+
+def _own_logs(run_dir: Path) -> list[Path]:
+    """Return the files of ``logs`` that belong to a task, or to the batch system of the run."""
+    systems = {key.removesuffix("_job") for key in read_info(run_dir) if key.endswith("_job")}
+
+    def is_own(stem: str) -> bool:
+        job, _, index = stem.rpartition("-")
+        return stem in systems or (job in JOBS and index.isdigit())
+
+    return [path for path in (run_dir / "logs").iterdir() if is_own(path.name.partition(".")[0])]
 
 
 def _training_files(run_dir: Path) -> Iterator[Path]:
@@ -79,10 +105,3 @@ def _training_files(run_dir: Path) -> Iterator[Path]:
 
 def _is_of_checkpoints(name: str) -> bool:
     return checkpoint_step(name) is not None or name == CHECKPOINT_OWNER
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

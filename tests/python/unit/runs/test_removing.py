@@ -16,7 +16,7 @@ from tfmuster.errors import TfmusterError
 from tfmuster.runs.layout import write_json
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.listing import ended_before
-from tfmuster.runs.recording import record_end
+from tfmuster.runs.recording import record_end, record_info
 from tfmuster.runs.run import Run
 from tfmuster.words import speaking
 
@@ -85,13 +85,18 @@ def test_what_tfmuster_has_not_written_stays_whatever_the_folder_is_called(
     named = own_name(tmp_path, monkeypatch)
     (named.path / "own.csv").write_text("what the program left where its run is")
     (named.path / "checkpoints" / "best.keras").write_bytes(b"by Keras's own callback")
+    for name in ("training-1.csv", "ps-0.log", "worker-0.error.json", "slurm.log"):
+        (named.path / "logs" / name).write_text("text")
+    record_info(named, {**named.info(), "slurm_job": "7"})
     assert remove(named.name, folder=tmp_path / "runs") == (
         0,
-        f"{named.name}: removed, but for checkpoints, own.csv\n",
+        f"{named.name}: removed, but for checkpoints, logs, own.csv\n",
     )
     assert sorted(str(path.relative_to(named.path)) for path in named.path.rglob("*")) == [
         "checkpoints",
         "checkpoints/best.keras",
+        "logs",
+        "logs/training-1.csv",
         "own.csv",
     ]
 
