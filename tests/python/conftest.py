@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
+
+from support.forks import FRESH, forked_programs
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and nohup or a session without a
 # terminal has them ignore a hang-up; all that they start would, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-WAITING = ("tests/python/engines", "tests/python/jobs/", "tests/python/project/")
-COMPUTING = ("tests/python/keras/",)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Let several processes of pytest share the tests by file, so that a file's fixtures are made once."""
-    return ByFile(config, log)
-
-
-class ByFile(LoadScopeScheduling):
-    """The folder engines/ is one unit as well: its files share machines and clusters.
-
-    Tests of jobs and of other machines wait more than they compute; those of keras/ compute. The first
-    process takes the former as long as there are any, and the others the latter: with three processes the
-    two processors of a small machine are never idle.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        engines = "tests/python/engines"
-        return engines if nodeid.startswith(f"{engines}/") else nodeid.partition("::")[0]
-
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        folders = WAITING if node is self.nodes[0] else COMPUTING
-        chosen = next((scope for scope in self.workqueue if scope.startswith(folders)), None)
-        if chosen is not None:
-            self.workqueue.move_to_end(chosen, last=False)
-        super()._assign_work_unit(node)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -53,6 +24,21 @@ def _cache_of_r(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep the runs of R functions out of the user's cache, and all runs out of the user's list of runs."""
     os.environ["R_USER_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="module")
+def forked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let a file's Python programs be forked with TensorFlow imported, unless it is `fresh`."""
+    with contextlib.nullcontext() if request.node.get_closest_marker("fresh") else forked_programs():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _fresh(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start every program of a test with the marker `fresh` by itself."""
+    if request.node.get_closest_marker("fresh"):
+        for name, value in FRESH.items():
+            monkeypatch.setenv(name, value)
 
 
 _tests = itertools.count()

@@ -32,6 +32,8 @@ from tfmuster.runs.run import Run
 from tfmuster.system.cores import usable_cores
 from tfmuster.system.interpreter import SITE
 
+pytestmark = pytest.mark.fresh
+
 TASK = "import json, os; config = json.loads(os.environ['TF_CONFIG']); task = config['task']"
 
 

@@ -17,7 +17,7 @@ import pytest
 from support.launching import TFMUSTER, environment, nothing_left, tfmuster, write
 from support.paths import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.fresh, pytest.mark.slow, pytest.mark.timeout(60)]
 
 PACKAGES = ROOT / "python"
 

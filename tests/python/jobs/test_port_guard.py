@@ -26,6 +26,7 @@ from support.spaces import machines
 from tfmuster.rendezvous.port_guard import guarding_works
 
 pytestmark = [
+    pytest.mark.fresh,
     pytest.mark.slow,
     pytest.mark.timeout(150),
     pytest.mark.skipif(guarding_works() is not None, reason=f"{guarding_works()}"),

@@ -11,7 +11,7 @@ import pytest
 from support.paths import PROGRAMS
 from support.rendezvous_job import Job, local_cluster
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.fresh, pytest.mark.timeout(120)]
 
 THREADS = 8
 

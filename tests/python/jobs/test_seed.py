@@ -15,6 +15,8 @@ from support.r import NEEDS_R
 from tfmuster.errors import LaunchError
 from tfmuster.launch import launch
 
+pytestmark = pytest.mark.fresh
+
 DRAWS = (
     "import random, subprocess, sys",
     "drawn = [random.random()]",

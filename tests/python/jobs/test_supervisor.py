@@ -29,6 +29,8 @@ from tfmuster import launch
 from tfmuster.launch.supervise import supervisor
 from tfmuster.runs.run import Run
 
+pytestmark = pytest.mark.fresh
+
 TASK = "import json, os, signal, sys, time; index = json.loads(os.environ['TF_CONFIG'])['task']['index']"
 # As TensorFlow does.
 DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from support.launching import only_run, tfmuster, write
 from tfmuster.launch.supervise.timings import timings
 from tfmuster.runs.run import Run
 from tfmuster.runs.states import read_shares
+
+pytestmark = pytest.mark.fresh
 
 SPANS = (
     *("launcher", "interpreter", "import of TensorFlow", "program, to the rendezvous", "rendezvous"),

@@ -23,7 +23,7 @@ from support.paths import PROGRAMS
 from support.r import NEEDS_R
 from support.spares import OF_A_JOB, spares_in
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.fresh, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(autouse=True)

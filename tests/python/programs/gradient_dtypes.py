@@ -49,7 +49,7 @@ def collectives():
 def sent():
     """Bytes that this process has sent by TCP."""
     lines = subprocess.run(["ss", "-tinpOH"], capture_output=True, text=True, check=True).stdout.splitlines()
-    own = [line for line in lines if f"pid={os.getpid()}," in line]
+    own = [line for line in lines if f"pid={Path('/proc/self').readlink()}," in line]
     return sum(int(number) for line in own for number in re.findall(r"bytes_sent:(\d+)", line))
 
 

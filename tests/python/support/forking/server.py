@@ -1,0 +1,190 @@
+"""Fork Python programs of tests from a process that has TensorFlow imported: server.py DESCRIPTOR.
+
+Importing TensorFlow takes three seconds of a processor, in each worker of each job: more than what most
+tests train. A program that `sitecustomize` hands over is run in a child of this process instead. TensorFlow
+is imported here, but not started, so that a child has a runtime and threads of its own. The product itself
+never forks with TensorFlow loaded; `jobs/test_forked_workers.py` compares such a worker with a fresh one.
+
+The process that handed the program over stays, and stands for it: to the launcher it is the worker. Its
+process id is the program's, its signals and its end reach the program, and it ends as the program ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.machinery
+import io
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+#: A request is one message: three file descriptors, and this many bytes of JSON at most.
+LARGEST = 1 << 20
+#: Without the folder of this file.
+PATH = sys.path[1:]
+#: Environment variables that the import of TensorFlow sets.
+VARIABLES: dict[str, str] = {}
+
+
+def serve(listener: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Fork a child for each request; return the request and its descriptors in the child."""
+    selector = selectors.DefaultSelector()
+    selector.register(listener, selectors.EVENT_READ)
+    # It ends with the process that started it, whose end of this pipe the kernel closes.
+    selector.register(0, selectors.EVENT_READ)
+    woken, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    selector.register(woken, selectors.EVENT_READ)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    children: dict[int, socket.socket] = {}
+    while True:
+        for key, _ in selector.select():
+            if key.fd == 0:
+                for pid in children:
+                    kill(pid)
+                os._exit(0)
+            elif key.fd == woken:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(woken, 4096)
+            elif key.fileobj is listener:
+                client, _ = listener.accept()
+                text, descriptors, _, _ = socket.recv_fds(client, LARGEST, 8)
+                if not text:
+                    client.close()
+                    continue
+                import_tensorflow()
+                pid = os.fork()
+                if pid == 0:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    selector.close()
+                    for open_one in (listener, client, *children.values()):
+                        open_one.close()
+                    os.close(woken)
+                    os.close(wakes)
+                    return json.loads(text), list(descriptors)
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                client.send(str(pid).encode())
+                children[pid] = client
+                selector.register(client, selectors.EVENT_READ, pid)
+            else:
+                # Its representative was killed.
+                kill(key.data)
+                selector.unregister(key.fileobj)
+        while children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            # What it has started ends as a worker's group does.
+            client = children.pop(pid)
+            with contextlib.suppress(KeyError, ValueError):
+                selector.unregister(client)
+            with contextlib.suppress(OSError):
+                client.send(str(os.waitstatus_to_exitcode(status)).encode())
+            client.close()
+
+
+def kill(pid: int) -> None:
+    """Kill a program and what is in its group, as the launcher kills a worker's group."""
+    for end in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            end(pid, signal.SIGKILL)
+
+
+def import_tensorflow() -> None:
+    """Import what programs import, once, and note which variables that sets."""
+    if "tensorflow" in sys.modules:
+        return
+    before = dict(os.environ)
+    import keras  # noqa: F401
+    import tensorflow  # noqa: F401
+    from tensorflow.python.distribute import collective_all_reduce_strategy  # noqa: F401
+    from tensorflow.python.eager.polymorphic_function import polymorphic_function  # noqa: F401
+
+    VARIABLES.update(set(os.environ.items()) - set(before.items()))
+    # Children would copy each page of objects that the collector marks.
+    gc.collect()
+    gc.freeze()
+
+
+def stand_for(pid: int, parent: int) -> None:
+    """Give this process the id and the parent of its representative, but not those that it forks."""
+    getpid, getppid = os.getpid, os.getppid
+
+    def restore() -> None:
+        os.getpid, os.getppid = getpid, getppid
+
+    os.getpid, os.getppid = lambda: pid, lambda: parent
+    os.register_at_fork(after_in_child=restore)
+
+
+def become(request: dict[str, Any], descriptors: list[int]) -> None:
+    """Give this process what the one that it stands for had when its Python had started."""
+    os.setsid()
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+    for descriptor in descriptors:
+        if descriptor > 2:
+            os.close(descriptor)
+    os.chdir(request["folder"])
+    os.umask(request["umask"])
+    for name in request["ignored"]:
+        signal.signal(name, signal.SIG_IGN)
+    os.environ.clear()
+    os.environ.update({**VARIABLES, **request["environ"]})
+    stand_for(request["pid"], request["parent"])
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        raw = io.FileIO(number, "w", closefd=False)
+        stream = io.TextIOWrapper(
+            io.BufferedWriter(raw), encoding=request["encoding"], errors=request["errors"][number - 1]
+        )
+        lines = not unbuffered and (number == 2 or os.isatty(number))
+        stream.reconfigure(write_through=unbuffered, line_buffering=lines)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    sys.orig_argv[:] = request["orig_argv"]
+    sys.argv[:] = request["orig_argv"][1:]
+    sys.path[:] = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *PATH]
+    # The modules of random numbers have a state that all children would share.
+    for module, seed in (("random", "seed"), ("numpy.random", "seed")):
+        if module in sys.modules:
+            getattr(sys.modules[module], seed)()
+
+
+request, descriptors = serve(socket.socket(fileno=int(sys.argv[1])))
+become(request, descriptors)
+sys.forked_for_test = True  # type: ignore[attr-defined]
+sys.modules.pop("sitecustomize", None)
+with contextlib.suppress(ImportError):
+    import sitecustomize  # noqa: F401  - the launcher's, with its hooks
+program = request["orig_argv"][1]
+sys.path.insert(0, str(Path(program).resolve().parent))
+main = types.ModuleType("__main__")
+main.__file__ = program
+main.__loader__ = importlib.machinery.SourceFileLoader("__main__", program)
+vars(main).update(__builtins__=__builtins__, __cached__=None, __annotations__={})
+sys.modules["__main__"] = main
+try:
+    with open(program, "rb") as file:
+        code = compile(file.read(), program, "exec")
+    exec(code, main.__dict__)
+except SystemExit:
+    raise
+except BaseException as error:
+    # As Python does, without the frame of this file.
+    trace = error.__traceback__.tb_next if error.__traceback__ else None
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error.with_traceback(trace), trace
+    sys.excepthook(type(error), error, trace)
+    if isinstance(error, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    sys.exit(1)

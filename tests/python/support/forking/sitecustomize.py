@@ -1,0 +1,99 @@
+"""Hand a Python program that uses TensorFlow over to the server of forks, and stand for it until it ends.
+
+A test puts this folder on PYTHONPATH; see `support/forks.py`. All other Pythons, and those whose environment
+says something to Python or TensorFlow that the server was not started with, run as they would without it.
+"""
+
+import os
+import sys
+
+_SERVER = os.environ.get("FORK_SERVER", "")
+#: What Python, TensorFlow and Keras read before a program can say anything.
+_EARLY = ("PYTHON", "TF_", "KERAS_", "XLA_", "OMP_", "CUDA_", "MALLOC_", "LD_", "LC_", "LANG", "HOME")
+#: What of it is set up for each program, or says what to print at the import.
+_LATE = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "PYTHONIOENCODING")
+_LATE += ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL")
+_SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGCONT", "SIGWINCH")
+
+
+def place():
+    """What a program and the server must have in common."""
+    early = {
+        name: value for name, value in os.environ.items() if name.startswith(_EARLY) and name not in _LATE
+    }
+    return {"prefix": sys.prefix, "environ": early}
+
+
+def _can_be_forked():
+    if len(sys.orig_argv) < 2 or not sys.orig_argv[1].endswith(".py") or hasattr(sys, "forked_for_test"):
+        return False
+    import json
+
+    try:
+        with open(_SERVER + ".json", encoding="utf-8") as file:
+            if json.load(file) != place():
+                return False
+        with open("/proc/self/environ", "rb") as file:
+            # It waits for work, with its own imports.
+            if b"TFMUSTER_WARM=" in file.read():
+                return False
+        with open(sys.orig_argv[1], "rb") as program:
+            text = program.read()
+    except OSError:  # also of a system that is not Linux
+        return False
+    return any(name in text for name in (b"tensorflow", b"keras", b"tfmuster"))
+
+
+def _hand_over():
+    import contextlib
+    import json
+    import signal
+    import socket
+
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        client.connect(_SERVER)
+    except OSError:
+        return
+    umask = os.umask(0)
+    os.umask(umask)
+    own = str(os.getpid())
+    passed = {name: value for name, value in os.environ.items() if (name, value) != ("TFMUSTER_PROCESS", own)}
+    numbers = [getattr(signal, name) for name in _SIGNALS]
+    request = {
+        "orig_argv": sys.orig_argv,
+        "environ": passed,
+        "folder": os.getcwd(),
+        "umask": umask,
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "encoding": sys.stdout.encoding,
+        "errors": [sys.stdout.errors, sys.stderr.errors],
+        "ignored": [n for n in numbers if signal.getsignal(n) is signal.SIG_IGN],
+    }
+    socket.send_fds(client, [json.dumps(request).encode()], [0, 1, 2])
+    pid = int(client.recv(100))
+
+    def pass_on(number, frame):
+        with contextlib.suppress(OSError):
+            os.kill(pid, number)
+
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, pass_on)
+    said = client.recv(100)
+    if not said:
+        os._exit(70)
+    code = int(said)
+    if code < 0:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+if _SERVER and _can_be_forked():
+    _hand_over()
