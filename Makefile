@@ -4,6 +4,8 @@
 PYTHON  ?= $(shell command -v python3.11 || command -v python3)
 DATA    ?= synthetic
 WORKERS ?= 2
+# Processes of pytest: some of them wait, for servers, limits and each other.
+PROCESSES ?= 4
 
 VENV    := $(CURDIR)/.venv
 BIN     := $(VENV)/bin
@@ -16,9 +18,11 @@ HAVE_R      = command -v Rscript >/dev/null && [ -d $(RLIB)/tfmuster ]
 WITHOUT_R   = echo "R is missing, so this part is left out; see the message of the set-up above."
 RUN_R_TESTS = if $(HAVE_R); then cd tests && CI=true NOT_CRAN=true Rscript testthat.R; else $(WITHOUT_R); fi
 PY_SOURCES  := $(shell find python -name '*.py')
+PYTEST      = $(BIN)/python -m pytest -n $(PROCESSES) --no-loadscope-reorder
+SUITES      = tests/python $$(if $(HAVE_R); then echo tests/testthat tests/parity; fi)
 R_SOURCES   := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
 
-.PHONY: help train test test-fast test-unit test-r-fast test-r test-keras3 test-parity test-python lint lint-files lint-python \
+.PHONY: help train test test-all test-fast test-unit test-r-fast test-r test-keras3 test-parity lint lint-files lint-python \
   lint-imports lint-docs lint-r types man site check coverage bench accuracy matrix wheel clean
 
 help: ## list the targets
@@ -31,7 +35,13 @@ train: .stamps/python .stamps/r ## set everything up and train MNIST on two loca
 	  $(BIN)/tfmuster launch -n $(WORKERS) -- tfmuster train mnist --dataset "$(DATA)" \
 	  --epochs 5 --steps-per-epoch 0 --save model.keras; fi
 
-test: lint types test-r test-parity test-python ## set everything up and run every test
+# R's, Python's and their comparison in one run, whose processes share the files.
+test: lint types .stamps/dev .stamps/jax .stamps/r .stamps/r-develop .stamps/parity .stamps/system-test ## set everything up and test every part, each engine by one job; 20 minutes on two cores
+	@$(PYTEST) -m "not rest and not timed" $(SUITES)
+
+test-all: lint types .stamps/dev .stamps/jax .stamps/r .stamps/r-develop .stamps/parity .stamps/system-test .stamps/site .stamps/torque ## every test, as continuous integration does; 50 minutes
+	@$(PYTEST) -m "not timed" $(SUITES); status=$$?; \
+	$(BIN)/python -m pytest -m timed tests/python && exit $$status
 
 test-fast: lint types test-unit test-r-fast ## what starts no job, in two minutes: lint, types, unit tests, part of R's
 
@@ -52,10 +62,6 @@ test-keras3: .stamps/r .stamps/r-develop .stamps/dev ## the tests with R's keras
 
 test-parity: .stamps/parity ## R and Python, compared through rpy2
 	@if $(HAVE_R); then $(BIN)/python -m pytest -n 2 --dist loadfile tests/parity; else $(WITHOUT_R); fi
-
-test-python: .stamps/dev .stamps/site .stamps/jax .stamps/system-test .stamps/torque ## Python's tests; one folder of them: .venv/bin/pytest tests/python/FOLDER
-	@$(BIN)/python -m pytest -n 3 --no-loadscope-reorder -m "not timed" tests/python; status=$$?; \
-	$(BIN)/python -m pytest -m timed tests/python && exit $$status
 
 lint: lint-files lint-python lint-imports lint-docs lint-r ## tracked files, ruff, import-linter, the language of the documentation, lintr
 

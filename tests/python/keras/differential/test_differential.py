@@ -24,25 +24,27 @@ def cases() -> list[Case]:
     return registered(MODULES)
 
 
-class Sessions:
-    """The results of one process and of several workers, for the cases that pytest has chosen."""
+class Session:
+    """What several workers and one process have made of the cases that pytest has chosen for them."""
 
-    def __init__(self, folder: Path, chosen: dict[int, list[Case]]) -> None:
+    def __init__(self, folder: Path, workers: int, cases: list[Case]) -> None:
         self._folder = folder
-        self._chosen = chosen
+        self._workers = workers
+        self._names = [f"{case.module}.{case.name}" for case in cases]
         self._said: dict[int, str] = {}
 
-    def result(self, case: Case, workers: int, worker: int = 0) -> dict[str, np.ndarray]:
+    def result(self, case: Case, worker: int | None) -> dict[str, np.ndarray]:
+        """Return the arrays of one of the workers, or with None of one process."""
+        workers = 0 if worker is None else self._workers
         folder = self._folder / str(workers)
         if workers not in self._said:
             folder.mkdir()
-            names = [f"{each.module}.{each.name}" for each in self._chosen[workers]]
-            done = run_job(str(HERE / "session.py"), workers, folder, *names, limit=2900)
+            done = run_job(str(HERE / "session.py"), workers, folder, *self._names, limit=2900)
             self._said[workers] = "\n".join(p.stderr[-2000:] for p in done)
-        error = folder / f"{case.name}-{worker}.txt"
+        error = folder / f"{case.name}-{worker or 0}.txt"
         if error.exists():
             pytest.fail(f"worker {worker} of {workers}: {error.read_text()[-3000:]}", pytrace=False)
-        file = folder / f"{case.name}-{worker}.npz"
+        file = folder / f"{case.name}-{worker or 0}.npz"
         if not file.exists():
             pytest.fail(f"no result of worker {worker} of {workers}\n{self._said[workers]}")
         with np.load(file) as arrays:
@@ -50,14 +52,17 @@ class Sessions:
 
 
 @pytest.fixture(scope="module")
-def sessions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sessions:
+def sessions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Session]:
+    """The sessions by their number of workers. Each runs with its first test."""
     calls = [item.callspec.params for item in request.session.items if item.path == request.path]
-    chosen = {
-        workers: [call["case"] for call in calls if call["workers"] == workers or not workers]
-        for workers in (0, *dict.fromkeys(call["workers"] for call in calls))
+    return {
+        workers: Session(
+            tmp_path_factory.mktemp("differential"),
+            workers,
+            [call["case"] for call in calls if call["workers"] == workers],
+        )
+        for workers in {call["workers"] for call in calls}
     }
-    chosen[0] = list({case.name: case for case in chosen[0]}.values())
-    return Sessions(tmp_path_factory.mktemp("differential"), chosen)
 
 
 @pytest.mark.timeout(3100)
@@ -66,14 +71,14 @@ def sessions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     [(2, case) for case in cases()] + [(4, case) for case in on_four_workers(cases())],
     ids=lambda value: value.name if isinstance(value, Case) else f"{value}_workers",
 )
-def test_same_as_one_process(sessions: Sessions, workers: int, case: Case) -> None:
-    several = sessions.result(case, workers)
+def test_same_as_one_process(sessions: dict[int, Session], workers: int, case: Case) -> None:
+    several = sessions[workers].result(case, 0)
     for worker in range(1, workers):
-        other = sessions.result(case, workers, worker)
+        other = sessions[workers].result(case, worker)
         assert other.keys() == several.keys()
         for name, value in several.items():
             np.testing.assert_array_equal(other[name], value, err_msg=f"worker {worker}: {name}")
-    one = sessions.result(case, 0)
+    one = sessions[workers].result(case, None)
     assert one.keys() == several.keys() and one
     if case.differs is None:
         for name, value in one.items():

@@ -1,0 +1,60 @@
+"""All tests of Python and R, in one run of pytest: who runs what, and what it took."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.forks import ForkServer
+from support.r_files import RFile
+from support.scheduling import ByFile
+
+HERE = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # One server for all processes of pytest. Coverage follows programs from their start.
+    if not hasattr(config, "workerinput") and "COVERAGE_PROCESS_CONFIG" not in os.environ:
+        config.add_cleanup(ForkServer().close)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RFile | None:
+    in_folder = file_path.parent == HERE / "testthat"
+    if in_folder and file_path.name.startswith("test-") and file_path.suffix == ".R":
+        return RFile.from_parent(parent, path=file_path)
+    return None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    """Let several processes of pytest share the tests by file."""
+    return ByFile(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how long the tests of each folder took, and what testthat counted."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    tests: Counter[str] = Counter()
+    in_r: Counter[str] = Counter()
+    for report in (each for group in terminalreporter.stats.values() for each in group):
+        if not isinstance(report, pytest.TestReport):
+            continue
+        parts = Path(report.nodeid.partition("::")[0]).parts[:-1]
+        folder = "/".join(parts[: 4 if "engines" in parts else 3])
+        seconds[folder] += report.duration
+        tests[folder] += report.when == "call"
+        for name, counts in report.user_properties if report.when == "call" else ():
+            if name == "testthat":
+                in_r.update(dict(zip(("failed", "warned", "skipped", "passed"), counts, strict=True)))
+    if len(seconds) > 1:
+        terminalreporter.section("seconds by folder")
+        for folder, spent in sorted(seconds.items(), key=lambda item: -item[1]):
+            terminalreporter.write_line(f"{spent:8.1f}  {folder} ({tests[folder]} tests)")
+    if in_r:
+        terminalreporter.write_line(
+            f"testthat: {in_r['passed']} passed, {in_r['failed']} failed, {in_r['skipped']} skipped"
+        )
