@@ -1,6 +1,7 @@
 """Check the files that git tracks: no conflict markers in any text, and nothing that .gitignore names.
 
-``make lint`` runs it. Other checks read a language each, and so not every file.
+In what is published, no path of the machine that built it. ``make lint`` runs this; other checks read a
+language each, and so not every file.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from pathlib import Path
 
 #: The lines that git leaves around both sides of a conflict; "=======" also underlines headings.
 MARKER = re.compile(rb"^(?:<{7}|>{7}|\|{7})(?: |$)", re.MULTILINE)
+#: What the site and R's manual are made of, pictures and recorded outputs included.
+PUBLISHED = re.compile(r"docs/|vignettes/|man/|[A-Z]+\.md$")
+#: A folder of somebody's machine. The pages' own user is called me.
+PATH = re.compile(rb"(?<![\w.~}/-])/(?:srv|tmp|root|home/(?!me\b))[/\w.-]*")
 
 
 def tracked(folder: Path, *options: str) -> list[str]:
@@ -29,6 +34,9 @@ def findings(folder: Path) -> Iterator[str]:
         if b"\0" not in data and (marker := MARKER.search(data)):
             line = data.count(b"\n", 0, marker.start()) + 1
             yield f"{name}:{line}: a marker of a merge conflict"
+        if b"\0" not in data and PUBLISHED.match(name) and (path := PATH.search(data)):
+            line = data.count(b"\n", 0, path.start()) + 1
+            yield f"{name}:{line}: a path of one machine: {path[0].decode()}"
     for name in tracked(folder, "--cached", "--ignored", "--exclude-standard"):
         yield f"{name}: .gitignore names it, and git tracks it: git rm --cached {name}"
 
