@@ -24,7 +24,7 @@ import numpy, tensorflow
 differs = ("FORK_SERVER", "PYTEST_CURRENT_TEST")
 print(json.dumps({
     "argv": [sys.argv, sys.orig_argv, sys.executable],
-    "main": [__name__, __file__, sorted(vars(sys.modules["__main__"]))],
+    "main": [__name__, str(__loader__)[:30], sorted(vars(sys.modules["__main__"]))],
     "path": sys.path,
     "folder": os.getcwd(),
     "environ": {name: value for name, value in os.environ.items() if name not in differs},
@@ -47,14 +47,15 @@ print(json.dumps({
 LOG = re.compile(r"^(WARNING: All log messages before absl|[IWE]\d{4} |To enable the following).*\n", re.M)
 
 
-def run(program: Path, *arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
-    return python(program, *arguments, cwd=program.parent, limit=60, PYTHONHASHSEED="0", **env)
+def run(folder: Path, *words: object, **env: str) -> subprocess.CompletedProcess[str]:
+    return python(*words, cwd=folder, limit=60, PYTHONHASHSEED="0", **env)
 
 
-def test_a_program_sees_what_it_would_see(tmp_path: Path) -> None:
-    program = write(tmp_path, "seen.py", SEEN)
+@pytest.mark.parametrize("way", ["file", "text"])
+def test_a_program_sees_what_it_would_see(tmp_path: Path, way: str) -> None:
+    program = (write(tmp_path, "seen.py", SEEN),) if way == "file" else ("-c", SEEN)
     forked, again, fresh = [
-        [json.loads(line) for line in run(program, "a", "b c", **env).stdout.splitlines()]
+        [json.loads(line) for line in run(tmp_path, *program, "a", "b c", **env).stdout.splitlines()]
         for env in ({}, {}, FRESH)
     ]
     assert forked[0] == fresh[0] == again[0]
@@ -80,9 +81,14 @@ def test_a_program_sees_what_it_would_see(tmp_path: Path) -> None:
     ],
 )
 def test_a_program_ends_as_it_would_end(tmp_path: Path, last: str) -> None:
-    lines = "import os, sys, tensorflow", "print('out', flush=True); print('err', file=sys.stderr)", last
+    # Its name is enough to have the program forked, and a fresh one need not wait for it.
+    lines = (
+        "import os, sys  # not tensorflow",
+        "print('out', flush=True); print('err', file=sys.stderr)",
+        last,
+    )
     program = write(tmp_path, "ends.py", *lines)
-    forked, fresh = (run(program, **env) for env in ({}, FRESH))
+    forked, fresh = (run(tmp_path, program, **env) for env in ({}, FRESH))
     assert (forked.returncode, forked.stdout) == (fresh.returncode, fresh.stdout)
     assert LOG.sub("", forked.stderr) == LOG.sub("", fresh.stderr)
 

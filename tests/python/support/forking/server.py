@@ -145,10 +145,12 @@ def become(request: dict[str, Any], descriptors: list[int]) -> None:
     for number, name in ((1, "stdout"), (2, "stderr")):
         raw = io.FileIO(number, "w", closefd=False)
         stream = io.TextIOWrapper(
-            io.BufferedWriter(raw), encoding=request["encoding"], errors=request["errors"][number - 1]
+            raw if unbuffered else io.BufferedWriter(raw),  # type: ignore[arg-type]
+            encoding=request["encoding"],
+            errors=request["errors"][number - 1],
+            write_through=unbuffered,
+            line_buffering=not unbuffered and (number == 2 or os.isatty(number)),
         )
-        lines = not unbuffered and (number == 2 or os.isatty(number))
-        stream.reconfigure(write_through=unbuffered, line_buffering=lines)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     sys.orig_argv[:] = request["orig_argv"]
@@ -166,16 +168,20 @@ sys.forked_for_test = True  # type: ignore[attr-defined]
 sys.modules.pop("sitecustomize", None)
 with contextlib.suppress(ImportError):
     import sitecustomize  # noqa: F401  - the launcher's, with its hooks
-program = request["orig_argv"][1]
-sys.path.insert(0, str(Path(program).resolve().parent))
 main = types.ModuleType("__main__")
-main.__file__ = program
-main.__loader__ = importlib.machinery.SourceFileLoader("__main__", program)
-vars(main).update(__builtins__=__builtins__, __cached__=None, __annotations__={})
+vars(main).update(__builtins__=__builtins__, __annotations__={})
 sys.modules["__main__"] = main
 try:
-    with open(program, "rb") as file:
-        code = compile(file.read(), program, "exec")
+    if sys.argv[0] == "-c":
+        sys.path.insert(0, "")
+        main.__loader__ = importlib.machinery.BuiltinImporter
+        code = compile(sys.argv.pop(1), "<string>", "exec")
+    else:
+        program = main.__file__ = sys.argv[0]
+        sys.path.insert(0, str(Path(program).resolve().parent))
+        main.__loader__ = importlib.machinery.SourceFileLoader("__main__", program)
+        main.__cached__ = None  # type: ignore[attr-defined]
+        code = compile(Path(program).read_bytes(), program, "exec")
     exec(code, main.__dict__)
 except SystemExit:
     raise
