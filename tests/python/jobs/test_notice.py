@@ -8,11 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from support.clock import in_time
 from support.launching import wait_until
 from tfmuster.system import notice
 from tfmuster.system.notice import Notice
-
-pytestmark = pytest.mark.timed
 
 
 def looked(asked: Notice, seconds: float) -> bool:
@@ -23,7 +22,7 @@ def looked(asked: Notice, seconds: float) -> bool:
         if asked.look():
             return True
         # It does not wait for the command.
-        assert time.monotonic() - begun < 5
+        assert in_time(begun, 5)
         time.sleep(0.02)
     return False
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.clock import in_time
 from support.launching import environment, nothing_left, python, start_tfmuster, tfmuster, wait_until, write
 from support.paths import PROGRAMS, ROOT
 from tfmuster.errors import LaunchError, TfmusterError
@@ -94,7 +95,6 @@ CASES = [
 ]
 
 
-@pytest.mark.timed
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
 def test_a_signal_writes_a_checkpoint_and_the_job_resumes_there(
     tmp_path: Path, undisturbed: Any, case: tuple[str, signal.Signals, str, int]
@@ -104,7 +104,7 @@ def test_a_signal_writes_a_checkpoint_and_the_job_resumes_there(
     begun = time.monotonic()
     os.kill(launcher.pid if who == "launcher" else pid_of(run, who), number)
     said = saved(launcher, run, number)
-    assert time.monotonic() - begun < 20
+    assert in_time(begun, 20)
     assert "tfmuster: preempted; resume it: tfmuster runs resume run" in said
     (checkpoint, *_) = sorted((run.path / "checkpoints").glob("*.checkpoint"), reverse=True)
     assert 4 <= int(checkpoint.stem) < 40
@@ -216,7 +216,6 @@ def test_the_same_command_resumes_and_another_one_is_refused(tmp_path: Path, und
         np.testing.assert_array_equal(value, undisturbed("numpy", 2)[name], err_msg=name)
 
 
-@pytest.mark.timed
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     launcher, run = started(tmp_path, "numpy", 4, 30)
     launcher.terminate()
@@ -225,28 +224,26 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     begun = time.monotonic()
     launcher.terminate()
     said, _ = launcher.communicate(timeout=30)
-    assert time.monotonic() - begun < 4
+    assert in_time(begun, 4)
     assert (launcher.returncode, run.status()["state"]) == (130, "interrupted"), said
 
 
-@pytest.mark.timed
 def test_one_who_does_not_get_there_in_time_ends(tmp_path: Path) -> None:
     launcher, run = started(tmp_path, "numpy", 4, 60, TFMUSTER_GRACE="1.5")
     begun = time.monotonic()
     launcher.terminate()
     said, _ = launcher.communicate(timeout=30)
-    assert time.monotonic() - begun < 8
+    assert in_time(begun, 8)
     assert launcher.returncode in (1, 130), said
     assert "wrote no checkpoint within 1.5 s" in said
     assert run.status()["state"] in ("failed", "interrupted")
 
 
-@pytest.mark.timed
 def test_stop_ends_a_training_without_saving(tmp_path: Path) -> None:
     launcher, run = started(tmp_path, "numpy", 4)
     begun = time.monotonic()
     assert run.stop()["state"] == "interrupted"
-    assert time.monotonic() - begun < 5
+    assert in_time(begun, 5)
     launcher.communicate(timeout=30)
     assert not list((run.path / "checkpoints").glob("*.checkpoint"))
 
@@ -269,7 +266,7 @@ def test_a_training_without_the_callback_ends_at_once(tmp_path: Path) -> None:
     begun = time.monotonic()
     launcher.terminate()
     launcher.communicate(timeout=30)
-    assert time.monotonic() - begun < 1.5
+    assert in_time(begun, 1.5)
     assert {task["exit_code"] for task in Run(tmp_path / "run").status()["tasks"].values()} == {-15}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.clock import in_time
 from support.launching import TFMUSTER, environment, nothing_left, only_run, tfmuster, wait_until, write
 from tfmuster.runs.run import Run
 
@@ -132,13 +133,12 @@ def test_a_program_under_nohup_survives_in_a_worker_that_others_started(tmp_path
         assert worker.wait(timeout=30) == 0
 
 
-@pytest.mark.timed
 def test_a_detached_job_is_followed_and_stopped_by_its_name(tmp_path: Path) -> None:
     write(tmp_path, "train.py", "import time; print('begins', flush=True); time.sleep(99)")
     begun = time.monotonic()
     done = tfmuster("launch", "--detach", "-n", 2, "train.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - begun < 30
+    assert in_time(begun, 30)
     name = done.stdout.strip()
     run = Run(only_run(tmp_path))
     assert name == run.name and run.status()["state"] == "running"

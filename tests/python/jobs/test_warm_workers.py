@@ -20,7 +20,7 @@ from support.spares import spares_in
 from tfmuster.errors import LaunchError
 from tfmuster.launch.supervise.warm_workers import WarmWorkers
 
-pytestmark = [pytest.mark.fresh, pytest.mark.timeout(120), pytest.mark.timed]
+pytestmark = [pytest.mark.fresh, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(autouse=True)

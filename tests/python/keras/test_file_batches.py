@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tfmuster
+from support.clock import in_time
 from tfmuster.errors import DataError
 
 ROWS = 240
@@ -233,7 +234,6 @@ BAD = [short_line, no_number, other_names, empty_file, only_names, cut_off, wron
 BAD += [other_feature, other_schema, no_parquet, missing_values, unreadable_image, no_images]
 
 
-@pytest.mark.timed
 @pytest.mark.parametrize("damage", BAD)
 def test_a_bad_file_is_named(tmp_path: Path, damage: Any) -> None:
     import tensorflow as tf  # noqa: F401 - its import is no part of the time
@@ -247,7 +247,7 @@ def test_a_bad_file_is_named(tmp_path: Path, damage: Any) -> None:
         with readers_errors():
             for _ in data:
                 pass
-    assert time.monotonic() - begin < 10
+    assert in_time(begin, 10)
     error = caught.value
     assert error.fields["reason"] == reason
     assert error.fields["path"].endswith(name)

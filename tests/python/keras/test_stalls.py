@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from support.clock import in_time
 from support.launching import TFMUSTER, environment, start_tfmuster, tfmuster
 from support.paths import PROGRAMS
 from support.r import NEEDS_R
 from tfmuster.runs.listing import find_run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timed, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
 STALLING = PROGRAMS / "stalling.py"
 
@@ -62,7 +63,7 @@ def test_a_worker_that_ends_early_is_named_at_once(tmp_path: Path, how: str, lea
     error, _ = stalls(tmp_path, how, "--stall-timeout", 0)
     assert f"stalled: worker {1 - leaver} still needs worker {leaver}, which finished its program." in error
     assert "Socket closed" not in error
-    assert time.monotonic() - begun < 100
+    assert in_time(begun, 100)
 
 
 @pytest.mark.parametrize("leaver", [0, 1])

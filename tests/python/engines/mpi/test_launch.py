@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from support.clock import in_time
 from support.hosts import ECHO, Network, lines_of, put
 from support.launching import nothing_left, only_run, read_json, start_tfmuster, tfmuster, wait_until, write
 from support.mpi import FLAVOURS, command_lines, needs_open_mpi
@@ -61,7 +62,6 @@ def check_secret(secret: str, words: set[str]) -> None:
     assert not [word for word in words if secret in word]
 
 
-@pytest.mark.timed
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_failure_is_named_and_ends_all(tmp_path: Path, flavour: str) -> None:
     lines = ("import json, os, time", "task = json.loads(os.environ['TF_CONFIG'])['task']")
@@ -72,7 +72,7 @@ def test_a_failure_is_named_and_ends_all(tmp_path: Path, flavour: str) -> None:
     assert done.returncode == 1
     assert "worker 1 on" in done.stderr
     assert "failed with exit code 1: ValueError: no such column" in done.stderr
-    assert time.monotonic() - begun < 20
+    assert in_time(begun, 20)
     nothing_left(tmp_path, seconds=5)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from support import jax
+from support.clock import in_time
 from support.hosts import lines_of
 from support.launching import TFMUSTER, only_run, read_json, tfmuster, wait_until, write
 from support.paths import PROGRAMS
@@ -127,7 +128,6 @@ def test_training_by_an_r_script(slurm: Slurm) -> None:
     assert len(set(weights)) == 1
 
 
-@pytest.mark.timed
 def test_a_task_that_never_joins_is_named(slurm: Slurm) -> None:
     write(
         slurm.shared,
@@ -144,10 +144,9 @@ def test_a_task_that_never_joins_is_named(slurm: Slurm) -> None:
     assert done.returncode not in (0, None)
     assert "waiting for worker 2 (vn9:" in done.stderr
     assert "RendezvousError" in done.stderr
-    assert time.monotonic() - begun < 25
+    assert in_time(begun, 25)
 
 
-@pytest.mark.timed
 def test_a_task_that_fails_ends_the_others_who_have_joined(slurm: Slurm) -> None:
     write(slurm.shared, "train.py", *TELL, "sys.argv[1:] = '20', '99' if rank else '0'")
     with (slurm.shared / "train.py").open("a") as script:
@@ -157,7 +156,7 @@ def test_a_task_that_fails_ends_the_others_who_have_joined(slurm: Slurm) -> None
     done = slurm.run("srun", "-n", 3, "-N", 3, *WORKER, "train.py")
     assert done.returncode not in (0, None)
     assert "ValueError: no such column" in done.stderr
-    assert time.monotonic() - begun < 25
+    assert in_time(begun, 25)
 
 
 def test_a_job_is_submitted_shown_and_kept(slurm: Slurm) -> None:
@@ -273,7 +272,6 @@ def test_what_can_not_be_started(slurm: Slurm, options: tuple[str, ...], found: 
     assert not list(slurm.shared.glob("runs/*"))
 
 
-@pytest.mark.timed
 @pytest.mark.parametrize("who", ["scancel", "launcher", "kill"])
 def test_a_job_that_is_ended_leaves_nothing(slurm: Slurm, who: str) -> None:
     write(slurm.shared, "train.py", "import time", "print('begun', flush=True)", "time.sleep(99)")
@@ -288,7 +286,7 @@ def test_a_job_that_is_ended_leaves_nothing(slurm: Slurm, who: str) -> None:
         slurm.run("scancel", "--name=train", "--full", "--signal=KILL")
     begun = time.monotonic()
     _, err = process.communicate(timeout=40)
-    assert time.monotonic() - begun < 20
+    assert in_time(begun, 20)
     run = only_run(slurm.shared)
     assert process.returncode == (130 if who == "launcher" else 1), err
     if who != "launcher":

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.clock import in_time
 from support.hosts import Network, lines_of, summary
 from support.launching import environment, only_run, wait_until
 from support.paths import PROGRAMS
@@ -53,7 +54,6 @@ def test_a_host_sends_as_much_as_one_worker(network: Network, tmp_path: Path, ho
             np.testing.assert_allclose(several[name], one[name], atol=2e-5)
 
 
-@pytest.mark.timed
 @pytest.mark.parametrize(
     ("how", "said"),
     [
@@ -70,7 +70,7 @@ def test_a_worker_of_another_host_that_ends_is_named(
     wait_until(lambda: "ends" in log.read_text(), 90)
     begun = time.monotonic()
     out, err = process.communicate(timeout=60)
-    assert time.monotonic() - begun < (10 if how == "killed" else 20)
+    assert in_time(begun, 10 if how == "killed" else 20)
     done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
     assert done.returncode == 1
     assert said in re.sub(r"process \d+", "process N", summary(done))

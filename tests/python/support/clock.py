@@ -1,0 +1,59 @@
+"""Limits of time that hold on a busy machine, too: they grow with the number who want its processors.
+
+Several processes of pytest share a small machine, and what they start competes. A limit of ten seconds is
+one of ten seconds where nobody else runs; where six processes want two processors, it is one of thirty.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from bisect import bisect_left
+from itertools import accumulate
+from pathlib import Path
+
+_EVERY_SECONDS = 0.1
+_LOAD = Path("/proc/loadavg")
+
+
+class _Crowd(threading.Thread):
+    """Notes how many threads of this machine run or wait for a processor."""
+
+    def __init__(self) -> None:
+        super().__init__(name="crowd", daemon=True)
+        self.times: list[float] = []
+        self.running: list[int] = []
+        self.start()
+
+    def run(self) -> None:
+        while _LOAD.exists():
+            # This thread is one of them.
+            self.running.append(int(_LOAD.read_text().split()[3].partition("/")[0]) - 1)
+            self.times.append(time.monotonic())
+            time.sleep(_EVERY_SECONDS)
+
+    def factor(self, begun: float) -> float:
+        """How many wanted a processor since then, on average, for each that there is; at least 1."""
+        running = self.running[bisect_left(self.times, begun) :] or [0]
+        return max(1.0, list(accumulate(running))[-1] / len(running) / (os.cpu_count() or 1))
+
+
+_crowd = _Crowd()
+
+
+def in_time(begun: float, seconds: float) -> bool:
+    """Whether fewer than `seconds` have passed since ``time.monotonic()`` was `begun`, but for the load.
+
+    A test asserts this right after what it measures.
+    """
+    took = time.monotonic() - begun
+    allowed = seconds * _crowd.factor(begun)
+    if took >= allowed:
+        print(f"took {took:.2f} s, of {allowed:.2f} s allowed ({seconds} s on an idle machine)")
+    return took < allowed
+
+
+def took_at_most(took: float, seconds: float) -> bool:
+    """Do the same for what ended a moment ago and took so long, as it has measured itself."""
+    return took < seconds * _crowd.factor(time.monotonic() - took)
