@@ -12,6 +12,7 @@ import pytest
 from support.forks import ForkServer
 from support.r_files import RFile
 from support.scheduling import ByFile
+from support.selection import left, unknown
 
 HERE = Path(__file__).parent
 
@@ -27,6 +28,16 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RFile | No
     if in_folder and file_path.name.startswith("test-") and file_path.suffix == ".R":
         return RFile.from_parent(parent, path=file_path)
     return None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if left(item.nodeid):
+            item.add_marker(pytest.mark.rest)
+    if {"tests/python", "tests/testthat"} <= set(config.args) and (
+        stale := unknown([each.nodeid for each in items])
+    ):
+        raise pytest.UsageError(f"support/selection.py names tests that do not exist: {', '.join(stale)}")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -14,14 +14,16 @@ from support.spark_cluster import SparkCluster, few_programs, spark_cluster, why
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def quick_java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """JVMs that live for seconds spend most of them on compiling for hours, and on loading Spark's classes.
 
-    The classes come from an archive that a first job has written, for half of the time.
+    The classes come from an archive that a first job has written, for half of the time; it is worth it for
+    more than a few tests.
     """
+    few = sum(item.path.parent == request.path.parent for item in request.session.items) < 5
     options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:cds=off -Xlog:cds+dynamic=off"
     with pytest.MonkeyPatch.context() as patch:
-        if why_not() is None:
+        if why_not() is None and not few:
             folder = tmp_path_factory.mktemp("classes")
             write(folder, "t.py", "")
             patch.setenv("JDK_JAVA_OPTIONS", f"{options} -XX:ArchiveClassesAtExit={folder / 'spark.jsa'}")
