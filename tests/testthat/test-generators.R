@@ -1,4 +1,4 @@
-# Generators written in R, in this process. `make test` also runs them on two workers.
+# Generators written in R, in this process. `make test-all` also runs them on two workers.
 rows_of_generator <- function(x, y, rows = 20, last = Inf, calls = new.env()) {
   calls$n <- 0
   function() {

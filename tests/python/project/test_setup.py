@@ -206,7 +206,7 @@ def what_make_would_do(target: str) -> str:
         ("lint", ["run", "develop"]),
         ("test-keras3", ["run", "develop"]),
         ("test-r", ["run", "develop", "test"]),
-        ("test-python", ["run", "develop", "test"]),
+        ("test-all", ["run", "develop", "test"]),
         ("test-parity", ["run", "develop", "test"]),
         ("test", ["run", "develop", "test"]),
     ],
@@ -222,7 +222,7 @@ def test_help_lists_the_targets() -> None:
         ["make", "-s", "help"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=30, check=True
     )
     listed = [line.split()[1] for line in done.stdout.splitlines()]
-    assert {"train", "test", "test-fast", "test-r", "test-python", "test-parity"} <= set(listed)
+    assert {"train", "test", "test-fast", "test-all", "test-r", "test-parity"} <= set(listed)
     assert {"test-keras3", "lint", "types", "check", "bench", "accuracy", "matrix", "clean"} <= set(listed)
 
 
