@@ -17,6 +17,7 @@ import importlib.machinery
 import io
 import json
 import os
+import random
 import selectors
 import signal
 import socket
@@ -33,63 +34,73 @@ PATH = sys.path[1:]
 VARIABLES: dict[str, str] = {}
 
 
-def serve(listener: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Fork a child for each request; return the request and its descriptors in the child."""
-    selector = selectors.DefaultSelector()
-    selector.register(listener, selectors.EVENT_READ)
-    # It ends with the process that started it, whose end of this pipe the kernel closes.
-    selector.register(0, selectors.EVENT_READ)
-    woken, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    selector.register(woken, selectors.EVENT_READ)
-    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    children: dict[int, socket.socket] = {}
-    while True:
-        for key, _ in selector.select():
-            if key.fd == 0:
-                for pid in children:
-                    kill(pid)
-                os._exit(0)
-            elif key.fd == woken:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(woken, 4096)
-            elif key.fileobj is listener:
-                client, _ = listener.accept()
-                text, descriptors, _, _ = socket.recv_fds(client, LARGEST, 8)
-                if not text:
-                    client.close()
-                    continue
-                import_tensorflow()
-                pid = os.fork()
-                if pid == 0:
-                    signal.set_wakeup_fd(-1)
-                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    selector.close()
-                    for open_one in (listener, client, *children.values()):
-                        open_one.close()
-                    os.close(woken)
-                    os.close(wakes)
-                    return json.loads(text), list(descriptors)
-                for descriptor in descriptors:
-                    os.close(descriptor)
-                client.send(str(pid).encode())
-                children[pid] = client
-                selector.register(client, selectors.EVENT_READ, pid)
-            else:
-                # Its representative was killed.
-                kill(key.data)
-                selector.unregister(key.fileobj)
-        while children:
+class Server:
+    """Forks a child for each request, and tells its representative how the child has ended."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._representatives: dict[int, socket.socket] = {}
+        self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._selector.register(listener, selectors.EVENT_READ)
+        # It ends with the process that has started it, whose end of this pipe the kernel closes.
+        self._selector.register(0, selectors.EVENT_READ)
+
+    def next_child(self) -> tuple[dict[str, Any], list[int]]:
+        """Serve. Return, in a child, the request and its descriptors."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.fd == 0:
+                    for pid in self._representatives:
+                        kill(pid)
+                    os._exit(0)
+                elif key.fd == self._woken:
+                    os.read(self._woken, 4096)
+                elif key.fileobj is not self._listener:
+                    # The representative was killed.
+                    kill(key.data)
+                    self._selector.unregister(key.fileobj)
+                elif child := self._fork():
+                    return child
+            self._reap()
+
+    def _fork(self) -> tuple[dict[str, Any], list[int]] | None:
+        representative, _ = self._listener.accept()
+        text, descriptors, _, _ = socket.recv_fds(representative, LARGEST, 3)
+        if not text:
+            representative.close()
+            return None
+        import_tensorflow()
+        if (pid := os.fork()) == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._selector.close()
+            for each in (self._listener, representative, *self._representatives.values()):
+                each.close()
+            os.close(self._woken)
+            os.close(self._wakes)
+            return json.loads(text), list(descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        representative.send(str(pid).encode())
+        self._representatives[pid] = representative
+        self._selector.register(representative, selectors.EVENT_READ, pid)
+        return None
+
+    def _reap(self) -> None:
+        while self._representatives:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
-                break
-            # What it has started ends as a worker's group does.
-            client = children.pop(pid)
-            with contextlib.suppress(KeyError, ValueError):
-                selector.unregister(client)
+                return
+            representative = self._representatives.pop(pid)
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(representative)
             with contextlib.suppress(OSError):
-                client.send(str(os.waitstatus_to_exitcode(status)).encode())
-            client.close()
+                representative.send(str(os.waitstatus_to_exitcode(status)).encode())
+            representative.close()
 
 
 def kill(pid: int) -> None:
@@ -156,41 +167,46 @@ def become(request: dict[str, Any], descriptors: list[int]) -> None:
     sys.orig_argv[:] = request["orig_argv"]
     sys.argv[:] = request["orig_argv"][1:]
     sys.path[:] = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *PATH]
-    # The modules of random numbers have a state that all children would share.
-    for module, seed in (("random", "seed"), ("numpy.random", "seed")):
-        if module in sys.modules:
-            getattr(sys.modules[module], seed)()
+    # Their modules have a state that all children would share.
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
 
 
-request, descriptors = serve(socket.socket(fileno=int(sys.argv[1])))
-become(request, descriptors)
-sys.forked_for_test = True  # type: ignore[attr-defined]
-sys.modules.pop("sitecustomize", None)
-with contextlib.suppress(ImportError):
-    import sitecustomize  # noqa: F401  - the launcher's, with its hooks
-main = types.ModuleType("__main__")
-vars(main).update(__builtins__=__builtins__, __annotations__={})
-sys.modules["__main__"] = main
-try:
-    if sys.argv[0] == "-c":
-        sys.path.insert(0, "")
-        main.__loader__ = importlib.machinery.BuiltinImporter
-        code = compile(sys.argv.pop(1), "<string>", "exec")
-    else:
-        program = main.__file__ = sys.argv[0]
-        sys.path.insert(0, str(Path(program).resolve().parent))
-        main.__loader__ = importlib.machinery.SourceFileLoader("__main__", program)
-        main.__cached__ = None  # type: ignore[attr-defined]
-        code = compile(Path(program).read_bytes(), program, "exec")
-    exec(code, main.__dict__)
-except SystemExit:
-    raise
-except BaseException as error:
-    # As Python does, without the frame of this file.
-    trace = error.__traceback__.tb_next if error.__traceback__ else None
-    sys.last_type, sys.last_value, sys.last_traceback = type(error), error.with_traceback(trace), trace
-    sys.excepthook(type(error), error, trace)
-    if isinstance(error, KeyboardInterrupt):
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
-    sys.exit(1)
+def run() -> None:
+    """Run what ``sys.argv`` names, as Python does: a file, or with -c a text."""
+    sys.forked_for_test = True  # type: ignore[attr-defined]
+    sys.modules.pop("sitecustomize", None)
+    with contextlib.suppress(ImportError):
+        import sitecustomize  # noqa: F401  - the launcher's, with its hooks
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    vars(main).update(__builtins__=__builtins__, __annotations__={})
+    try:
+        if sys.argv[0] == "-c":
+            sys.path.insert(0, "")
+            main.__loader__ = importlib.machinery.BuiltinImporter
+            code = compile(sys.argv.pop(1), "<string>", "exec")
+        else:
+            path = sys.argv[0]
+            sys.path.insert(0, str(Path(path).resolve().parent))
+            loader = importlib.machinery.SourceFileLoader("__main__", path)
+            vars(main).update(__loader__=loader, __file__=path, __cached__=None)
+            code = compile(Path(path).read_bytes(), path, "exec")
+        exec(code, main.__dict__)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        # As Python does, without the frames of this file.
+        trace = error.__traceback__
+        while trace and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error.with_traceback(trace), trace
+        sys.excepthook(type(error), error, trace)
+        if isinstance(error, KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        sys.exit(1)
+
+
+become(*Server(socket.socket(fileno=int(sys.argv[1]))).next_child())
+run()

@@ -13,15 +13,24 @@ _EARLY = ("PYTHON", "TF_", "KERAS_", "XLA_", "OMP_", "CUDA_", "MALLOC_", "LD_", 
 #: What of it is set up for each program, or says what to print at the import.
 _LATE = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "PYTHONIOENCODING")
 _LATE += ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL")
+_LIMITS = ("RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK")
 _SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGCONT", "SIGWINCH")
 
 
 def place():
-    """What a program and the server must have in common."""
-    early = {
-        name: value for name, value in os.environ.items() if name.startswith(_EARLY) and name not in _LATE
+    """What a program and the server must have in common, in JSON's types."""
+    import resource
+
+    early = [name for name in os.environ if name.startswith(_EARLY) and name not in _LATE]
+    limits = [resource.getrlimit(getattr(resource, name)) for name in _LIMITS]
+    return {
+        "environ": {name: os.environ[name] for name in early},
+        "prefix": sys.prefix,
+        "user": os.getuid(),
+        "spaces": [os.readlink(f"/proc/self/ns/{kind}") for kind in ("mnt", "net", "pid")],
+        "cores": sorted(os.sched_getaffinity(0)),
+        "limits": [list(each) for each in limits],
     }
-    return {"prefix": sys.prefix, "environ": early}
 
 
 def _can_be_forked():
