@@ -174,7 +174,7 @@ def become(request: dict[str, Any], descriptors: list[int]) -> None:
 
 
 def run() -> None:
-    """Run what ``sys.argv`` names, as Python does: a file, or with -c a text."""
+    """Run the file that ``sys.argv`` names, as Python does."""
     sys.forked_for_test = True  # type: ignore[attr-defined]
     sys.modules.pop("sitecustomize", None)
     with contextlib.suppress(ImportError):
@@ -182,16 +182,11 @@ def run() -> None:
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     vars(main).update(__builtins__=__builtins__, __annotations__={})
     try:
-        if sys.argv[0] == "-c":
-            sys.path.insert(0, "")
-            main.__loader__ = importlib.machinery.BuiltinImporter
-            code = compile(sys.argv.pop(1), "<string>", "exec")
-        else:
-            path = sys.argv[0]
-            sys.path.insert(0, str(Path(path).resolve().parent))
-            loader = importlib.machinery.SourceFileLoader("__main__", path)
-            vars(main).update(__loader__=loader, __file__=path, __cached__=None)
-            code = compile(Path(path).read_bytes(), path, "exec")
+        path = sys.argv[0]
+        sys.path.insert(0, str(Path(path).resolve().parent))
+        loader = importlib.machinery.SourceFileLoader("__main__", path)
+        vars(main).update(__loader__=loader, __file__=path, __cached__=None)
+        code = compile(Path(path).read_bytes(), path, "exec")
         exec(code, main.__dict__)
     except SystemExit:
         raise

@@ -34,9 +34,7 @@ def place():
 
 
 def _can_be_forked():
-    words = sys.orig_argv
-    by_text = len(words) > 2 and words[1] == "-c"
-    if (not by_text and not (len(words) > 1 and words[1].endswith(".py"))) or hasattr(sys, "forked_for_test"):
+    if len(sys.orig_argv) < 2 or not sys.orig_argv[1].endswith(".py") or hasattr(sys, "forked_for_test"):
         return False
     import json
 
@@ -48,11 +46,8 @@ def _can_be_forked():
             # It waits for work, with its own imports.
             if b"TFMUSTER_WARM=" in file.read():
                 return False
-        if by_text:
-            text = words[2]
-        else:
-            with open(words[1], encoding="utf-8", errors="replace") as program:
-                text = program.read()
+        with open(sys.orig_argv[1], encoding="utf-8", errors="replace") as program:
+            text = program.read()
     except OSError:  # also of a system that is not Linux
         return False
     return any(name in text for name in ("tensorflow", "keras", "tfmuster"))
