@@ -39,7 +39,7 @@ train: .stamps/python .stamps/r ## set everything up and train MNIST on two loca
 test: lint types .stamps/dev .stamps/jax .stamps/r .stamps/r-develop .stamps/parity .stamps/system-test ## set everything up and test every part, each engine by one job; 20 minutes on two cores
 	@$(PYTEST) -m "not rest and not timed" $(SUITES)
 
-test-all: lint types .stamps/dev .stamps/jax .stamps/r .stamps/r-develop .stamps/parity .stamps/system-test .stamps/site .stamps/torque ## every test, as continuous integration does; 50 minutes
+test-all: lint types .stamps/dev .stamps/jax .stamps/r .stamps/r-develop .stamps/parity .stamps/system-test .stamps/site .stamps/torque ## every test, as continuous integration does; an hour
 	@$(PYTEST) -m "not timed" $(SUITES); status=$$?; \
 	$(BIN)/python -m pytest -m timed tests/python && exit $$status
 
