@@ -55,7 +55,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if not isinstance(report, pytest.TestReport):
             continue
         parts = Path(report.nodeid.partition("::")[0]).parts[:-1]
-        folder = "/".join(parts[: 4 if "engines" in parts else 3])
+        folder = "/".join(parts[: 4 if parts[2:3] == ("engines",) else 3])
         seconds[folder] += report.duration
         tests[folder] += report.when == "call"
         for name, counts in report.user_properties if report.when == "call" else ():
