@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # One server for all processes of pytest. Coverage follows programs from their start.
-    if not hasattr(config, "workerinput") and "COVERAGE_PROCESS_CONFIG" not in os.environ:
+    # One server for all processes of pytest. Coverage follows programs from their start, and only Linux says
+    # whether a program has the server's namespaces.
+    in_coverage = "COVERAGE_PROCESS_CONFIG" in os.environ
+    if not hasattr(config, "workerinput") and sys.platform == "linux" and not in_coverage:
         config.add_cleanup(ForkServer().close)
 
 

@@ -16,7 +16,10 @@ import pytest
 from support.forks import FRESH
 from support.launching import python, tfmuster, wait_until, write
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = [
+    pytest.mark.timeout(200),
+    pytest.mark.skipif("FORK_SERVER" not in os.environ, reason="programs are not forked here"),
+]
 
 SEEN = """
 import json, os, random, signal, sys, tempfile, threading

@@ -26,7 +26,7 @@ from tfmuster.cluster.tf_config import tf_config_json
 from tfmuster.net.addresses import split_address
 from tfmuster.net.ports import port_holder
 
-pytestmark = [pytest.mark.timeout(90)]
+pytestmark = pytest.mark.timeout(90)
 
 LIMIT = 4.0
 

@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from bisect import bisect_left
-from itertools import accumulate
 from pathlib import Path
 
 _EVERY_SECONDS = 0.1
@@ -36,7 +35,7 @@ class _Crowd(threading.Thread):
     def factor(self, begun: float) -> float:
         """How many wanted a processor since then, on average, for each that there is; at least 1."""
         running = self.running[bisect_left(self.times, begun) :] or [0]
-        return max(1.0, list(accumulate(running))[-1] / len(running) / (os.cpu_count() or 1))
+        return max(1.0, sum(running) / len(running) / (os.cpu_count() or 1))
 
 
 _crowd = _Crowd()

@@ -20,7 +20,7 @@ from support.hosts import ALL, ECHO, NETWORK, Network, lines_of, put, put_meet, 
 from support.launching import only_run, read_json, wait_until
 from tfmuster.runs.run import Run
 
-pytestmark = [pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 
 class TestFaults:

@@ -48,7 +48,7 @@ def _can_be_forked():
                 return False
         with open(sys.orig_argv[1], encoding="utf-8", errors="replace") as program:
             text = program.read()
-    except OSError:  # also of a system that is not Linux
+    except OSError:
         return False
     return any(name in text for name in ("tensorflow", "keras", "tfmuster"))
 
