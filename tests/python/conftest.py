@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import signal
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.forks import FRESH, forked_programs
+from support.forks import FRESH
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and nohup or a session without a
 # terminal has them ignore a hang-up; all that they start would, too.
@@ -26,19 +25,23 @@ def _cache_of_r(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
-@pytest.fixture(scope="module")
-def forked(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let a file's Python programs be forked with TensorFlow imported, unless it is `fresh`."""
-    with contextlib.nullcontext() if request.node.get_closest_marker("fresh") else forked_programs():
-        yield
+@pytest.fixture(autouse=True, scope="module")
+def _fresh_file(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield from _started_by_themselves(request.node)
 
 
 @pytest.fixture(autouse=True)
-def _fresh(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start every program of a test with the marker `fresh` by itself."""
-    if request.node.get_closest_marker("fresh"):
-        for name, value in FRESH.items():
-            monkeypatch.setenv(name, value)
+def _fresh_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield from _started_by_themselves(request.node)
+
+
+def _started_by_themselves(marked: pytest.Item | pytest.Module) -> Iterator[None]:
+    """Fork no program of what has the marker `fresh`."""
+    with pytest.MonkeyPatch.context() as changed:
+        if marked.get_closest_marker("fresh"):
+            for name, value in FRESH.items():
+                changed.setenv(name, value)
+        yield
 
 
 _tests = itertools.count()

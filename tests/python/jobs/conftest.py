@@ -19,8 +19,3 @@ def job() -> Iterator[Job]:
     started = Job()
     yield started
     started.end()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _forked(forked: None) -> None:
-    """Begin no program with the import of TensorFlow."""

@@ -25,6 +25,7 @@ def test_the_report_is_quick_and_names_what_is_there(tmp_path: Path) -> None:
     assert "listens on 0.0.0.0" in report["notes"][0]
 
 
+@pytest.mark.fresh
 def test_it_imports_no_tensorflow() -> None:
     code = (
         "import sys; from tfmuster.diagnostics.doctor import doctor; doctor(devices=True)\n"

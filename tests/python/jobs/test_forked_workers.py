@@ -27,7 +27,7 @@ import numpy, tensorflow
 differs = ("FORK_SERVER", "PYTEST_CURRENT_TEST")
 print(json.dumps({
     "argv": [sys.argv, sys.orig_argv, sys.executable],
-    "main": [__name__, __file__, str(__loader__)[:30], sorted(vars(sys.modules["__main__"]))],
+    "main": [__name__, str(__loader__)[:30], sorted(vars(sys.modules["__main__"]))],
     "path": sys.path,
     "folder": os.getcwd(),
     "environ": {name: value for name, value in os.environ.items() if name not in differs},
@@ -54,10 +54,11 @@ def run(folder: Path, *words: object, **env: str) -> subprocess.CompletedProcess
     return python(*words, cwd=folder, limit=60, PYTHONHASHSEED="0", **env)
 
 
-def test_a_program_sees_what_it_would_see(tmp_path: Path) -> None:
-    program = write(tmp_path, "seen.py", SEEN)
+@pytest.mark.parametrize("way", ["file", "text"])
+def test_a_program_sees_what_it_would_see(tmp_path: Path, way: str) -> None:
+    program = (write(tmp_path, "seen.py", SEEN),) if way == "file" else ("-c", SEEN)
     forked, again, fresh = [
-        [json.loads(line) for line in run(tmp_path, program, "a", "b c", **env).stdout.splitlines()]
+        [json.loads(line) for line in run(tmp_path, *program, "a", "b c", **env).stdout.splitlines()]
         for env in ({}, {}, FRESH)
     ]
     assert forked[0] == fresh[0] == again[0]
@@ -92,6 +93,21 @@ def test_a_program_ends_as_it_would_end(tmp_path: Path, last: str) -> None:
     program = write(tmp_path, "ends.py", *lines)
     forked, fresh = (run(tmp_path, program, **env) for env in ({}, FRESH))
     assert (forked.returncode, forked.stdout) == (fresh.returncode, fresh.stdout)
+    assert LOG.sub("", forked.stderr) == LOG.sub("", fresh.stderr)
+
+
+@pytest.mark.skipif("sys.version_info < (3, 11)", reason="the option -P is new in Python 3.11")
+@pytest.mark.parametrize(
+    "option", [("--strategy", "x"), ("--epochs", 1, "--batch", 5000, "--dataset", "synthetic")]
+)
+def test_a_verb_does_what_it_would_do(tmp_path: Path, option: tuple[object, ...]) -> None:
+    words = ("-P", "-m", "tfmuster", "train", "mnist", *option)
+    forked, fresh = (run(tmp_path, *words, **env) for env in ({}, FRESH))
+    timed = re.compile(r"[\d.]+ m?s(/step)?")
+    assert (forked.returncode, timed.sub("", forked.stdout)) == (
+        fresh.returncode,
+        timed.sub("", fresh.stdout),
+    )
     assert LOG.sub("", forked.stderr) == LOG.sub("", fresh.stderr)
 
 

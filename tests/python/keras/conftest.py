@@ -7,8 +7,3 @@ import pytest
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker(pytest.mark.tensorflow)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _forked(forked: None) -> None:
-    """Begin no program with the import of TensorFlow."""

@@ -11,6 +11,7 @@ import pytest
 from support.launching import environment, tfmuster, write
 from tfmuster.system.interpreter import with_tfmuster_on_path
 
+pytestmark = pytest.mark.fresh
 HOOK = "from tfmuster.worker.import_hook import install_import_hook; install_import_hook()"
 #: Which of the two repairs are in place, without importing anything.
 STATE = """

@@ -7,10 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tfmuster
 from support.config_verb import SOURCE
 from tfmuster.digits import mnist_files
 from tfmuster.system.versions import installed_versions
+
+pytestmark = pytest.mark.fresh
 
 
 def test_nothing_heavy_is_imported() -> None:

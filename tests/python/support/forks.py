@@ -1,8 +1,10 @@
-"""Let the Python programs of tests be forked from a process that has TensorFlow imported; see forking/."""
+"""Let the Python programs of tests be forked from a process that has TensorFlow imported; see forking/.
+
+A test or a file with the marker `fresh` has its programs started by themselves.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
 import os
@@ -10,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent / "forking"
@@ -20,13 +21,19 @@ FRESH = {_VARIABLE: ""}
 
 
 class ForkServer:
-    """The server, one for all processes of pytest. It imports TensorFlow for the first program."""
+    """The server, one for all processes of pytest, in whose environment it is from then on.
+
+    It imports TensorFlow for the first program.
+    """
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="forks-")
         path = Path(self._folder.name, "socket")
-        environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environ = dict(os.environ)
         os.environ[_VARIABLE] = str(path)
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            filter(None, (str(_FOLDER), environ.pop("PYTHONPATH", "")))
+        )
         Path(f"{path}.json").write_text(json.dumps(_place()))
         with (
             socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
@@ -50,19 +57,6 @@ class ForkServer:
         self._process.stdin.close()
         self._process.wait(timeout=10)
         self._folder.cleanup()
-
-
-@contextlib.contextmanager
-def forked_programs() -> Iterator[None]:
-    """Let programs that are started here be forked, and those that they start."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_FOLDER), before)))
-    try:
-        yield
-    finally:
-        os.environ.pop("PYTHONPATH")
-        if before is not None:
-            os.environ["PYTHONPATH"] = before
 
 
 def _place() -> dict[str, object]:

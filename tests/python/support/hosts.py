@@ -170,7 +170,8 @@ class Network:
                 "  IdentitiesOnly yes",
                 f"  UserKnownHostsFile {self.folder}/known_hosts",
                 "  GlobalKnownHostsFile /dev/null",
-                "  SendEnv COVERAGE_*",  # `make coverage` counts what runs there, too
+                # `make coverage` counts what runs there, too, and programs are forked (support/forks.py).
+                "  SendEnv COVERAGE_* FORK_SERVER PYTHONPATH",
                 "",
             ]
         )

@@ -74,6 +74,30 @@ class TestFourHosts:
         assert read_json(run / "status.json")["state"] == "done"
         assert f"tfmuster: 4 tasks on node1, node2, node4; run directory runs/{run.name}\n" in done.stderr
 
+    @pytest.mark.skipif("FORK_SERVER" not in os.environ, reason="programs are not forked here")
+    def test_forked_programs_are_on_their_machines(self, network: Network) -> None:
+        """What support/forks.py does is as true there; see jobs/test_forked_workers.py."""
+        program = (
+            "import json, os, sys, tempfile  # not tensorflow\n"
+            "forked, code = hasattr(sys, 'forked_for_test'), int(sys.argv[1])\n"
+            "one = os.readlink('/proc/self') == os.popen('echo $PPID').read().strip()\n"
+            "address = os.popen('ip -4 -br address show dev eth0').read().split()[2]\n"
+            "places = os.uname().nodename, address, os.getcwd(), tempfile.gettempdir()\n"
+            "print(json.dumps([forked, one, *places]))\n"
+            "sys.exit(code)\n"
+        )
+        put(network, "where.py", program)
+        for code in (0, 3):
+            done = network.launch("-H", "node1,node2", "where.py", code)
+            assert done.returncode == (1 if code else 0), done.stderr
+            for index in range(2):
+                machine = network.machines[f"node{index + 1}"]
+                assert json.loads(lines_of(done, f"worker {index}")[0]) == [
+                    *(True, True, machine.name, f"{machine.address}/24"),
+                    *(str(network.work), str(machine.temporary)),
+                ]
+        assert "exit code 3" in done.stderr
+
     def test_a_script_is_sent_and_what_it_keeps_comes_back(self, network: Network) -> None:
         script = network.work / "my train.py"
         script.write_text(

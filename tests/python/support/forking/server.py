@@ -12,19 +12,25 @@ process id is the program's, its signals and its end reach the program, and it e
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib.machinery
 import io
 import json
 import os
 import random
+import runpy
 import selectors
 import signal
 import socket
+import struct
 import sys
+import tempfile
 import types
 from pathlib import Path
 from typing import Any
+
+from sitecustomize import end_as
 
 #: A request is one message: three file descriptors, and this many bytes of JSON at most.
 LARGEST = 1 << 20
@@ -32,6 +38,10 @@ LARGEST = 1 << 20
 PATH = sys.path[1:]
 #: Environment variables that the import of TensorFlow sets.
 VARIABLES: dict[str, str] = {}
+#: Namespaces that a program shares with its representative. The last is that of mounts, which has /proc.
+SPACES = ("pid", "net", "uts", "ipc", "mnt")
+LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
 
 
 class Server:
@@ -78,14 +88,17 @@ class Server:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._selector.close()
-            for each in (self._listener, representative, *self._representatives.values()):
+            for each in (self._listener, *self._representatives.values()):
                 each.close()
             os.close(self._woken)
             os.close(self._wakes)
+            known = representative.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            enter_spaces(struct.unpack("3i", known)[0])
+            representative.send(f"runs {os.getpid()}".encode())
+            representative.close()
             return json.loads(text), list(descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
-        representative.send(str(pid).encode())
         self._representatives[pid] = representative
         self._selector.register(representative, selectors.EVENT_READ, pid)
         return None
@@ -99,7 +112,7 @@ class Server:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(representative)
             with contextlib.suppress(OSError):
-                representative.send(str(os.waitstatus_to_exitcode(status)).encode())
+                representative.send(f"ended {os.waitstatus_to_exitcode(status)}".encode())
             representative.close()
 
 
@@ -108,6 +121,24 @@ def kill(pid: int) -> None:
     for end in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             end(pid, signal.SIGKILL)
+
+
+def enter_spaces(pid: int) -> None:
+    """Join the namespaces of a process, which may be of another machine that a test has made."""
+    other = {}
+    for kind in SPACES:
+        descriptor = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY)
+        if not os.path.samestat(os.fstat(descriptor), os.stat(f"/proc/self/ns/{kind}")):
+            other[kind] = descriptor
+    for kind, descriptor in other.items():
+        if LIBC.setns(descriptor, 0):
+            raise OSError(ctypes.get_errno(), f"no way into the namespace {kind} of process {pid}")
+        os.close(descriptor)
+    if "pid" in other:
+        # Only a child of this process has an id there.
+        if child := os.fork():
+            end_as(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def import_tensorflow() -> None:
@@ -164,17 +195,19 @@ def become(request: dict[str, Any], descriptors: list[int]) -> None:
         )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     sys.orig_argv[:] = request["orig_argv"]
     sys.argv[:] = request["orig_argv"][1:]
     sys.path[:] = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *PATH]
     # Their modules have a state that all children would share.
+    tempfile.tempdir = None
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
 
 
 def run() -> None:
-    """Run the file that ``sys.argv`` names, as Python does."""
+    """Run what ``sys.argv`` names, as Python does: a file, a text with -c, or a module with -P -m."""
     sys.forked_for_test = True  # type: ignore[attr-defined]
     sys.modules.pop("sitecustomize", None)
     with contextlib.suppress(ImportError):
@@ -182,11 +215,21 @@ def run() -> None:
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     vars(main).update(__builtins__=__builtins__, __annotations__={})
     try:
-        path = sys.argv[0]
-        sys.path.insert(0, str(Path(path).resolve().parent))
-        loader = importlib.machinery.SourceFileLoader("__main__", path)
-        vars(main).update(__loader__=loader, __file__=path, __cached__=None)
-        code = compile(Path(path).read_bytes(), path, "exec")
+        if sys.argv[0] == "-P":
+            _, _, module = sys.argv[:3]
+            sys.argv[:3] = ["-m"]
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+            return
+        if sys.argv[0] == "-c":
+            sys.path.insert(0, "")
+            main.__loader__ = importlib.machinery.BuiltinImporter
+            code = compile(sys.argv.pop(1), "<string>", "exec")
+        else:
+            path = sys.argv[0]
+            sys.path.insert(0, str(Path(path).resolve().parent))
+            loader = importlib.machinery.SourceFileLoader("__main__", path)
+            vars(main).update(__loader__=loader, __file__=path, __cached__=None)
+            code = compile(Path(path).read_bytes(), path, "exec")
         exec(code, main.__dict__)
     except SystemExit:
         raise

@@ -9,16 +9,17 @@ import sys
 
 _SERVER = os.environ.get("FORK_SERVER", "")
 #: What Python, TensorFlow and Keras read before a program can say anything.
-_EARLY = ("PYTHON", "TF_", "KERAS_", "XLA_", "OMP_", "CUDA_", "MALLOC_", "LD_", "LC_", "LANG", "HOME")
-#: What of it is set up for each program, or says what to print at the import.
-_LATE = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "PYTHONIOENCODING")
-_LATE += ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL")
+_EARLY = ("PYTHON", "TF_", "KERAS_", "XLA_", "OMP_", "CUDA_", "MALLOC_", "LD_", "HOME")
+#: What of it is set up for each program, says what to print at the import, or is somebody else's.
+_LATE = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE")
+_LATE += ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TF_CLI_CONFIG_FILE")
 _LIMITS = ("RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK")
 _SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGCONT", "SIGWINCH")
 
 
 def place():
     """What a program and the server must have in common, in JSON's types."""
+    import _locale
     import resource
 
     early = [name for name in os.environ if name.startswith(_EARLY) and name not in _LATE]
@@ -26,15 +27,20 @@ def place():
     return {
         "environ": {name: os.environ[name] for name in early},
         "prefix": sys.prefix,
-        "user": os.getuid(),
-        "spaces": [os.readlink(f"/proc/self/ns/{kind}") for kind in ("mnt", "net", "pid")],
+        "locale": [_locale.setlocale(_locale.LC_CTYPE), sys.flags.utf8_mode],
+        "user": [os.getuid(), os.readlink("/proc/self/ns/user")],
+        "root": [os.stat("/").st_dev, os.stat("/").st_ino],
         "cores": sorted(os.sched_getaffinity(0)),
         "limits": [list(each) for each in limits],
     }
 
 
 def _can_be_forked():
-    if len(sys.orig_argv) < 2 or not sys.orig_argv[1].endswith(".py") or hasattr(sys, "forked_for_test"):
+    words = sys.orig_argv
+    as_text = len(words) > 2 and words[1] == "-c"
+    as_file = len(words) > 1 and words[1].endswith(".py")
+    as_module = words[1:5] == ["-P", "-m", "tfmuster", "train"]
+    if not (as_text or as_file or as_module) or hasattr(sys, "forked_for_test"):
         return False
     import json
 
@@ -46,7 +52,11 @@ def _can_be_forked():
             # It waits for work, with its own imports.
             if b"TFMUSTER_WARM=" in file.read():
                 return False
-        with open(sys.orig_argv[1], encoding="utf-8", errors="replace") as program:
+        if as_module:
+            return True
+        if as_text:
+            return "tensorflow" in words[2] or "keras" in words[2]
+        with open(words[1], encoding="utf-8", errors="replace") as program:
             text = program.read()
     except OSError:
         return False
@@ -81,21 +91,26 @@ def _hand_over():
         "ignored": [n for n in numbers if signal.getsignal(n) is signal.SIG_IGN],
     }
     socket.send_fds(client, [json.dumps(request).encode()], [0, 1, 2])
-    pid = int(client.recv(100))
+    said, number = (client.recv(100) or b"ended 70").split()
+    if said == b"runs":
+        pid = int(number)
 
-    def pass_on(number, frame):
-        with contextlib.suppress(OSError):
-            os.kill(pid, number)
+        def pass_on(number, frame):
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
 
-    for number in numbers:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, pass_on)
-    said = client.recv(100)
-    if not said:
-        os._exit(70)
-    code = int(said)
+        for number in numbers:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, pass_on)
+        said, number = (client.recv(100) or b"ended 70").split()
+    end_as(int(number))
+
+
+def end_as(code):
+    """End as a program has ended: with an exit code, or of a signal where it is negative."""
     if code < 0:
         import resource
+        import signal
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if -code != signal.SIGKILL:
