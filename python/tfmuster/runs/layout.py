@@ -51,6 +51,10 @@ CHECKPOINT_OWNER = ".owner.json"
 #: File in the run directory with the model, if the program has saved it there.
 MODEL = "model.keras"
 
+#: Folder in the run directory with what the chief's program has written into its working folder on another
+#: host, if that folder was one of the job's own.
+FILES = "files"
+
 #: Folder in the run directory with TensorBoard's files.
 TENSORBOARD = "tensorboard"
 

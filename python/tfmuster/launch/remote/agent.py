@@ -15,7 +15,9 @@ connects to the launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`.
 3. The launcher sends ``job``: the environment with TF_CONFIG and the job's token. The agent starts the worker
    in a new session.
 4. The agent sends the worker's process ID, output, files in its run directory, uncaught exception and exit
-   code, and reports when a signal stops it.
+   code, and reports when a signal stops it. The chief's agent also sends what the program has written into
+   the folder that it was sent to (:mod:`.working_folder`), then ``back``, to which the launcher answers with
+   ``came``; and ``folder``, where files are that don't come.
 
 When the input ends, or is silent for too long (``SILENT`` of :mod:`..supervise.time_limits`), the agent ends
 the worker and all its descendants.
@@ -35,6 +37,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +81,11 @@ class Agent:
         #: Why a received file could not be written.
         self._trouble: OSError | None = None
         self._parent = os.getppid()
-        self._work = AgentWorker(self._job, self._folder, self._write)
+        #: Whether the launcher has what was sent, or has closed its end, and then still reads.
+        self._came = threading.Event()
+        self._work = AgentWorker(
+            self._job, self._folder, self._write, partial(self._came.wait, SILENT.seconds)
+        )
 
     def run(self) -> None:
         """Serve one worker, from the launcher's question to the worker's end. Does not return."""
@@ -163,6 +170,7 @@ class Agent:
                 if not select.select([self._way], [], [], BEAT.seconds)[0]:
                     continue
                 if (frames := self._way.read()) is None:
+                    self._came.set()
                     break
                 silent_from = time.monotonic()
                 for kind, payload in frames:
@@ -185,6 +193,8 @@ class Agent:
             files.drop()
         if read and read["type"] == "leave":
             self._work.leave(int(read["signal"]))
+        elif read and read["type"] == "came":
+            self._came.set()
         elif read and read["type"] not in ("beat", "file"):
             self._messages.put(read)
 
@@ -195,6 +205,7 @@ class Agent:
             self._finished.set()
         else:
             self._finished.wait(AGENT_LAST_WORDS.seconds)
+        self._work.keep_files()
         os.chdir("/")
         shutil.rmtree(self._folder, ignore_errors=True)
         os._exit(0)

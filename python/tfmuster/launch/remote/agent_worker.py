@@ -33,6 +33,7 @@ from ..supervise.time_limits import AGENT_WORKER, BEAT
 from ..supervise.worker_process import Placement
 from .files import PIECE, RUN, WORK
 from .outgoing import Outgoing
+from .working_folder import WorkingFolder
 
 
 class AgentWorker:
@@ -44,19 +45,27 @@ class AgentWorker:
         The agent's own folder, which it removes.
     write : callable
         Sends frames to the launcher.
+    came : callable
+        See :class:`.WorkingFolder`.
     """
 
-    def __init__(self, job: str, folder: Path, write: Callable[[Frame], None]) -> None:
+    def __init__(
+        self, job: str, folder: Path, write: Callable[[Frame], None], came: Callable[[], bool]
+    ) -> None:
         self._job = job
         self._folder = folder
         self._write = write
+        self._came = came
         self._command: tuple[str, ...] = ()
+        self._sent = False
         self._starting = threading.Lock()
         self._ending = False
         self._gpus: dict[str, str] = {}
         self._run: Path | None = None
         self._shared = False
         self._note = folder / "error.json"
+        #: The working folder of a chief whose program was sent.
+        self._work: WorkingFolder | None = None
         self._spares = Spares()
         #: What was last sent: the worker's process, its stopped descendant, and the time that was stopped.
         self._process: tuple[int, int | None, float | None] = (0, None, None)
@@ -72,6 +81,7 @@ class AgentWorker:
         os.environ[FACE_VARIABLE] = str(ask.get("face"))
         first, *arguments = ask["command"]
         if ask["directory"] is None:
+            self._sent = True
             directory = self._folder / WORK
             directory.mkdir(exist_ok=True)
         else:
@@ -118,6 +128,8 @@ class AgentWorker:
         assert run_dir is not None
         files = None if self._shared else Outgoing(run_dir, self._write)
         placement = self._placement(job, env)
+        if placement.is_chief:
+            self._say_where_files_are()
         note = self._note
         with self._starting:
             if self._ending:
@@ -151,7 +163,17 @@ class AgentWorker:
             self._send_note(note, None)
         if files is not None:
             files.rest()
+        if self._work is not None:
+            self._work.bring_back()
         return process.returncode
+
+    def _say_where_files_are(self) -> None:
+        """Tell the launcher where files are that the chief's program writes, and that don't come back."""
+        if self._sent:
+            self._work = WorkingFolder(self._folder / WORK, self._write, self._came)
+            self._write(message("folder", path=str(self._work.kept), own=True))
+        elif not self._shared:
+            self._write(message("folder", path=os.getcwd(), own=False))
 
     def find_run_dir(self, job: Mapping[str, Any]) -> bool:
         """Find the worker's run directory. Return whether it is the launcher's, on a shared file system."""
@@ -194,6 +216,11 @@ class AgentWorker:
             self._ending = True
         self._spares.close()
         end_job(self._job, grace=AGENT_WORKER.seconds)
+
+    def keep_files(self) -> None:
+        """Keep what a chief's program has written into its working folder, and has not come back."""
+        if self._work is not None:
+            self._work.keep()
 
     def _refuse(self, error: TfmusterError) -> int:
         """Send an error as if the worker had raised it, and return its exit code."""

@@ -16,7 +16,7 @@ from typing import Final
 
 import orjson
 
-from ...runs.layout import ARRIVED, MODEL, NAMES, append_json, checkpoint_step, file_stem, may_arrive
+from ...runs.layout import ARRIVED, FILES, MODEL, NAMES, append_json, checkpoint_step, file_stem, may_arrive
 
 #: Files to which the chief adds lines.
 _CONTINUED: Final = ("metrics.jsonl", "notes.jsonl", "evaluations.jsonl")
@@ -69,13 +69,13 @@ class Arrivals:
 def files_to_continue(run_dir: Path, task: str) -> list[tuple[str, str]]:
     """Return the files from which a task on another machine continues a run: the path and name of each.
 
-    They are what the chief adds to, the checkpoints, and what hosts of this run have sent.
+    They are what the chief adds to, the checkpoints, and what hosts of this run have sent into it.
     """
     checkpoints = [path.relative_to(run_dir) for path in run_dir.glob("checkpoints*/*")]
     names = {
         *map(PurePosixPath, _CONTINUED),
         *(PurePosixPath(path) for path in checkpoints if checkpoint_step(path.name) is not None),
-        *(name for name in map(PurePosixPath, _arrived(run_dir)) if name.parts[0] not in NAMES),
+        *(name for name in map(PurePosixPath, _arrived(run_dir)) if name.parts[0] not in (*NAMES, FILES)),
     }
     return [
         (str(run_dir / name), str(name))

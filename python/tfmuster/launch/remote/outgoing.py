@@ -21,12 +21,15 @@ _TURN_SECONDS: Final = 0.05
 _State = tuple[int, int]
 
 
-class _File(NamedTuple):
+class FileState(NamedTuple):
+    """A file below a folder, as it is now."""
+
     name: str
     state: _State
 
     @property
     def folder(self) -> PurePosixPath:
+        """Its folder, below that folder."""
         return PurePosixPath(self.name).parent
 
     @property
@@ -53,7 +56,7 @@ class Outgoing:
     def __init__(self, folder: Path, write: Callable[[Frame], None]) -> None:
         self._folder, self._write = folder, write
         # What the launcher has sent need not go back.
-        self._sent = {file.name: file.state for file in self._files()}
+        self._sent = {file.name: file.state for file in files_below(self._folder)}
         #: The step of the newest checkpoint of each folder that was sent.
         self._latest: dict[PurePosixPath, int] = {}
         self._frames: Iterator[Frame] = iter(())
@@ -81,11 +84,11 @@ class Outgoing:
 
     def _changed(self, *, at_end: bool) -> Iterator[Frame]:
         """Yield the frames of changed files, and the names of sent checkpoints that have been removed."""
-        here = self._files()
+        here = files_below(self._folder)
         files = [file for file in here if self._sent.get(file.name) != file.state]
         newest = self._newest(files)
 
-        def rank(file: _File) -> int:
+        def rank(file: FileState) -> int:
             if file.step is not None:
                 return 1 if file == newest.get(file.folder) else 2
             return 0 if file.state[1] <= _SMALL else 2
@@ -106,24 +109,26 @@ class Outgoing:
                 if checkpoint_step(PurePosixPath(name).name) is not None:
                     yield message("removed", path=name)
 
-    def _newest(self, files: Sequence[_File]) -> dict[PurePosixPath, _File]:
+    def _newest(self, files: Sequence[FileState]) -> dict[PurePosixPath, FileState]:
         """Return the newest checkpoint of each folder, if it is newer than those that this host has sent."""
-        newest: dict[PurePosixPath, _File] = {}
+        newest: dict[PurePosixPath, FileState] = {}
         for file in files:
             if file.step is not None and file.step > self._latest.get(file.folder, -1):
                 before = newest.setdefault(file.folder, file)
                 newest[file.folder] = max(before, file, key=lambda file: file.step or 0)
         return newest
 
-    def _files(self) -> list[_File]:
-        found = []
-        for path in sorted(self._folder.rglob("*")):
-            # It may be replaced or removed during this loop.
-            with contextlib.suppress(OSError):
-                within = path.relative_to(self._folder)
-                if any(part.startswith(".") for part in within.parts):
-                    continue
-                if not path.is_symlink() and path.is_file():
-                    status = path.stat()
-                    found.append(_File(str(within), (status.st_mtime_ns, status.st_size)))
-        return found
+
+def files_below(folder: Path) -> list[FileState]:
+    """Return the regular files below a folder, but hidden ones and those in hidden folders."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        # It may be replaced or removed during this loop.
+        with contextlib.suppress(OSError):
+            within = path.relative_to(folder)
+            if any(part.startswith(".") for part in within.parts):
+                continue
+            if not path.is_symlink() and path.is_file():
+                status = path.stat()
+                found.append(FileState(str(within), (status.st_mtime_ns, status.st_size)))
+    return found

@@ -72,6 +72,8 @@ class WorkerProxy:
         task = task_of(self._note_path.name.partition(".")[0])
         arrivals = Arrivals(self._run_dir, task, self._say_taken)
         self._files = Arriving(self._run_dir, part, partial(may_arrive, task), arrivals.place)
+        #: What is known about the worker's process and its files there.
+        self._there: dict[str, Any] = {}
         self._refused: set[str] = set()
         self._code: int | None = None
         self._ending = False
@@ -118,19 +120,27 @@ class WorkerProxy:
             said = read_message(payload)
             if said["type"] == "exit":
                 self._code = int(said["code"])
+                if self._there.get("own"):
+                    # They have come back.
+                    self._record(folder=None)
+            elif said["type"] == "back":
+                self._connection.send(message("came"))
+            elif said["type"] == "folder":
+                self._record(folder=str(said["path"]), own=bool(said["own"]))
             elif said["type"] == "note":
                 note = said["note"]
                 self._note({**note, "time": float(note["time"]) - self._ahead})
             elif said["type"] == "process":
                 since = said["stopped_at"] and float(said["stopped_at"]) - self._ahead
-                write_json(
-                    remote_path(self._note_path),
-                    {"pid": int(said["pid"]), "stopped": said["stopped"], "stopped_at": since},
-                )
+                self._record(pid=int(said["pid"]), stopped=said["stopped"], stopped_at=since)
             elif said["type"] == "file":
                 self._keep(said)
             elif said["type"] == "removed":
                 self._files.remove(said)
+
+    def _record(self, **known: object) -> None:
+        self._there |= known
+        write_json(remote_path(self._note_path), self._there)
 
     def _keep(self, said: dict[str, Any]) -> None:
         try:

@@ -30,16 +30,17 @@ from ...environment import (
     start_timeout,
 )
 from ...runs.failure import Failure
-from ...runs.layout import file_stem
+from ...runs.layout import RESTARTING, file_stem, read_json
 from ...runs.lifecycle import record_git
 from ...runs.run import Run
 from ...system.processes import end_job
 from ...system.say import say
+from ...system.terminal_text import visible
 from ...words import face
 from ..job import Job
 from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
-from ..supervise.worker_process import Placement
+from ..supervise.worker_process import Placement, remote_path
 from .arrivals import files_to_continue
 from .files import SCRIPTS, files_to_send, script_to_send
 from .host_checks import clock_warnings, hosts_error, peer_names
@@ -220,7 +221,18 @@ def run_remote(
             found=found,
             spares=spares,
         )
-        return run, supervisor.supervise()
+        failure = supervisor.supervise()
+        if tell and run.status()["state"] != RESTARTING:
+            _say_where_files_are(placements)
+        return run, failure
+
+
+def _say_where_files_are(placements: Sequence[Placement]) -> None:
+    """Say which host has files of the program that are not here."""
+    for each in placements:
+        there = read_json(remote_path(Path(each.env[ERROR_FILE_VARIABLE])))
+        if each.is_chief and (folder := there.get("folder")):
+            say(f"tfmuster: files of the program that are not here are on {each.host}, in {visible(folder)}")
 
 
 @contextlib.contextmanager

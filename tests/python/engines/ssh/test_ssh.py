@@ -113,7 +113,7 @@ class TestFourHosts:
         )
         process = network.start("-H", "node1,node2", "--copy", "my train.py")
         early = network.work / "runs"
-        wait_until(lambda: len([p for p in early.glob("*/node*") if p.read_text() == "early"]) == 2, 15)
+        wait_until(lambda: len([p for p in early.glob("*/node*") if p.read_text() == "early"]) == 2)
         assert process.poll() is None
         assert process.wait(20) == 0
         run = only_run(network.work)
@@ -121,6 +121,62 @@ class TestFourHosts:
             assert (run / "some" / name / "model.keras").read_bytes() == bytes(300_000)
         assert read_json(run / "status.json")["state"] == "done"
         assert not list(network.in_work("node1").iterdir())
+
+    def test_what_the_chief_writes_beside_a_sent_script_comes_back(self, network: Network) -> None:
+        (network.work / "train.py").write_text(
+            "import os, pathlib, own\n"
+            "index = own.index()\n"
+            "pathlib.Path(f'model-{index}.keras').write_bytes(bytes(300_000))\n"
+            "pathlib.Path('exported/deep').mkdir(parents=True)\n"
+            "pathlib.Path('exported/deep/weights').write_text(f'of {index}')\n"
+            "pathlib.Path('data.txt').write_text(f'changed by {index}')\n"
+            "pathlib.Path('.hidden').write_text('stays')\n"
+            "with open('large', 'wb') as file: file.truncate((2 << 30) + 1)\n"
+        )
+        (network.work / "own.py").write_text(
+            "import json, os\ndef index(): return json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
+        )
+        (network.work / "data.txt").write_text("as sent")
+        done = network.launch("-H", "node1,node2", "--file", "own.py", "--file", "data.txt", "train.py")
+        assert done.returncode == 0, done.stderr
+        files = only_run(network.work) / "files"
+        found = {str(path.relative_to(files)) for path in files.rglob("*") if path.is_file()}
+        assert found == {"data.txt", "exported/deep/weights", "model-0.keras"}
+        assert (files / "model-0.keras").read_bytes() == bytes(300_000)
+        assert (files / "exported/deep/weights").read_text() == "of 0"
+        assert (files / "data.txt").read_text() == "changed by 0"
+        assert (network.work / "data.txt").read_text() == "as sent"
+        came, kept = lines_of(done, "worker 0")
+        names = "data.txt, exported/deep/weights, model-0.keras"
+        assert came == f"tfmuster: {names} came back, to files/ of the run directory"
+        where = re.fullmatch(r"tfmuster: large: too large to come back, kept on node1 in (\S+)", kept)
+        assert where is not None, kept
+        folder = Path(where[1])
+        assert folder.parent == network.machines["node1"].temporary
+        assert [(path.name, path.stat().st_size) for path in folder.iterdir()] == [("large", (2 << 30) + 1)]
+        assert "not here" not in done.stderr
+        shutil.rmtree(folder)
+
+    def test_where_files_are_that_do_not_come_back(self, network: Network) -> None:
+        writes = "import pathlib, time\npathlib.Path('model.keras').write_text('a model')\n"
+        put(network, "train.py", writes)
+        done = network.launch("-H", "node1", "train.py")
+        assert done.returncode == 0, done.stderr
+        line = f"tfmuster: files of the program that are not here are on node1, in {network.work}\n"
+        assert line in done.stderr
+        assert (network.in_work("node1") / "model.keras").read_text() == "a model"
+        (network.work / "train.py").write_text(f"{writes}print('written', flush=True)\ntime.sleep(60)\n")
+        process = network.start("-H", "node1", "--copy", "train.py")
+        assert process.stdout is not None and "written" in process.stdout.readline()
+        network.cut("node1")
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 1
+        found = re.search(r"files of the program that are not here are on node1, in (\S+)\n", said)
+        assert found is not None, said
+        wait_until((Path(found[1]) / "model.keras").exists, 30)
+        assert (Path(found[1]) / "model.keras").read_text() == "a model"
+        shutil.rmtree(found[1])
+        network.drop_logins("node1")
 
     def test_files_are_sent_to_where_they_are_here(self, network: Network) -> None:
         names = ['it\'s "$(touch pwned)"\nx', "-x", "data/`touch pwned`/ *", "data/größer", "layers/deep.py"]
