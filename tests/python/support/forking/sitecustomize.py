@@ -9,10 +9,10 @@ import sys
 
 _SERVER = os.environ.get("FORK_SERVER", "")
 #: What Python, TensorFlow and Keras read before a program can say anything.
-_EARLY = ("PYTHON", "TF_", "KERAS_", "XLA_", "OMP_", "CUDA_", "MALLOC_", "LD_", "HOME")
-#: What of it is set up for each program, says what to print at the import, or is somebody else's.
+_EARLY = ("PYTHON", "TF_", "KERAS_", "XLA_", "CUDA_", "MALLOC_", "LD_PRELOAD", "HOME")
+#: What of it is set up for each program, says what to print at the import, or is Terraform's or Spark's.
 _LATE = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE")
-_LATE += ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TF_CLI_CONFIG_FILE")
+_LATE += ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TF_CLI_CONFIG_FILE", "PYTHON_")
 _LIMITS = ("RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK")
 _SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGCONT", "SIGWINCH")
 
@@ -22,7 +22,7 @@ def place():
     import _locale
     import resource
 
-    early = [name for name in os.environ if name.startswith(_EARLY) and name not in _LATE]
+    early = [name for name in os.environ if name.startswith(_EARLY) and not name.startswith(_LATE)]
     limits = [resource.getrlimit(getattr(resource, name)) for name in _LIMITS]
     return {
         "environ": {name: os.environ[name] for name in early},
@@ -38,7 +38,8 @@ def place():
 def _can_be_forked():
     words = sys.orig_argv
     as_text = len(words) > 2 and words[1] == "-c"
-    as_file = len(words) > 1 and words[1].endswith(".py")
+    trains = words[2:3] == ["train"] and words[1].endswith("/bin/tfmuster")
+    as_file = (len(words) > 1 and words[1].endswith(".py")) or trains
     as_module = words[1:5] == ["-P", "-m", "tfmuster", "train"]
     if not (as_text or as_file or as_module) or hasattr(sys, "forked_for_test"):
         return False
