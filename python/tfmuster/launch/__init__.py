@@ -142,7 +142,8 @@ def launch(
         Send the script to the hosts. By default, it must exist there at the same path.
     files : sequence of path
         Files and folders to send with the script, for example modules and data. Each worker then gets its
-        own working directory, in which they have the same relative paths. It is removed after the job.
+        own working directory, in which they have the same relative paths. It is removed after the job. What
+        the chief's program writes there comes to ``files/`` of the run directory, up to 2 GB.
     remote_python : str, optional
         Path of a Python on the hosts that has tfmuster. Default: the path of this Python.
     env : mapping, optional
