@@ -194,9 +194,14 @@ class TestOneSession:
         assert time.monotonic() - early[0] > 3
         assert log.read_text() == "early\nlate\n"
 
-    def test_all_start_again(self, session: Any, tmp_path: Path) -> None:
+    def test_all_start_again_and_what_the_chief_writes_comes_back(self, session: Any, tmp_path: Path) -> None:
         script = write(
-            tmp_path, "t.py", "import os, sys", "sys.exit(0 if os.environ['TFMUSTER_RESTART'] == '1' else 7)"
+            tmp_path,
+            "t.py",
+            "import os, pathlib, sys",
+            "attempt = os.environ['TFMUSTER_RESTART']",
+            "pathlib.Path('model.keras').write_text(f'of attempt {attempt}')",
+            "sys.exit(0 if attempt == '1' else 7)",
         )
         run = launch(
             *(script,),
@@ -208,6 +213,7 @@ class TestOneSession:
             quiet=True,
         )
         assert (run.status()["state"], run.status()["restarts"]) == ("done", 1)
+        assert (run.path / "files" / "model.keras").read_text() == "of attempt 1"
 
     def test_values_and_what_was_sent_along(self, session: Any, tmp_path: Path) -> None:
         beside = write(tmp_path, "beside.txt", "it came along")
