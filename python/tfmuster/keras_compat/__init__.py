@@ -40,7 +40,7 @@ from .gradients import (
     wanted_dtype,
 )
 from .own_thread import patch_run
-from .seeds import agree_on_seed, seed_tensorflow, tensorflow_seed
+from .seeds import agree_on_seed
 from .starting import check_not_started, tensorflow_started
 from .strategy_info import is_chief, multi_worker, note_strategy, worker_of
 from .watching import use_cause, watch_this_worker
@@ -56,9 +56,7 @@ __all__ = [
     "is_chief",
     "multi_worker",
     "note_strategy",
-    "seed_tensorflow",
     "set_gradient_dtype",
-    "tensorflow_seed",
     "tensorflow_started",
     "use_agreement",
     "use_cause",

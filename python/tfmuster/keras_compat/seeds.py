@@ -6,26 +6,10 @@ Keras draws its seeds from Python's generator, which :mod:`tfmuster.system.gener
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
-from ..system.generators import job_seed, seed_generators
+from ..system.generators import job_seed, seed_generators, seed_tensorflow, tensorflow_seed
 from .strategy_info import is_chief
-
-
-def tensorflow_seed() -> int | None:
-    """Return the global seed of TensorFlow; None if none is set, or TensorFlow is not imported."""
-    context = sys.modules.get("tensorflow.python.eager.context")
-    seed = None if context is None else context.global_seed()
-    return None if seed is None else int(seed)
-
-
-def seed_tensorflow(seed: int) -> None:
-    """Set the global seed of an imported TensorFlow, unless the program has set one."""
-    if "tensorflow" in sys.modules and tensorflow_seed() is None:
-        import tensorflow as tf
-
-        tf.random.set_seed(seed)
 
 
 def agree_on_seed(strategy: Any) -> None:

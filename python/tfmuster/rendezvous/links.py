@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..cluster.spec import Task
-from ..collectives import open_group
 from ..net.channel import Message
 from ..net.connections import Connection, Connections
 from ..system.say import say
@@ -62,6 +61,9 @@ class Links:
         if set(self._made) != set(self._names) - {here}:
             self.close()
             return None
+        # It imports NumPy, which most processes of a job that meet do not need before.
+        from ..collectives import open_group
+
         sockets = [self._made.get(name) for name in self._names]
         return open_group(self._names.index(here), self._names, sockets)
 

@@ -13,9 +13,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..environment import LARGEST_SEED, SEED_VARIABLE, given_seed
-from ..keras_compat import seed_tensorflow, tensorflow_seed
 from ..net.channel import Message
-from ..system.generators import generator_states, job_seed, seed_generators
+from ..system.generators import (
+    generator_states,
+    job_seed,
+    seed_generators,
+    seed_tensorflow,
+    tensorflow_seed,
+)
 
 
 def offered_seed() -> Message:

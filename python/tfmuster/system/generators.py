@@ -1,4 +1,4 @@
-"""Seed the random number generators of a process: Python's, NumPy's, and R's if R embeds this Python.
+"""Seed the generators of a process: Python's, NumPy's, TensorFlow's, and R's if R embeds this Python.
 
 Each worker of a job runs the user's program again. The workers draw the same numbers, and so choose the same
 rows in the same order, only if their generators have the same seed.
@@ -71,6 +71,19 @@ def seed_new_numpy_generators(job_seed: int) -> None:
     # A function is pickled by its place.
     default_rng.__module__, default_rng.__qualname__ = "numpy.random", "default_rng"
     random.default_rng = default_rng
+
+
+def tensorflow_seed() -> int | None:
+    """Return the global seed of TensorFlow; None if none is set, or TensorFlow is not imported."""
+    context = sys.modules.get("tensorflow.python.eager.context")
+    seed = None if context is None else context.global_seed()
+    return None if seed is None else int(seed)
+
+
+def seed_tensorflow(seed: int) -> None:
+    """Set the global seed of an imported TensorFlow, unless the program has set one."""
+    if "tensorflow" in sys.modules and tensorflow_seed() is None:
+        sys.modules["tensorflow"].random.set_seed(seed)
 
 
 def _python_state() -> Any:

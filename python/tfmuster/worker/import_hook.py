@@ -108,7 +108,6 @@ class _AfterImport:
 def _watch_strategy() -> None:
     """Let TensorFlow's own strategies join as :func:`tfmuster.strategy` does."""
     from ..cluster.tf_config import keep_tf_config
-    from ..keras_compat import seed_tensorflow
     from ..keras_compat.checkpoint_files import patch_checkpoints
     from ..keras_compat.deprecation import name_callers_in_r
     from ..keras_compat.shuffling import patch_shuffle
@@ -116,7 +115,7 @@ def _watch_strategy() -> None:
     from ..keras_compat.strategy_hooks import patch_strategies
     from ..rendezvous.port_guard import serving
     from ..runs.states import say_phase
-    from ..system.generators import job_seed
+    from ..system.generators import job_seed, seed_tensorflow
 
     if (seed := job_seed()) is not None:
         seed_tensorflow(seed)

@@ -51,6 +51,16 @@ def test_needs_no_tensorflow():
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": python_path}, check=True)
 
 
+def test_to_launch_and_to_meet_imports_no_numpy() -> None:
+    """A launcher is there at once, and a host may start a thousand tasks."""
+    code = (
+        "import sys, tfmuster.launch, tfmuster.launch.engines.local, tfmuster.rendezvous.join\n"
+        "print([name for name in ('numpy', 'tfmuster.keras_compat') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_help_imports_no_verb() -> None:
     code = (
         "import sys; from tfmuster.cli import main; main(['--help']);"
