@@ -53,3 +53,5 @@ esac
 step "python-${extras//,/-}.log" "Installing $what into $where$about" \
   "$venv/bin/python" -m pip install --progress-bar off --disable-pip-version-check -e ".[$extras]" \
   ${packages[@]+"${packages[@]}"}
+# pip compiles what it copies, which these files are not. Where PYTHONDONTWRITEBYTECODE is set, nobody else does.
+"$venv/bin/python" -m compileall -q python/tfmuster
