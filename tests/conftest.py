@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.forks import ForkServer
+from support.forks import ForkServers
 from support.r_files import RFile
 from support.scheduling import ByFile
 from support.selection import left, unknown
@@ -19,11 +19,11 @@ HERE = Path(__file__).parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # One server for all processes of pytest. Coverage follows programs from their start, and only Linux says
-    # whether a program has the server's namespaces.
+    # The same servers for all processes of pytest. Coverage follows programs from their start, and only Linux
+    # lets a program enter other namespaces.
     in_coverage = "COVERAGE_PROCESS_CONFIG" in os.environ
     if not hasattr(config, "workerinput") and sys.platform == "linux" and not in_coverage:
-        config.add_cleanup(ForkServer().close)
+        config.add_cleanup(ForkServers().close)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> RFile | None:

@@ -18,13 +18,13 @@ from support.launching import python, tfmuster, wait_until, write
 
 pytestmark = [
     pytest.mark.timeout(200),
-    pytest.mark.skipif("FORK_SERVER" not in os.environ, reason="programs are not forked here"),
+    pytest.mark.skipif("FORK_SERVERS" not in os.environ, reason="programs are not forked here"),
 ]
 
 SEEN = """
 import json, os, random, signal, sys, tempfile, threading
 import numpy, tensorflow
-differs = ("FORK_SERVER", "PYTEST_CURRENT_TEST")
+differs = ("FORK_SERVERS", "PYTEST_CURRENT_TEST")
 print(json.dumps({
     "argv": [sys.argv, sys.orig_argv, sys.executable],
     "main": [__name__, str(__loader__)[:30], sorted(vars(sys.modules["__main__"]))],

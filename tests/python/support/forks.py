@@ -5,8 +5,6 @@ A test or a file with the marker `fresh` has its programs started by themselves.
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
 import socket
 import subprocess
@@ -14,58 +12,66 @@ import sys
 import tempfile
 from pathlib import Path
 
+from support import jax
+
 _FOLDER = Path(__file__).parent / "forking"
-_VARIABLE = "FORK_SERVER"
+_VARIABLE = "FORK_SERVERS"
 #: In the environment of a program that is to be started by itself where others are forked.
 FRESH = {_VARIABLE: ""}
 
 
-class ForkServer:
-    """The server, one for all processes of pytest, in whose environment it is from then on.
+#: What the servers import: what programs do, and some modules that TensorFlow imports later.
+_TENSORFLOW = (
+    "keras",
+    "tensorflow",
+    "tensorflow.python.distribute.collective_all_reduce_strategy",
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function",
+)
 
-    It imports TensorFlow for the first program.
-    """
+
+class ForkServers:
+    """The servers, for all processes of pytest, in whose environment they are from then on."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="forks-")
-        path = Path(self._folder.name, "socket")
         environ = dict(os.environ)
-        os.environ[_VARIABLE] = str(path)
-        os.environ["PYTHONPATH"] = os.pathsep.join(
-            filter(None, (str(_FOLDER), environ.pop("PYTHONPATH", "")))
-        )
-        Path(f"{path}.json").write_text(json.dumps(_place()))
+        before = environ.pop("PYTHONPATH", "")
+        self._processes = [self._start("tensorflow", sys.executable, environ, _TENSORFLOW)]
+        if jax.PYTHON.exists():
+            self._processes.append(
+                self._start("jax", str(jax.PYTHON), {**environ, **jax.ENVIRONMENT}, ("jax", "keras"))
+            )
+        os.environ[_VARIABLE] = self._folder.name
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_FOLDER), before)))
+
+    def _start(
+        self, name: str, python: str, environ: dict[str, str], modules: tuple[str, ...]
+    ) -> subprocess.Popen[bytes]:
+        path = Path(self._folder.name, name)
         with (
             socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
-            Path(self._folder.name, "log").open("wb") as log,
+            path.with_suffix(".log").open("wb") as log,
         ):
             listener.bind(str(path))
             listener.listen(64)
-            self._process = subprocess.Popen(
-                [sys.executable, _FOLDER / "server.py", str(listener.fileno())],
+            process = subprocess.Popen(
+                [python, _FOLDER / "server.py", str(listener.fileno()), path.with_suffix(".json"), *modules],
                 # The hash seed of launched workers.
                 env={**environ, "PYTHONHASHSEED": "0"},
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 stderr=log,
                 pass_fds=[listener.fileno()],
             )
+        assert process.stdout is not None
+        process.stdout.readline()
+        return process
 
     def close(self) -> None:
-        """End it, and the programs that still run."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=10)
+        """End them, and the programs that still run."""
+        for process in self._processes:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.close()
+            process.wait(timeout=10)
+            process.stdout.close()
         self._folder.cleanup()
-
-
-def _place() -> dict[str, object]:
-    """What programs must have in common with the server, as `sitecustomize` says."""
-    spec = importlib.util.spec_from_file_location("forking", _FOLDER / "sitecustomize.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # It would hand this process over.
-    sys.forked_for_test = True  # type: ignore[attr-defined]
-    spec.loader.exec_module(module)
-    place: dict[str, object] = module.place()
-    return place

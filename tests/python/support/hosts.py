@@ -171,7 +171,7 @@ class Network:
                 f"  UserKnownHostsFile {self.folder}/known_hosts",
                 "  GlobalKnownHostsFile /dev/null",
                 # `make coverage` counts what runs there, too, and programs are forked (support/forks.py).
-                "  SendEnv COVERAGE_* FORK_SERVER PYTHONPATH",
+                "  SendEnv COVERAGE_* FORK_SERVERS PYTHONPATH",
                 "",
             ]
         )

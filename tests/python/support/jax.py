@@ -10,14 +10,15 @@ from support.paths import ROOT
 
 #: It has the packages of .venv, too.
 PYTHON = ROOT / ".venvs" / "jax" / "bin" / "python"
+ENVIRONMENT = {"KERAS_BACKEND": "jax", "PYTHONWARNINGS": "ignore"}
 
 
 def run(*arguments: object, cwd: Path, limit: float = 150, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the Python with JAX, for Keras on JAX unless the environment names another backend."""
     return subprocess.run(
-        [str(PYTHON), "-W", "ignore", *map(str, arguments)],
+        [str(PYTHON), *map(str, arguments)],
         cwd=cwd,
-        env=environment(**{"KERAS_BACKEND": "jax", **env}),
+        env=environment(**{**ENVIRONMENT, **env}),
         capture_output=True,
         text=True,
         timeout=limit,

@@ -74,7 +74,7 @@ class TestFourHosts:
         assert read_json(run / "status.json")["state"] == "done"
         assert f"tfmuster: 4 tasks on node1, node2, node4; run directory runs/{run.name}\n" in done.stderr
 
-    @pytest.mark.skipif("FORK_SERVER" not in os.environ, reason="programs are not forked here")
+    @pytest.mark.skipif("FORK_SERVERS" not in os.environ, reason="programs are not forked here")
     def test_forked_programs_are_on_their_machines(self, network: Network) -> None:
         """What support/forks.py does is as true there; see jobs/test_forked_workers.py."""
         program = (

@@ -1,4 +1,7 @@
-"""Fork Python programs of tests from a process that has TensorFlow imported: server.py DESCRIPTOR.
+"""Fork Python programs of tests from a process that has TensorFlow imported.
+
+Usage: server.py DESCRIPTOR PLACE MODULE...; it listens on DESCRIPTOR, and writes to the file PLACE what
+programs must have in common with it. It imports the modules for the first program.
 
 Importing TensorFlow takes three seconds of a processor, in each worker of each job: more than what most
 tests train. A program that `sitecustomize` hands over is run in a child of this process instead. TensorFlow
@@ -14,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import importlib.machinery
 import io
 import json
@@ -30,13 +34,14 @@ import types
 from pathlib import Path
 from typing import Any
 
-from sitecustomize import end_as
+from sitecustomize import end_as, place
 
 #: A request is one message: three file descriptors, and this many bytes of JSON at most.
 LARGEST = 1 << 20
 #: Without the folder of this file.
 PATH = sys.path[1:]
-#: Environment variables that the import of TensorFlow sets.
+MODULES = sys.argv[3:]
+#: Environment variables that their import sets.
 VARIABLES: dict[str, str] = {}
 #: Namespaces that a program shares with its representative. The last is that of mounts, which has /proc.
 SPACES = ("pid", "net", "uts", "ipc", "mnt")
@@ -83,7 +88,7 @@ class Server:
         if not text:
             representative.close()
             return None
-        import_tensorflow()
+        import_modules()
         if (pid := os.fork()) == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -141,16 +146,13 @@ def enter_spaces(pid: int) -> None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def import_tensorflow() -> None:
+def import_modules() -> None:
     """Import what programs import, once, and note which variables that sets."""
-    if "tensorflow" in sys.modules:
+    if MODULES[-1] in sys.modules:
         return
     before = dict(os.environ)
-    import keras  # noqa: F401
-    import tensorflow  # noqa: F401
-    from tensorflow.python.distribute import collective_all_reduce_strategy  # noqa: F401
-    from tensorflow.python.eager.polymorphic_function import polymorphic_function  # noqa: F401
-
+    for name in MODULES:
+        importlib.import_module(name)
     VARIABLES.update(set(os.environ.items()) - set(before.items()))
     # Children would copy each page of objects that the collector marks.
     gc.collect()
@@ -195,6 +197,12 @@ def become(request: dict[str, Any], descriptors: list[int]) -> None:
         )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    if "jax" in sys.modules:
+        # It has read its settings when it was imported.
+        config = sys.modules["jax"].config
+        for name, value in os.environ.items():
+            if name.startswith("JAX_") and name.lower() in config.values:
+                config.update(name.lower(), value)
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     sys.orig_argv[:] = request["orig_argv"]
     sys.argv[:] = request["orig_argv"][1:]
@@ -246,5 +254,7 @@ def run() -> None:
         sys.exit(1)
 
 
+Path(sys.argv[2]).write_text(json.dumps(place()))
+print("ready", flush=True)
 become(*Server(socket.socket(fileno=int(sys.argv[1]))).next_child())
 run()

@@ -7,7 +7,7 @@ says something to Python or TensorFlow that the server was not started with, run
 import os
 import sys
 
-_SERVER = os.environ.get("FORK_SERVER", "")
+_SERVERS = os.environ.get("FORK_SERVERS", "")
 #: What Python, TensorFlow and Keras read before a program can say anything.
 _EARLY = ("PYTHON", "TF_", "KERAS_", "XLA_", "CUDA_", "MALLOC_", "LD_PRELOAD", "HOME")
 #: What of it is set up for each program, says what to print at the import, or is Terraform's or Spark's.
@@ -35,6 +35,23 @@ def place():
     }
 
 
+def _server():
+    """Return the address of the server that has all that in common with this program; None if none has."""
+    import json
+
+    own = place()
+    try:
+        for name in os.listdir(_SERVERS):
+            if name.endswith(".json"):
+                path = os.path.join(_SERVERS, name)
+                with open(path, encoding="utf-8") as file:
+                    if json.load(file) == own:
+                        return path[: -len(".json")]
+    except OSError:
+        pass
+    return None
+
+
 def _can_be_forked():
     words = sys.orig_argv
     as_text = len(words) > 2 and words[1] == "-c"
@@ -43,12 +60,7 @@ def _can_be_forked():
     as_module = words[1:5] == ["-P", "-m", "tfmuster", "train"]
     if not (as_text or as_file or as_module) or hasattr(sys, "forked_for_test"):
         return False
-    import json
-
     try:
-        with open(_SERVER + ".json", encoding="utf-8") as file:
-            if json.load(file) != place():
-                return False
         with open("/proc/self/environ", "rb") as file:
             # It waits for work, with its own imports.
             if b"TFMUSTER_WARM=" in file.read():
@@ -64,7 +76,7 @@ def _can_be_forked():
     return any(name in text for name in ("tensorflow", "keras", "tfmuster"))
 
 
-def _hand_over():
+def _hand_over(server):
     import contextlib
     import json
     import signal
@@ -72,7 +84,7 @@ def _hand_over():
 
     client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        client.connect(_SERVER)
+        client.connect(server)
     except OSError:
         return
     umask = os.umask(0)
@@ -120,5 +132,5 @@ def end_as(code):
     os._exit(code)
 
 
-if _SERVER and _can_be_forked():
-    _hand_over()
+if _SERVERS and _can_be_forked() and (_address := _server()):
+    _hand_over(_address)
