@@ -10,9 +10,11 @@ import sys
 _SERVERS = os.environ.get("FORK_SERVERS", "")
 #: What Python, TensorFlow and Keras read before a program can say anything.
 _EARLY = ("PYTHON", "TF_", "KERAS_", "XLA_", "CUDA_", "MALLOC_", "LD_PRELOAD", "HOME")
-#: What of it is set up for each program, says what to print at the import, or is Terraform's or Spark's.
+#: What of it is set up for each program, or says what to print at the import.
 _LATE = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE")
-_LATE += ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TF_CLI_CONFIG_FILE", "PYTHON_")
+_LATE += ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL")
+#: What make and Terraform read. Spark's names begin with PYTHON_.
+_LATE += ("PYTHON", "TF_CLI_CONFIG_FILE")
 _LIMITS = ("RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK")
 _SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGCONT", "SIGWINCH")
 
@@ -22,7 +24,8 @@ def place():
     import _locale
     import resource
 
-    early = [name for name in os.environ if name.startswith(_EARLY) and not name.startswith(_LATE)]
+    others = (*_LATE, *(name for name in os.environ if name.startswith("PYTHON_")))
+    early = [name for name in os.environ if name.startswith(_EARLY) and name not in others]
     limits = [resource.getrlimit(getattr(resource, name)) for name in _LIMITS]
     return {
         "environ": {name: os.environ[name] for name in early},
