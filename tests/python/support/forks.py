@@ -18,8 +18,6 @@ _FOLDER = Path(__file__).parent / "forking"
 _VARIABLE = "FORK_SERVERS"
 #: In the environment of a program that is to be started by itself where others are forked.
 FRESH = {_VARIABLE: ""}
-
-
 #: What the servers import: what programs do, and some modules that TensorFlow imports later.
 _TENSORFLOW = (
     "keras",
@@ -30,7 +28,10 @@ _TENSORFLOW = (
 
 
 class ForkServers:
-    """The servers, for all processes of pytest, in whose environment they are from then on."""
+    """The servers, for all processes of pytest, in whose environment they are from then on.
+
+    A server imports its modules for the first program that asks for it.
+    """
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="forks-")

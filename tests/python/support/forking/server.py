@@ -130,11 +130,12 @@ def kill(pid: int) -> None:
 
 def enter_spaces(pid: int) -> None:
     """Join the namespaces of a process, which may be of another machine that a test has made."""
-    other = {}
-    for kind in SPACES:
-        descriptor = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY)
-        if not os.path.samestat(os.fstat(descriptor), os.stat(f"/proc/self/ns/{kind}")):
-            other[kind] = descriptor
+    paths = {kind: f"/proc/{pid}/ns/{kind}" for kind in SPACES}
+    other = {
+        kind: os.open(path, os.O_RDONLY)
+        for kind, path in paths.items()
+        if not os.path.samefile(path, f"/proc/self/ns/{kind}")
+    }
     for kind, descriptor in other.items():
         if LIBC.setns(descriptor, 0):
             raise OSError(ctypes.get_errno(), f"no way into the namespace {kind} of process {pid}")
