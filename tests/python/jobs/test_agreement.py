@@ -83,6 +83,7 @@ def test_a_task_without_file_descriptors_is_still_heard(job: Job, index: int):
     cluster = local_cluster(2)
     waiting = """
 import contextlib, os
+import numpy  # as every worker that trains: without its libraries, the C library opens one to end a thread
 from tfmuster.system.activity import ACTIVITY
 ACTIVITY.watched = True
 told("fit", {})

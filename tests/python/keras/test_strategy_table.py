@@ -50,6 +50,7 @@ def test_in_a_cluster() -> None:
     assert "TF_CONFIG is wrong" in str(row("parameter_server", TF_CONFIG="{")["why"])
 
 
+@pytest.mark.fresh
 def test_the_command_prints_it_without_tensorflow(tmp_path: Path) -> None:
     done = tfmuster("strategies", cwd=tmp_path)
     assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == [

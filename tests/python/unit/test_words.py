@@ -181,6 +181,7 @@ def _shown(part: ast.expr) -> str:
     return "{!r}" if isinstance(part, ast.FormattedValue) and part.conversion == ord("r") else "{}"
 
 
+@pytest.mark.timeout(60)
 def test_no_message_of_the_core_is_written_for_one_face() -> None:
     package = Path(tfmuster.__file__).parent
     found: list[Any] = []

@@ -78,6 +78,7 @@ class Agent:
         self._folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
         self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
         self._finished = threading.Event()
+        self._leaving = threading.Lock()
         #: Why a received file could not be written.
         self._trouble: OSError | None = None
         self._parent = os.getppid()
@@ -205,6 +206,8 @@ class Agent:
             self._finished.set()
         else:
             self._finished.wait(AGENT_LAST_WORDS.seconds)
+        # Never released: the other thread would end the process while this one still removes files.
+        self._leaving.acquire()
         self._work.keep_files()
         os.chdir("/")
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -122,13 +124,14 @@ class Outgoing:
 def files_below(folder: Path) -> list[FileState]:
     """Return the regular files below a folder, but hidden ones and those in hidden folders."""
     found = []
-    for path in sorted(folder.rglob("*")):
-        # It may be replaced or removed during this loop.
-        with contextlib.suppress(OSError):
-            within = path.relative_to(folder)
-            if any(part.startswith(".") for part in within.parts):
-                continue
-            if not path.is_symlink() and path.is_file():
-                status = path.stat()
-                found.append(FileState(str(within), (status.st_mtime_ns, status.st_size)))
-    return found
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            path = Path(place, name)
+            # It may be replaced or removed during this loop.
+            with contextlib.suppress(OSError):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) and not name.startswith("."):
+                    within = str(path.relative_to(folder))
+                    found.append(FileState(within, (status.st_mtime_ns, status.st_size)))
+    return sorted(found)

@@ -262,7 +262,8 @@ class TestFourHosts:
         said = network.run_here("bash", "-c", launch, "bash", *TFMUSTER, "launch", "-H", "node1", "t.py")
         run = only_run(network.work)
         assert said == (
-            f"tfmuster: 1 task on node1; run directory runs/{run.name}\n\n"
+            f"tfmuster: 1 task on node1; run directory runs/{run.name}\n"
+            f"tfmuster: files of the program that are not here are on node1, in {network.work}\n\n"
             "worker 0 on node1 failed with exit code 2: "
             "The run directory must be writable while the job runs.\n"
             f"  found: {run}: File too large\n"

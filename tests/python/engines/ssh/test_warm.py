@@ -22,7 +22,7 @@ from support.training import Training
 from tfmuster.launch.remote.proxy_process import AgentPlace, ProxyProcess
 from tfmuster.launch.remote.spare_agents import SpareAgents
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.fresh, pytest.mark.slow, pytest.mark.timeout(240)]
 #: Variables that differ between any two jobs on other machines.
 OF_A_REMOTE_JOB = {*OF_A_JOB, "SSH_CLIENT", "SSH_CONNECTION"}
 #: How long a slow step takes. The 32 of them have to outlast the imports of two spare processes.

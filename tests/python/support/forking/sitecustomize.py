@@ -65,8 +65,9 @@ def _can_be_forked():
         return False
     try:
         with open("/proc/self/environ", "rb") as file:
-            # It waits for work, with its own imports.
-            if b"TFMUSTER_WARM=" in file.read():
+            environ = file.read()
+            # It waits for work, with its own imports, or has a connection of MPICH's.
+            if b"TFMUSTER_WARM=" in environ or b"PMI_FD=" in environ:
                 return False
         if as_module:
             return True

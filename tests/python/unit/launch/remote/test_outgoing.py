@@ -10,7 +10,7 @@ import pytest
 
 from tfmuster.launch.remote.arrivals import files_to_continue
 from tfmuster.launch.remote.files import Arriving, DamagedError
-from tfmuster.launch.remote.outgoing import Outgoing
+from tfmuster.launch.remote.outgoing import Outgoing, files_below
 from tfmuster.net.channel import FILE, JSON, Frame, read_message
 from tfmuster.runs.layout import ARRIVED, append_json
 
@@ -123,11 +123,11 @@ def test_no_checkpoint_is_removed_before_the_launcher_has_its_replacement(
     pair.look()
     pair.write("checkpoints/2.checkpoint", checkpoint("2"))
     (pair.there / "checkpoints/1.checkpoint").unlink()
-    files = pair.outgoing._files()
+    files = files_below(pair.there)
     # It is replaced between the look and its turn.
     (pair.there / "checkpoints/2.checkpoint").unlink()
     pair.write("checkpoints/3.checkpoint", checkpoint("3"))
-    monkeypatch.setattr(pair.outgoing, "_files", lambda: files)
+    monkeypatch.setattr("tfmuster.launch.remote.outgoing.files_below", lambda _: files)
     assert pair.look() == []
     assert pair.kept() == ["1.checkpoint"]
     monkeypatch.undo()
