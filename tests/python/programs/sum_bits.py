@@ -7,6 +7,7 @@ Each worker has the number of its machine. Workers of --numpy sum with numpy; th
 
 import argparse
 import ctypes
+import functools
 import os
 import signal
 import socket
@@ -18,21 +19,26 @@ from tfmuster.collectives import Group
 
 #: Sizes of the tensors of an operation: none, odd ones, over several pieces, many small ones, empty ones.
 SIZES = [
-    [0],
-    [1],
-    [0, 5, 0, 0, 3],
-    [31, 33, 1],
-    [16_384],
-    [12_289, 4_096],
-    [100_003],
-    [7] * 700,
-    [0, *range(300)],
-    [1_200_011, 3, 0, 800_001, 65_536],
+    (0,),
+    (1,),
+    (0, 5, 0, 0, 3),
+    (31, 33, 1),
+    (16_384,),
+    (12_289, 4_096),
+    (100_003,),
+    (7,) * 700,
+    (0, *range(300)),
+    (1_200_011, 3, 0, 800_001, 65_536),
 ]
+#: Types, and what they are sent as.
+KINDS = [(dtype, None) for dtype in ("float32", "float64", "int32", "int64")]
+KINDS += [("float32", "bfloat16"), ("float32", "float16")]
 
 
+# The workers are forked when all of them are known.
+@functools.cache
 def values(rank, sizes, dtype, seed):
-    """The tensors of a worker, which all workers can make."""
+    """The tensors of a worker."""
     made = np.random.default_rng([seed, rank])
     if dtype.startswith("int"):
         limits = np.iinfo(dtype)
@@ -66,6 +72,7 @@ def added(parts, wire):
     return totals
 
 
+@functools.cache
 def expected(machines, sizes, dtype, wire, seed):
     """The sum that all get, in 16 bits if it was sent in two stretches.
 
@@ -128,16 +135,15 @@ def worker(rank, sockets, machines, *, in_numpy, any_in_numpy):
         else:
             assert not group.why_numpy, group.why_numpy
         added_by_machine = share and not any_in_numpy
-        compare(group, rank, machines if added_by_machine else [0] * len(sockets))
+        compare(group, rank, machines if added_by_machine else (0,) * len(sockets))
         sent.append(group.times().sent)
     return sent
 
 
 def compare(group, rank, machines):
     """Compare all sums."""
-    kinds = [(dtype, None) for dtype in ("float32", "float64", "int32", "int64")]
     for seed, sizes in enumerate(SIZES):
-        for dtype, wire in [*kinds, ("float32", "bfloat16"), ("float32", "float16")]:
+        for dtype, wire in KINDS:
             found = group.sum_arrays(values(rank, sizes, dtype, seed), wire=wire)
             wanted = expected(machines, sizes, dtype, wire, seed)
             for sum_, total in zip(found, wanted, strict=True):
@@ -188,7 +194,11 @@ def main():
     parser.add_argument("--machines", type=int, nargs="+")
     parser.add_argument("--numpy", type=int, nargs="+", default=[])
     given = parser.parse_args()
-    machines, in_numpy = given.machines, given.numpy
+    machines, in_numpy = tuple(given.machines), given.numpy
+    for places in {(0,) * len(machines), (0,) * len(machines) if in_numpy else machines}:
+        for seed, sizes in enumerate(SIZES):
+            for dtype, wire in KINDS:
+                expected(places, sizes, dtype, wire, seed)
     readable = siblings_can_read_each_other()
 
     def work(rank, sockets):
