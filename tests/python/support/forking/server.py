@@ -162,12 +162,19 @@ def import_modules() -> None:
 
 def stand_for(pid: int, parent: int) -> None:
     """Give this process the id and the parent of its representative, but not those that it forks."""
-    getpid, getppid = os.getpid, os.getppid
+    getpid, getppid, send = os.getpid, os.getppid, os.kill
 
     def restore() -> None:
-        os.getpid, os.getppid = getpid, getppid
+        os.getpid, os.getppid, os.kill = getpid, getppid, send
 
-    os.getpid, os.getppid = lambda: pid, lambda: parent
+    def to_itself(other: int, number: int) -> None:
+        # What stops it must be seen of its representative, too, which learns of its end by itself.
+        if other != pid or number == signal.SIGSTOP:
+            send(other, number)
+        if other == pid:
+            send(getpid(), number)
+
+    os.getpid, os.getppid, os.kill = lambda: pid, lambda: parent, to_itself
     os.register_at_fork(after_in_child=restore)
 
 
