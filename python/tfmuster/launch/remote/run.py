@@ -221,10 +221,11 @@ def run_remote(
             found=found,
             spares=spares,
         )
-        failure = supervisor.supervise()
-        if tell and run.status()["state"] != RESTARTING:
-            _say_where_files_are(placements)
-        return run, failure
+        try:
+            return run, supervisor.supervise()
+        finally:
+            if tell and run.status()["state"] != RESTARTING:
+                _say_where_files_are(placements)
 
 
 def _say_where_files_are(placements: Sequence[Placement]) -> None:

@@ -36,18 +36,10 @@ class WorkingFolder:
         Sends a frame.
     came : callable
         Waits for the launcher's answer that all has come. Returns whether it has.
-    limit : int
-        How much comes back, in bytes.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        write: Callable[[Frame], None],
-        came: Callable[[], bool],
-        limit: int = FETCH_LIMIT,
-    ) -> None:
-        self._folder, self._write, self._came, self._limit = folder, write, came, limit
+    def __init__(self, folder: Path, write: Callable[[Frame], None], came: Callable[[], bool]) -> None:
+        self._folder, self._write, self._came = folder, write, came
         #: What the launcher has, by name.
         self._known = {file.name: file.state for file in files_below(folder)}
         #: Where files are that did not come back. Nobody else knows the name before.
@@ -55,7 +47,7 @@ class WorkingFolder:
 
     def bring_back(self) -> None:
         """Send the new and changed files, the smallest first, and keep those that are too large."""
-        sent, room = [], self._limit
+        sent, room = [], FETCH_LIMIT
         for file in sorted(self._changed(), key=lambda file: file.state[1]):
             if file.state[1] > room:
                 break
