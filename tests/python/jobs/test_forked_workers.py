@@ -27,6 +27,7 @@ import numpy, tensorflow
 differs = ("FORK_SERVERS", "PYTEST_CURRENT_TEST")
 print(json.dumps({
     "argv": [sys.argv, sys.orig_argv, sys.executable],
+    "file": [globals().get("__file__"), sys._getframe().f_code.co_filename],
     "main": [__name__, str(__loader__)[:30], sorted(vars(sys.modules["__main__"]))],
     "path": sys.path,
     "folder": os.getcwd(),
@@ -56,7 +57,7 @@ def run(folder: Path, *words: object, **env: str) -> subprocess.CompletedProcess
 
 @pytest.mark.parametrize("way", ["file", "text"])
 def test_a_program_sees_what_it_would_see(tmp_path: Path, way: str) -> None:
-    program = (write(tmp_path, "seen.py", SEEN),) if way == "file" else ("-c", SEEN)
+    program = (write(tmp_path, "seen.py", SEEN).name,) if way == "file" else ("-c", SEEN)
     forked, again, fresh = [
         [json.loads(line) for line in run(tmp_path, *program, "a", "b c", **env).stdout.splitlines()]
         for env in ({}, {}, FRESH)

@@ -241,7 +241,7 @@ def run() -> None:
             main.__loader__ = importlib.machinery.BuiltinImporter
             code = compile(sys.argv.pop(1), "<string>", "exec")
         else:
-            path = sys.argv[0]
+            path = os.path.abspath(sys.argv[0])
             sys.path.insert(0, str(Path(path).resolve().parent))
             loader = importlib.machinery.SourceFileLoader("__main__", path)
             vars(main).update(__loader__=loader, __file__=path, __cached__=None)
