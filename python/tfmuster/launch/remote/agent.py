@@ -37,7 +37,6 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +83,7 @@ class Agent:
         self._parent = os.getppid()
         #: Whether the launcher has what was sent, or has closed its end, and then still reads.
         self._came = threading.Event()
-        self._work = AgentWorker(
-            self._job, self._folder, self._write, partial(self._came.wait, SILENT.seconds)
-        )
+        self._work = AgentWorker(self._job, self._folder, self._write, self._came.wait)
 
     def run(self) -> None:
         """Serve one worker, from the launcher's question to the worker's end. Does not return."""

@@ -50,7 +50,7 @@ class AgentWorker:
     """
 
     def __init__(
-        self, job: str, folder: Path, write: Callable[[Frame], None], came: Callable[[], bool]
+        self, job: str, folder: Path, write: Callable[[Frame], None], came: Callable[[], object]
     ) -> None:
         self._job = job
         self._folder = folder

@@ -35,10 +35,10 @@ class WorkingFolder:
     write : callable
         Sends a frame.
     came : callable
-        Waits for the launcher's answer that all has come. Returns whether it has.
+        Waits for the launcher's answer that all has come. If the connection is lost, the agent ends first.
     """
 
-    def __init__(self, folder: Path, write: Callable[[Frame], None], came: Callable[[], bool]) -> None:
+    def __init__(self, folder: Path, write: Callable[[Frame], None], came: Callable[[], object]) -> None:
         self._folder, self._write, self._came = folder, write, came
         #: What the launcher has, by name.
         self._known = {file.name: file.state for file in files_below(folder)}
@@ -58,8 +58,7 @@ class WorkingFolder:
                 sent.append(file)
         if sent:
             self._write(message("back"))
-            if not self._came():
-                return
+            self._came()
             self._known |= {file.name: file.state for file in sent}
             names = _names(sorted(file.name for file in sent))
             self._say(f"{names} came back, to {FILES}/ of the run directory")
