@@ -70,11 +70,12 @@ class WorkerProxy:
         self._run_dir = Path(given["job"]["run_dir"])
         part = self._run_dir / f".{self._note_path.name}.part"
         task = task_of(self._note_path.name.partition(".")[0])
-        arrivals = Arrivals(self._run_dir, task, self._say_taken)
+        arrivals = Arrivals(self._run_dir, task, self._say)
         self._files = Arriving(self._run_dir, part, partial(may_arrive, task), arrivals.place)
         #: What is known about the worker's process and its files there.
         self._there: dict[str, Any] = {}
         self._refused: set[str] = set()
+        self._line_is_whole = True
         self._code: int | None = None
         self._ending = False
         self._ordered = False
@@ -147,10 +148,15 @@ class WorkerProxy:
             if not self._files.keep(said):
                 self._say_refused(str(said["path"]))
         except DamagedError as error:
-            text = f"{self._host} sent {error}, which is damaged or incomplete; it was not kept"
-            self._show(f"tfmuster: {safe_text(text)}\n".encode())
+            self._say(f"{self._host} sent {error}, which is damaged or incomplete; it was not kept")
+
+    def _say(self, text: str) -> None:
+        """Show a line of tfmuster's own, after the end of what the worker's last words may have left open."""
+        end = b"" if self._line_is_whole else b"\n"
+        self._show(end + f"tfmuster: {safe_text(text)}\n".encode())
 
     def _show(self, data: bytes) -> None:
+        self._line_is_whole = data.endswith(b"\n")
         try:
             os.write(1, data)
         except OSError:
@@ -162,16 +168,11 @@ class WorkerProxy:
         top = name.partition("/")[0]
         if top not in (CALL, *self._refused) and not any(part.startswith(".") for part in name.split("/")):
             self._refused.add(top)
-            text = f"{self._host} sent {name}, a name that tfmuster uses itself; the file was not kept"
-            self._show(f"tfmuster: {safe_text(text)}\n".encode())
-
-    def _say_taken(self, text: str) -> None:
-        """Say that a file of the run directory's user has the name of one that the host has sent."""
-        self._show(f"tfmuster: {safe_text(text)}\n".encode())
+            self._say(f"{self._host} sent {name}, a name that tfmuster uses itself; the file was not kept")
 
     def _lost(self, why: str) -> int:
         """Record that the connection is lost, with the last time at which it worked."""
-        self._show(f"tfmuster: {self._host} {LOST}{why}\n".encode())
+        self._say(f"{self._host} {LOST}{why}")
         moment = time.time() - self._connection.silence
         self._note({"time": moment, "error": f"{LOST}{why}", "traceback": "", "lost": True})
         return 1

@@ -112,3 +112,14 @@ def test_a_name_that_is_not_kept_is_said_once(tmp_path: Path, capfd: pytest.Capt
     assert capfd.readouterr().out == (
         "tfmuster: node1 sent stop, a name that tfmuster uses itself; the file was not kept\n"
     )
+
+
+def test_its_own_line_is_whole(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A worker's words may end in the middle of a line."""
+    given = {"note_path": str(tmp_path / "logs/worker-0.error.json"), "job": {"run_dir": str(tmp_path)}}
+    stand_in = WorkerProxy(None, "node1", 0.0, given)  # type: ignore[arg-type]
+    for name in ("stop", "stop.json"):
+        stand_in._handle(b"O", b"met")
+        stand_in._handle(b"J", message("file", path=name).payload)
+    own = "tfmuster: node1 sent {}, a name that tfmuster uses itself; the file was not kept\n"
+    assert capfd.readouterr().out == f"met\n{own.format('stop')}met\n{own.format('stop.json')}"
