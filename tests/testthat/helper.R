@@ -26,6 +26,9 @@ a_history <- function() {
 
 rscript <- function() file.path(R.home("bin"), "Rscript")
 
+# For programs that are not to be forked from one in which Python runs (tests/python/support/forks.py).
+fresh <- c(FORK_SERVERS = "")
+
 # Runs R code in a process of its own, where Python has not started: TensorFlow has one life per process.
 run_r <- function(code, env = character(), timeout = 240) {
   skip_if_fast()

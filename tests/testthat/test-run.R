@@ -11,7 +11,7 @@ test_that("a run is data: it survives saveRDS() and is used in another session",
     "stopifnot(!reticulate::py_available())",
     "print(saved[[1]]); cat(nrow(run_history(saved[[1]])), format(saved[[2]][[1]]), '\n')",
     "grDevices::pdf(NULL); plot(saved[[1]], engine = 'base')"
-  ))
+  ), env = fresh)
   expect_equal(other$status, 0, info = toString(other$output))
   expect_match(other$output, "^Run mine done", all = FALSE)
   expect_match(other$output, "^4 <run mine: done>", all = FALSE)

@@ -34,7 +34,7 @@ test_that("use_tf_config() works before Python has started", {
     "use_tf_config(cluster_task(cluster_spec(worker = c('a:1', 'b:2')), 'worker', 1))",
     "stopifnot(reticulate::import('os')$environ$get('TF_CONFIG') == Sys.getenv('TF_CONFIG'))",
     "cat(current_task()$name)"
-  ), env = c(TF_CONFIG = NA))
+  ), env = c(fresh, TF_CONFIG = NA))
   expect_equal(run$status, 0, info = run$output)
   expect_match(run$output, "worker 1", all = FALSE)
 })

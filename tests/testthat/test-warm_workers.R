@@ -21,7 +21,7 @@ test_that("warm workers have imported TensorFlow before a call, and know nothing
     "for (seen in warm) stopifnot(length(seen$args) == length(cold[[1]]$args))",
     "cat('right\\n')"
     # TensorFlow sets it, also in a session that has run other tests.
-  ), env = c(TF2_BEHAVIOR = NA))
+  ), env = c(fresh, TF2_BEHAVIOR = NA))
   expect_equal(done$status, 0L, info = done$output)
   expect_identical(utils::tail(done$output, 1), "right")
   expect_true("[1] 3" %in% done$output)

@@ -1,4 +1,4 @@
-"""Let the Python programs of tests be forked from a process that has TensorFlow imported; see forking/.
+"""Let the programs of tests be forked from processes that have TensorFlow imported; see forking/.
 
 A test or a file with the marker `fresh` has its programs started by themselves.
 """
@@ -6,10 +6,13 @@ A test or a file with the marker `fresh` has its programs started by themselves.
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from support import jax
@@ -42,12 +45,38 @@ class ForkServers:
             self._processes.append(
                 self._start("jax", str(jax.PYTHON), {**environ, **jax.ENVIRONMENT}, ("jax", "keras"))
             )
+        if shutil.which("R"):
+            self._processes.append(self._start_r(environ))
         os.environ[_VARIABLE] = self._folder.name
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_FOLDER), before)))
 
     def _start(
         self, name: str, python: str, environ: dict[str, str], modules: tuple[str, ...]
     ) -> subprocess.Popen[bytes]:
+        command = (python, _FOLDER / "server.py", "{}", self._place(name), *modules)
+        return self._listen(name, command, environ)
+
+    def _start_r(self, environ: dict[str, str]) -> subprocess.Popen[bytes]:
+        home = subprocess.run(["R", "RHOME"], capture_output=True, text=True, check=True).stdout.strip()
+        instead = (sys.executable, "-S", "-E", _FOLDER / "representative.py")
+        # Rscript runs bin/R of this folder.
+        own = Path(self._folder.name, "bin", "R")
+        own.parent.mkdir()
+        own.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, (*instead, f"{home}/bin/R")))} "$@"\n')
+        own.chmod(0o755)
+        os.environ["RHOME"] = self._folder.name
+        environ = {"RETICULATE_PYTHON": sys.executable, **environ, "TMPDIR": self._folder.name}
+        words = ("--no-echo", "--no-restore", f"--file={_FOLDER / 'server.R'}", "--args", "{}")
+        command = (*instead, "--serve", self._place("R"), f"{home}/bin/R", *words)
+        return self._listen("R", command, environ)
+
+    def _place(self, name: str) -> Path:
+        return Path(self._folder.name, f"{name}.json")
+
+    def _listen(
+        self, name: str, command: tuple[str | Path, ...], environ: dict[str, str]
+    ) -> subprocess.Popen[bytes]:
+        """Start a server with a socket, whose number takes the place of {} in its command."""
         path = Path(self._folder.name, name)
         with (
             socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
@@ -56,23 +85,22 @@ class ForkServers:
             listener.bind(str(path))
             listener.listen(64)
             process = subprocess.Popen(
-                [python, _FOLDER / "server.py", str(listener.fileno()), path.with_suffix(".json"), *modules],
+                [str(listener.fileno()) if word == "{}" else word for word in command],
                 # The hash seed of launched workers.
                 env={**environ, "PYTHONHASHSEED": "0"},
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdout=log,
                 stderr=log,
                 pass_fds=[listener.fileno()],
             )
-        assert process.stdout is not None
-        process.stdout.readline()
+        while not self._place(name).exists() and process.poll() is None:
+            time.sleep(0.01)
         return process
 
     def close(self) -> None:
         """End them, and the programs that still run."""
         for process in self._processes:
-            assert process.stdin is not None and process.stdout is not None
+            assert process.stdin is not None
             process.stdin.close()
             process.wait(timeout=10)
-            process.stdout.close()
         self._folder.cleanup()

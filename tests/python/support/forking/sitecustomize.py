@@ -20,17 +20,22 @@ _SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIG
 
 
 def place():
-    """What a program and the server must have in common, in JSON's types."""
+    """What a Python program and its server must have in common, in JSON's types."""
     import _locale
+
+    locale = [_locale.setlocale(_locale.LC_CTYPE), sys.flags.utf8_mode]
+    return {"prefix": sys.prefix, "locale": locale, **process(_EARLY)}
+
+
+def process(early):
+    """What any program and its server must have in common; ``early`` are beginnings of variables' names."""
     import resource
 
     others = (*_LATE, *(name for name in os.environ if name.startswith("PYTHON_")))
-    early = [name for name in os.environ if name.startswith(_EARLY) and name not in others]
+    known = [name for name in os.environ if name.startswith(early) and name not in others]
     limits = [resource.getrlimit(getattr(resource, name)) for name in _LIMITS]
     return {
-        "environ": {name: os.environ[name] for name in early},
-        "prefix": sys.prefix,
-        "locale": [_locale.setlocale(_locale.LC_CTYPE), sys.flags.utf8_mode],
+        "environ": {name: os.environ[name] for name in known},
         "user": [os.getuid(), os.readlink("/proc/self/ns/user")],
         "root": [os.stat("/").st_dev, os.stat("/").st_ino],
         "cores": sorted(os.sched_getaffinity(0)),
@@ -38,11 +43,10 @@ def place():
     }
 
 
-def _server():
-    """Return the address of the server that has all that in common with this program; None if none has."""
+def server_for(own):
+    """Return the address of the server that has a program's ``own`` place; None if none has."""
     import json
 
-    own = place()
     try:
         for name in os.listdir(_SERVERS):
             if name.endswith(".json"):
@@ -80,7 +84,8 @@ def _can_be_forked():
     return any(name in text for name in ("tensorflow", "keras", "tfmuster"))
 
 
-def _hand_over(server):
+def hand_over(server, words):
+    """Have the server run this process's program, and end with it. Return if there is no such server."""
     import contextlib
     import json
     import signal
@@ -97,7 +102,7 @@ def _hand_over(server):
     passed = {name: value for name, value in os.environ.items() if (name, value) != ("TFMUSTER_PROCESS", own)}
     numbers = [getattr(signal, name) for name in _SIGNALS]
     request = {
-        "orig_argv": sys.orig_argv,
+        "words": words,
         "environ": passed,
         "folder": os.getcwd(),
         "umask": umask,
@@ -136,5 +141,5 @@ def end_as(code):
     os._exit(code)
 
 
-if _SERVERS and _can_be_forked() and (_address := _server()):
-    _hand_over(_address)
+if _SERVERS and _can_be_forked() and (_address := server_for(place())):
+    hand_over(_address, sys.orig_argv)
