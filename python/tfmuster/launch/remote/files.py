@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import socket
@@ -12,7 +13,7 @@ from typing import Any
 
 from ...errors import LaunchError
 from ...net.channel import FILE, Frame, message
-from ...runs.layout import checkpoint_step
+from ...runs.layout import FILES, checkpoint_step
 from ...words import Hint, Words
 
 SCRIPTS = (".py", ".r")
@@ -21,22 +22,38 @@ PIECE = 65_536
 #: Folders of an agent: the working directory of a job whose files are sent, and the run directory of a worker
 #: that does not share the launcher's. What the launcher sends is in either.
 WORK, RUN = "work", "run"
+#: Folders whose files have any names: a checkpoint is one of tfmuster's elsewhere only.
+_OF_THE_PROGRAM = (WORK, FILES)
 #: Largest script that is sent, in bytes.
 _LARGEST_SCRIPT = 16 << 20
 _COPY = Hint("copy", True)
 
 
 def file_frames(path: Path, name: str) -> Iterator[Frame]:
-    """Yield the frames of one file: its pieces, then its name at the other end."""
+    """Yield the frames of one file: its pieces, then its name at the other end.
+
+    Raises
+    ------
+    OSError
+        If the file can't be read, or its name is not UTF-8. The other end drops the pieces that it has.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise OSError(errno.EILSEQ, os.strerror(errno.EILSEQ), name) from error
     with path.open("rb") as file:
         executable = bool(os.fstat(file.fileno()).st_mode & 0o100)
-        while piece := file.read(PIECE):
-            yield Frame(FILE, piece)
+        try:
+            while piece := file.read(PIECE):
+                yield Frame(FILE, piece)
+        except OSError:
+            yield message("file", path=name, incomplete=True)
+            raise
     yield message("file", path=name, executable=executable)
 
 
 class DamagedError(Exception):
-    """A checkpoint arrived incomplete. Its text is the name."""
+    """A file arrived incomplete, or a checkpoint damaged. Its text is the name."""
 
 
 class Arriving:
@@ -62,6 +79,8 @@ class Arriving:
         place: Callable[[PurePosixPath], Path] | None = None,
     ) -> None:
         self._part, self._may_arrive = part, may_arrive
+        # A process that was killed in the middle of a file leaves it, and `add` appends.
+        part.unlink(missing_ok=True)
         self._place = place or (lambda name: folder / name)
         self._checksum = _Checksum()
 
@@ -77,14 +96,17 @@ class Arriving:
         Raises
         ------
         DamagedError
-            The file is a checkpoint that is not complete, and was not kept.
+            If the sender could not read the whole file, or it is a damaged checkpoint. It was not kept.
         """
         name = self._name(said)
         if name is None:
             self.drop()
             return False
+        if said.get("incomplete"):
+            self.drop()
+            raise DamagedError(str(name))
         self._part.touch()
-        if checkpoint_step(name.name) is not None:
+        if checkpoint_step(name.name) is not None and name.parts[0] not in _OF_THE_PROGRAM:
             self._make_sure(name)
         path = self._place(name)
         path.parent.mkdir(parents=True, exist_ok=True)

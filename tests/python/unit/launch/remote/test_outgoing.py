@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tfmuster.launch.remote.arrivals import files_to_continue
-from tfmuster.launch.remote.files import Arriving, DamagedError
+from tfmuster.launch.remote.files import PIECE, Arriving, DamagedError, file_frames
 from tfmuster.launch.remote.outgoing import Outgoing, files_below
 from tfmuster.net.channel import FILE, JSON, Frame, read_message
 from tfmuster.runs.layout import ARRIVED, append_json
@@ -164,6 +166,43 @@ def test_a_damaged_checkpoint_is_not_kept(tmp_path: Path, content: bytes) -> Non
         files.add(piece)
     assert files.keep({"path": "1.checkpoint"})
     assert (tmp_path / "1.checkpoint").read_bytes() == checkpoint("next")
+
+
+class Broken(io.FileIO):
+    """A file whose disk fails after the first piece."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.tell():
+            raise OSError(errno.EIO, "planted")
+        return super().read(-1 if size is None else size)
+
+
+def test_a_file_that_is_not_read_to_its_end_does_not_begin_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(bytes(2 * PIECE))
+    frames = []
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="planted"):
+        patched.setattr(Path, "open", lambda path, mode: Broken(path))
+        for frame in file_frames(tmp_path / "a", "a"):
+            frames.append(frame)
+    *pieces, last = frames
+    files = Arriving(tmp_path / "here", tmp_path / ".part")
+    for piece in pieces:
+        files.add(piece.payload)
+    with pytest.raises(DamagedError, match=r"^a$"):
+        files.keep(read_message(last.payload))
+    files.add(b"whole")
+    assert files.keep({"path": "b"})
+    assert (tmp_path / "here" / "b").read_bytes() == b"whole"
+
+
+def test_what_a_killed_process_has_left_does_not_begin_the_next_file(tmp_path: Path) -> None:
+    Arriving(tmp_path, tmp_path / ".part").add(b"half of another")
+    files = Arriving(tmp_path, tmp_path / ".part")
+    files.add(b"whole")
+    assert files.keep({"path": "file"})
+    assert (tmp_path / "file").read_bytes() == b"whole"
 
 
 @pytest.mark.parametrize(
