@@ -40,6 +40,7 @@ class Arrivals:
         self._aside = f"from-{file_stem(task)}"
         self._tell = tell
         self._places: dict[PurePosixPath, Path] = {}
+        self._arrived: set[str] = set()
 
     def place(self, name: PurePosixPath) -> Path:
         """Return where to keep the file with this name; the name is within the run directory."""
@@ -53,7 +54,10 @@ class Arrivals:
             return path
         # In this order: another task's proxy notes a name before its file is there.
         if os.path.lexists(path) or self._leads_elsewhere(name):
-            if str(name) in _arrived(self._run_dir):
+            # Names are only added, so the file is read again for one that is not known.
+            if str(name) not in self._arrived:
+                self._arrived = _arrived(self._run_dir)
+            if str(name) in self._arrived:
                 return path
             self._tell(f"{name} is kept in {self._aside}: the run directory has another file of this name")
             return self._run_dir / self._aside / name
