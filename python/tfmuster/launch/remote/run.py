@@ -224,16 +224,24 @@ def run_remote(
         try:
             return run, supervisor.supervise()
         finally:
-            if tell and run.status()["state"] != RESTARTING:
-                _say_where_files_are(placements)
+            if tell:
+                _say_where_files_are(placements, restarts=run.status()["state"] == RESTARTING)
 
 
-def _say_where_files_are(placements: Sequence[Placement]) -> None:
-    """Say which host has files of the program that are not here."""
+def _say_where_files_are(placements: Sequence[Placement], *, restarts: bool) -> None:
+    """Say which host has files of the program that are not here.
+
+    Before a restart, that is said of a folder which the next attempt does not use.
+    """
     for each in placements:
         there = read_json(remote_path(Path(each.env[ERROR_FILE_VARIABLE])))
-        if each.is_chief and (folder := there.get("folder")):
-            say(f"tfmuster: files of the program that are not here are on {each.host}, in {visible(folder)}")
+        if not each.is_chief or not (folder := there.get("folder")):
+            continue
+        place = f"on {each.host}, in {visible(folder)}"
+        if there.get("own"):
+            say(f"tfmuster: files of the program that have not come back may be {place}")
+        elif not restarts:
+            say(f"tfmuster: files that the program wrote into its working directory are {place}")
 
 
 @contextlib.contextmanager

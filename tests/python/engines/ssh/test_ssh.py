@@ -154,7 +154,7 @@ class TestFourHosts:
         folder = Path(where[1])
         assert folder.parent == network.machines["node1"].temporary
         assert [(path.name, path.stat().st_size) for path in folder.iterdir()] == [("large", (2 << 30) + 1)]
-        assert "not here" not in done.stderr
+        assert "files of the program" not in done.stderr
         shutil.rmtree(folder)
 
     def test_where_files_are_that_do_not_come_back(self, network: Network) -> None:
@@ -162,8 +162,8 @@ class TestFourHosts:
         put(network, "train.py", writes)
         done = network.launch("-H", "node1", "train.py")
         assert done.returncode == 0, done.stderr
-        line = f"tfmuster: files of the program that are not here are on node1, in {network.work}\n"
-        assert line in done.stderr
+        where = f"on node1, in {network.work}\n"
+        assert f"tfmuster: files that the program wrote into its working directory are {where}" in done.stderr
         assert (network.in_work("node1") / "model.keras").read_text() == "a model"
         (network.work / "train.py").write_text(f"{writes}print('written', flush=True)\ntime.sleep(60)\n")
         process = network.start("-H", "node1", "--copy", "train.py")
@@ -171,11 +171,12 @@ class TestFourHosts:
         network.cut("node1")
         _, said = process.communicate(timeout=60)
         assert process.returncode == 1
-        found = re.search(r"files of the program that are not here are on node1, in (\S+)\n", said)
+        found = re.search(r"files of the program that have not come back may be on node1, in (\S+)\n", said)
         assert found is not None, said
         wait_until((Path(found[1]) / "model.keras").exists, 30)
         assert (Path(found[1]) / "model.keras").read_text() == "a model"
         shutil.rmtree(found[1])
+        network.nothing_left(10, but_logins_of="node1")
         network.drop_logins("node1")
 
     def test_files_are_sent_to_where_they_are_here(self, network: Network) -> None:
@@ -263,7 +264,8 @@ class TestFourHosts:
         run = only_run(network.work)
         assert said == (
             f"tfmuster: 1 task on node1; run directory runs/{run.name}\n"
-            f"tfmuster: files of the program that are not here are on node1, in {network.work}\n\n"
+            "tfmuster: files that the program wrote into its working directory "
+            f"are on node1, in {network.work}\n\n"
             "worker 0 on node1 failed with exit code 2: "
             "The run directory must be writable while the job runs.\n"
             f"  found: {run}: File too large\n"
