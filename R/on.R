@@ -10,7 +10,7 @@
 #' @param copy `TRUE` sends the script to the other machines. Otherwise it must exist there at the same path.
 #' @param files Files and folders to send with the script, for example modules and data. They keep their path
 #'   relative to the working directory. Each worker then runs in a temporary folder, which is removed
-#'   afterwards. What the chief's program writes there comes to `files/` of the run directory, up to 2 GB.
+#'   afterwards. What the chief's program writes there is copied to `files/` in the run directory, up to 2 GB.
 #' @param remote_python Path of the Python on the other machines that has tfmuster. Default: the path of this
 #'   session's Python.
 #' @param trust_hosts Functions only: `TRUE` lets workers on other machines return R objects of any kind.

@@ -143,7 +143,7 @@ def launch(
     files : sequence of path
         Files and folders to send with the script, for example modules and data. Each worker then gets its
         own working directory, in which they have the same relative paths. It is removed after the job. What
-        the chief's program writes there comes to ``files/`` of the run directory, up to 2 GB.
+        the chief's program writes there is copied to ``files/`` in the run directory, up to 2 GB.
     remote_python : str, optional
         Path of a Python on the hosts that has tfmuster. Default: the path of this Python.
     env : mapping, optional
