@@ -19,8 +19,8 @@ connects to the launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`.
    the folder that it was sent to (:mod:`.working_folder`), then ``back``, to which the launcher answers with
    ``came``; and ``folder``, where files are that don't come.
 
-When the input ends, or is silent for too long (``SILENT`` of :mod:`..supervise.time_limits`), the agent ends
-the worker and all its descendants.
+When the launcher sends ``end``, or the input ends or is silent for too long (``SILENT`` of
+:mod:`..supervise.time_limits`), the agent ends the worker and all its descendants.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class Agent:
         #: Why a received file could not be written.
         self._trouble: OSError | None = None
         self._parent = os.getppid()
-        #: Whether the launcher has what was sent, or has closed its end, and then still reads.
-        self._came = threading.Event()
-        self._work = AgentWorker(self._job, self._folder, self._write, self._came.wait)
+        #: The launcher's answer that the files have come, with the names of those that it did not keep.
+        self._came: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+        self._work = AgentWorker(self._job, self._folder, self._write, self._came.get)
 
     def run(self) -> None:
         """Serve one worker, from the launcher's question to the worker's end. Does not return."""
@@ -168,7 +168,6 @@ class Agent:
                 if not select.select([self._way], [], [], BEAT.seconds)[0]:
                     continue
                 if (frames := self._way.read()) is None:
-                    self._came.set()
                     break
                 silent_from = time.monotonic()
                 for kind, payload in frames:
@@ -192,7 +191,10 @@ class Agent:
         if read and read["type"] == "leave":
             self._work.leave(int(read["signal"]))
         elif read and read["type"] == "came":
-            self._came.set()
+            self._came.put(read["refused"])
+        elif read and read["type"] == "end":
+            # This thread still has to hear whether what is sent now has come.
+            threading.Thread(target=self._end, daemon=True).start()
         elif read and read["type"] not in ("beat", "file"):
             self._messages.put(read)
 
@@ -205,10 +207,13 @@ class Agent:
             self._finished.wait(AGENT_LAST_WORDS.seconds)
         # Never released: the other thread would end the process while this one still removes files.
         self._leaving.acquire()
-        self._work.keep_files()
-        os.chdir("/")
-        shutil.rmtree(self._folder, ignore_errors=True)
-        os._exit(0)
+        try:
+            self._work.keep_files()
+            os.chdir("/")
+            shutil.rmtree(self._folder, ignore_errors=True)
+        finally:
+            # The other thread waits for this one.
+            os._exit(0)
 
 
 def main() -> None:

@@ -190,7 +190,8 @@ class AgentConnection:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._outgoing: queue.Queue[Iterable[Frame]] = queue.Queue()
+        # A signal handler puts into it, which a queue with a lock does not allow.
+        self._outgoing: queue.SimpleQueue[Iterable[Frame]] = queue.SimpleQueue()
         self._over = threading.Event()
         self._selector = selectors.DefaultSelector()
         self._selector.register(link.way, selectors.EVENT_READ)
@@ -242,9 +243,9 @@ class AgentConnection:
                 yield from frames
 
     def end(self) -> None:
-        """Close the output. The agent then ends the worker and itself."""
+        """Ask the agent to end the worker and itself. Files that still wait to be sent are dropped."""
         self._over.set()
-        self._outgoing.put(())
+        self.send(message("end"))
 
     def kill(self) -> int:
         """End the link, and return its exit code."""
@@ -258,14 +259,15 @@ class AgentConnection:
 
     def _write(self) -> None:
         with contextlib.suppress(OSError):
-            while not self._over.is_set():
+            while True:
                 try:
                     frames = self._outgoing.get(timeout=BEAT.seconds)
                 except queue.Empty:
                     frames = (message("beat"),)
                 for frame in frames:
-                    if not self._over.is_set():
-                        self._link.way.write(frame)
+                    if frame.kind == FILE and self._over.is_set():
+                        break
+                    self._link.way.write(frame)
         self._link.close_output()
 
 

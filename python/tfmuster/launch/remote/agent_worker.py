@@ -8,7 +8,7 @@ import selectors
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class AgentWorker:
     """
 
     def __init__(
-        self, job: str, folder: Path, write: Callable[[Frame], None], came: Callable[[], object]
+        self, job: str, folder: Path, write: Callable[[Frame], None], came: Callable[[], Sequence[str]]
     ) -> None:
         self._job = job
         self._folder = folder
@@ -131,16 +131,15 @@ class AgentWorker:
         if placement.is_chief:
             self._say_where_files_are()
         note = self._note
-        with self._starting:
-            if self._ending:
-                return 1
-            try:
+        try:
+            with self._starting:
+                if self._ending:
+                    return 1
                 process = self._spares.take(placement) or _start(placement)
                 guard_session(guard, self._job, process.pid)
-            except OSError as error:
-                text = f"tfmuster: {self._command[0]} can't be started: {error.strerror}\n"
-                self._write(Frame(OUTPUT, text.encode()))
-                return 127
+        except OSError as error:
+            self._write(message("say", text=f"{self._command[0]} can't be started: {error.strerror}"))
+            return 127
         assert process.stdout is not None
         with process.stdout, selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)

@@ -74,6 +74,7 @@ class WorkerProxy:
         self._files = Arriving(self._run_dir, part, partial(may_arrive, task), arrivals.place)
         #: What is known about the worker's process and its files there.
         self._there: dict[str, Any] = {}
+        #: The names of files that were not kept.
         self._refused: set[str] = set()
         self._line_is_whole = True
         self._code: int | None = None
@@ -124,8 +125,10 @@ class WorkerProxy:
                 if self._there.get("own"):
                     # They have come back.
                     self._record(folder=None)
+            elif said["type"] == "say":
+                self._say(str(said["text"]))
             elif said["type"] == "back":
-                self._connection.send(message("came"))
+                self._connection.send(message("came", refused=sorted(self._refused)))
             elif said["type"] == "folder":
                 self._record(folder=str(said["path"]), own=bool(said["own"]))
             elif said["type"] == "note":
@@ -144,11 +147,16 @@ class WorkerProxy:
         write_json(remote_path(self._note_path), self._there)
 
     def _keep(self, said: dict[str, Any]) -> None:
+        name = str(said["path"])
         try:
-            if not self._files.keep(said):
-                self._say_refused(str(said["path"]))
-        except DamagedError as error:
-            self._say(f"{self._host} sent {error}, which is damaged or incomplete; it was not kept")
+            if self._files.keep(said):
+                return
+            self._say_refused(name)
+        except DamagedError:
+            # The host tries a small file again every second.
+            if name not in self._refused:
+                self._say(f"{self._host} sent {name}, which is damaged or incomplete; it was not kept")
+        self._refused.add(name)
 
     def _say(self, text: str) -> None:
         """Show a line of tfmuster's own, after the end of what the worker's last words may have left open."""
@@ -165,9 +173,8 @@ class WorkerProxy:
 
     def _say_refused(self, name: str) -> None:
         """Say once which file of the host was not kept, unless honest workers send such files, too."""
-        top = name.partition("/")[0]
-        if top not in (CALL, *self._refused) and not any(part.startswith(".") for part in name.split("/")):
-            self._refused.add(top)
+        top, *before = (each.partition("/")[0] for each in (name, *self._refused))
+        if top not in (CALL, *before) and not any(part.startswith(".") for part in name.split("/")):
             self._say(f"{self._host} sent {name}, a name that tfmuster uses itself; the file was not kept")
 
     def _lost(self, why: str) -> int:

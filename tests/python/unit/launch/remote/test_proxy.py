@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tfmuster.launch.remote.agent_connection import AgentConnection, HomeLink, Way, agent_channel
 from tfmuster.launch.remote.proxy import WorkerProxy
-from tfmuster.net.channel import message
+from tfmuster.net.channel import Frame, message
 
 
 @pytest.mark.parametrize(
@@ -123,3 +126,32 @@ def test_its_own_line_is_whole(tmp_path: Path, capfd: pytest.CaptureFixture[str]
         stand_in._handle(b"J", message("file", path=name).payload)
     own = "tfmuster: node1 sent {}, a name that tfmuster uses itself; the file was not kept\n"
     assert capfd.readouterr().out == f"met\n{own.format('stop')}met\n{own.format('stop.json')}"
+
+
+def test_an_answer_is_sent_after_the_agent_was_asked_to_end_but_no_file(tmp_path: Path) -> None:
+    here, there = socket.socketpair()
+    connection = AgentConnection(HomeLink(here.detach(), b"a key"))
+    (tmp_path / "data").write_bytes(b"data")
+    connection.end()
+    connection.send_file(str(tmp_path / "data"), "data")
+    connection.send(message("came", refused=[]))
+    frames: list[Frame] = []
+    with there:
+        way = Way(there.fileno(), there.fileno(), agent_channel(caller=True, key=b"a key"))
+        while len(frames) < 2:
+            frames += way.read() or []
+    assert frames == [message("end"), message("came", refused=[])]
+
+
+def test_the_host_hears_what_was_not_kept(tmp_path: Path) -> None:
+    sent: list[Frame] = []
+    connection = SimpleNamespace(send=sent.append)
+    given = {"note_path": str(tmp_path / "logs/worker-0.error.json"), "job": {"run_dir": str(tmp_path)}}
+    stand_in = WorkerProxy(connection, "node1", 0.0, given)  # type: ignore[arg-type]
+    stand_in._handle(b"J", message("file", path="files/model").payload)
+    stand_in._handle(b"J", message("file", path="files/a/run.json").payload)
+    stand_in._handle(b"J", message("file", path="files/cut", incomplete=True).payload)
+    stand_in._handle(b"J", message("file", path="files/7.checkpoint").payload)
+    stand_in._handle(b"J", message("back").payload)
+    assert sent == [message("came", refused=["files/a/run.json", "files/cut"])]
+    assert sorted(path.name for path in (tmp_path / "files").iterdir()) == ["7.checkpoint", "model"]
