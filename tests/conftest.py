@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -14,6 +15,11 @@ from support.forks import ForkServers
 from support.r_files import RFile
 from support.scheduling import ByFile
 from support.selection import left, unknown
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and nohup or a session without a
+# terminal has them ignore a hang-up; all that they start would, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 HERE = Path(__file__).parent
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.forks import FRESH
-
-# A shell that starts the tests in the background has them ignore Ctrl-C, and nohup or a session without a
-# terminal has them ignore a hang-up; all that they start would, too.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True, scope="session")

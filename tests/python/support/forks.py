@@ -93,7 +93,8 @@ class ForkServers:
                 stderr=log,
                 pass_fds=[listener.fileno()],
             )
-        while not self._place(name).exists() and process.poll() is None:
+        end = time.monotonic() + 60
+        while not self._place(name).exists() and process.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
         return process
 
@@ -102,5 +103,11 @@ class ForkServers:
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.close()
-            process.wait(timeout=10)
+        for process in self._processes:
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                # It is importing.
+                process.kill()
+                process.wait()
         self._folder.cleanup()

@@ -31,6 +31,8 @@ def can_be_forked(words):
         return False
     if "TFMUSTER_WARM" in os.environ or "PMI_FD" in os.environ:
         return False
+    if not words[2:]:
+        return False
     if words[2] == "-e":
         return any(sign in own for sign in _SIGNS)
     try:

@@ -75,7 +75,12 @@ class Server:
 
     def _fork(self) -> tuple[dict[str, Any], list[int]] | None:
         representative, _ = self._listener.accept()
-        text, descriptors, _, _ = socket.recv_fds(representative, LARGEST, 3)
+        # It may be stopped before it has sent anything.
+        representative.settimeout(10)
+        try:
+            text, descriptors, _, _ = socket.recv_fds(representative, LARGEST, 3)
+        except TimeoutError:
+            text = b""
         if not text:
             representative.close()
             return None
@@ -115,7 +120,9 @@ class Server:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
-            representative = self._representatives.pop(pid)
+            # An import may have started others.
+            if (representative := self._representatives.pop(pid, None)) is None:
+                continue
             with contextlib.suppress(KeyError):
                 self._selector.unregister(representative)
             with contextlib.suppress(OSError):
@@ -183,8 +190,8 @@ def become(
             os.close(descriptor)
     os.chdir(request["folder"])
     os.umask(request["umask"])
-    for name in request["ignored"]:
-        signal.signal(name, signal.SIG_IGN)
+    for number in request["ignored"]:
+        signal.signal(number, signal.SIG_IGN)
     os.environ.clear()
     os.environ.update({**variables, **request["environ"]})
     stand_for(request["pid"], request["parent"])

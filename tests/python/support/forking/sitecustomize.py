@@ -91,11 +91,6 @@ def hand_over(server, words):
     import signal
     import socket
 
-    client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        client.connect(server)
-    except OSError:
-        return
     umask = os.umask(0)
     os.umask(umask)
     own = str(os.getpid())
@@ -112,8 +107,24 @@ def hand_over(server, words):
         "errors": [sys.stdout.errors, sys.stderr.errors],
         "ignored": [n for n in numbers if signal.getsignal(n) is signal.SIG_IGN],
     }
-    socket.send_fds(client, [json.dumps(request).encode()], [0, 1, 2])
-    said, number = (client.recv(100) or b"ended 70").split()
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        client.connect(server)
+        socket.send_fds(client, [json.dumps(request).encode()], [0, 1, 2])
+    except OSError:
+        return
+
+    def hear():
+        try:
+            if heard := client.recv(100):
+                return heard.split()
+        except OSError:
+            pass
+        with open(f"{server}.log", encoding="utf-8", errors="replace") as log:
+            print("The server of forks has ended; see support/forks.py.", log.read()[-2000:], file=sys.stderr)
+        return b"ended", b"70"
+
+    said, number = hear()
     if said == b"runs":
         pid = int(number)
 
@@ -124,7 +135,7 @@ def hand_over(server, words):
         for number in numbers:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, pass_on)
-        said, number = (client.recv(100) or b"ended 70").split()
+        said, number = hear()
     end_as(int(number))
 
 
