@@ -117,15 +117,16 @@ def test_it_gets_signals_and_ends_with_the_process_that_stands_for_it(tmp_path: 
     program = write(
         tmp_path,
         "waits.R",
-        "cat(Sys.getpid(), basename(Sys.readlink('/proc/self')), file = 'pids.part')",
-        "invisible(file.rename('pids.part', 'pids'))",
-        "wait <- function() reticulate::py_run_string('import time; time.sleep(60)')",
+        "cat(Sys.getpid(), basename(Sys.readlink('/proc/self')), file = 'pids')",
+        "wait <- function() {",
+        '  reticulate::py_run_string(\'import time; open("waits", "w").close(); time.sleep(60)\')',
+        "}",
         "tryCatch(wait(), interrupt = function(e) file.create('interrupted'))",
         "Sys.sleep(60)",
     )
     process = subprocess.Popen(["Rscript", program], cwd=tmp_path)
     try:
-        wait_until((tmp_path / "pids").exists)
+        wait_until((tmp_path / "waits").exists)
         said, real = map(int, (tmp_path / "pids").read_text().split())
         assert said == process.pid != real
         process.send_signal(signal.SIGINT)
