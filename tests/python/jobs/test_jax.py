@@ -217,6 +217,7 @@ def test_a_missing_worker_is_named() -> None:
     assert re.search(r"worker 1 \(127\.0\.0\.1:\d+\)", done.stderr), done.stderr
 
 
+@pytest.mark.fresh  # they see Keras imported
 def test_programs_and_tasks_that_are_refused() -> None:
     alone = PROGRAMS / "jax_alone.py"
     done = one_of_two(alone)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from support.clock import took_at_most
+from support.clock import stretched, took_at_most
 from support.launching import TFMUSTER, environment, wait_until
 from support.paths import PROGRAMS
 from support.rendezvous_job import VERSIONS, Job, Result, Started, local_cluster
@@ -28,7 +28,11 @@ from tfmuster.net.ports import port_holder
 
 pytestmark = pytest.mark.timeout(90)
 
-LIMIT = 4.0
+
+@pytest.fixture
+def limit() -> int:
+    """For how long tasks wait for each other that don't meet."""
+    return stretched(4)
 
 
 def all_go(tasks: list[Started]) -> list[Result]:
@@ -37,7 +41,7 @@ def all_go(tasks: list[Started]) -> list[Result]:
     return results
 
 
-def all_say_the_same(tasks: list[Started], within: float = LIMIT + 2) -> str:
+def all_say_the_same(tasks: list[Started], within: float = 6) -> str:
     results = [task.result() for task in tasks]
     for result in results:
         assert (result.code, result.last["event"]) == (3, "error"), result
@@ -88,14 +92,14 @@ def test_tasks_of_one_machine_make_a_secret_by_themselves(tmp_path: Path):
     assert [path.name for path in secret.parent.iterdir()] == ["token"]
 
 
-def test_the_secret_of_the_home_directory_is_used(job: Job, tmp_path: Path):
+def test_the_secret_of_the_home_directory_is_used(job: Job, tmp_path: Path, limit: int):
     """Tasks that find it meet. A stranger, who has another home directory, takes nobody's place."""
     ours, theirs = at_home(tmp_path / "ours"), at_home(tmp_path / "theirs")
     made = subprocess.run([*TFMUSTER, "token"], env={**environment(), **ours}, capture_output=True, text=True)
     assert made.returncode == 0 and str(tmp_path / "ours" / ".config" / "tfmuster" / "token") in made.stdout
     cluster = local_cluster(2)
     tasks = [job.start(cluster, "worker", 0, env=ours)]
-    stranger = job.start(cluster, "worker", 1, env=theirs, timeout=LIMIT)
+    stranger = job.start(cluster, "worker", 1, env=theirs, timeout=limit)
     text = stranger.result().text
     assert "a process with a token answers there; this task has none" in text
     tasks.append(job.start(cluster, "worker", 1, env=ours))
@@ -172,11 +176,11 @@ def test_an_address_that_leads_nowhere_from_inside(job: Job):
 # --- someone does not come
 
 
-def test_one_missing(job: Job):
+def test_one_missing(job: Job, limit: int):
     cluster = local_cluster(3)
-    text = all_say_the_same([job.start(cluster, "worker", i, timeout=LIMIT) for i in (0, 1)])
+    text = all_say_the_same([job.start(cluster, "worker", i, timeout=limit) for i in (0, 1)], limit + 2)
     assert text == (
-        "The 3 tasks of the cluster did not come together within 4 s.\n"
+        f"The 3 tasks of the cluster did not come together within {limit} s.\n"
         f"  found: worker 2 ({cluster.worker[2]}) is missing\n"
         "  to do: start worker 2, or see in its own output why it did not arrive: a wrong index, a name that "
         f"does not resolve, a firewall before port {port_of(cluster, 0)} of 127.0.0.1"
@@ -205,11 +209,11 @@ def test_the_shortest_time_counts_for_all(job: Job):
     assert "within 3 s" in all_say_the_same([patient, hasty])
 
 
-def test_the_chief_never_comes(job: Job):
+def test_the_chief_never_comes(job: Job, limit: int):
     cluster = local_cluster(3)
-    text = all_say_the_same([job.start(cluster, "worker", i, timeout=LIMIT) for i in (1, 2)])
+    text = all_say_the_same([job.start(cluster, "worker", i, timeout=limit) for i in (1, 2)], limit + 2)
     assert text == (
-        "The 3 tasks of the cluster did not come together within 4 s.\n"
+        f"The 3 tasks of the cluster did not come together within {limit} s.\n"
         f"  found: worker 0, the chief, can't be reached at {cluster.worker[0]}: connection refused (nothing "
         "listens there)\n"
         f"  to do: start worker 0; if it runs, check that 127.0.0.1 is its machine and that port "
@@ -217,16 +221,16 @@ def test_the_chief_never_comes(job: Job):
     )
 
 
-def test_one_that_came_and_was_killed(job: Job):
+def test_one_that_came_and_was_killed(job: Job, limit: int):
     cluster = local_cluster(4)
-    rest = [job.start(cluster, "worker", i, timeout=LIMIT) for i in (0, 1)]
+    rest = [job.start(cluster, "worker", i, timeout=limit) for i in (0, 1)]
     killed = job.start(cluster, "worker", 2)
     # It listens before it reports; a second later it has reported.
     wait_until(lambda: port_holder(port_of(cluster, 2)))
     time.sleep(1)
     killed.process.kill()
     was = f"it was here (host {socket.gethostname()}, pid {killed.pid}) and left"
-    assert f"worker 2 ({cluster.worker[2]}) is missing: {was}\n" in all_say_the_same(rest)
+    assert f"worker 2 ({cluster.worker[2]}) is missing: {was}\n" in all_say_the_same(rest, limit + 2)
 
 
 def test_the_chief_is_interrupted(job: Job):
@@ -302,7 +306,7 @@ def test_other_versions(job: Job):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_port_is_taken(job: Job, index: int):
+def test_a_port_is_taken(job: Job, index: int, limit: int):
     cluster = local_cluster(2)
     port = port_of(cluster, index)
     holder = subprocess.Popen(
@@ -310,7 +314,7 @@ def test_a_port_is_taken(job: Job, index: int):
     )
     try:
         wait_until(lambda: port_holder(port))
-        tasks = job.start_all(cluster, timeout=LIMIT)
+        tasks = job.start_all(cluster, timeout=limit)
         blocked = tasks[index].result()
     finally:
         holder.kill()
@@ -342,10 +346,12 @@ def test_a_port_is_taken(job: Job, index: int):
         (OTHER_SECRET, None, "a process without a token answers there; this task has one (TFMUSTER_TOKEN)"),
     ],
 )
-def test_tokens_that_differ(job: Job, token, others, why):
+def test_tokens_that_differ(job: Job, token, others, why, limit: int):
     cluster = local_cluster(3)
-    odd = job.start(cluster, "worker", 2, token=token, timeout=LIMIT)
-    text = all_say_the_same([job.start(cluster, "worker", i, token=others, timeout=LIMIT) for i in (0, 1)])
+    odd = job.start(cluster, "worker", 2, token=token, timeout=limit)
+    text = all_say_the_same(
+        [job.start(cluster, "worker", i, token=others, timeout=limit) for i in (0, 1)], limit + 2
+    )
     has = {OTHER_SECRET: "another token" if others else "a token, but this job has none", None: "no token"}[
         token
     ]
@@ -355,11 +361,11 @@ def test_tokens_that_differ(job: Job, token, others, why):
     assert f"worker 0, the chief, can't be reached at {cluster.worker[0]}: {why}" in result.text
 
 
-def test_a_chief_whose_name_does_not_resolve(job: Job):
+def test_a_chief_whose_name_does_not_resolve(job: Job, limit: int):
     cluster = local_cluster(2, host=socket.gethostname())
     misnamed = Cluster(worker=[f"no-such-host.invalid:{port_of(cluster, 0)}", cluster.worker[1]])
-    result = job.start(misnamed, "worker", 1, timeout=LIMIT).result()
-    assert result.code == 3 and took_at_most(result.last["seconds"], LIMIT + 2)
+    result = job.start(misnamed, "worker", 1, timeout=limit).result()
+    assert result.code == 3 and took_at_most(result.last["seconds"], limit + 2)
     assert (
         f"worker 0, the chief, can't be reached at {misnamed.worker[0]}: "
         f"the name 'no-such-host.invalid' does not resolve on {socket.gethostname()}"
@@ -471,14 +477,14 @@ def test_strangers_may_take_all_file_descriptors_but_not_the_place_of_a_task(job
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_too_few_file_descriptors_are_named(job: Job, index: int):
+def test_too_few_file_descriptors_are_named(job: Job, index: int, limit: int):
     """By all whom the chief can tell. Those whom it could not accept are not called missing."""
     cluster = local_cluster(24)
     few = ("sh", "-c", 'ulimit -n 30; exec "$@"', "sh")
     tasks = [
-        job.start(cluster, "worker", i, timeout=LIMIT, prefix=few if i == index else ()) for i in range(24)
+        job.start(cluster, "worker", i, timeout=limit, prefix=few if i == index else ()) for i in range(24)
     ]
-    text = all_say_the_same(tasks if index else tasks[:1], within=LIMIT + 4)
+    text = all_say_the_same(tasks if index else tasks[:1], within=limit + 4)
     assert re.search(rf"found: worker {index} \(.*, pid {tasks[index].pid}\) may open 30 files; the", text)
     assert "to do: raise the limit of open files on its machine (`ulimit -n`)" in text
     assert "missing" not in text and "reach" not in text

@@ -6,6 +6,7 @@ one of ten seconds where nobody else runs; where six processes want two processo
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -51,6 +52,11 @@ def in_time(begun: float, seconds: float) -> bool:
     if took >= allowed:
         print(f"took {took:.2f} s, of {allowed:.2f} s allowed ({seconds} s on an idle machine)")
     return took < allowed
+
+
+def stretched(seconds: int) -> int:
+    """Return a limit for what a test starts now: so many seconds, but for the load of the last two."""
+    return math.ceil(seconds * _crowd.factor(time.monotonic() - 2))
 
 
 def took_at_most(took: float, seconds: float) -> bool:

@@ -13,8 +13,10 @@ _EARLY = ("PYTHON", "TF_", "KERAS_", "XLA_", "CUDA_", "MALLOC_", "LD_PRELOAD", "
 #: What of it is set up for each program, or says what to print at the import.
 _LATE = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE")
 _LATE += ("TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL")
-#: What make and Terraform read. Spark's names begin with PYTHON_.
+#: What make and Terraform read.
 _LATE += ("PYTHON", "TF_CLI_CONFIG_FILE")
+#: Those of Spark, and of Keras's initialize().
+_LATE_KINDS = ("PYTHON_", "KERAS_DISTRIBUTION_")
 _LIMITS = ("RLIMIT_AS", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK")
 _SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGCONT", "SIGWINCH")
 
@@ -31,8 +33,8 @@ def process(early):
     """What any program and its server must have in common; ``early`` are beginnings of variables' names."""
     import resource
 
-    others = (*_LATE, *(name for name in os.environ if name.startswith("PYTHON_")))
-    known = [name for name in os.environ if name.startswith(early) and name not in others]
+    known = [name for name in os.environ if name.startswith(early)]
+    known = [name for name in known if name not in _LATE and not name.startswith(_LATE_KINDS)]
     limits = [resource.getrlimit(getattr(resource, name)) for name in _LIMITS]
     return {
         "environ": {name: os.environ[name] for name in known},
