@@ -52,7 +52,7 @@ CHECKPOINT_OWNER = ".owner.json"
 MODEL = "model.keras"
 
 #: Folder in the run directory with what the chief's program has written into its working folder on another
-#: host, if that folder was one of the job's own.
+#: host, if tfmuster made that folder.
 FILES = "files"
 
 #: Folder in the run directory with TensorBoard's files.

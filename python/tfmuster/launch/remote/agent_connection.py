@@ -192,7 +192,8 @@ class AgentConnection:
         self._link = link
         # A signal handler puts into it, which a queue with a lock does not allow.
         self._outgoing: queue.SimpleQueue[Iterable[Frame]] = queue.SimpleQueue()
-        self._over = threading.Event()
+        # An event has a lock, too.
+        self._over = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(link.way, selectors.EVENT_READ)
         if link.complaints is not None:
@@ -243,8 +244,13 @@ class AgentConnection:
                 yield from frames
 
     def end(self) -> None:
-        """Ask the agent to end the worker and itself. Files that still wait to be sent are dropped."""
-        self._over.set()
+        """Ask the agent once to end the worker and itself. What still waits to be sent is dropped."""
+        if self._over:
+            return
+        self._over = True
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._outgoing.get_nowait()
         self.send(message("end"))
 
     def kill(self) -> int:
@@ -265,7 +271,7 @@ class AgentConnection:
                 except queue.Empty:
                     frames = (message("beat"),)
                 for frame in frames:
-                    if frame.kind == FILE and self._over.is_set():
+                    if frame.kind == FILE and self._over:
                         break
                     self._link.way.write(frame)
         self._link.close_output()

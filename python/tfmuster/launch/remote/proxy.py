@@ -150,6 +150,7 @@ class WorkerProxy:
         name = str(said["path"])
         try:
             if self._files.keep(said):
+                self._refused.discard(name)
                 return
             self._say_refused(name)
         except DamagedError:

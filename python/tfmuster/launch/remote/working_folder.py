@@ -65,7 +65,7 @@ class WorkingFolder:
         kept, large = self.keep(), {file.name for file in changed[fit:]}
         for why, names in (
             ("too large to come back", [name for name in kept if name in large]),
-            ("could not come back", [name for name in kept if name not in large]),
+            ("unreadable, or refused by the launcher", [name for name in kept if name not in large]),
         ):
             if names:
                 self._say(f"{_names(names)}: {why}, kept on {socket.gethostname()} in {self.kept}")

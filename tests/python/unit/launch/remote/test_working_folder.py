@@ -49,7 +49,7 @@ def test_what_can_not_be_sent_is_kept_and_said(work: Path, monkeypatch: pytest.M
     assert [each["text"] for each in said if each["type"] == "say"] == [
         "small came back, to files/ of the run directory",
         f"large: too large to come back, {where}",
-        f"locked, refused, \\udcff: could not come back, {where}",
+        f"locked, refused, \\udcff: unreadable, or refused by the launcher, {where}",
     ]
     assert sorted(os.listdir(folder.kept)) == ["large", "locked", "refused", not_utf_8]
     assert folder.kept.stat().st_mode & 0o077 == 0
