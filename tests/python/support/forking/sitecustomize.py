@@ -122,7 +122,7 @@ def hand_over(server, words):
                 return heard.split()
         except OSError:
             pass
-        with open(f"{server}.log", encoding="utf-8", errors="replace") as log:
+        with contextlib.suppress(OSError), open(f"{server}.log", encoding="utf-8", errors="replace") as log:
             print("The server of forks has ended; see support/forks.py.", log.read()[-2000:], file=sys.stderr)
         return b"ended", b"70"
 
