@@ -61,9 +61,9 @@ def test_numbers_that_are_none(sizes):
 
 
 def test_default_set_is_drawn_in_seconds():
-    start = time.perf_counter()
+    start = time.process_time()
     synthetic()
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("count,seed", [(-1, 0), (1, -1)])
