@@ -1,8 +1,8 @@
 """Hand an R program of a test over to the server of forks, and stand for it until it ends.
 
 Usage: representative.py R WORD...; the words are those of Rscript, for which RHOME has this program in R's
-place. What can't be forked is run by R itself. With `--serve PLACE` before, R is started as the server, after
-what programs must have in common with it is written to the file PLACE.
+place. What can't be forked is run by R itself. With `--serve PLACE` before, R is started as the server, for
+which what programs must have in common with it is written to a file beside PLACE.
 """
 
 import json
@@ -25,7 +25,7 @@ def place():
 
 
 def can_be_forked(words):
-    """Whether the words are a file or expressions, with nothing about how R is to start."""
+    """Return whether the words are a file or expressions, with nothing about how R is to start."""
     own, _, _ = " ".join(words).partition(" --args")
     if words[:2] != ["--no-echo", "--no-restore"] or os.path.exists(".Rprofile") or "--vanilla" in own:
         return False
@@ -47,9 +47,10 @@ words = sys.argv[1:]
 # Bash names each program that it starts here, and the start of R takes that away.
 os.environ.pop("_", None)
 if words[0] == "--serve":
-    with open(words[1], "w", encoding="utf-8") as file:
+    with open(f"{words[1]}.part", "w", encoding="utf-8") as file:
         json.dump(place(), file)
     os.environ["FORK_NAMES"] = " ".join(os.environ)
+    os.environ["FORK_PLACE"] = words[1]
     words = words[2:]
 elif os.environ.get("FORK_SERVERS") and can_be_forked(words[1:]) and (server := server_for(place())):
     hand_over(server, words)

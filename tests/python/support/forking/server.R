@@ -1,5 +1,5 @@
-# Fork R programs of tests from a process that has reticulate and TensorFlow loaded, which takes R four seconds of a
-# processor: see server.py, and representative.py, which hands them over.
+# Fork R programs of tests from a process that has reticulate and TensorFlow loaded, which takes R four seconds
+# of a processor: see server.py, and representative.py, which hands them over.
 #
 # Usage: Rscript server.R DESCRIPTOR; it listens on DESCRIPTOR.
 #
@@ -7,6 +7,7 @@
 # file has been read: so R goes on with the program, and treats it as any other.
 local({
   cli <- asNamespace("cli")
+  stopifnot(c("clic_start_thread", "clic_stop_thread") %in% names(cli))
   prepare <- function() {
     for (package in c("generics", "globals", "rlang")) loadNamespace(package)
     for (module in c("keras", "tensorflow")) reticulate::import(module)

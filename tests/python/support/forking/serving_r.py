@@ -14,10 +14,13 @@ from serving import PATH, Server, become
 
 def next_child(descriptor: int, prepare: Callable[[], object], script: str) -> int:
     """Serve. Return, in a child that R is to run the program in, the process id of its representative."""
-    before = os.environ.pop("FORK_NAMES").split()
+    before, place = os.environ.pop("FORK_NAMES").split(), os.environ.pop("FORK_PLACE")
+    # Another reticulate may have neither. Then this ends here, and programs start by themselves.
+    watch_for_interrupts = watcher_of_interrupts()
+    before_others = next(i for i, each in enumerate(PATH, 1) if each.endswith("/reticulate/config"))
+    os.replace(f"{place}.part", place)
     server = Server(socket.socket(fileno=descriptor), prepare)
     request, descriptors = server.next_child()
-    before_others = next(i for i, each in enumerate(PATH, 1) if each.endswith("/reticulate/config"))
     of_r = {name: value for name, value in os.environ.items() if name not in before}
     become(request, descriptors, {**of_r, **server.variables}, before_others)
     # As reticulate does.
@@ -68,8 +71,9 @@ def read_from(script: str, file: int) -> None:
     os.close(file)
 
 
-def watch_for_interrupts() -> None:
-    """Start reticulate's thread that sees Ctrl-C while Python runs: a fork has no thread but its own."""
+def watcher_of_interrupts() -> Callable[[], object]:
+    """Return what starts the thread by which reticulate sees Ctrl-C while Python runs; a fork lacks it."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         library = next(line.split()[-1] for line in maps if line.rstrip().endswith("/reticulate.so"))
-    ctypes.CDLL(library)._ZN10reticulate10event_loop10initializeEv()
+    start: Callable[[], object] = ctypes.CDLL(library)._ZN10reticulate10event_loop10initializeEv
+    return start
