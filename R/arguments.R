@@ -62,7 +62,7 @@ argument_kinds <- list(
 )
 
 launch_arguments <- c(
-  workers = "count", ps = "number", chief = "flag", evaluator = "flag", backend = "name",
+  workers = "count", ps = "number", chief = "flag", evaluator = "flag",
   backend_options = "strings", master = "name", hosts = "strings", copy = "flag", files = "strings",
   remote_python = "name", env = "variables", quiet = "flag", only_chief = "flag", name = "name",
   run_dir = "name", keras_compat = "flag", max_restarts = "number", start_timeout = "seconds",
@@ -130,6 +130,14 @@ check_script <- function(script, given, on, control, workers, call) {
 
 check_function <- function(fn, given, strategy, call) {
   expected <- names(formals(args(fn)))
+  if ("strategy" %in% expected && is.character(given[["strategy"]])) {
+    abort_tfmuster(list(
+      kind = "launch", message = "The name of the function's strategy must be set in `control`.",
+      found = sprintf("`strategy = %s`", deparse1(given[["strategy"]])),
+      fix = sprintf("Write control = launch_control(strategy = %s).", deparse1(given[["strategy"]])),
+      reason = "argument"
+    ), call)
+  }
   unknown <- setdiff(names(given), c(expected, ""))
   if (length(unknown) && !"..." %in% expected) {
     abort_tfmuster(list(
@@ -189,12 +197,22 @@ check_unnamed <- function(given, call) {
   }
 }
 
-# The argument of launch() with the name nearest to a misspelled one; NULL if no name is near.
+# The setting of launch() with the name nearest to one that the program can't get; NULL if no name is near.
 meant <- function(name) {
-  known <- c(names(formals(launch)), on_arguments, names(formals(launch_control)))
-  known <- setdiff(known, c("script", "..."))
-  near <- known[utils::adist(name, known) <= 2]
-  if (length(near)) sprintf("Did you mean `%s`?", near[1])
+  if (name == "backend") {
+    return("Did you mean `on`, such as on = on_slurm()?")
+  }
+  places <- c("launch", "launch_control", paste0("on_", names(what_on_does)))
+  known <- lapply(places, function(place) setdiff(names(formals(place)), c("script", "...")))
+  names <- unique(unlist(known))
+  distance <- utils::adist(name, names)
+  if (min(distance) <= 2) {
+    near <- names[which.min(distance)]
+    place <- places[vapply(known, function(arguments) near %in% arguments, TRUE)][1]
+    argument <- if (place == "launch_control") "control" else "on"
+    setting <- if (place == "launch") near else sprintf("%s = %s(%s = ...)", argument, place, near)
+    sprintf("Did you mean `%s`?", setting)
+  }
 }
 
 # Format arguments for a script as R users write them: 100000, not 1e+05, and TRUE next to 3.

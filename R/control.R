@@ -45,16 +45,11 @@ launch_control <- function(ps = 0, chief = FALSE, evaluator = FALSE,
                            allow_nested = FALSE, env = character(), gpus_per_worker = NULL,
                            only_chief = FALSE, keras_compat = TRUE, start_timeout = NULL,
                            stall_timeout = NULL, grace = NULL, notice_command = NULL) {
-  settings <- as.list(environment())
-  new_control(settings)
-}
-
-# In the order of the arguments of launch_control().
-new_control <- function(settings, call = rlang::caller_env()) {
-  settings <- settings[names(formals(launch_control))]
+  # In the order of the arguments.
+  settings <- mget(names(formals(launch_control)))
+  call <- rlang::current_env()
   check_settings(settings, call)
   check_arguments(settings["strategy"], c(strategy = "name"), call = call)
-  globals <- settings$globals
   if (!is.logical(globals) && !is.character(globals) && !is.list(globals)) {
     refuse_argument("globals", "TRUE, FALSE, names of objects, or a named list", globals, "launch", call)
   }

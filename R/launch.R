@@ -28,11 +28,6 @@
 #' `tools::R_user_dir("tfmuster", "cache")`, where `launch()` removes runs of functions that ended 30 days
 #' ago. `options(tfmuster.runs = "FOLDER")` keeps all runs in a folder of your own, and removes none.
 #'
-#' @section Earlier versions:
-#' The arguments of [on_local()] and its like, and those of [launch_control()], were arguments of `launch()`.
-#' They still work there, with one notice in a session, unless the function has an argument of the same name
-#' other than `strategy`.
-#'
 #' @param script Path of an `.R` or `.py` script, a command, or a function: `function(strategy, ...) {...}`.
 #' @param ... Arguments of the script, which it reads with `commandArgs(TRUE)`, or of the function.
 #' @param workers Number of workers. Default: one per slot of the hosts, otherwise 2.
@@ -75,11 +70,7 @@
 launch <- function(script, ..., workers = NULL, on = on_local(), control = launch_control(), max_restarts = 0,
                    seed = NULL, name = NULL, run_dir = NULL, quiet = FALSE, wait = TRUE, args = list()) {
   called <- substitute(script)
-  chosen <- c(on = !missing(on), control = !missing(control))
-  taken <- take_flat(script, c(list(...), as.list(args)), on, control, chosen)
-  given <- taken$given
-  on <- taken$on
-  control <- taken$control
+  given <- c(list(...), as.list(args))
   check_launch(script, given, on, control, list(
     workers = workers, max_restarts = max_restarts, seed = seed, name = name, run_dir = run_dir,
     quiet = quiet, wait = wait

@@ -12,20 +12,17 @@ test_that("launch() refuses wrong arguments in R's words, before anything starts
   refused(launch("a.R", workers = NA), "`workers` must be a whole number of at least 1.", "NA")
   refused(launch("a.R", workers = c(1, 2)), "`workers` must be", "c(1, 2)")
   refused(launch("a.R", workers = 0), "`workers` must be")
-  refused(launch("a.R", ps = "x"), "`ps` must be a whole number of at least 0.")
-  refused(launch("a.R", ps = NULL), "`ps` must be", "NULL")
-  refused(launch("a.R", chief = "yes"), "`chief` must be TRUE or FALSE.")
+  refused(launch_control(ps = "x"), "`ps` must be a whole number of at least 0.")
+  refused(launch_control(ps = NULL), "`ps` must be", "NULL")
+  refused(launch_control(chief = "yes"), "`chief` must be TRUE or FALSE.")
   refused(launch("a.R", quiet = NA), "`quiet` must be")
   refused(launch("a.R", wait = "yes"), "`wait` must be")
   refused(launch("a.R", name = 5), "`name` must be one string.")
-  refused(launch("a.R", backend = c("local", "ssh")), "`backend` must be one string.")
-  refused(launch("a.R", env = "FOO"), "`env` must be strings with names")
-  refused(launch("a.R", env = list(FOO = NULL)), "`env` must be")
-  refused(launch("a.R", start_timeout = "a"), "`start_timeout` must be a positive number of seconds.")
-  refused(launch("a.R", master = "local[2]"), "A Spark master or session", "Name the backend")
-  refused(launch("a.R", backend_options = "--x=1"), "A backend option")
-  refused(launch(function() 1, globals = 5), "`globals` must be")
-  refused(launch(function() 1, hosts = "no such host"), "hosts, entry 1")
+  refused(launch_control(env = "FOO"), "`env` must be strings with names")
+  refused(launch_control(env = list(FOO = NULL)), "`env` must be")
+  refused(launch_control(start_timeout = "a"), "`start_timeout` must be a positive number of seconds.")
+  refused(launch_control(globals = 5), "`globals` must be")
+  refused(launch(function() 1, on = on_ssh("no such host")), "hosts, entry 1")
   expect_length(list.files("runs"), 0)
 })
 
@@ -38,27 +35,30 @@ test_that("launch() refuses wrong arguments about training before anything start
   }
   for (wrong in list("5", -1, NA, c(1, 2), Inf)) {
     told <- "`stall_timeout` must be a number of seconds, or 0 for no limit."
-    refused(launch("a.R", stall_timeout = wrong), told, deparse1(wrong))
+    refused(launch_control(stall_timeout = wrong), told, deparse1(wrong))
   }
   for (wrong in list("5", 0, -1, NA, c(1, 2))) {
-    refused(launch("a.R", grace = wrong), "`grace` must be a positive number of seconds.", deparse1(wrong))
+    refused(launch_control(grace = wrong), "`grace` must be a positive number of seconds.", deparse1(wrong))
   }
-  refused(launch("a.R", notice_command = NA), "`notice_command` must be one string.")
-  refused(launch("a.R", notice_command = ""), "must be")
-  for (flag in c("distribute", "scale_batch", "independent", "requeue")) {
-    for (wrong in list("yes", NA, 1, NULL)) {
+  refused(launch_control(notice_command = NA), "`notice_command` must be one string.")
+  refused(launch("a.R", control = launch_control(notice_command = "")), "must be")
+  for (wrong in list("yes", NA, 1, NULL)) {
+    for (flag in c("distribute", "scale_batch", "independent")) {
       given <- stats::setNames(list(wrong), flag)
-      refused(rlang::inject(launch("a.R", !!!given)), sprintf("`%s` must be TRUE or FALSE.", flag))
+      refused(rlang::inject(launch_control(!!!given)), sprintf("`%s` must be TRUE or FALSE.", flag))
     }
+    refused(on_slurm(requeue = wrong), "`requeue` must be TRUE or FALSE.")
   }
   refused(launch("a.R", worker = 2, distribut = TRUE), "must not have names")
   script <- withr::local_tempfile(fileext = ".R", lines = "stop('started')")
-  refused(launch(script, scale_batch = TRUE), "scale_batch changes the batch size", "Add distribute,")
+  with_control <- function(program, ...) launch(program, control = launch_control(...))
+  refused(with_control(script, scale_batch = TRUE), "scale_batch changes the batch size", "Add distribute,")
   both <- "Workers train one model (distribute) or one each (independent)."
-  refused(launch(script, distribute = TRUE, independent = TRUE), both)
-  refused(launch(function() 1, distribute = TRUE, independent = TRUE), both)
-  refused(launch(script, distribute = TRUE, ps = 1), "jobs that have only workers", "parameter servers")
-  refused(launch(script, distribute = TRUE, evaluator = TRUE), "jobs that have only workers", "an evaluator")
+  refused(with_control(script, distribute = TRUE, independent = TRUE), both)
+  refused(with_control(function() 1, distribute = TRUE, independent = TRUE), both)
+  only <- "jobs that have only workers"
+  refused(with_control(script, distribute = TRUE, ps = 1), only, "parameter servers")
+  refused(with_control(script, distribute = TRUE, evaluator = TRUE), only, "an evaluator")
   expect_length(list.files(), 0)
 })
 
@@ -69,7 +69,8 @@ test_that("arguments that nothing takes are refused with the one that was meant"
   refused(launch("a.R", args = list(epochs = 3)), "must not have names")
   refused(launch("a.R", worker = 1), "Did you mean `workers`?")
   refused(launch(function(n) n, 1, worker = 2), "no argument `worker`", "Did you mean `workers`?")
-  refused(launch(function(strategy) 1, strategy = "morrored"), "There is no strategy", kind = "strategy")
+  morrored <- launch_control(strategy = "morrored")
+  refused(launch(function(strategy) 1, control = morrored), "There is no strategy", kind = "strategy")
   expect_length(list.files(), 0)
 })
 

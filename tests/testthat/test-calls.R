@@ -23,7 +23,8 @@ test_that("a function finds its globals, packages, locals and the session's vari
   folder <- withr::local_tempdir()
   values <- launch(
     make(), 2,
-    workers = 2, args = list(y = 1), packages = "reticulate", run_dir = file.path(folder, "run"), quiet = TRUE
+    workers = 2, args = list(y = 1), control = launch_control(packages = "reticulate"),
+    run_dir = file.path(folder, "run"), quiet = TRUE
   )
   expect_named(values, c("worker 0", "worker 1"))
   expected <- list(value = 7, variable = "mine", task = "worker 1", text = "from Python")
@@ -144,7 +145,8 @@ test_that("what can't travel is named before anything starts", {
   })
   expect_kind(launch(function() closure(), workers = 2, run_dir = runs), "launch")
   expect_match(expect_kind(launch(function() spec, workers = 2), "launch")$fix, "inside the function")
-  error <- expect_kind(launch(function() 1, globals = "not_here", workers = 2, run_dir = runs), "launch")
+  control <- launch_control(globals = "not_here")
+  error <- expect_kind(launch(function() 1, control = control, workers = 2, run_dir = runs), "launch")
   expect_equal(error$reason, "globals")
   expect_false(file.exists(runs))
   # Nor is anything left when the job itself is refused.
@@ -155,9 +157,10 @@ test_that("what can't travel is named before anything starts", {
 test_that("a value that can't travel is an error that says what to return", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)
-  error <- expect_kind(in_run(function() two_workers_of_mine(), quiet = TRUE, globals = list(
+  control <- launch_control(globals = list(
     two_workers_of_mine = function() tfmuster::cluster_spec(worker = "a:1")
-  )), "worker")
+  ))
+  error <- expect_kind(in_run(function() two_workers_of_mine(), quiet = TRUE, control = control), "worker")
   expect_s3_class(error$parent, "tfmuster_error_launch")
   expect_match(error$parent$found, "tfmuster.Cluster", fixed = TRUE)
 })
@@ -184,8 +187,9 @@ test_that("a job that can't start removes nothing of the user's", {
   dir.create(file.path(folder, "data"))
   files <- file.path(folder, c("notes.txt", "data/a.csv"))
   for (file in files) writeLines("mine", file)
-  expect_kind(launch(function() 1, backend = "slrum", workers = 2, run_dir = folder), "launch")
-  expect_kind(launch(function() 1, hosts = "no.such.host.invalid", workers = 2, run_dir = folder), "launch")
+  expect_kind(launch(function() 1, on = on_slurm("none"), workers = 2, run_dir = folder), "launch")
+  nowhere <- on_ssh("no.such.host.invalid")
+  expect_kind(launch(function() 1, on = nowhere, workers = 2, run_dir = folder), "launch")
   expect_kind(launch(function() 1, workers = 0, run_dir = folder), "launch")
   expect_setequal(list.files(folder, recursive = TRUE), c("notes.txt", "data/a.csv"))
   expect_equal(lapply(files, readLines), list("mine", "mine"))

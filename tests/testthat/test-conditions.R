@@ -61,7 +61,7 @@ test_that("the last words of R have the error, however it was raised", {
 
 test_that("an error of the core speaks R", {
   skip_without_python()
-  error <- expect_kind(launch("train.R", hosts = "here", remote_python = "-python", quiet = TRUE), "launch")
+  error <- expect_kind(launch("train.R", on = on_ssh("here", remote_python = "-python")), "launch")
   expect_match(conditionMessage(error), "Give it with remote_python, such as", fixed = TRUE)
 })
 

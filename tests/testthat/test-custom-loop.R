@@ -58,7 +58,7 @@ test_that("an evaluator in R tests each checkpoint of a job, and gets a data fra
     )
   }
   run_dir <- file.path(withr::local_tempdir(), "run")
-  launch(train, workers = 1, evaluator = TRUE, quiet = TRUE, run_dir = run_dir)
+  launch(train, workers = 1, control = launch_control(evaluator = TRUE), quiet = TRUE, run_dir = run_dir)
   found <- readRDS(file.path(run_dir, "found.rds"))
   expect_s3_class(found, "data.frame")
   # An evaluator that starts late finds the last one only.

@@ -16,7 +16,8 @@ test_that("launch() trains a function without a strategy on two workers", {
   skip_without_python(tensorflow = TRUE)
   run_dir <- file.path(withr::local_tempdir(), "run")
   expected <- train()
-  values <- launch(train, workers = 2, distribute = TRUE, quiet = TRUE, run_dir = run_dir)
+  distributed <- launch_control(distribute = TRUE)
+  values <- launch(train, workers = 2, control = distributed, quiet = TRUE, run_dir = run_dir)
   expect_equal(values[["worker 0"]], values[["worker 1"]])
   expect_equal(values[["worker 0"]], expected, tolerance = 1e-5)
   expect_equal(expected[1], 8)
@@ -32,7 +33,8 @@ test_that("launch() trains a script without a strategy on two workers, on batche
   ))
   shown <- capture.output(launch(
     script,
-    workers = 2, distribute = TRUE, scale_batch = TRUE, run_dir = file.path(withr::local_tempdir(), "run")
+    workers = 2, control = launch_control(distribute = TRUE, scale_batch = TRUE),
+    run_dir = file.path(withr::local_tempdir(), "run")
   ))
   numbers <- numbers_of(shown)
   expect_length(numbers, 2)

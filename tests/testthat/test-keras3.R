@@ -78,9 +78,8 @@ test_that("a keras3 model trains with parameter servers, by ps_fit()", {
     "cat('metrics', names(trained$history)[1:2], '\\n')",
     "cat('scores', names(model |> evaluate(x, y, verbose = 0)), '\\n')"
   ))
-  shown <- capture.output(
-    launch(script, workers = 2, ps = 1, run_dir = file.path(withr::local_tempdir(), "run"))
-  )
+  folder <- file.path(withr::local_tempdir(), "run")
+  shown <- capture.output(launch(script, workers = 2, control = launch_control(ps = 1), run_dir = folder))
   expect_true("worker 0 | refused TRUE" %in% shown)
   expect_equal(sum(shown == "worker 0 | R callback"), 2)
   expect_true("worker 0 | metrics accuracy loss" %in% shown)
@@ -192,11 +191,13 @@ test_that("keras3 scripts and functions without a strategy train on two workers"
   expect_equal(expected[1], 8)
   script <- withr::local_tempfile(fileext = ".R", lines = c(defined, show))
   folder <- file.path(withr::local_tempdir(), "run")
-  shown <- capture.output(launch(script, workers = 2, distribute = TRUE, run_dir = folder))
+  distributed <- launch_control(distribute = TRUE)
+  shown <- capture.output(launch(script, workers = 2, control = distributed, run_dir = folder))
   expect_equal(numbers_of(shown), list(expected, expected), tolerance = 1e-5)
   run <- run_r(c(
     defined,
-    "values <- launch(train, workers = 2, distribute = TRUE, quiet = TRUE, run_dir = tempfile('run'))",
+    "distributed <- launch_control(distribute = TRUE)",
+    "values <- launch(train, workers = 2, control = distributed, quiet = TRUE, run_dir = tempfile('run'))",
     "for (value in values) cat('numbers', format(value, digits = 7), '\\n')"
   ))
   expect_equal(numbers_of(run$output), list(expected, expected), tolerance = 1e-5)

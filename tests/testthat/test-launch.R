@@ -180,7 +180,8 @@ test_that("parameter servers train from R, with R's data, callbacks and errors",
     "stopifnot(inherits(refused, 'tfmuster_error_strategy'), refused$reason == 'updates')",
     "cat('as it should be\\n')"
   ), script)
-  run <- launch(script, ps = 1, workers = 2, quiet = TRUE, run_dir = file.path(folder, "run"))
+  control <- launch_control(ps = 1)
+  run <- launch(script, workers = 2, control = control, quiet = TRUE, run_dir = file.path(folder, "run"))
   expect_match(run$logs("worker 0")[[1]], "as it should be")
   expect_equal(unique(vapply(run$status()$tasks, function(task) task$state, "")), "done")
 })

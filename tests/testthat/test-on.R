@@ -58,40 +58,28 @@ test_that("what does not apply is an error before anything starts", {
   expect_equal(error$found, "no nofile.csv")
   error <- refused(launch("s.R", 4), "A number alone")
   expect_match(error$fix, "Write workers = 4", fixed = TRUE)
-  refused(launch("s.R", files = "s.R", workers = 1), "`files` is for workers on other machines.")
-  refused(launch("s.R", copy = TRUE, workers = 1), "`copy` is for workers on other machines.")
-  refused(launch("s.R", hosts = "a", on = on_local()), "`hosts` must be set in `on`")
-  refused(launch("s.R", env = c(A = "1"), control = launch_control()), "`env` must be set in `control`")
-  refused(launch("s.R", workes = 4), "The arguments of a script must not have names.")
-  expect_match(expect_kind(launch("s.R", workes = 4), "launch")$fix, "workers")
-  expect_match(expect_kind(launch("s.R", requeu = 4), "launch")$fix, "requeue")
+  names <- "The arguments of a script must not have names."
+  expect_equal(refused(launch("s.R", workes = 4), names)$fix, "Did you mean `workers`?")
+  error <- refused(launch("s.R", requeu = TRUE), names)
+  expect_equal(error$fix, "Did you mean `on = on_slurm(requeue = ...)`?")
+  error <- refused(launch("s.R", hosts = "a"), names)
+  expect_equal(error$fix, "Did you mean `on = on_ssh(hosts = ...)`?")
+  expect_match(refused(launch("s.R", backend = "slurm"), names)$fix, "on = on_slurm()", fixed = TRUE)
+  error <- refused(launch(identity, env = c(A = "1")), "The function must have the arguments")
+  expect_equal(error$fix, "Did you mean `control = launch_control(env = ...)`?")
+  error <- refused(launch(function(strategy) 1, strategy = "mirrored"), "must be set in `control`")
+  expect_equal(error$fix, "Write control = launch_control(strategy = \"mirrored\").")
   expect_setequal(list.files(), "s.R")
 })
 
-test_that("the arguments of earlier versions work, with one notice in a session", {
+test_that("settings reach the workers, and a function's own arguments of their names are the function's", {
   skip_if_fast()
   skip_without_python(tensorflow = TRUE)
   withr::local_dir(withr::local_tempdir())
-  rlang::reset_message_verbosity("tfmuster_flat")
-  of_env <- function() Sys.getenv("TFMUSTER_TEST_OF_MINE")
-  notice <- expect_message(
-    values <- launch(
-      of_env, workers = 1, env = c(TFMUSTER_TEST_OF_MINE = "x"), backend = "local", quiet = TRUE
-    ),
-    class = "tfmuster_renamed"
-  )
-  expect_equal(values[[1]], "x")
-  moved <- "`backend` of `on_local()`, `env` of `launch_control()`"
-  expect_match(conditionMessage(notice), moved, fixed = TRUE)
-  expect_match(conditionMessage(notice), "on = on_local(...), control = launch_control(...)", fixed = TRUE)
-  expect_no_message(values <- launch(
-    of_env, workers = 1, env = c(TFMUSTER_TEST_OF_MINE = "y"), only_chief = TRUE, quiet = TRUE
-  ))
-  expect_equal(values[[1]], "y")
-  # A function's own arguments are the function's.
-  own <- function(grace, env) c(grace, env)
-  expect_no_message(values <- launch(own, grace = 3, env = 4, workers = 1, quiet = TRUE))
-  expect_equal(values[[1]], c(3, 4))
+  own <- function(grace, env) c(grace, env, Sys.getenv("TFMUSTER_TEST_OF_MINE"))
+  control <- launch_control(env = c(TFMUSTER_TEST_OF_MINE = "x"), only_chief = TRUE)
+  values <- launch(own, grace = 3, env = 4, workers = 1, control = control, quiet = TRUE)
+  expect_equal(values[[1]], c("3", "4", "x"))
 })
 
 test_that("the first line says what runs where, and the last how it ended", {

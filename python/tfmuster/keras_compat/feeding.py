@@ -171,7 +171,8 @@ def take_generator(arguments: dict[str, Any], strategy: Any) -> Feed | None:
             "A generator written in R can feed one device per process.",
             f"{len(strategy.extended.worker_devices)} devices",
             "generator-devices",
-            fix="use one device per process, for example launch(gpus_per_worker = 1), or pass arrays",
+            fix="use one device per process, for example "
+            "launch(control = launch_control(gpus_per_worker = 1)), or pass arrays",
         )
     if arguments.get("class_weight") is not None:
         raise _refusal(

@@ -40,7 +40,8 @@ def foreign_thread_error(what: str) -> DataError:
         found = f"replica {thread.replica_id} of this process"  # type: ignore[attr-defined]
         fix = (
             "Use one device per process, for example strategy('mirrored', devices = 'GPU:0') or "
-            "launch(gpus_per_worker = 1), and record gradients inside of strategy$run(), not around it."
+            "launch(control = launch_control(gpus_per_worker = 1)), and record gradients inside of "
+            "strategy$run(), not around it."
         )
     else:
         found = f"thread {thread.name}"

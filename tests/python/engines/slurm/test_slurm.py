@@ -344,7 +344,7 @@ def test_an_r_function_runs_in_slurm_and_its_values_come_back(slurm: Slurm) -> N
     code = (
         "library(tfmuster); offset <- 40; "
         "f <- function(x) list(unname(Sys.info()['nodename']), offset + x); "
-        "options <- list(workers = 2, backend = 'slurm', backend_options = '--nodes=2', quiet = TRUE); "
+        "options <- list(workers = 2, on = on_slurm('--nodes=2'), quiet = TRUE); "
         "cat('got', unlist(do.call(launch, c(list(f, 2), options))), ''); "
         "e <- tryCatch(do.call(launch, c(list(function() stop('no luck')), options)), error = identity); "
         "cat('caught', conditionMessage(e$parent))"

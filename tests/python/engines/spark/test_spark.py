@@ -71,8 +71,8 @@ train <- function(strategy, data) {
   result <- train_mnist("cnn", dataset = data, strategy = strategy, verbose = FALSE, recipe = "document")
   list(accuracy = result$test_accuracy, model = result$model, r = R.version$minor)
 }
-values <- launch(train, Sys.getenv("TFMUSTER_MNIST"), workers = 3, quiet = TRUE, backend = "spark",
-                 master = commandArgs(TRUE)[1], backend_options = commandArgs(TRUE)[-1])
+spark <- do.call(on_spark, as.list(commandArgs(TRUE)))
+values <- launch(train, Sys.getenv("TFMUSTER_MNIST"), workers = 3, quiet = TRUE, on = spark)
 accuracy <- vapply(values, function(value) value$accuracy, numeric(1))
 cat("accuracies", format(accuracy, digits = 15), "\\n")
 scores <- predict(values[["worker 0"]]$model, digits$x_test)

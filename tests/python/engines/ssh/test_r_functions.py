@@ -14,7 +14,7 @@ def test_a_function_goes_to_other_hosts_and_its_values_come_back(network: Networ
     code = (
         "library(tfmuster); offset <- 40; "
         "f <- function(x) list(unname(Sys.info()['nodename']), offset + x); "
-        f"values <- launch(f, 2, hosts = c('node1', 'node2'), quiet = TRUE, run_dir = {run_dir}); "
+        f"values <- launch(f, 2, on = on_ssh(c('node1', 'node2')), quiet = TRUE, run_dir = {run_dir}); "
         "cat('got', unlist(values))"
     )
     assert network.run_here("Rscript", "-e", code).endswith("got node1 42 node2 42")
@@ -23,7 +23,8 @@ def test_a_function_goes_to_other_hosts_and_its_values_come_back(network: Networ
 def test_an_error_on_another_host_has_its_r_condition_as_parent(network: Network) -> None:
     code = (
         "library(tfmuster); "
-        "e <- tryCatch(launch(function() stop('no luck'), hosts = 'node1', quiet = TRUE), error = identity); "
+        "fail <- function() stop('no luck'); "
+        "e <- tryCatch(launch(fail, on = on_ssh('node1'), quiet = TRUE), error = identity); "
         "cat('caught', e$task, conditionMessage(e$parent))"
     )
     assert network.run_here("Rscript", "-e", code).endswith("caught worker 0 no luck")
@@ -32,7 +33,7 @@ def test_an_error_on_another_host_has_its_r_condition_as_parent(network: Network
 def test_values_of_other_hosts_are_data(network: Network) -> None:
     code = (
         "library(tfmuster); options(warn = 1); "
-        "run <- function(f, ...) launch(f, hosts = 'node1', quiet = TRUE, ...); "
+        "run <- function(f, ...) launch(f, on = on_ssh('node1', ...), quiet = TRUE); "
         "data <- run(function() { warning('careful'); "
         "list(d = data.frame(x = 1:2, y = factor(c('a', 'b')))) }); "
         "cat('got', nrow(data[[1]]$d), levels(data[[1]]$d$y), '\\n'); "
