@@ -95,7 +95,7 @@ generics::compile
 #' @export
 generics::fit
 
-# generics and tensorflow, whose generic is keras3's, have one each. Ours gives way to them, see R/renamed.R.
+# generics and tensorflow, whose generic is keras3's, have one each. Ours gives way to them, see R/package.R.
 #' @rdname keras-methods
 #' @export
 evaluate <- function(object, ...) UseMethod("evaluate")

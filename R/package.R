@@ -25,6 +25,17 @@
   give_way()
 }
 
+# Exported names that must not mask those of keras3, tensorflow and generics. Packages that are attached later
+# mask them, as R does.
+shared_names <- c("evaluate", "callback_tensorboard")
+
+# Remove from the attached package what another attached package has. `tfmuster::` still finds it.
+give_way <- function(attached = as.environment("package:tfmuster"), search = base::search()) {
+  others <- setdiff(grep("^package:", search, value = TRUE), "package:tfmuster")
+  taken <- function(name) any(vapply(others, function(other) exists(name, other, inherits = FALSE), TRUE))
+  rm(list = Filter(taken, intersect(shared_names, ls(attached))), envir = attached)
+}
+
 .onLoad <- function(libname, pkgname) { # nolint: object_name_linter. R's own name.
   prefer_python()
   for (package in c("generics", "tensorflow")) register_evaluate(package)

@@ -64,3 +64,11 @@ test_that("clusters come from files and from TF_CONFIG", {
   expect_true(cluster_from_tf_config(text) == two_workers())
   expect_kind(cluster_from_file(file.path(tempdir(), "none.yaml")), "cluster")
 })
+
+test_that("addresses without a name are the workers'", {
+  skip_without_python()
+  expect_true(cluster_spec(c("a:1", "b:2")) == cluster_spec(worker = c("a:1", "b:2")))
+  error <- expect_kind(cluster_spec("a:1", c("b:1", "c:1")), "cluster")
+  expect_equal(error$found, "c(\"b:1\", \"c:1\")")
+  expect_match(error$fix, "chief = ", fixed = TRUE)
+})

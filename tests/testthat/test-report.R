@@ -72,3 +72,12 @@ test_that("TensorBoard without logs or folder is an error that says what to do",
   expect_match(conditionMessage(expect_kind(tfmuster_tensorboard(run), "error")), "callback_tensorboard")
   expect_kind(callback_tensorboard(), "error")
 })
+
+test_that("TensorBoard's callback takes Keras's arguments", {
+  skip_without_python(tensorflow = TRUE)
+  skip_if_not(reticulate::py_module_available("tensorboard"), "no tensorboard")
+  folder <- withr::local_tempdir()
+  callback <- callback_tensorboard(log_dir = folder, histogram_freq = 2)
+  expect_equal(callback$histogram_freq, 2)
+  expect_s3_class(callback, "keras.src.callbacks.tensorboard.TensorBoard")
+})

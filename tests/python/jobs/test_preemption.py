@@ -413,7 +413,7 @@ slow <- keras$callbacks$LambdaCallback(on_train_batch_end = function(batch, logs
   }
 })
 history <- model$fit(x, y, batch_size = 10L, epochs = 2L, verbose = 0L, callbacks = list(
-  checkpoint_callback(every = NULL), slow
+  callback_checkpoint(every = NULL), slow
 ))
 cat("trained", as.integer(model$optimizer$iterations$numpy()), "\n")
 """
