@@ -39,9 +39,6 @@ _VERBS = {
     "completion": ("completion", "Install the completion of commands for your shell."),
 }
 
-#: Earlier names of verbs, which still work.
-_EARLIER = {"tune": "speed"}
-
 
 class _Verbs(click.Group):
     """A group that knows its verbs by name, so that ``config`` doesn't load what ``train`` imports."""
@@ -50,7 +47,6 @@ class _Verbs(click.Group):
         return list(_VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        cmd_name = _EARLIER.get(cmd_name, cmd_name)
         if cmd_name not in _VERBS:
             return None
         module = importlib.import_module(f"{__name__}.{_VERBS[cmd_name][0]}")
@@ -60,8 +56,7 @@ class _Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = {*_VERBS, *_EARLIER}
-        if close := difflib.get_close_matches(args[0], _VERBS) if args[0] not in known else []:
+        if close := difflib.get_close_matches(args[0], _VERBS) if args[0] not in _VERBS else []:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, close))}?")
         return super().resolve_command(ctx, args)
 

@@ -1,4 +1,4 @@
-"""``tfmuster tune``: real trials of a script, and what is made of their figures."""
+"""``tfmuster speed``: real trials of a script, and what is made of their figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ open("not to be reached", "w").close()
 @pytest.mark.slow
 def test_a_script_is_tried_with_every_setting(tmp_path: Path) -> None:
     write(tmp_path, "train.py", SCRIPT.replace("BATCH", "int(sys.argv[1])"))
-    arguments = ["tune", "-n", 2, "--batch", "10,40", "--steps", 20, "train.py", "{batch}"]
+    arguments = ["speed", "-n", 2, "--batch", "10,40", "--steps", 20, "train.py", "{batch}"]
     done = tfmuster(*arguments, cwd=tmp_path, limit=250)
     assert done.returncode == 0, done.stderr
     table, _, said = done.stdout.partition("\n\n")
@@ -61,7 +61,7 @@ def test_a_script_is_tried_with_every_setting(tmp_path: Path) -> None:
 )
 def test_what_can_not_be_tried_is_said_at_once(tmp_path: Path, arguments: list[str], said: str) -> None:
     write(tmp_path, "train.py", "raise SystemExit(3)")
-    done = tfmuster("tune", *arguments, cwd=tmp_path)
+    done = tfmuster("speed", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -77,6 +77,6 @@ def test_what_can_not_be_tried_is_said_at_once(tmp_path: Path, arguments: list[s
 )
 def test_a_trial_that_fails_or_never_trains_is_named(tmp_path: Path, line: str, said: str) -> None:
     write(tmp_path, "train.py", line)
-    done = tfmuster("tune", "train.py", cwd=tmp_path)
+    done = tfmuster("speed", "train.py", cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr

@@ -232,7 +232,7 @@ def says_what_to_install(text: str, programs: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    "verb", [("train", "mnist", "--dataset", "synthetic"), ("test",), ("tune", "mnist", "-n", 2)]
+    "verb", [("train", "mnist", "--dataset", "synthetic"), ("test",), ("speed", "mnist", "-n", 2)]
 )
 def test_without_tensorflow_a_verb_that_needs_it_says_what_to_install(
     verb: tuple[object, ...], plain: Path, tmp_path: Path

@@ -72,15 +72,6 @@ def test_a_verb_that_is_misspelled_is_suggested(capsys: pytest.CaptureFixture[st
     assert "No such command 'lanch'. Did you mean 'launch'?" in capsys.readouterr().err
 
 
-def test_the_earlier_name_of_a_verb_works_and_is_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    listed = capsys.readouterr().out
-    assert "\n  speed " in listed and "tune" not in listed
-    for verb in ("speed", "tune"):
-        assert main([verb, "--help"]) == 0
-        assert "tfmuster speed mnist -n 2" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("arguments", "option"),
     [
