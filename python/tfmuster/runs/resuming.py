@@ -103,7 +103,7 @@ def launch_again(run: Run) -> Again:
             "This run can't be resumed by its name.",
             found="its command line or its environment has a secret, which is not kept"
             if record
-            else "another program has started its workers, or an older tfmuster",
+            else "another program has started its workers",
             fix=Words(
                 "Launch it as before, with {}: it resumes from its newest checkpoint.",
                 Hint("run_dir", str(run.path)),

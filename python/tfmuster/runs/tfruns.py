@@ -48,8 +48,6 @@ def _write(
     error: Mapping[str, Any] | None,
 ) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
-    # Of a run that is resumed, it exists, maybe from an earlier version.
-    folder.chmod(0o700)
     (folder / "properties").mkdir(exist_ok=True)
     properties: dict[str, Any] = {
         "type": "training",

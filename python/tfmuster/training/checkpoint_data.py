@@ -46,8 +46,8 @@ def data_of(model: Any) -> dict[str, Any]:
 
 
 def says_data(value: dict[str, Any]) -> bool:
-    """Return whether each value of a dict is of a kind that `data_of` returns."""
-    return all(
+    """Return whether a dict is like those of `data_of`."""
+    return {_TENSORFLOW, _SEED} <= value.keys() and all(
         isinstance(each, int | float | str | None)
         or (isinstance(each, list) and all(isinstance(text, str) for text in each))
         for each in value.values()
@@ -64,7 +64,7 @@ def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> No
     folder : Path
         The folder of the checkpoint.
     """
-    if (version := theirs.get(_TENSORFLOW, ours[_TENSORFLOW])) != ours[_TENSORFLOW]:
+    if (version := theirs[_TENSORFLOW]) != ours[_TENSORFLOW]:
         raise CheckpointError(
             "A training resumes exactly only with the TensorFlow that it began with.",
             found=f"TensorFlow {printable(version)} in {folder}, here {ours[_TENSORFLOW]}",
@@ -80,7 +80,7 @@ def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> No
     if not differing:
         return
     fix = f"give it the same data and batch size; or remove {folder}, or choose another folder"
-    seed = theirs.get(_SEED)
+    seed = theirs[_SEED]
     if seed is not None and seed != ours[_SEED]:
         differing.append(f"seed {printable(seed)}, here {ours[_SEED]}")
         fix = Words("start it with the same seed: {}; or {}", Hint("seed", seed), fix)
@@ -98,7 +98,7 @@ def changed_seed(theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, tupl
 
     That is no reason to refuse: a job that is started again without a seed draws one.
     """
-    was, now = theirs.get(_SEED), ours[_SEED]
+    was, now = theirs[_SEED], ours[_SEED]
     return {} if None in (was, now) or was == now else {_SEED: (was, now)}
 
 

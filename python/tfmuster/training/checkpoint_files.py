@@ -45,15 +45,12 @@ class Field(NamedTuple):
         The type that JSON gives its value. A whole number counts something, so it is not negative.
     inside : type, optional
         The type of each value of a dict.
-    needed : bool
-        Whether it must be there.
     also : callable, optional
         Whether a value of this type is such.
     """
 
     kind: type
     inside: type | None = None
-    needed: bool = True
     also: Callable[[Any], bool] | None = None
 
     def fits(self, value: Any) -> bool:
@@ -245,10 +242,10 @@ def _fault(content: bytes, fields: Mapping[str, Field]) -> str:
         return "it has no archive of arrays"
     if not isinstance(position, dict):
         return "it does not say where the training stood"
-    missing = [name for name, field in fields.items() if field.needed and name not in position]
+    missing = [name for name in fields if name not in position]
     if missing:
         return f"it lacks {', '.join(missing)}"
-    wrong = [name for name, field in fields.items() if name in position and not field.fits(position[name])]
+    wrong = [name for name, field in fields.items() if not field.fits(position[name])]
     return f"it has something else as {', '.join(wrong)}" if wrong else ""
 
 

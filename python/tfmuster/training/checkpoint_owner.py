@@ -38,13 +38,16 @@ def owner_of(model: Any) -> dict[str, Any]:
 
 
 def says_owner(value: Mapping[str, Any]) -> bool:
-    """Return whether a value is what `owner_of` returns, as far as an earlier version has written it.
+    """Return whether a value is like those of `owner_of`.
 
     Whoever can write to the folder can write anything there.
     """
-    texts = all(isinstance(value.get(name), str | None) for name in ("job", "name"))
-    weights = value.get("weights", [])
-    return texts and isinstance(value.get("optimizer", ""), str) and _are_weights(weights)
+    return (
+        {"job", "name", "optimizer", "weights"} <= value.keys()
+        and all(isinstance(value[name], str | None) for name in ("job", "name"))
+        and isinstance(value["optimizer"], str)
+        and _are_weights(value["weights"])
+    )
 
 
 def _are_weights(value: Any) -> bool:
@@ -76,11 +79,11 @@ def check_owner(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> N
     folder : Path
         The folder of the checkpoint.
     """
-    named = theirs.get("name"), ours["name"]
-    if None not in named and named[0] != named[1] and theirs.get("job") != ours["job"]:
+    named = theirs["name"], ours["name"]
+    if None not in named and named[0] != named[1] and theirs["job"] != ours["job"]:
         raise CheckpointError(
             "The checkpoint belongs to another job.",
-            found=f"the job {printable(named[0])} in {folder} (run {printable(theirs.get('job'))}), here the "
+            found=f"the job {printable(named[0])} in {folder} (run {printable(theirs['job'])}), here the "
             f"job {named[1]}",
             fix=Words(
                 "to resume its training, give this job its name: {}; otherwise choose another folder, or "
@@ -92,7 +95,7 @@ def check_owner(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> N
             reason="other-name",
         )
     if found := _difference(theirs, ours):
-        job = f" (written by the job {printable(theirs['job'])})" if theirs.get("job") else ""
+        job = f" (written by the job {printable(theirs['job'])})" if theirs["job"] else ""
         raise of_other_model(found + job, folder)
 
 
@@ -109,9 +112,9 @@ def of_other_model(found: str, folder: Path) -> CheckpointError:
 
 def _difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """Return in which way a checkpoint is of another model, or an empty string."""
-    if (optimizer := theirs.get("optimizer", ours["optimizer"])) != ours["optimizer"]:
+    if (optimizer := theirs["optimizer"]) != ours["optimizer"]:
         return f"the optimizer {printable(optimizer)}, here {ours['optimizer']}"
-    for pair in itertools.zip_longest(theirs.get("weights", ours["weights"]), ours["weights"]):
+    for pair in itertools.zip_longest(theirs["weights"], ours["weights"]):
         if pair[0] != pair[1]:
             text = [
                 f"{printable(each[0])} of shape {tuple(each[1])}" if each else "no weight" for each in pair

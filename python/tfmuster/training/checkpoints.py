@@ -42,10 +42,9 @@ from .checkpoint_owner import (
 FIELDS = {
     **{name: Field(int) for name in ("epoch", "step", "state")},
     "history": Field(dict, inside=list),
-    # Those of earlier versions don't have all of them.
-    "of": Field(dict, needed=False, also=says_owner),
-    "data": Field(dict, needed=False, also=says_data),
-    "settings": Field(dict, needed=False, also=says_settings),
+    "of": Field(dict, also=says_owner),
+    "data": Field(dict, also=says_data),
+    "settings": Field(dict, also=says_settings),
 }
 #: The default folders of the callbacks that this program has made.
 _without_folder: list[Path] = []
@@ -244,20 +243,20 @@ def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
 
         def _restore(self, content: bytes) -> None:
             position, metrics = _load(self.model, content, folder)
-            check_data(position.get("data", {}), self.data, folder)
+            check_data(position["data"], self.data, folder)
             self.past = position["history"]
             if position["step"]:
                 self.metrics = metrics
             self.epoch, self.step = position["epoch"], position["step"]
             resume_at(self.model, self.epoch, self.step)
-            changed = changed_settings(position.get("settings", {}), self.settings)
+            changed = changed_settings(position["settings"], self.settings)
             if self.rate is not None and any(name.endswith("learning_rate") for name in changed):
                 # Only the program can have done that: a checkpoint says what it began with.
                 self.model.optimizer.learning_rate = self.rate
             if is_chief(self.model.distribute_strategy):
                 done = int(self.model.optimizer.iterations.numpy())
                 say(f"tfmuster: resumes after step {done}: epoch {self.epoch + 1}, step {self.step}")
-                changed |= changed_seed(position.get("data", {}), self.data)
+                changed |= changed_seed(position["data"], self.data)
                 if changed:
                     texts = [
                         f"{name} {printable(now)}, which was {printable(was)}"
@@ -284,7 +283,7 @@ def _load(model: Any, content: bytes, folder: Path) -> tuple[dict[str, Any], lis
     """Load a model's state; return the position and the values of the metrics."""
     position, values = checkpoint_files.unpack(content)
     state = _state(model)
-    check_owner(position.get("of", {}), owner_of(model), folder)
+    check_owner(position["of"], owner_of(model), folder)
     if [value.shape for value in values[: position["state"]]] != [tuple(each.shape) for each in state]:
         raise of_other_model(f"{position['state']} variables, here {len(state)}, or other shapes", folder)
     _assign(state, values[: len(state)])

@@ -185,7 +185,17 @@ def test_a_checkpoint_of_another_form_is_passed_over(tmp_path: Path, archive: by
     assert newest is not None and newest.step == 1
 
 
-GOOD = {"epoch": 1, "step": 0, "state": 1, "history": {"loss": [0.5]}}
+OWNER = {"job": "run", "name": None, "optimizer": "SGD", "weights": [["kernel", [3, 1]], ["bias", []]]}
+DATA = {"TensorFlow": "2.21.0", "seed": None, "steps": 2, "elements": ["[3] float32"], "rows": "1 2"}
+SETTINGS = {"rate": 0.1, "clip": None, "ema": False}
+GOOD = {
+    **{"epoch": 1, "step": 0, "state": 1, "history": {"loss": [0.5]}},
+    **{"of": OWNER, "data": DATA, "settings": SETTINGS},
+}
+
+
+def without(entries: dict[str, object], name: str) -> dict[str, object]:
+    return {key: value for key, value in entries.items() if key != name}
 
 
 @pytest.mark.parametrize(
@@ -195,13 +205,15 @@ GOOD = {"epoch": 1, "step": 0, "state": 1, "history": {"loss": [0.5]}}
         *[("history", value) for value in ([], "abc", {"loss": None}, {"loss": "abc"})],
         *[(name, value) for name in ("of", "data", "settings") for value in ([], "x", 1)],
         *[
-            ("of", {"weights": value})
+            ("of", {**OWNER, "weights": value})
             for value in (None, 5, [5], [[1]], [["kernel", 5]], [["kernel", ["3"]]])
         ],
-        *[("of", {name: value}) for name in ("job", "name", "optimizer") for value in (5, ["x"])],
-        ("of", {"optimizer": None}),
-        *[(name, {"x": value}) for name in ("data", "settings") for value in ([1], {})],
-        ("settings", {"x": ["a text"]}),
+        *[("of", {**OWNER, name: value}) for name in ("job", "name", "optimizer") for value in (5, ["x"])],
+        ("of", {**OWNER, "optimizer": None}),
+        *[("of", without(OWNER, name)) for name in OWNER],
+        *[("data", {**DATA, "x": value}) for value in ([1], {})],
+        *[("data", without(DATA, name)) for name in ("TensorFlow", "seed")],
+        *[("settings", {"x": value}) for value in ([1], {}, ["a text"])],
     ],
 )
 def test_fields_of_a_wrong_type_are_passed_over(tmp_path: Path, name: str, value: object) -> None:
@@ -213,12 +225,9 @@ def test_fields_of_a_wrong_type_are_passed_over(tmp_path: Path, name: str, value
 
 
 def test_fields_as_they_are_written_are_read(tmp_path: Path) -> None:
-    owner = {"job": "run", "name": None, "optimizer": "SGD", "weights": [["kernel", [3, 1]], ["bias", []]]}
-    data = {"seed": None, "steps": 2, "elements": ["[3] float32"], "rows": "1 2"}
-    written = {**GOOD, "of": owner, "data": data, "settings": {"rate": 0.1, "clip": None, "ema": False}}
-    checkpoints.write(tmp_path, 1, written, VALUES)
+    checkpoints.write(tmp_path, 1, GOOD, VALUES)
     newest = checkpoints.newest(tmp_path, FIELDS)
-    assert newest is not None and checkpoints.unpack(newest.content)[0] == written
+    assert newest is not None and checkpoints.unpack(newest.content)[0] == GOOD
 
 
 def test_a_folder_belongs_to_one_living_job(tmp_path: Path) -> None:
