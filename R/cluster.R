@@ -8,11 +8,11 @@
 #'   Without a chief, worker 0 acts as the chief. `ps` are parameter servers.
 #' @param ... Must be empty: name all addresses but those of the workers.
 #' @param path A JSON or YAML file with a cluster: `worker: ["a:2222", "b:2222"]`.
-#' @param text A TF_CONFIG text.
 #' @return An immutable Python object of class `tfmuster.Cluster` with the fields `jobs` and `digest` (the
 #'   same on every machine), and one field per job. `==` compares two clusters, `length()` counts the tasks.
 #' @section Errors: `tfmuster_error_cluster`, whose field `findings` lists all problems.
-#' @seealso [check_cluster()], which reports instead of raising an error.
+#' @seealso [check_cluster()], which reports instead of raising an error, and [parse_tf_config()], whose task
+#'   has the cluster of a TF_CONFIG text.
 #' @export
 #' @examplesIf tfmuster_available(tensorflow = FALSE)
 #' cluster <- cluster_spec(c("10.0.0.1:2222", "10.0.0.2:2222"))
@@ -22,8 +22,6 @@
 #' file <- tempfile(fileext = ".yaml")
 #' writeLines("worker: ['10.0.0.1:2222', '10.0.0.2:2222']", file)
 #' cluster_from_file(file) == cluster
-#' text <- tf_config_json(cluster_task(cluster, "worker", 0))
-#' cluster_from_tf_config(text)
 cluster_spec <- function(worker = character(), ..., chief = character(), ps = character(),
                          evaluator = character()) {
   if (...length()) {
@@ -44,12 +42,6 @@ cluster_spec <- function(worker = character(), ..., chief = character(), ps = ch
 #' @export
 cluster_from_file <- function(path) {
   run_python("Cluster.from_file", as_path(path))
-}
-
-#' @rdname cluster_spec
-#' @export
-cluster_from_tf_config <- function(text) {
-  run_python("Cluster.from_tf_config", text)
 }
 
 #' One task of a cluster

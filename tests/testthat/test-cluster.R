@@ -61,7 +61,7 @@ test_that("clusters come from files and from TF_CONFIG", {
   file <- withr::local_tempfile(lines = "worker: ['10.0.0.1:2222', '10.0.0.2:2222']", fileext = ".yaml")
   expect_true(cluster_from_file(file) == two_workers())
   text <- tf_config_json(cluster_task(two_workers(), "worker", 0))
-  expect_true(cluster_from_tf_config(text) == two_workers())
+  expect_true(parse_tf_config(text)$cluster == two_workers())
   expect_kind(cluster_from_file(file.path(tempdir(), "none.yaml")), "cluster")
 })
 

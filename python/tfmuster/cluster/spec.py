@@ -87,22 +87,14 @@ class Cluster:
         return cls._from_document(read_document(path, found), found)
 
     @classmethod
-    def from_tf_config(cls, text: str | bytes) -> Cluster:
-        """Read the cluster of a TF_CONFIG text, and ignore its task. Raises ClusterError."""
-        from .documents import parse_document
-
-        found = Findings()
-        return cls._from_document(parse_document(text, found), found, cluster_key_needed=True)
-
-    @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Cluster:
         """Make a cluster of a dict: the jobs, or ``{"cluster": jobs}``. Raises ClusterError."""
         return cls._from_document(described, Findings())
 
     @classmethod
-    def _from_document(cls, document: Any, found: Findings, *, cluster_key_needed: bool = False) -> Cluster:
+    def _from_document(cls, document: Any, found: Findings) -> Cluster:
         if not found.failed:
-            jobs, _ = examine_document(document, found, cluster_key_needed=cluster_key_needed)
+            jobs, _ = examine_document(document, found)
         raise_or_warn(found)
         return checked_cluster(jobs)
 

@@ -38,4 +38,4 @@ def test_every_task_is_read_back(cluster: Cluster) -> None:
                 document, indent=2 if pretty else None, separators=None if pretty else (",", ":")
             )
             assert parse_tf_config(text) == task
-            assert Cluster.from_tf_config(text).digest == cluster.digest
+            assert parse_tf_config(text).cluster.digest == cluster.digest

@@ -198,14 +198,7 @@ def test_wrong_files(tmp_path: Path) -> None:
         assert [f["code"] for f in raised.value.fields["findings"]] == [code]
 
 
-def test_other_sources() -> None:
+def test_dicts() -> None:
     cluster = Cluster(worker=["a:1", "b:2"])
-    assert (
-        Cluster.from_tf_config('{"cluster":{"worker":["a:1","b:2"]},"task":{"type":"ps","index":9}}')
-        == cluster
-    )
-    assert Cluster.from_tf_config(b'{"cluster":{"worker":["a:1","b:2"]}}') == cluster
     assert Cluster.from_dict({"cluster": {"worker": ["a:1", "b:2"]}}) == cluster
     assert Cluster.from_dict(cluster.to_dict()) == cluster
-    with pytest.raises(ClusterError, match="there is no cluster"):
-        Cluster.from_tf_config("{}")
