@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from os import PathLike
 
     from .findings import Findings
@@ -133,7 +134,11 @@ def _parse_yaml(text: str, found: Findings) -> Any:
         )
         return None
     try:
-        return _from_events(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), found)
+        events = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        documents = [document for document, _ in _values(events, found)]
+        if len(documents) > 1:
+            raise _Unusable("not-yaml", "document", f"{len(documents)} documents")
+        return documents[0] if documents else None
     except _Unusable as stop:
         found.note(*stop.args)
     except yaml.MarkedYAMLError as error:
@@ -152,51 +157,39 @@ def _place(mark: Any) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
-def _from_events(events: Any, found: Findings) -> Any:
+def _values(events: Iterator[Any], found: Findings, depth: int = 0) -> Iterator[tuple[Any, str]]:
+    """Yield the values up to the end of a collection, or of the text, each with its place."""
     import yaml
 
-    root: list[Any] = []
-    open_: list[Any] = [root]  # containers being filled, innermost last
-    keys: list[Any] = [None]  # for each, the key whose value comes next (mappings only)
     for event in events:
         where = _place(event.start_mark)
+        if isinstance(event, yaml.CollectionEndEvent):
+            return
         if isinstance(event, yaml.AliasEvent):
             raise _Unusable("yaml-alias", where, f"*{event.anchor}")
-        if isinstance(event, yaml.CollectionEndEvent):
-            open_.pop()
-            keys.pop()
         if not isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)):
             continue
-        if event.anchor or (event.tag and event.tag not in ("!", "tag:yaml.org,2002:str")):
-            raise _Unusable("yaml-alias", where, f"&{event.anchor}" if event.anchor else str(event.tag))
+        if event.anchor or event.tag not in (None, "!", "tag:yaml.org,2002:str"):
+            raise _Unusable("yaml-alias", where, f"&{event.anchor}" if event.anchor else event.tag)
+        if isinstance(event, yaml.CollectionStartEvent) and depth == _DEEPEST:
+            raise _Unusable("too-deep", where, "")
         if isinstance(event, yaml.ScalarEvent):
-            value = _scalar(event)
+            yield _scalar(event), where
+        elif isinstance(event, yaml.SequenceStartEvent):
+            yield [value for value, _ in _values(events, found, depth + 1)], where
         else:
-            value = {} if isinstance(event, yaml.MappingStartEvent) else []
-        _put(value, open_[-1], keys, where, found)
-        if isinstance(event, yaml.CollectionStartEvent):
-            if len(open_) > _DEEPEST:
-                raise _Unusable("too-deep", where, "")
-            open_.append(value)
-            keys.append(None)
-    if len(root) > 1:
-        raise _Unusable("not-yaml", "document", f"{len(root)} documents")
-    return root[0] if root else None
+            yield _mapping(_values(events, found, depth + 1), found), where
 
 
-def _put(value: Any, into: Any, keys: list[Any], where: str, found: Findings) -> None:
-    if isinstance(into, list):
-        into.append(value)
-    elif keys[-1] is None:
-        if isinstance(value, (dict, list)):
+def _mapping(values: Iterator[tuple[Any, str]], found: Findings) -> dict[Any, Any]:
+    mapping: dict[Any, Any] = {}
+    for key, where in values:
+        if isinstance(key, (dict, list)):
             raise _Unusable("not-yaml", where, "a key that is not a scalar")
-        # A tuple, because the key itself may be null.
-        keys[-1] = (value,)
-        if value in into:
-            found.note("duplicate-key", where, value)
-    else:
-        into[keys[-1][0]] = value
-        keys[-1] = None
+        if key in mapping:
+            found.note("duplicate-key", where, key)
+        mapping[key], _ = next(values)
+    return mapping
 
 
 def _scalar(event: Any) -> Any:
