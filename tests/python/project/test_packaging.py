@@ -250,6 +250,7 @@ def test_without_tensorflow_everything_else_works(plain: Path, tmp_path: Path) -
         (("launch", "-n", 2, "--", "echo", "hi"), "worker 1 | hi"),
         (("runs", "list"), "-echo  done "),
         (("manifest", "kubernetes", "--image", "me/x:1", "-n", 2, "--", "train.py"), "kind: "),
+        (("manifest", "gce", "-n", 2, "--zone", "a", "--source", "https://example.org/x"), "gcloud compute"),
         (("strategies",), "To install TensorFlow: pip install 'tfmuster[tensorflow]'"),
         (("doctor",), "TensorFlow is not installed for this Python. To train here: pip install"),
     ):

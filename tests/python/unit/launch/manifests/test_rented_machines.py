@@ -6,8 +6,7 @@ import pytest
 
 from support.rented_machines import EC2, GCE, WORDS
 from tfmuster.errors import LaunchError
-from tfmuster.launch.manifests.ec2 import Ec2Machines
-from tfmuster.launch.manifests.gce import GceMachines
+from tfmuster.launch.manifests.rented_machines import Ec2Machines, GceMachines
 
 BAD = [
     "",
