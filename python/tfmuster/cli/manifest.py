@@ -1,4 +1,4 @@
-"""``tfmuster manifest``: print a Kubernetes manifest, or the commands that rent machines."""
+"""``tfmuster manifest``: print a Kubernetes manifest, or what rents machines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..environment import LARGEST_SEED
-from .manifest_machines import ec2, gce
+from .manifest_machines import ec2, gce, skypilot
 from .pod_options import pod_options, take_pods
 from .program_argument import program_argument
 from .value_types import Number, OneOf, WholeNumber
@@ -15,11 +15,12 @@ from .value_types import Number, OneOf, WholeNumber
 
 @click.group("manifest")
 def command() -> None:
-    """Print a Kubernetes manifest, or the commands that rent machines. Nothing is sent anywhere."""
+    """Print a Kubernetes manifest, or what rents machines. Nothing is sent anywhere."""
 
 
 command.add_command(gce)
 command.add_command(ec2)
+command.add_command(skypilot)
 
 
 # Options end at the script's name. Arguments after it belong to the script.

@@ -1,4 +1,4 @@
-"""``tfmuster manifest gce`` and ``ec2``: print the commands that rent machines."""
+"""``tfmuster manifest gce``, ``ec2`` and ``skypilot``: print what rents machines."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from .program_argument import program_argument
 from .value_types import WholeNumber
 
 
-def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+def _every(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option(
             "-n",
@@ -42,27 +43,31 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help="Let TensorFlow listen on this port.",
         ),
-        click.option(
-            "--disk-gb",
-            metavar="GB",
-            type=WholeNumber(10, 16000),
-            default=50,
-            show_default=True,
-            help="Give each machine a disk of this size.",
-        ),
-        click.option(
-            "--ssh-from",
-            metavar="CIDR",
-            help="Also allow ssh from these addresses, such as 203.0.113.7/32. Default: from none.",
-        ),
     ]
     for option in reversed(options):
         command = option(command)
     return command
 
 
+def _provider(command: Callable[..., Any]) -> Callable[..., Any]:
+    disk = click.option(
+        "--disk-gb",
+        metavar="GB",
+        type=WholeNumber(10, 16000),
+        default=50,
+        show_default=True,
+        help="Give each machine a disk of this size.",
+    )
+    ssh_from = click.option(
+        "--ssh-from",
+        metavar="CIDR",
+        help="Also allow ssh from these addresses, such as 203.0.113.7/32. Default: from none.",
+    )
+    return _every(disk(ssh_from(command)))
+
+
 @click.command("gce")
-@_common
+@_provider
 @click.option(
     "--zone",
     metavar="ZONE",
@@ -120,7 +125,7 @@ def gce(**given: Any) -> None:
 
 
 @click.command("ec2")
-@_common
+@_provider
 @click.option("--region", metavar="REGION", help="Rent the machines in this region. Default: that of aws.")
 @click.option(
     "--machine-type",
@@ -149,3 +154,24 @@ def ec2(**given: Any) -> None:
 
     given = {name: value for name, value in given.items() if name != "image" or value is not None}
     click.echo(ec2_commands(Ec2Machines(**given)), nl=False)
+
+
+# Options end at the script's name. Arguments after it belong to the script.
+@click.command("skypilot", context_settings={"allow_interspersed_args": False})
+@_every
+@click.option(
+    "--accelerators",
+    metavar="TYPE:N",
+    help="Rent machines with these GPUs, such as T4:1. Default: without GPUs.",
+)
+@program_argument
+def skypilot(*, program: tuple[str, ...], **given: Any) -> None:
+    """Print a task file for `sky launch` that rents machines and trains on them. Nothing is sent anywhere.
+
+    \b
+    tfmuster manifest skypilot -n 4 --source https://example.org/tfmuster.tar.gz -- train.py --epochs 3
+    """
+    from ..launch.manifests.rented_machines import SkyPilotMachines, skypilot_task
+
+    machines = SkyPilotMachines(**given, command=program, gpus=given["accelerators"] is not None)
+    click.echo(skypilot_task(machines), nl=False)

@@ -1,4 +1,4 @@
-"""``tfmuster manifest gce`` and ``ec2``: what bash makes of the printed text, with planted programs."""
+"""``tfmuster manifest gce``, ``ec2`` and ``skypilot``: what bash makes of the text, with planted programs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.launching import beside_python, tfmuster
-from support.rented_machines import EC2, GCE, URL, WORDS
+from support.rented_machines import EC2, GCE, SKYPILOT, URL, WORDS
 from tfmuster.cluster.spec import Cluster
 from tfmuster.cluster.tf_config import parse_tf_config
 from tfmuster.errors import LaunchError
@@ -24,8 +25,10 @@ from tfmuster.launch.manifests.rented_machines import (
     DEBIAN_PACKAGES,
     Ec2Machines,
     GceMachines,
+    SkyPilotMachines,
     ec2_commands,
     gce_commands,
+    skypilot_task,
     startup_script,
 )
 
@@ -249,11 +252,18 @@ pip.chmod(0o755)
     ],
     ids=["bash", "shellcheck"],
 )
-@pytest.mark.parametrize("kind", ["gce", "ec2", "startup"])
+@pytest.mark.parametrize("kind", ["gce", "ec2", "startup", "skypilot"])
 def test_lint_finds_nothing(kind: str, lint: list[str], tmp_path: Path) -> None:
     gce = GceMachines(**GCE, ssh_from="203.0.113.7/32", project="me", accelerator="nvidia-tesla-t4")
     ec2 = Ec2Machines(**EC2, ssh_from="203.0.113.7/32", region="eu-west-1", key_name="me", vpc="vpc-1")
-    text = {"gce": gce_commands(gce), "ec2": ec2_commands(ec2), "startup": startup_script(gce)}[kind]
+    sky = SkyPilotMachines(**{**SKYPILOT, "command": ("train.py",)})
+    task = yaml.safe_load(skypilot_task(sky))
+    text = {
+        "gce": gce_commands(gce),
+        "ec2": ec2_commands(ec2),
+        "startup": startup_script(gce),
+        "skypilot": f"#!/bin/bash\n{task['setup']}{task['run']}",
+    }[kind]
     path = tmp_path / "script.sh"
     path.write_text(text)
     done = subprocess.run([*lint, path], capture_output=True, text=True, timeout=60, check=False)
@@ -298,6 +308,31 @@ def test_gpus_need_an_image_with_their_driver(tmp_path: Path) -> None:
     ]
 
 
+def test_each_machine_of_skypilot_is_started_as_its_task(tmp_path: Path) -> None:
+    machines = SkyPilotMachines(
+        **{**SKYPILOT, "source": HOSTILE_URL}, port=3333, accelerators="T4:1", gpus=True
+    )
+    task = yaml.safe_load(skypilot_task(machines))
+    assert (task["name"], task["num_nodes"], task["workdir"]) == ("digits", 3, ".")
+    assert task["resources"] == {"accelerators": "T4:1"}
+    venv, install = run_printed(task["setup"], tmp_path, uv="")
+    assert (venv[:2], install[:3]) == (["uv", "venv"], ["uv", "pip", "install"])
+    assert install[-1] == f"tfmuster[cuda] @ {HOSTILE_URL}"
+    own = f'[ "$1" = worker ] && echo "$TF_CONFIG" "$@" || exec {sys.executable} -m tfmuster "$@"'
+    (tmp_path / "tfmuster" / "bin").mkdir(parents=True)
+    (tmp_path / "tfmuster" / "bin" / "tfmuster").write_text(f"#!/bin/bash\n{own}\n")
+    (tmp_path / "tfmuster" / "bin" / "tfmuster").chmod(0o755)
+    addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    rank = {"SKYPILOT_NODE_IPS": "\n".join(addresses), "SKYPILOT_NODE_RANK": "2", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["bash", "-c", task["run"]], env={**os.environ, **rank}, capture_output=True, text=True, check=True
+    )
+    text, _, command = done.stdout.partition(" ")
+    assert command == "worker -- train.py it's $HOME\n"
+    worker = parse_tf_config(text)
+    assert (worker.name, worker.cluster.worker) == ("worker 2", tuple(f"{each}:3333" for each in addresses))
+
+
 def test_the_command_line_prints_and_runs_nothing(tmp_path: Path) -> None:
     found = plant(tmp_path, gcloud="", aws="")
     record = tmp_path / "record"
@@ -308,6 +343,9 @@ def test_the_command_line_prints_and_runs_nothing(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("#!/usr/bin/env bash\n")
         assert f"{program} " in done.stdout
+    sky = ("skypilot", "-n", 2, "--source", URL, "train.py", "-n", 3)
+    done = tfmuster("manifest", *sky, cwd=tmp_path, PATH=path, RECORD=str(record))
+    assert done.stdout.endswith("  tfmuster worker -- train.py -n 3\n")
     assert not record.exists()
     refused = tfmuster("manifest", "gce", "--zone", "a b", *common, cwd=tmp_path)
     assert refused.returncode == 2

@@ -7,5 +7,6 @@ from typing import Any
 URL = "https://example.org/tfmuster.tar.gz"
 GCE: dict[str, Any] = {"name": "digits", "workers": 3, "source": URL, "zone": "europe-west2-a"}
 EC2: dict[str, Any] = {"name": "digits", "workers": 3, "source": URL}
+SKYPILOT: dict[str, Any] = {**EC2, "command": ("train.py", "it's", "$HOME")}
 
 WORDS = ["zone", "project", "network", "machine_type", "image", "image_project", "accelerator"]

@@ -2,7 +2,8 @@
 
 The script is only printed. You read it, change it if needed, and run it. It starts machines with R, Python
 and tfmuster, allows connections to TensorFlow's ports only between them, and writes a cluster file with their
-addresses. Every value is checked, and the templates of ``templates/`` quote it for the shell.
+addresses. For SkyPilot, which rents machines of many providers, it is a task file, and the machines have
+Python alone. Every value is checked, and the templates of ``templates/`` quote it for the shell.
 """
 
 from __future__ import annotations
@@ -51,44 +52,21 @@ class Machines:
         Number of machines.
     source : str
         URL of an archive (``.tar.gz``) of tfmuster's repository, which has both packages.
-    machine_type : str
-        The provider's name of the machine type.
-    image : str
-        An image with Debian or a derivative, and Python 3.10 to 3.12.
     port : int
         Port on which TensorFlow listens.
-    disk_gb : int
-        Size of each disk, in GB.
     gpus : bool
         Whether to install TensorFlow with CUDA.
-    ssh_from : str, optional
-        Network, in CIDR notation, from which ssh is allowed. By default, no rule allows ssh.
     """
-
-    #: The provider's Debian 12.
-    PLAIN_IMAGE: ClassVar[str] = ""
 
     name: str
     workers: int
     source: str
-    machine_type: str
-    image: str
     port: int = 2222
-    disk_gb: int = 50
     gpus: bool = False
-    ssh_from: str | None = None
 
     def __post_init__(self) -> None:
         check_label(self.name, "job's name")
         check_label(f"{self.name}-{self.workers - 1}", "machine's name")
-        check_words(self.machine_type, self.image)
-        if self.gpus and self.image == self.PLAIN_IMAGE:
-            raise LaunchError(
-                "For GPUs, the image must have a GPU driver, and Debian's own image does not.",
-                found=self.image,
-                fix="Choose an image of the provider with a driver and Python 3.10 to 3.12.",
-                reason="image",
-            )
         if not _URL.fullmatch(self.source):
             raise LaunchError(
                 "The source of tfmuster must be the https URL of an archive.",
@@ -97,6 +75,42 @@ class Machines:
                 if self.source.lower().startswith("http:")
                 else None,
                 reason="source",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderMachines(Machines):
+    """The settings of machines of one provider.
+
+    Attributes
+    ----------
+    machine_type : str
+        The provider's name of the machine type.
+    image : str
+        An image with Debian or a derivative, and Python 3.10 to 3.12.
+    disk_gb : int
+        Size of each disk, in GB.
+    ssh_from : str, optional
+        Network, in CIDR notation, from which ssh is allowed. By default, no rule allows ssh.
+    """
+
+    #: The provider's Debian 12.
+    PLAIN_IMAGE: ClassVar[str] = ""
+
+    machine_type: str
+    image: str
+    disk_gb: int = 50
+    ssh_from: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_words(self.machine_type, self.image)
+        if self.gpus and self.image == self.PLAIN_IMAGE:
+            raise LaunchError(
+                "For GPUs, the image must have a GPU driver, and Debian's own image does not.",
+                found=self.image,
+                fix="Choose an image of the provider with a driver and Python 3.10 to 3.12.",
+                reason="image",
             )
         if self.ssh_from is not None:
             try:
@@ -110,7 +124,7 @@ class Machines:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GceMachines(Machines):
+class GceMachines(ProviderMachines):
     """Google Compute Engine machines; see ``tfmuster manifest gce --help``."""
 
     PLAIN_IMAGE: ClassVar[str] = "debian-12"
@@ -130,7 +144,7 @@ class GceMachines(Machines):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ec2Machines(Machines):
+class Ec2Machines(ProviderMachines):
     """Amazon EC2 machines; see ``tfmuster manifest ec2 --help``."""
 
     #: Debian's name for its newest image: https://wiki.debian.org/Cloud/AmazonEC2Image
@@ -148,6 +162,30 @@ class Ec2Machines(Machines):
         check_words(self.region, self.key_name, self.subnet, self.vpc)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SkyPilotMachines(Machines):
+    """Machines that SkyPilot rents; see ``tfmuster manifest skypilot --help``."""
+
+    command: tuple[str, ...]
+    accelerators: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_words(self.accelerators)
+        for word in self.command:
+            if not word.isprintable():
+                raise LaunchError(
+                    "The program and its arguments must be printable text.", found=ascii(word), reason="text"
+                )
+        if self.command[0].lower().endswith(".r"):
+            raise LaunchError(
+                "The program must not need R, which SkyPilot's machines don't have.",
+                found=self.command[0],
+                fix="Rent machines with tfmuster manifest gce or ec2, or run an image with R on Kubernetes.",
+                reason="command",
+            )
+
+
 def check_words(*words: str | None) -> None:
     """Raise LaunchError unless each word can only be a provider's name, not an option, a list or a file."""
     for word in words:
@@ -159,7 +197,7 @@ def check_words(*words: str | None) -> None:
             )
 
 
-def startup_script(machines: Machines) -> str:
+def startup_script(machines: ProviderMachines) -> str:
     """Return the script that each machine runs as root at startup, to install R, Python and tfmuster."""
     return _filled("startup.sh", machines, packages=DEBIAN_PACKAGES)
 
@@ -172,6 +210,11 @@ def gce_commands(machines: GceMachines) -> str:
 def ec2_commands(machines: Ec2Machines) -> str:
     """Return the script of ``aws`` commands."""
     return _filled("ec2.sh", machines, startup=startup_script(machines))
+
+
+def skypilot_task(machines: SkyPilotMachines) -> str:
+    """Return the task file for ``sky launch``."""
+    return _filled("skypilot.yaml", machines)
 
 
 def _filled(template: str, machines: Machines, **more: Any) -> str:

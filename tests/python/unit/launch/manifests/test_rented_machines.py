@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.rented_machines import EC2, GCE, WORDS
+from support.rented_machines import EC2, GCE, SKYPILOT, WORDS
 from tfmuster.errors import LaunchError
-from tfmuster.launch.manifests.rented_machines import Ec2Machines, GceMachines
+from tfmuster.launch.manifests.rented_machines import Ec2Machines, GceMachines, SkyPilotMachines
 
 BAD = [
     "",
@@ -45,3 +45,19 @@ def test_what_can_be_no_value_is_refused(field: str, text: str) -> None:
         for each in (field, "region", "key_name", "subnet", "vpc"):
             with pytest.raises(LaunchError):
                 Ec2Machines(**{**EC2, each: text})
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_what_can_be_no_accelerator_is_refused(text: str) -> None:
+    with pytest.raises(LaunchError):
+        SkyPilotMachines(**SKYPILOT, accelerators=text)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [(("train.R",), "command"), (("train.r", "1"), "command"), (("train.py", "a\nb"), "text")],
+)
+def test_what_skypilot_can_not_run_is_refused(command: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        SkyPilotMachines(**{**SKYPILOT, "command": command})
+    assert caught.value.fields["reason"] == reason
