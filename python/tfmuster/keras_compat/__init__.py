@@ -30,6 +30,7 @@ import os
 import warnings
 
 from ..errors import TfmusterWarning
+from . import seams
 from .agreement import use_agreement
 from .gradients import (
     GRADIENT_DTYPES,
@@ -115,18 +116,8 @@ def apply() -> bool:
             stacklevel=2,
         )
     patch_run()
-    import tensorflow as tf
-    from keras.src import callbacks, layers, models
-    from keras.src.backend.tensorflow import core, image, optimizer, random, trainer
-    from keras.src.losses import loss
-    from keras.src.metrics import reduction_metrics
-    from keras.src.optimizers import base_optimizer
-    from keras.src.optimizers.loss_scale_optimizer import LossScaleOptimizer
-    from keras.src.trainers import compile_utils
+    from keras.src.backend.tensorflow import trainer
     from keras.src.trainers.trainer import Trainer
-    from tensorflow.python.distribute import cross_device_utils, values
-    from tensorflow.python.eager.polymorphic_function import polymorphic_function
-    from tensorflow.python.ops import collective_ops, gen_random_ops
 
     from .agreement import patch_calls
     from .batch_statistics import patch_equalization
@@ -152,28 +143,26 @@ def apply() -> bool:
     patch_predict(trainer.TensorFlowTrainer)
     patch_choices(trainer.TensorFlowTrainer, Trainer)
     patch_fit(trainer.TensorFlowTrainer)
-    patch_scopes(Trainer, trainer.TensorFlowTrainer)
-    patch_builds(base_optimizer.BaseOptimizer)
-    patch_numbers(values.DistributedVariable)
+    patch_scopes(trainer.TensorFlowTrainer)
+    patch_builds()
+    patch_numbers(seams.NUMBER_OF_VARIABLE.get())
     patch_calls(trainer.TensorFlowTrainer)
-    patch_gradients(optimizer.TFOptimizer, LossScaleOptimizer)
-    patch_gathers(cross_device_utils.CollectiveReplicaLauncher)
-    patch_broadcasts(collective_ops)
-    patch_loss(loss, compile_utils)
-    patch_tapes(tf.GradientTape)
-    patch_functions(polymorphic_function.Function)
-    patch_metrics(reduction_metrics)
-    patch_metric_reads(core.Variable, Trainer)
-    patch_random(random, image)
-    patch_operations(gen_random_ops)
-    patch_first_values(core.Variable)
-    # Keras has it since version 3.8.
-    if hasattr(layers, "Equalization"):
-        patch_equalization(layers.Equalization)
-    patch_files(models.Model, callbacks)
+    patch_gradients()
+    patch_gathers()
+    patch_broadcasts()
+    patch_loss()
+    patch_tapes()
+    patch_functions()
+    patch_metrics()
+    patch_metric_reads()
+    patch_random()
+    patch_operations()
+    patch_first_values()
+    patch_equalization()
+    patch_files()
     patch_checkpoints()
-    patch_stops(callbacks.CallbackList)
-    patch_writers(models.Model)
+    patch_stops()
+    patch_writers()
     patch_saved_models()
     _applied.append(keras.__version__)
     return True

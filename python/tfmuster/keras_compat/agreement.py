@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from ..errors import DataError
 from ..system.activity import ACTIVITY
 from ..words import Argument, Words
+from . import seams
 from .backend import keras_backend
 from .call_documents import SAMPLE, document_of, plain_name, weights_of
 from .data_samples import close
@@ -84,7 +85,7 @@ class Call:
 
 
 def _in_multi_worker_strategy(model: Any) -> bool:
-    return multi_worker(model._distribute_strategy)
+    return multi_worker(seams.MODEL_STRATEGY.of(model))
 
 
 def patch_calls(trainer: Any, together: Callable[[Any], bool] = _in_multi_worker_strategy) -> None:
@@ -142,7 +143,7 @@ def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:
     call.compared = True
     if call.name == "fit":
         place = ACTIVITY.place()
-        place["epoch"] = int(model._initial_epoch or call.arguments.get("initial_epoch", 0))
+        place["epoch"] = int(seams.INITIAL_EPOCH.of(model) or call.arguments.get("initial_epoch", 0))
         place["epochs"] = int(call.arguments.get("epochs", 1))
     call.document = document_of(call, epochs)
     answer = _compare[0](call.name, {**call.document, _CHOOSES: chooses})

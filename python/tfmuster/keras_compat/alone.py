@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import StrategyError
 from ..words import Hint, Words, language
+from . import seams
 from .backend import keras_backend
 from .jax_processes import spans_all_processes
 from .scopes import adopt
@@ -149,11 +150,11 @@ def _under_tensorflow(trained: Any, call: str) -> str:
             return ""
     else:
         # The second name is that of Keras 2.
-        strategy = getattr(trained, "_distribute_strategy", getattr(trained, "_distribution_strategy", None))
-        if strategy is None and hasattr(trained, "_distribute_strategy"):
+        strategy = seams.MODEL_STRATEGY.of(trained, seams.KERAS_2_STRATEGY.of(trained, None))
+        if strategy is None and seams.MODEL_STRATEGY.has(trained):
             # The weights may have been made in a scope.
             adopt(trained)
-            strategy = trained._distribute_strategy
+            strategy = seams.MODEL_STRATEGY.of(trained)
         if strategy is None:
             place = "the scope of the strategy" if _made_here() else "a multi-worker strategy"
             return f"{call}() of a model that was made outside of {place}"
@@ -168,8 +169,8 @@ def _on_parameter_servers(optimizer: Any) -> bool:
     """Return whether a coordinator applies the gradients that it has gathered from its workers."""
     import tensorflow as tf
 
-    made_under = getattr(optimizer, "_distribution_strategy", None)
-    variables = getattr(optimizer, "_trainable_variables", None) or ()
+    made_under = seams.OPTIMIZER_STRATEGY.of(optimizer, None)
+    variables = seams.TRAINED_VARIABLES.of(optimizer, None) or ()
     return isinstance(made_under, tf.distribute.ParameterServerStrategy) or any(
         "/job:ps" in str(getattr(getattr(variable, "value", variable), "device", ""))
         for variable in variables
@@ -178,9 +179,7 @@ def _on_parameter_servers(optimizer: Any) -> bool:
 
 def _made_here() -> bool:
     """Return whether this process has a multi-worker strategy."""
-    from tensorflow.python.eager import context
-
-    return getattr(context.context(), "_collective_ops_server_def", None) is not None
+    return seams.SERVER.of(seams.CONTEXT.get()(), None) is not None
 
 
 def _under_jax(trained: Any, call: str) -> str:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from . import seams
 from .loss_parts import only_building
 from .own_batches import OwnBatch
 from .sharding import LocalBatch
@@ -18,24 +19,23 @@ def build(model: Any, epochs: Any) -> None:
     """
     import keras
     import tensorflow as tf
-    from keras.src.models import Functional
 
-    spec = epochs._distributed_dataset.element_spec
+    spec = seams.EPOCHS_DATASET.of(epochs).element_spec
     spec = tf.nest.map_structure(_as_spec, spec.data if isinstance(spec, (LocalBatch, OwnBatch)) else spec)
     with model.distribute_strategy.scope():
         without_call = type(model).call in (keras.Model.call, keras.layers.Layer.call)
         # Keras's own way knows dense tensors only.
         dense = all(isinstance(t, tf.TensorSpec) for t in tf.nest.flatten(spec) if t is not None)
-        if without_call or not (dense or isinstance(model, (keras.Sequential, Functional))):
+        if without_call or not (dense or isinstance(model, (keras.Sequential, seams.FUNCTIONAL.get()))):
             _build_by_step(model, spec)
         else:
-            model._symbolic_build(data_batch=spec)
+            seams.SYMBOLIC_BUILD.of(model)(data_batch=spec)
 
 
 def _build_by_step(model: Any, spec: Any) -> None:
     """Build a model without ``call()``, such as a GAN, or of sparse data, by tracing its ``train_step``."""
+    import keras
     import tensorflow as tf
-    from keras.src.backend import StatelessScope, SymbolicScope
 
     present = [t for t in tf.nest.flatten(spec) if t is not None]
 
@@ -44,7 +44,7 @@ def _build_by_step(model: Any, spec: Any) -> None:
         batch = tf.nest.pack_sequence_as(spec, [t and next(given) for t in tf.nest.flatten(spec)])
         model.distribute_strategy.run(model.train_step, args=(batch,))
 
-    with only_building(), _without_updates() as updates, StatelessScope(), SymbolicScope():
+    with only_building(), _without_updates() as updates, keras.StatelessScope(), seams.SYMBOLIC_SCOPE.get()():
         tf.function(step, autograph=False).get_concrete_function(*present)
     # Now the weights have values, and those of an optimizer can be made like them.
     for optimizer, variables in updates:
@@ -78,7 +78,7 @@ def _as_spec(spec: Any) -> Any:
     """Return the spec that one replica sees: a tensor's spec, or None for an absent value."""
     import tensorflow as tf
 
-    values = getattr(spec, "_value_specs", None)
+    values = seams.VALUE_SPECS.of(spec, None)
     if values is not None:
         return values[0]
     return spec if isinstance(spec, tf.TypeSpec) and hasattr(spec, "shape") else None

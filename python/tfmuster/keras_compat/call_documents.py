@@ -6,6 +6,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from . import seams
 from .backend import keras_backend
 from .data_samples import pipeline_of, sample_of
 from .jax_data import is_divided_by_rows
@@ -28,7 +29,7 @@ def document_of(call: Call, epochs: Any) -> dict[str, Any]:
         document |= _data(epochs)
     if call.name == "fit":
         document["epochs"] = arguments.get("epochs", 1)
-        document["initial epoch"] = int(model._initial_epoch or arguments.get("initial_epoch", 0))
+        document["initial epoch"] = int(seams.INITIAL_EPOCH.of(model) or arguments.get("initial_epoch", 0))
         document["validation"] = bool(
             arguments.get("validation_data") is not None or arguments.get("validation_split")
         )
@@ -45,8 +46,8 @@ def _data(epochs: Any) -> dict[str, Any]:
     import tensorflow as tf
 
     adapter = epochs.data_adapter
-    dataset = getattr(adapter, "_dataset", None)
-    local = getattr(epochs, "_distributed_dataset", None)
+    dataset = seams.ADAPTED_DATASET.of(adapter, None)
+    local = seams.EPOCHS_DATASET.of(epochs, None)
     divided = isinstance(local, tf.data.Dataset) or is_divided_by_rows(adapter)
     steps = epochs.steps_per_epoch or adapter.num_batches
     if not divided or isinstance(adapter, OfLength):
@@ -56,13 +57,13 @@ def _data(epochs: Any) -> dict[str, Any]:
     document = {
         "whose rows": "all workers'",
         "steps": steps,
-        "number of rows": getattr(adapter, "_num_samples", None),
+        "number of rows": seams.ADAPTED_ROWS.of(adapter, None),
         "batch size": adapter.batch_size,
         "data set": pipeline_of(dataset),
         SAMPLE: sample_of(epochs),
     }
     spec = dataset.element_spec if isinstance(dataset, tf.data.Dataset) else None
-    arrays = tf.nest.flatten(spec if spec is not None else getattr(adapter, "_inputs", None))
+    arrays = tf.nest.flatten(spec if spec is not None else seams.ADAPTED_ARRAYS.of(adapter, None))
     document["elements"] = [
         f"{list(each.shape)[1:]} {getattr(each.dtype, 'name', each.dtype)}"
         for each in arrays

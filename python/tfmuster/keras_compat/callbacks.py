@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from . import seams
 from .agreement import agree_on_stop
 from .strategy_info import multi_worker
 
@@ -16,12 +17,10 @@ _makers: list[CallbackMaker] = []
 
 def patch_callback_list(make: CallbackMaker) -> None:
     """Add the callbacks that `make` returns to every ``fit``, ``evaluate``, and ``predict`` of Keras."""
-    from keras.src.callbacks import CallbackList
-
     if make in _makers:
         return
     _makers.append(make)
-    stock_init = CallbackList.__init__
+    stock_init = seams.CALLBACKS_INIT.get()
 
     @functools.wraps(stock_init)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -31,19 +30,19 @@ def patch_callback_list(make: CallbackMaker) -> None:
             callback.set_model(self.model)
             self.callbacks.append(callback)
 
-    CallbackList.__init__ = init
+    seams.CALLBACKS_INIT.replace(init)
 
 
 def _in_multi_worker_strategy(model: Any) -> bool:
-    return multi_worker(getattr(model, "_distribute_strategy", None))
+    return multi_worker(seams.MODEL_STRATEGY.of(model, None))
 
 
-def patch_stops(callback_list: Any, together: Callable[[Any], bool] = _in_multi_worker_strategy) -> None:
+def patch_stops(together: Callable[[Any], bool] = _in_multi_worker_strategy) -> None:
     """Let all workers stop a ``fit`` after the same epoch, also if a callback of one worker stops it.
 
     ``together`` tells whether a model has several workers.
     """
-    stock = callback_list.on_epoch_end
+    stock = seams.CALLBACKS_EPOCH_END.get()
 
     @functools.wraps(stock)
     def on_epoch_end(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -51,4 +50,4 @@ def patch_stops(callback_list: Any, together: Callable[[Any], bool] = _in_multi_
         if together(self.model):
             self.model.stop_training = agree_on_stop(self.model)
 
-    callback_list.on_epoch_end = on_epoch_end
+    seams.CALLBACKS_EPOCH_END.replace(on_epoch_end)

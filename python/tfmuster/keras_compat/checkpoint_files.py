@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from typing import Any
 
+from . import seams
 from .strategy_info import is_chief, made_strategy
 
 
@@ -21,18 +22,15 @@ def patch_checkpoints() -> None:
     ("allow_missing_files was set to false"). On machines that share none, each keeps a checkpoint of its own,
     which it reads after a restart. A second call does nothing.
     """
-    from tensorflow.python.checkpoint import checkpoint, checkpoint_management
-    from tensorflow.python.eager import context
-    from tensorflow.python.framework import errors
-    from tensorflow.python.lib.io import file_io
-
-    saver = checkpoint.TrackableSaver
-    stock = saver.save
+    stock, executing_eagerly = seams.SAVER_SAVE.get(), seams.EXECUTING_EAGERLY.get()
+    matching, remove, not_found = (
+        each.get() for each in (seams.MATCHING_FILES, seams.DELETE_FILE, seams.NOT_FOUND)
+    )
 
     @functools.wraps(stock)
     def save(self: Any, file_prefix: Any, *args: Any, **kwargs: Any) -> Any:
         local = isinstance(file_prefix, str) and "://" not in file_prefix
-        if not local or not context.executing_eagerly() or is_chief(made_strategy()):
+        if not local or not executing_eagerly() or is_chief(made_strategy()):
             return stock(self, file_prefix, *args, **kwargs)
         place, name = os.path.split(os.path.abspath(file_prefix))
         os.makedirs(place, exist_ok=True)
@@ -49,12 +47,12 @@ def patch_checkpoints() -> None:
 
     def delete(pattern: str) -> None:
         """Remove the files of an old checkpoint; another worker may be faster, which is no reason to warn."""
-        for path in file_io.get_matching_files(pattern):
-            with contextlib.suppress(errors.NotFoundError):
-                file_io.delete_file(path)
+        for path in matching(pattern):
+            with contextlib.suppress(not_found):
+                remove(path)
 
-    saver.save = save
-    checkpoint_management._delete_file_if_exists = delete
+    seams.SAVER_SAVE.replace(save)
+    seams.DELETE_CHECKPOINT.replace(delete)
 
 
 def _text(written: Any) -> str:

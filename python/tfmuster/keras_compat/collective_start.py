@@ -13,20 +13,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from . import seams
+
 
 def release_lock_at_start(before: Callable[[], None]) -> bool:
     """Release the lock while TensorFlow waits for the other workers, and call `before` first.
 
     Return whether that is possible.
     """
-    from tensorflow.python import pywrap_tfe
-
-    if hasattr(pywrap_tfe.TFE_EnableCollectiveOps, "__wrapped__"):
+    start = seams.C_ENABLE_COLLECTIVES
+    if start.replaced:
         return True
     library = _library()
     if library is None:
         return False
-    pywrap_tfe.TFE_EnableCollectiveOps = _unlocked(pywrap_tfe.TFE_EnableCollectiveOps, library, before)
+    start.replace(_unlocked(start.get(), library, before))
     return True
 
 
@@ -55,8 +56,7 @@ def _typed(library: Any) -> Any:
 
 
 def _unlocked(stock: Any, library: Any, before: Callable[[], None]) -> Any:
-    from tensorflow.python.framework import errors_impl
-
+    error_of = seams.ERROR_OF_CODE.get()
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_name.argtypes, get_name.restype = [ctypes.py_object], ctypes.c_void_p
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -73,6 +73,6 @@ def _unlocked(stock: Any, library: Any, before: Callable[[], None]) -> Any:
         finally:
             library.TF_DeleteStatus(status)
         if code:
-            raise errors_impl.exception_type_from_error_code(code)(None, None, message)
+            raise error_of(code)(None, None, message)
 
     return enable

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, TfmusterError
+from . import seams
 
 _LABEL = re.compile(r"label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)")
 #: A Python exception in the text of an operation's error: class, message, traceback.
@@ -152,8 +153,8 @@ class Recorded:
         self.exceptions: list[Exception] = []
         self.ended: int | None = None
         # A PyDataset's adapter has the one, a generator's the other.
-        if callable(make := getattr(adapter, "_get_iterator", None)):
-            adapter._get_iterator = self._recording(make)
+        if callable(make := seams.ITEMS_ITERATOR.of(adapter, None)):
+            seams.ITEMS_ITERATOR.set(adapter, self._recording(make))
         if callable(make := getattr(adapter, "generator", None)):
             adapter.generator = self._recording(self._once(make))
 
@@ -190,7 +191,7 @@ def check_labels(model: Any, adapter: Any) -> None:
 
     On GPUs TensorFlow raises no error for such a label; the loss is NaN.
     """
-    arrays, classes = getattr(adapter, "_inputs", None), classes_of(model)
+    arrays, classes = seams.ADAPTED_ARRAYS.of(adapter, None), classes_of(model)
     if isinstance(arrays, tuple) and len(arrays) > 1 and classes is not None:
         check_classes(arrays[1], classes)
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from . import seams
+
 #: How many arrays are sampled.
 _MOST_ARRAYS = 4
 #: Bytes of a row that are looked at.
@@ -34,14 +36,14 @@ def sample_of(epochs: Any) -> str:
     import tensorflow as tf
 
     adapter = epochs.data_adapter
-    inputs = getattr(adapter, "_inputs", None)
-    if inputs is None and getattr(adapter, "_first_batches", None):
+    inputs = seams.ADAPTED_ARRAYS.of(adapter, None)
+    if inputs is None and seams.FIRST_BATCHES.of(adapter, None):
         # Keras has read the first batches of a generator, and gives them back.
-        inputs = adapter._first_batches[:1]
+        inputs = seams.FIRST_BATCHES.of(adapter)[:1]
     if inputs is not None:
         arrays = tf.nest.flatten(inputs)
     else:
-        arrays = [tensor for tensor in _sources(getattr(adapter, "_dataset", None))]
+        arrays = [tensor for tensor in _sources(seams.ADAPTED_DATASET.of(adapter, None))]
     numbers: list[float] = []
     for array in [array for array in arrays if array is not None][:_MOST_ARRAYS]:
         try:
@@ -81,14 +83,14 @@ def _is_number(value: Any) -> bool:
 
 def _chain(dataset: Any) -> Iterator[Any]:
     """Yield a data set and all data sets that it reads, from the last step to the sources."""
-    waiting = [dataset] if hasattr(dataset, "_inputs") else []
+    waiting = [dataset] if seams.INPUTS.of(dataset, None) else []
     seen = 0
     while waiting and seen < 200:
         each = waiting.pop(0)
         seen += 1
         yield each
         try:
-            waiting += each._inputs()
+            waiting += seams.INPUTS.of(each)()
         except (NotImplementedError, AttributeError):
             continue
 
@@ -97,7 +99,7 @@ def _sources(dataset: Any) -> Iterator[Any]:
     """Yield the tensors that a pipeline slices."""
     for each in _chain(dataset):
         if type(each).__name__.strip("_") == "TensorSliceDataset":
-            yield from each._tensors
+            yield from seams.TENSORS.of(each)
 
 
 def _numbers(array: Any) -> list[float]:

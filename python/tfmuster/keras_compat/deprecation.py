@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 
+from . import seams
+
 
 def name_callers_in_r() -> None:
     """Replace the two functions of TensorFlow that name a caller."""
-    from tensorflow.python.util import deprecation, module_wrapper
 
     def location(outer: bool = False) -> str:
         frame = sys._getframe(1).f_back
@@ -19,8 +20,8 @@ def name_callers_in_r() -> None:
             frame = frame.f_back or frame
         return "R" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
-    deprecation._call_location = location
-    stock = module_wrapper._call_location
+    seams.CALL_LOCATION.replace(location)
+    stock = seams.WRAPPER_LOCATION.get()
 
     def wrapper_location() -> str:
         try:
@@ -28,4 +29,4 @@ def name_callers_in_r() -> None:
         except AttributeError:
             return "R"
 
-    module_wrapper._call_location = wrapper_location
+    seams.WRAPPER_LOCATION.replace(wrapper_location)

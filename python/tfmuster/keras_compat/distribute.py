@@ -23,6 +23,7 @@ from typing import Any
 from ..environment import full_workers
 from ..errors import StrategyError
 from ..words import Hint, Words
+from . import seams
 from .alone import refuse_loop
 from .own_rows import are_own_rows
 from .strategy_info import multi_worker, worker_of
@@ -43,17 +44,11 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
     ``made`` is called once, after the strategy has been made.
     """
     import tensorflow as tf
-    from tensorflow.python.distribute import collective_all_reduce_strategy, distribute_lib
-    from tensorflow.python.eager import backprop, context
-    from tensorflow.python.framework import ops
-    from tensorflow.python.ops import variables
 
-    strategy = collective_all_reduce_strategy.CollectiveAllReduceStrategy
-    stock_init, stock_start = strategy.__init__, context.Context.ensure_initialized
+    stock_init, stock_start = seams.COLLECTIVE_INIT.get(), seams.START.get()
     # Not the function of tf.compat.v1: a later "import tensorflow.compat.v1" makes that module anew.
-    stock_reset = ops._default_graph_stack.reset
-    stock_gradient = backprop.GradientTape.gradient
-    stock_variable = variables.VariableMetaclass.__call__
+    stock_reset, stock_gradient = seams.RESET_GRAPHS.get(), seams.GRADIENT.get()
+    stock_variable = seams.MAKE_VARIABLE.get()
 
     def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
         return _given[0] if _given else object.__new__(cls)
@@ -71,7 +66,7 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
 
     @functools.wraps(stock_start)
     def start(self: Any) -> None:
-        if not self._initialized:
+        if not seams.STARTED.of(self):
             _make()
         stock_start(self)
 
@@ -99,15 +94,15 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
             raise refuse_loop(worker_of(_given[0])[1])
         return stock_gradient(self, target, sources, *args, **kwargs)
 
-    backprop.GradientTape.gradient = gradient
-    variables.VariableMetaclass.__call__ = variable
-    distribute_lib.StrategyBase.__new__ = staticmethod(_new_other)
-    strategy.__new__, strategy.__init__ = staticmethod(new), init
-    context.Context.ensure_initialized = start
-    ops._default_graph_stack.reset = reset
-    for module in (tf.distribute, tf.compat.v2.distribute):
-        for name in ("has_strategy", "get_strategy"):
-            setattr(module, name, _after_default(getattr(module, name)))
+    seams.GRADIENT.replace(gradient)
+    seams.MAKE_VARIABLE.replace(variable)
+    seams.STRATEGY_NEW.replace(staticmethod(_new_other))
+    seams.COLLECTIVE_NEW.replace(staticmethod(new))
+    seams.COLLECTIVE_INIT.replace(init)
+    seams.START.replace(start)
+    seams.RESET_GRAPHS.replace(reset)
+    for seam in seams.ASKED_FOR_STRATEGY:
+        seam.replace(_after_default(seam.get()))
 
 
 def _new_other(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -162,20 +157,16 @@ def _make() -> None:
 
 def _set_default() -> None:
     """Make the strategy the default one, unless this is inside of a function, a scope or another thread."""
-    from tensorflow.python.distribute import distribute_lib
-    from tensorflow.python.eager import context
-    from tensorflow.python.framework import ops
-
     inside = (
         not _given
         or threading.current_thread() is not threading.main_thread()
-        or not context.executing_eagerly()
-        or distribute_lib.has_strategy()
-        or context.context().device_name
-        or ops.get_default_graph()._variable_creator_stack
+        or not seams.EXECUTING_EAGERLY.get()()
+        or seams.HAS_STRATEGY.get()()
+        or seams.CONTEXT.get()().device_name
+        or seams.VARIABLE_CREATORS.of(seams.DEFAULT_GRAPH.get()())
     )
     if not inside:
-        distribute_lib.experimental_set_strategy(_given[0])
+        seams.SET_STRATEGY.get()(_given[0])
 
 
 def distribute_keras(package: str, *, scale_batch: bool) -> None:
@@ -257,11 +248,11 @@ def _batches_of(dataset: Any) -> tuple[int, bool]:
     import tensorflow as tf
 
     at = dataset
-    while (size := getattr(at, "_batch_size", None)) is None:
+    while (size := seams.BATCH_SIZE.of(at, None)) is None:
         if type(at).__name__ not in [f"_{step}Dataset" for step in _KEEP]:
             raise _not_scaled(f"a data set that ends in {type(at).__name__}")
-        (at,) = at._inputs()
-    return int(tf.get_static_value(size)), bool(tf.get_static_value(at._drop_remainder))
+        (at,) = seams.INPUTS.of(at)()
+    return int(tf.get_static_value(size)), bool(tf.get_static_value(seams.DROP_REMAINDER.of(at)))
 
 
 def _not_scaled(found: str) -> StrategyError:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..system.activity import ACTIVITY
 from ..words import Argument
+from . import seams
 from .agreement import agree_on_end, ended_before
 from .compiling import compiled
 from .inlining import inlined
@@ -89,8 +90,8 @@ def moving_statistics(model: Any) -> list[Any]:
     """Return the weights that layers update without the optimizer, such as moving means."""
     return [
         variable
-        for layer in model._flatten_layers()
-        for variable in getattr(layer, "_non_trainable_variables", [])
+        for layer in seams.FLATTEN_LAYERS.of(model)()
+        for variable in seams.NON_TRAINABLE.of(layer, [])
         if "float" in str(variable.dtype)
     ]
 
@@ -145,7 +146,7 @@ def make_function(
     if isinstance(step, tf.types.experimental.PolymorphicFunction):
         step = inlined(step)
     # Without this, TensorFlow rejects a gradient all-reduce in a branch (gradient accumulation) or a loop.
-    strategy.extended._use_merge_call = lambda: False
+    seams.USE_MERGE_CALL.set(strategy.extended, lambda: False)
 
     sources: list[Log] = []  # of what a step returns, in the order of tf.nest; known when the step was traced
 
@@ -218,7 +219,7 @@ def make_function(
                 strategy.run(replica_step, args=(local_part_of(taken), has_own_rows(iterator)))
             )
             # The loop's initial value needs the type that is known only after tracing the body.
-            start._element_spec = latest.element_spec
+            seams.OPTIONAL_SPEC.set(start, latest.element_spec)
             taken = tf.cond(done + 1 < steps, lambda: take(iterator, taken.totals, strategy), lambda: taken)
             return done + 1, latest, taken
 
@@ -230,7 +231,7 @@ def make_function(
         tf.cond(
             done < steps, lambda: tf.numpy_function(_note_end, [done], tf.bool), lambda: tf.constant(False)
         )
-        outputs._element_spec = start._element_spec
+        seams.OPTIONAL_SPEC.set(outputs, seams.OPTIONAL_SPEC.of(start))
         return outputs.get_value(), last.totals
 
     def finish(run: Callable[[], Any], report: Any) -> Any:
@@ -276,7 +277,7 @@ def make_function(
             part = local_batch(as_tensors(next(iter(iterator))), *worker_of(strategy))
             with ACTIVITY.execution():
                 logs = on_batch(part)
-            return trainer._get_metrics_result_or_logs(logs)
+            return seams.RESULT_OR_LOGS.of(trainer)(logs)
         begin = time.perf_counter()
         steps, report = (pace.granted, pace.report()) if pace else (trainer.steps_per_execution, 0.0)
         ACTIVITY.data_ended = None

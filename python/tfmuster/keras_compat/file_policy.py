@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DataError
+from . import seams
 from .map_functions import operations_of
 
 #: TensorFlow divides the inputs of these readers.
@@ -46,7 +47,7 @@ def _reads_files(dataset: Any) -> bool:
     kind = type(dataset).__name__
     if kind.endswith(_READERS):
         return True
-    graphs = [wrapper.function.graph for wrapper in dataset._functions()]
+    graphs = [wrapper.function.graph for wrapper in seams.FUNCTIONS.of(dataset)()]
     if any(name.endswith(_READERS) for graph in graphs for name, _ in operations_of(graph)):
         return True
-    return any(_reads_files(each) for each in dataset._inputs())
+    return any(_reads_files(each) for each in seams.INPUTS.of(dataset)())

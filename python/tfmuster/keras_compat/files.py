@@ -13,12 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from . import seams
 from .jax_processes import jax_process_index, send_bytes_in_jax
 from .own_copies import forget_copy, reading_copies, scratch, writing_copy
-from .replacing import replace_everywhere
+from .register import Seam
 from .strategy_info import is_chief, made_strategy, multi_worker
 from .sums import sum_of_workers
 
+#: Of an archive: the model that it exports.
+_TRACKED = "_tfmuster_model"
 _everywhere = contextvars.ContextVar("everywhere", default=False)
 
 
@@ -34,14 +37,14 @@ def saved_everywhere() -> Iterator[None]:
 
 def _strategy_of(model: Any) -> Any:
     """Return the strategy of TensorFlow under which a model was made; None on JAX."""
-    return getattr(model, "_distribute_strategy", None)
+    return seams.MODEL_STRATEGY.of(model, None)
 
 
-def patch_files(model_class: Any, callbacks: Any) -> None:
+def patch_files() -> None:
     """Run saving on all workers, because reading distributed values needs all; keep the chief's files."""
 
-    def redirect_callback(callback: Any, *paths: str) -> None:
-        stock = callback.set_model
+    def redirect_callback(seam: Seam, *paths: str) -> None:
+        stock = seam.get()
 
         @functools.wraps(stock)
         def set_model(self: Any, model: Any) -> None:
@@ -50,14 +53,14 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
                     setattr(self, path, os.path.join(scratch(), os.path.basename(getattr(self, path))))
             stock(self, model)
 
-        callback.set_model = set_model
+        seam.replace(set_model)
 
-    redirect_writer(model_class, "save")
-    redirect_writer(model_class, "save_weights")
-    redirect_callback(callbacks.TensorBoard, "log_dir")
-    redirect_callback(callbacks.CSVLogger, "filename")
-    redirect_callback(callbacks.BackupAndRestore, *_BACKUP)
-    stock_restore = callbacks.BackupAndRestore.on_train_begin
+    for seam in (seams.MODEL_SAVE, seams.MODEL_SAVE_WEIGHTS):
+        seam.replace(on_the_chief(seam.get()))
+    redirect_callback(seams.TENSORBOARD_MODEL, "log_dir")
+    redirect_callback(seams.CSV_MODEL, "filename")
+    redirect_callback(seams.BACKUP_MODEL, *_BACKUP)
+    stock_restore = seams.BACKUP_RESTORE.get()
 
     @functools.wraps(stock_restore)
     def restore(self: Any, logs: Any = None) -> None:
@@ -69,16 +72,17 @@ def patch_files(model_class: Any, callbacks: Any) -> None:
                     _send_file(getattr(self, path), strategy)
         stock_restore(self, logs)
 
-    callbacks.BackupAndRestore.on_train_begin = restore
+    seams.BACKUP_RESTORE.replace(restore)
 
 
-def redirect_writer(owner: Any, name: str, strategy_of: Callable[[Any], Any] = _strategy_of) -> None:
-    """Let a function that takes a model and a path write to the path on the chief alone.
+def on_the_chief(
+    stock: Callable[..., Any], strategy_of: Callable[[Any], Any] = _strategy_of
+) -> Callable[..., Any]:
+    """Return a function that takes a model and a path, and writes to the path on the chief alone.
 
     Other workers write copies of their own, which they read later. They don't ask whether to overwrite a file
     that the chief may have made a moment ago.
     """
-    stock = getattr(owner, name)
     signature = inspect.signature(stock)
     first, second = list(signature.parameters)[:2]
 
@@ -100,69 +104,45 @@ def redirect_writer(owner: Any, name: str, strategy_of: Callable[[Any], Any] = _
                 given.arguments["overwrite"] = True
             return stock(*given.args, **given.kwargs)
 
-    setattr(owner, name, write)
+    return write
 
 
 def patch_saved_models() -> None:
     """Keep only the chief's folder of ``tf.saved_model.save``; other workers load their own copies."""
-    from tensorflow.python.saved_model import load, save
-
-    stock = save.save
-    redirect_writer(save, "save")
-    replace_everywhere(stock, save.save)
-    replace_everywhere(load.load, reading_copies(load.load))
+    seams.SAVE_SAVED_MODEL.replace_everywhere(on_the_chief(seams.SAVE_SAVED_MODEL.get()))
+    seams.LOAD_SAVED_MODEL.replace_everywhere(reading_copies(seams.LOAD_SAVED_MODEL.get()))
 
 
-def patch_writers(model_class: Any) -> None:
+def patch_writers() -> None:
     """Keep only the chief's files of the functions that write models, and of ``export``.
 
     Other workers read their own copies.
     """
-    from keras.src.export import saved_model
-    from keras.src.legacy.saving import legacy_h5_format
-    from keras.src.saving import file_editor, saving_api, saving_lib
-    from keras.src.utils import model_visualization
+    import keras
 
     # keras.saving.save_model, which R's keras3 calls, does not call Model.save.
-    for function in ("save_model", "save_weights_only"):
-        redirect_writer(saving_lib, function)
-    redirect_writer(legacy_h5_format, "save_model_to_hdf5")
-    redirect_writer(model_class, "export")
-    # In newer releases of Keras, ExportArchive makes an object of another class.
-    archive = type(saved_model.ExportArchive())
-    stock_track = archive.track
+    for seam in (*seams.WRITERS, seams.MODEL_EXPORT):
+        seam.replace(on_the_chief(seam.get()))
+    for seam in seams.EXPORTED_WRITERS:
+        seam.replace_everywhere(on_the_chief(seam.get()))
+    for seam in seams.READERS:
+        seam.replace_everywhere(reading_copies(seam.get()))
+    stock_track = seams.TRACK.get()
 
     @functools.wraps(stock_track)
     def track(self: Any, resource: Any) -> Any:
-        if isinstance(resource, model_class):
-            self._tfmuster_model = resource
+        if isinstance(resource, keras.Model):
+            setattr(self, _TRACKED, resource)
         return stock_track(self, resource)
 
-    archive.track = track
-    redirect_writer(
-        archive, "write_out", lambda archive: _strategy_of(getattr(archive, "_tfmuster_model", None))
+    seams.TRACK.replace(track)
+    write_out = seams.WRITE_OUT.get()
+    seams.WRITE_OUT.replace(
+        on_the_chief(write_out, lambda archive: _strategy_of(getattr(archive, _TRACKED, None)))
     )
-    for owner, name in (
-        (saving_api, "save_model"),
-        (saving_api, "save_weights"),
-        (model_visualization, "plot_model"),
-    ):
-        stock = getattr(owner, name)
-        redirect_writer(owner, name)
-        replace_everywhere(stock, getattr(owner, name))
-    for owner, name in (
-        (saving_api, "load_model"),
-        (saving_api, "load_weights"),
-        (saving_lib, "load_model"),
-        (saving_lib, "load_weights_only"),
-        (legacy_h5_format, "load_model_from_hdf5"),
-    ):
-        stock = getattr(owner, name)
-        replace_everywhere(stock, reading_copies(stock))
     # It has no model, so it does not tell to which workers it belongs.
-    editor = file_editor.KerasFileEditor
-    redirect_writer(editor, "save", lambda editor: made_strategy())
-    editor.__init__ = reading_copies(editor.__init__)
+    seams.EDITOR_SAVE.replace(on_the_chief(seams.EDITOR_SAVE.get(), lambda editor: made_strategy()))
+    seams.EDITOR_INIT.replace(reading_copies(seams.EDITOR_INIT.get()))
 
 
 _BACKUP = (

@@ -9,14 +9,16 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from . import seams
+
 _TYPES = ("bool", "float16", "float32", "float64", "int32", "int64")
 
 
-def patch_broadcasts(collective_ops: Any) -> None:
+def patch_broadcasts() -> None:
     """Replace ``broadcast_send`` and ``broadcast_recv`` of TensorFlow's module."""
     import tensorflow as tf
 
-    stock_send, stock_receive = collective_ops.broadcast_send, collective_ops.broadcast_recv
+    stock_send, stock_receive = seams.BROADCAST_SEND.get(), seams.BROADCAST_RECEIVE.get()
 
     @functools.wraps(stock_send)
     def send(value: Any, shape: Any, type: Any, *args: Any, **kwargs: Any) -> Any:
@@ -34,7 +36,8 @@ def patch_broadcasts(collective_ops: Any) -> None:
         numbers = stock_receive(sent, tf.int32, *args, **kwargs)
         return tf.bitcast(tf.cast(numbers, tf.uint8), type)
 
-    collective_ops.broadcast_send, collective_ops.broadcast_recv = send, receive
+    seams.BROADCAST_SEND.replace(send)
+    seams.BROADCAST_RECEIVE.replace(receive)
 
 
 def _as_bytes(type: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from ..environment import GRADIENT_DTYPE_VARIABLE
 from ..errors import StrategyError
 from ..words import Value
+from . import seams
 from .gathers import gather_rows
 from .scopes import adopt_optimizer
 from .strategy_info import multi_worker, worker_of
@@ -83,14 +84,14 @@ def bytes_per_step(model: Any, strategy: Any) -> float:
     return float(2 * (workers - 1) / workers * values)
 
 
-def patch_gradients(optimizer: Any, loss_scale_optimizer: Any) -> None:
+def patch_gradients() -> None:
     """Make Keras's TensorFlow optimizers sum gradients over the workers before they change them.
 
     Keras sums them last, so it clips, and tests for infinity, what one worker has computed. One process does
     both with the gradient of the whole global batch.
     """
-    stock_clip, stock_sum = optimizer._clip_gradients, optimizer._all_reduce_sum_gradients
-    stock_apply = loss_scale_optimizer.apply
+    stock_clip, stock_sum = seams.CLIP_GRADIENTS.get(), seams.SUM_GRADIENTS.get()
+    stock_apply = seams.LOSS_SCALE_APPLY.get()
 
     @functools.wraps(stock_clip)
     def clip_gradients(self: Any, gradients: Any) -> Any:
@@ -117,9 +118,9 @@ def patch_gradients(optimizer: Any, loss_scale_optimizer: Any) -> None:
         finally:
             _already.summed = False
 
-    optimizer._clip_gradients = clip_gradients
-    optimizer._all_reduce_sum_gradients = all_reduce_sum_gradients
-    loss_scale_optimizer.apply = apply
+    seams.CLIP_GRADIENTS.replace(clip_gradients)
+    seams.SUM_GRADIENTS.replace(all_reduce_sum_gradients)
+    seams.LOSS_SCALE_APPLY.replace(apply)
 
 
 _already = threading.local()
@@ -129,7 +130,8 @@ def _sums_here(optimizer: Any) -> bool:
     """Return whether an optimizer that is called here sums its gradients over several workers."""
     import tensorflow as tf
 
-    return multi_worker(optimizer._distribution_strategy) and tf.distribute.get_replica_context() is not None
+    several = multi_worker(seams.OPTIMIZER_STRATEGY.of(optimizer))
+    return several and tf.distribute.get_replica_context() is not None
 
 
 def _sum_gradients(optimizer: Any, gradients: Any, stock_sum: Callable[..., Any]) -> list[Any]:
@@ -137,7 +139,7 @@ def _sum_gradients(optimizer: Any, gradients: Any, stock_sum: Callable[..., Any]
     import tensorflow as tf
 
     gradients = list(gradients)
-    strategy = optimizer._distribution_strategy
+    strategy = seams.OPTIMIZER_STRATEGY.of(optimizer)
     direct, dtype = group_of(strategy) is not None, gradient_dtype(strategy)
     # In eager mode the replicas' collectives run one after another, which only Keras's code handles.
     compressed = dtype != "float32" and not tf.executing_eagerly()
@@ -193,11 +195,12 @@ def _sum_flat(flat: Any, dtype: Any) -> Any:
     the sum to all: at most twice the bytes of the vector, like the ring, for any number of workers.
     """
     import tensorflow as tf
-    from tensorflow.python.ops import gen_collective_ops
 
     replica = tf.distribute.get_replica_context()
-    launcher = replica.strategy.extended._cross_device_ops._launchers[replica._replica_id]
-    workers, size = launcher._group_size, tf.size(flat)
+    launchers = seams.LAUNCHERS.of(seams.CROSS_DEVICE_OPS.of(replica.strategy.extended))
+    launcher = launchers[seams.REPLICA_NUMBER.of(replica)]
+    workers, size = seams.GROUP_SIZE.of(launcher), tf.size(flat)
+    gather = seams.ALL_GATHER.of(launcher)
 
     def packed(values: Any) -> Any:
         # TensorFlow's gather supports float16 but not bfloat16; it only copies bits.
@@ -207,15 +210,15 @@ def _sum_flat(flat: Any, dtype: Any) -> Any:
         return tf.cast(tf.bitcast(values, dtype), tf.float32)
 
     if workers == 2:
-        both = launcher._all_gather(packed(flat), None)
+        both = gather(packed(flat), None)
         return tf.reduce_sum(unpacked(tf.reshape(both, [workers, -1])), axis=0)
     stretch = -(-size // workers)
-    values = gen_collective_ops.collective_all_to_all_v2(
+    values = seams.ALL_TO_ALL.get()(
         tf.reshape(packed(tf.pad(flat, [[0, stretch * workers - size]])), [workers, stretch]),
-        launcher._group_size,
-        launcher._group_key,
-        launcher._next_instance_key(),
-        ordering_token=[launcher._get_ordering_token()],
+        workers,
+        seams.GROUP_KEY.of(launcher),
+        seams.NEXT_KEY.of(launcher)(),
+        ordering_token=[seams.GET_TOKEN.of(launcher)()],
     )
     own = tf.reduce_sum(unpacked(values), axis=0)
-    return unpacked(launcher._all_gather(packed(own), None))[:size]
+    return unpacked(gather(packed(own), None))[:size]

@@ -14,17 +14,14 @@ import functools
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any
 
 from ..net.door import QUIET_SECONDS
-
-_FUNCTIONS: Final = ("add_c_function", "add_function_def", "remove_function")
+from . import seams
 
 
 def reach_idle_servers() -> None:
     """Reach all servers before calls that hold the lock, if the last one was before doors close."""
-    from tensorflow.python.eager import context
-
     last = time.monotonic()
 
     def reaching(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,14 +37,13 @@ def reach_idle_servers() -> None:
 
         return call
 
-    for name in _FUNCTIONS:
-        if not hasattr(stock := getattr(context.Context, name), "__wrapped__"):
-            setattr(context.Context, name, reaching(stock))
+    for seam in (seams.ADD_C_FUNCTION, seams.ADD_FUNCTION_DEF, seams.REMOVE_FUNCTION):
+        if not seam.replaced:
+            seam.replace(reaching(seam.get()))
 
 
 def _reach_all() -> None:
     import tensorflow as tf
-    from tensorflow.python.eager import context
 
     def reach(device: str) -> None:
         # An operation without inputs: to copy one to the server would hold the lock, too. A server that does
@@ -55,7 +51,7 @@ def _reach_all() -> None:
         with contextlib.suppress(tf.errors.OpError), tf.device(device):
             tf.raw_ops.Timestamp()
 
-    names = [device.name for device in context.context().list_logical_devices("CPU")]
+    names = [device.name for device in seams.CONTEXT.get()().list_logical_devices("CPU")]
     servers = [name for name in names if "/job:chief/" not in name and "/job:localhost/" not in name]
     if servers:
         # The threads run eagerly, also if this one traces a function. While Python ends, none can be started.

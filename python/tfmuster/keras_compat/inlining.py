@@ -11,31 +11,30 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from . import seams
 from .loss_reduction import share_of_rows
 
 
 def inlined(function: Any) -> Callable[..., Any]:
     """Return a function that traces the body of a ``tf.function`` where it is called."""
     import tensorflow as tf
-    from tensorflow.python.autograph.core import ag_ctx
-    from tensorflow.python.autograph.impl import api
 
-    if tf.executing_eagerly() or not function._autograph:
+    if tf.executing_eagerly() or not seams.AUTOGRAPH.of(function):
         return function.python_function  # type: ignore[no-any-return]
     # Keras's own steps are not converted, and so the context may say that nothing is.
-    context = ag_ctx.ControlStatusCtx(ag_ctx.Status.ENABLED)
-    return api.tf_convert(function.python_function, context)  # type: ignore[no-any-return]
+    context = seams.AUTOGRAPH_CONTEXT.get()(seams.AUTOGRAPH_STATUS.get().ENABLED)
+    return seams.AUTOGRAPH_CONVERT.get()(function.python_function, context)  # type: ignore[no-any-return]
 
 
-def patch_functions(function: Any) -> None:
+def patch_functions() -> None:
     """Patch the class of the objects that ``tf.function`` returns; outside of a step nothing changes."""
-    stock_call = function.__call__
+    stock_call = seams.FUNCTION_CALL.get()
 
     @functools.wraps(stock_call)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         # What XLA compiles has no collective operation in it, and stays one operation.
-        if share_of_rows() is None or self._jit_compile:
+        if share_of_rows() is None or seams.JIT_COMPILE.of(self):
             return stock_call(self, *args, **kwargs)
         return inlined(self)(*args, **kwargs)
 
-    function.__call__ = call
+    seams.FUNCTION_CALL.replace(call)

@@ -14,6 +14,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from . import seams
+
 _STEP = "_tfmuster_step_of_loop"
 
 
@@ -32,11 +34,11 @@ def mark_loop(step: Any, most_steps: int) -> None:
     setattr(tf.compat.v1.get_default_graph(), _STEP, (step, most_steps))
 
 
-def patch_gathers(launcher: Any) -> None:
+def patch_gathers() -> None:
     """Make the gathers of TensorFlow's ``CollectiveReplicaLauncher`` use a new key in each step of a loop."""
     import tensorflow as tf
 
-    stock_gather = launcher._all_gather
+    stock_gather = seams.ALL_GATHER.get()
 
     @functools.wraps(stock_gather)
     def all_gather(self: Any, input_tensor: Any, options: Any) -> Any:
@@ -45,7 +47,7 @@ def patch_gathers(launcher: Any) -> None:
         if known or not input_tensor.shape.rank:
             return gather(self, input_tensor, options)
         # Maybe it is empty, on all workers: here they have the same shape.
-        shape, workers = tf.shape(input_tensor), self._group_size
+        shape, workers = tf.shape(input_tensor), seams.GROUP_SIZE.of(self)
         longer = tf.concat([tf.reshape(input_tensor, [-1]), tf.zeros([1], input_tensor.dtype)], axis=0)
         rows = tf.reshape(gather(self, longer, options), [workers, -1])[:, :-1]
         found = tf.reshape(rows, tf.concat([shape[:1] * workers, shape[1:]], axis=0))
@@ -54,16 +56,17 @@ def patch_gathers(launcher: Any) -> None:
     def gather(self: Any, input_tensor: Any, options: Any) -> Any:
         # A length that tracing knows is the same in every step.
         loop = None if input_tensor.shape.is_fully_defined() else _loop_around()
-        if loop is None or not self._use_unique_instance_key():
+        if loop is None or not seams.USE_UNIQUE_KEY.of(self)():
             return stock_gather(self, input_tensor, options)
         step, most_steps = loop
 
         def reserve() -> Any:
             """Return the first of `most_steps` keys, when the function is called."""
-            keys = self._collective_keys
-            first = keys.get_instance_key(self._group_key, self._device)
-            with keys._lock:
-                keys._instance_key_table[self._group_key][self._device] += most_steps - 1
+            keys, group = seams.LAUNCHER_KEYS.of(self), seams.GROUP_KEY.of(self)
+            device = seams.LAUNCHER_DEVICE.of(self)
+            first = keys.get_instance_key(group, device)
+            with seams.KEYS_LOCK.of(keys):
+                seams.KEYS_TABLE.of(keys)[group][device] += most_steps - 1
             with tf.device("CPU:0"):
                 return tf.convert_to_tensor(first, tf.int32)
 
@@ -75,13 +78,13 @@ def patch_gathers(launcher: Any) -> None:
                 first = function.capture_call_time_value(reserve, tf.TensorSpec([], tf.int32))
             return first + step
 
-        self._next_instance_key = key
+        seams.NEXT_KEY.set(self, key)
         try:
             return stock_gather(self, input_tensor, options)
         finally:
-            del self._next_instance_key
+            seams.NEXT_KEY.unset(self)
 
-    launcher._all_gather = all_gather
+    seams.ALL_GATHER.replace(all_gather)
 
 
 def _loop_around() -> tuple[Any, int] | None:

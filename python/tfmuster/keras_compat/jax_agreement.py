@@ -48,7 +48,6 @@ def patch_agreement(trainer: Any, epochs: Any) -> None:
         Its ``JAXEpochIterator``.
     """
     from keras.src.backend import Variable
-    from keras.src.callbacks import CallbackList
     from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
     stock_init, stock_steps, stock_batches = epochs.__init__, epochs._enumerate_iterator, epochs._get_iterator
@@ -127,4 +126,4 @@ def patch_agreement(trainer: Any, epochs: Any) -> None:
         method = f"make_{name}_function"
         setattr(trainer, method, compared(getattr(trainer, method)))
     patch_calls(trainer, trains_together)
-    patch_stops(CallbackList, trains_together)
+    patch_stops(trains_together)

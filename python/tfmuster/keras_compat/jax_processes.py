@@ -71,7 +71,6 @@ def apply_on_jax() -> None:
     predictions can be read, and calls of ``fit``, ``evaluate``, and ``predict`` are noted and compared.
     Training in one process does not change.
     """
-    from keras.src import callbacks, models
     from keras.src.backend.jax.trainer import JAXEpochIterator, JAXTrainer
 
     from .files import patch_files, patch_writers
@@ -79,8 +78,8 @@ def apply_on_jax() -> None:
     from .jax_data import patch_data_sets
     from .jax_values import patch_values
 
-    patch_files(models.Model, callbacks)
-    patch_writers(models.Model)
+    patch_files()
+    patch_writers()
     patch_data_sets()
     patch_values(JAXTrainer)
     patch_agreement(JAXTrainer, JAXEpochIterator)

@@ -23,8 +23,8 @@ import threading
 from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
+from . import seams
 from .notes import tell
-from .replacing import replace_everywhere
 
 _step = threading.local()
 
@@ -108,12 +108,11 @@ def _weight(term: Term) -> Any:
     return weight if term.adds_up else weight * tf.cast(_step.share, kind)
 
 
-def patch_tapes(tape: Any) -> None:
+def patch_tapes() -> None:
     """Make ``GradientTape.gradient`` differentiate the worker's part of a loss in a step of ``fit``."""
     import tensorflow as tf
-    from tensorflow.python.ops import nn_impl_distribute
 
-    stock = tape.gradient
+    stock = seams.GRADIENT.get()
 
     @functools.wraps(stock)
     def gradient(
@@ -133,11 +132,11 @@ def patch_tapes(tape: Any) -> None:
             return stock(self, target, sources, None, *args, **kw)
         return stock(self, [term.tensor for term in terms], sources, [*map(_weight, terms)], *args, **kw)
 
-    tape.gradient = gradient
-    for name in ("compute_average_loss", "scale_regularization_loss"):
-        stock_nn = getattr(nn_impl_distribute, name)
+    seams.GRADIENT.replace(gradient)
+    for seam in (seams.AVERAGE_LOSS, seams.SCALE_REGULARIZATION):
+        stock_nn = seam.get()
         marked = functools.wraps(stock_nn)(lambda *a, _stock=stock_nn, **k: mark_part(_stock(*a, **k)))
-        replace_everywhere(stock_nn, marked)
+        seam.replace_everywhere(marked)
 
 
 def _all_variables(sources: Any) -> bool:

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from . import loss_parts
+from . import loss_parts, seams
 from .strategy_info import multi_worker
 from .sums import narrowed, replica_sum, widened
 
@@ -89,14 +89,15 @@ class _OneNumber(Exception):
     """A loss function returned one number for all rows."""
 
 
-def patch_loss(module: Any, compile_utils: Any) -> None:
-    """Replace the reductions of ``keras.src.losses.loss``; outside of a step they stay Keras's own."""
+def patch_loss() -> None:
+    """Replace the reductions of Keras's losses; outside of a step they stay Keras's own."""
     import tensorflow as tf
 
-    stock_call, stock_reduce, stock_mask = module.Loss.__call__, module.reduce_values, module.apply_mask
-    stock_scale, stock_unscale = module.scale_loss_for_distribution, module.unscale_loss_for_distribution
-    stock_weighted = module.reduce_weighted_values
-    stock_build = compile_utils.CompileLoss.build
+    stock_call, stock_reduce, stock_mask = (
+        each.get() for each in (seams.LOSS_CALL, seams.REDUCE_VALUES, seams.APPLY_MASK)
+    )
+    stock_scale, stock_unscale = seams.SCALE_LOSS.get(), seams.UNSCALE_LOSS.get()
+    stock_weighted, stock_build = seams.REDUCE_WEIGHTED_VALUES.get(), seams.BUILD_LOSS.get()
 
     @functools.wraps(stock_call)
     def call(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
@@ -163,12 +164,13 @@ def patch_loss(module: Any, compile_utils: Any) -> None:
         for tracker in self.metrics:
             _weigh_by_share(tracker)
 
-    module.Loss.__call__ = call
-    module.reduce_weighted_values = reduce_weighted_values
-    module.reduce_values, module.apply_mask = reduce_values, apply_mask
-    module.scale_loss_for_distribution = scale
-    module.unscale_loss_for_distribution = unscale
-    compile_utils.CompileLoss.build = build
+    seams.LOSS_CALL.replace(call)
+    seams.REDUCE_VALUES.replace(reduce_values)
+    seams.REDUCE_WEIGHTED_VALUES.replace(reduce_weighted_values)
+    seams.APPLY_MASK.replace(apply_mask)
+    seams.SCALE_LOSS.replace(scale)
+    seams.UNSCALE_LOSS.replace(unscale)
+    seams.BUILD_LOSS.replace(build)
 
 
 def _outside_of_steps() -> bool:
@@ -201,12 +203,12 @@ def _of_whole_batch(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> 
     worker's own rows: both add up over the workers.
     """
     import tensorflow as tf
-    from keras.src import backend
 
-    masks = tf.nest.map_structure(backend.get_keras_mask, y_pred)
+    set_mask = seams.SET_MASK.get()
+    masks = tf.nest.map_structure(seams.GET_MASK.get(), y_pred)
     gathered = tf.nest.map_structure(gather_rows, (y_true, y_pred, sample_weight))
     tf.nest.map_structure(
-        lambda rows, mask: mask is None or backend.set_keras_mask(rows, gather_rows(mask)), gathered[1], masks
+        lambda rows, mask: mask is None or set_mask(rows, gather_rows(mask)), gathered[1], masks
     )
     with whole_batch():
         whole = loss(*gathered)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from . import seams
+
 #: Operations that TensorFlow calls stateful, but which give the same result in any order.
 _HARMLESS = {
     *("Assert", "LookupTableFindV2", "LookupTableSizeV2", "ReadVariableOp", "ResourceGather", "VarHandleOp"),
@@ -36,12 +38,11 @@ def impure_operation(function: Any) -> str | None:
 
 def operations_of(graph: Any) -> Iterator[tuple[str, bool]]:
     """Yield the operations of a graph and of the functions that it calls, and whether each is stateful."""
-    from tensorflow.python.framework import op_def_registry
-
+    definitions = seams.OP_DEFINITIONS.get()
     definition = graph.as_graph_def()
     functions = definition.library.function
     for node in (*definition.node, *(node for each in functions for node in each.node_def)):
-        known = op_def_registry.get(node.op)
+        known = definitions.get(node.op)
         yield node.op, known is not None and known.is_stateful
 
 

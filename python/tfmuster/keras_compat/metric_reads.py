@@ -14,25 +14,25 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from . import seams
 from .strategy_info import multi_worker, worker_of
 from .sums import sum_of_workers
 
 
-def patch_metric_reads(variable: Any, trainer: Any) -> None:
-    """Patch ``keras.src.backend.tensorflow.core.Variable`` and ``keras.src.trainers.trainer.Trainer``."""
+def patch_metric_reads() -> None:
+    """Patch Keras's variables, and how a model reads its metrics."""
     import tensorflow as tf
-    from keras.src.utils.python_utils import pythonify_logs
-    from tensorflow.python.distribute.values import SyncOnReadVariable
 
-    stock_assign, stock_initialize = variable._direct_assign, variable._initialize
-    stock_results = trainer.get_metrics_result
+    stock_assign, stock_initialize = seams.ASSIGN.get(), seams.INITIALIZE.get()
+    stock_results, pythonify_logs = seams.METRICS_RESULT.get(), seams.PYTHONIFY_LOGS.get()
+    sync_on_read = seams.SYNC_ON_READ.get()
     # Older releases, such as 3.10, return numbers here, newer ones tensors.
     numbers = "pythonify_logs" in stock_results.__code__.co_names
 
     @functools.wraps(stock_assign)
     def direct_assign(self: Any, value: Any) -> None:
-        held = self._value
-        if not isinstance(held, SyncOnReadVariable):
+        held = seams.VALUE.of(self)
+        if not isinstance(held, sync_on_read):
             stock_assign(self, value)
         elif workers_sum(held) and tf.distribute.in_cross_replica_context():
             give_to_first(held, tf.cast(value, held.dtype))
@@ -42,14 +42,15 @@ def patch_metric_reads(variable: Any, trainer: Any) -> None:
     @functools.wraps(stock_initialize)
     def initialize(self: Any, value: Any) -> None:
         stock_initialize(self, value)
-        if workers_sum(self._value) and not isinstance(value, tf.Variable):
+        held = seams.VALUE.of(self)
+        if workers_sum(held) and not isinstance(value, tf.Variable):
             with tf.init_scope():
-                own = self._value.distribute_strategy.experimental_local_results(self._value)[0]
-                give_to_first(self._value, own.read_value())
+                own = held.distribute_strategy.experimental_local_results(held)[0]
+                give_to_first(held, own.read_value())
 
     def workers_sum(held: Any) -> bool:
         """Return whether several workers have a part each of a variable that is read as a sum."""
-        summed = isinstance(held, SyncOnReadVariable) and held.aggregation == tf.VariableAggregation.SUM
+        summed = isinstance(held, sync_on_read) and held.aggregation == tf.VariableAggregation.SUM
         return summed and multi_worker(held.distribute_strategy)
 
     def give_to_first(held: Any, value: Any) -> None:
@@ -60,7 +61,7 @@ def patch_metric_reads(variable: Any, trainer: Any) -> None:
 
     @functools.wraps(stock_results)
     def get_metrics_result(self: Any) -> dict[str, Any]:
-        strategy = self._distribute_strategy
+        strategy = seams.MODEL_STRATEGY.of(self)
         if not (multi_worker(strategy) and tf.executing_eagerly()) or _in_replica():
             return stock_results(self)  # type: ignore[no-any-return]
         metrics = self.metrics
@@ -83,10 +84,11 @@ def patch_metric_reads(variable: Any, trainer: Any) -> None:
     def _own_sum(variable: Any, strategy: Any) -> Any:
         """Return this worker's part of a variable that is read as a sum; None for any other variable."""
         held = variable.value
-        if not isinstance(held, SyncOnReadVariable) or held.aggregation != tf.VariableAggregation.SUM:
+        if not isinstance(held, sync_on_read) or held.aggregation != tf.VariableAggregation.SUM:
             return None
         parts = strategy.experimental_local_results(held)
         return parts[0].read_value() if len(parts) == 1 else None
 
-    variable._direct_assign, variable._initialize = direct_assign, initialize
-    trainer.get_metrics_result = get_metrics_result
+    seams.ASSIGN.replace(direct_assign)
+    seams.INITIALIZE.replace(initialize)
+    seams.METRICS_RESULT.replace(get_metrics_result)

@@ -11,41 +11,39 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from . import seams
+
 _KEYS = "_tfmuster_collective_keys"
 _SERVER = "_tfmuster_server"
 
 
 def keep_server() -> None:
     """Start one server in a process, however many strategies its program makes for the same cluster."""
-    from tensorflow.python.distribute import collective_all_reduce_strategy as collective
-    from tensorflow.python.eager import context
-
-    stock_enable = context.Context.enable_collective_ops
+    stock_enable, context = seams.ENABLE_COLLECTIVES.get(), seams.CONTEXT.get()
 
     @functools.wraps(stock_enable)
     def enable_collective_ops(self: Any, server_def: Any) -> None:
         place = _place(server_def)
-        if self._context_handle is not None and getattr(self, _SERVER, None) == place:
+        if seams.HANDLE.of(self) is not None and getattr(self, _SERVER, None) == place:
             return
         stock_enable(self, server_def)
         setattr(self, _SERVER, place)
         setattr(self, _KEYS, None)
 
-    context.Context.enable_collective_ops = enable_collective_ops
-    extended = collective.CollectiveAllReduceExtended
-    stock_initialize = extended._initialize_multi_worker
+    seams.ENABLE_COLLECTIVES.replace(enable_collective_ops)
+    stock_initialize = seams.INITIALIZE_MULTI_WORKER.get()
 
     @functools.wraps(stock_initialize)
     def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
         stock_initialize(self, *args, **kwargs)
-        first = getattr(context.context(), _KEYS, None)
+        first, own = getattr(context(), _KEYS, None), seams.COLLECTIVE_KEYS.of(self)
         if first is None:
-            setattr(context.context(), _KEYS, self._collective_keys)
+            setattr(context(), _KEYS, own)
         else:
             # Its launchers already have these keys, and the numbers of the groups are those of the first.
-            self._collective_keys.__dict__ = first.__dict__
+            own.__dict__ = first.__dict__
 
-    extended._initialize_multi_worker = initialize
+    seams.INITIALIZE_MULTI_WORKER.replace(initialize)
 
 
 def _place(server_def: Any) -> tuple[bytes, str, int]:

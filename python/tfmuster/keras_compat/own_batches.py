@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DataError
+from . import seams
 from .pipeline_steps import is_tuple
 from .sharding import LocalBatch
 from .strategy_info import worker_of
@@ -191,7 +192,7 @@ def _placeholder(spec: Any) -> Any:
         splits = [tf.constant([0, 0], spec.row_splits_dtype)]
         splits += [tf.constant([0], spec.row_splits_dtype)] * (spec.ragged_rank - 1)
         return tf.RaggedTensor.from_nested_row_splits(tf.zeros(inner, spec.dtype), splits)
-    return tf.experimental.Optional.empty(getattr(spec, "_element_spec", None))
+    return tf.experimental.Optional.empty(seams.OPTIONAL_ELEMENT.of(spec, None))
 
 
 def _alone(dataset: Any) -> Any:

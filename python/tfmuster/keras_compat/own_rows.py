@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import DataError
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Argument, Hint, Launch, Value, Words
+from . import seams
 from .backend import require_tensorflow_backend
 from .strategy_info import multi_worker
 
@@ -142,7 +143,8 @@ def _from_function(data: Any) -> Any:
     if type(data).__name__ != "DistributedDatasetsFromFunction":
         return None
     # Several devices share the worker's data set, which TensorFlow's iterator splits among them.
-    return data._datasets[0] if len(data._strategy.extended.worker_devices) == 1 else None
+    devices = seams.FUNCTION_STRATEGY.of(data).extended.worker_devices
+    return seams.FUNCTION_DATASETS.of(data)[0] if len(devices) == 1 else None
 
 
 def _marked(dataset: Any) -> Any:
@@ -160,9 +162,7 @@ def _distribute_unchanged(tf: Any) -> None:
 
     TensorFlow takes every batch for a global one and would divide it by the number of replicas.
     """
-    from tensorflow.python.distribute import distribute_lib
-
-    stock = distribute_lib.StrategyBase.experimental_distribute_dataset
+    stock = seams.EXPERIMENTAL_DISTRIBUTE.get()
 
     @functools.wraps(stock)
     def experimental_distribute_dataset(self: Any, dataset: Any, options: Any = None) -> Any:
@@ -172,7 +172,7 @@ def _distribute_unchanged(tf: Any) -> None:
         refuse_several_devices(self)
         return self.distribute_datasets_from_function(lambda _: dataset, options)
 
-    distribute_lib.StrategyBase.experimental_distribute_dataset = experimental_distribute_dataset
+    seams.EXPERIMENTAL_DISTRIBUTE.replace(experimental_distribute_dataset)
 
 
 def refuse_several_devices(strategy: Any) -> None:

@@ -10,50 +10,51 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from . import seams
+
 
 def patch_run() -> None:
     """Replace what ``strategy.run`` does with one device; calling this again does nothing."""
-    from tensorflow.python import pywrap_tfe
-    from tensorflow.python.distribute import mirrored_run
-
-    stock = mirrored_run._call_for_each_replica
-    if hasattr(stock, "__wrapped__"):
+    stock = seams.CALL_REPLICAS.get()
+    if seams.CALL_REPLICAS.replaced:
         return
     replica = _context_class()
+    stopped, empty = seams.TAPE_STOPPED.get(), seams.TAPE_EMPTY.get()
 
     @functools.wraps(stock)
     def call_for_each_replica(strategy: Any, fn: Any, args: Any, kwargs: Any) -> Any:
         # A gradient tape belongs to one thread, so a tape around `strategy.run` records nothing. In this
         # thread it would record the gradients of this worker's rows only.
-        taped = pywrap_tfe.TFE_Py_TapeSetIsStopped() or not pywrap_tfe.TFE_Py_TapeSetIsEmpty()
+        taped = stopped() or not empty()
         if taped or len(strategy.extended.worker_devices) != 1:
             return stock(strategy, fn, args, kwargs)
         with replica(strategy) as context:
             return context.run(fn, args, kwargs)
 
-    mirrored_run._call_for_each_replica = call_for_each_replica
+    seams.CALL_REPLICAS.replace(call_for_each_replica)
 
 
 def _context_class() -> Any:
     """Return a replica context whose ``merge_call`` needs no second thread."""
     import tensorflow as tf
-    from tensorflow.python.distribute import distribute_lib, distribute_utils
 
-    class OnlyReplica(distribute_lib.ReplicaContext):  # type: ignore[misc]
+    select_replica, regroup = seams.SELECT_REPLICA.get(), seams.REGROUP.get()
+
+    class OnlyReplica(seams.REPLICA_CONTEXT.get()):  # type: ignore[misc]
         def __init__(self, strategy: Any) -> None:
-            super().__init__(strategy, strategy.extended._get_replica_id_in_sync_group(0))
+            super().__init__(strategy, seams.REPLICA_ID.of(strategy.extended)(0))
 
         def __enter__(self) -> Any:
             super().__enter__()
             return self
 
         def run(self, fn: Any, args: Any, kwargs: Any) -> Any:
-            args, kwargs = (distribute_utils.select_replica(0, each) for each in (args, kwargs))
+            args, kwargs = (select_replica(0, each) for each in (args, kwargs))
             with tf.device(self._strategy.extended.worker_devices[0]):
-                return distribute_utils.regroup((fn(*args, **kwargs),))
+                return regroup((fn(*args, **kwargs),))
 
         def _merge_call(self, fn: Any, args: Any, kwargs: Any) -> Any:
-            args, kwargs = (distribute_utils.regroup((each,)) for each in (args, kwargs))
-            return distribute_utils.select_replica(0, super()._merge_call(fn, args, kwargs))
+            args, kwargs = (regroup((each,)) for each in (args, kwargs))
+            return select_replica(0, super()._merge_call(fn, args, kwargs))
 
     return OnlyReplica

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import StrategyError
 from ..words import Code
+from . import seams
 from .building import build
 from .resume import remember_epochs
 
@@ -44,11 +45,12 @@ def patch_fit(trainer: Any) -> None:
             if not _under_parameter_servers(self):
                 return stock(self, *args, **kwargs)
             # The coordinator computes alone, with weights that it reads from the parameter servers.
-            made, self._distribute_strategy = self._distribute_strategy, None
+            made = seams.MODEL_STRATEGY.of(self)
+            seams.MODEL_STRATEGY.set(self, None)
             try:
                 return stock(self, *args, **kwargs)
             finally:
-                self._distribute_strategy = made
+                seams.MODEL_STRATEGY.set(self, made)
 
         return method
 
@@ -76,7 +78,7 @@ class Position:
 
     def __init__(self, model: Any, spec: Any) -> None:
         self._model = model
-        self._distributed_dataset = SimpleNamespace(element_spec=spec)
+        seams.EPOCHS_DATASET.set(self, SimpleNamespace(element_spec=spec))
         remember_epochs(model, self)
 
     def build(self) -> None:

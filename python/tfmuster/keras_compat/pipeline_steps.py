@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import seams
 from .shuffling import can_share
 
 
@@ -13,10 +14,10 @@ class StaysError(Exception):
 
 
 PLAIN: dict[str, Callable[[Any, Any], Any]] = {
-    "Repeat": lambda dataset, like: dataset.repeat(like._count),
-    "Take": lambda dataset, like: dataset.take(like._count),
-    "Skip": lambda dataset, like: dataset.skip(like._count),
-    "Shard": lambda dataset, like: dataset.shard(like._num_shards, like._index),
+    "Repeat": lambda dataset, like: dataset.repeat(seams.REPEAT_COUNT.of(like)),
+    "Take": lambda dataset, like: dataset.take(seams.REPEAT_COUNT.of(like)),
+    "Skip": lambda dataset, like: dataset.skip(seams.REPEAT_COUNT.of(like)),
+    "Shard": lambda dataset, like: dataset.shard(seams.NUM_SHARDS.of(like), seams.SHARD_INDEX.of(like)),
 }
 
 
@@ -42,17 +43,15 @@ def is_tuple(dataset: Any) -> bool:
 def dense(dataset: Any) -> bool:
     """Return whether all parts of an element are ordinary tensors."""
     import tensorflow as tf
-    from tensorflow.python.data.util import nest
 
-    return all(isinstance(spec, tf.TensorSpec) for spec in nest.flatten(dataset.element_spec))
+    return all(isinstance(spec, tf.TensorSpec) for spec in seams.NEST.get().flatten(dataset.element_spec))
 
 
 def check_batchable(addresses: Any, why: str) -> None:
     """Refuse addresses that can't be put into one tensor."""
     import tensorflow as tf
-    from tensorflow.python.data.util import nest
 
-    for spec in nest.flatten(addresses.element_spec):
+    for spec in seams.NEST.get().flatten(addresses.element_spec):
         if not isinstance(spec, tf.TensorSpec) or not spec.shape.is_fully_defined():
             raise StaysError(f"rows of {why} may differ in shape, so every worker computes all rows")
 
@@ -67,15 +66,14 @@ def check_cache(dataset: Any, reshuffles: bool) -> None:
     """Refuse a cache that can't hold the parts of one worker."""
     if reshuffles:
         raise StaysError("a cache keeps the order of a shuffle, so every worker computes all rows")
-    if dataset._filename.numpy():
+    if seams.CACHE_FILE.of(dataset).numpy():
         raise StaysError("batches are cached in a file, so every worker computes all rows")
 
 
 def call_of(dataset: Any) -> Callable[[Any], Any]:
     """Return the function of a `map`, as it was traced."""
-    from tensorflow.python.data.util import structure
-
-    wrapped, spec = dataset._map_func, dataset._inputs()[0].element_spec
+    structure = seams.STRUCTURE.get()
+    wrapped, spec = seams.MAP_FUNCTION.of(dataset), seams.INPUTS.of(dataset)()[0].element_spec
 
     def apply(element: Any) -> Any:
         flat = wrapped.function(*structure.to_tensor_list(spec, element))

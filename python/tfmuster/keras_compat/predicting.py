@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..system.activity import ACTIVITY
+from . import seams
 from .agreement import Call, agree_on_call, agree_on_predictions
 from .compiling import compiled
 from .execution import absent_to_none, as_tensors, local_batch, rows_of
@@ -41,7 +42,7 @@ def patch_predict(trainer: Any) -> None:
 
     @functools.wraps(stock_make)
     def make_predict(self: Any, force: bool = False) -> Any:
-        if not multi_worker(self._distribute_strategy):
+        if not multi_worker(seams.MODEL_STRATEGY.of(self)):
             return stock_make(self, force=force)
         if (call := Call.of(self)) is not None:
             agree_on_call(self, call.epochs)
@@ -70,7 +71,7 @@ def patch_predict(trainer: Any) -> None:
 
     @functools.wraps(stock_predict)
     def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not multi_worker(self._distribute_strategy):
+        if not multi_worker(seams.MODEL_STRATEGY.of(self)):
             return stock_predict(self, *args, **kwargs)
         callbacks = given_callbacks(signature, self, args, kwargs)
         if not any(_sees_batches(each) for each in callbacks):
@@ -84,7 +85,7 @@ def patch_predict(trainer: Any) -> None:
             return predicted
         agree_on_predictions(self, rows)
         with ACTIVITY.execution():
-            return _gathered(self._distribute_strategy, predicted, rows)
+            return _gathered(seams.MODEL_STRATEGY.of(self), predicted, rows)
 
     trainer.make_predict_function, trainer.predict = make_predict, predict
 

@@ -24,23 +24,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from . import seams
 from .loss_reduction import place_of_rows
 from .strategy_info import multi_worker, worker_of
 
 #: Arguments of distributions that may differ between the rows.
 _OF_ROWS = ("alpha", "beta", "counts", "probs", "mean", "stddev")
-#: Operations with a state that draw a tensor, and which of their arguments has its rows or its shape.
-_WITH_STATE = {
-    "random_standard_normal": "shape",
-    "random_uniform": "shape",
-    "random_uniform_int": "shape",
-    "truncated_normal": "shape",
-    "parameterized_truncated_normal": "shape",
-    "random_gamma": "shape",
-    "random_poisson_v2": "shape",
-    "random_shuffle": "rows",
-    "multinomial": "rows",
-}
+#: Operations with a state that draw for the rows of their first argument. That of the others is a shape.
+_OF_GIVEN_ROWS = ("random_shuffle", "multinomial")
 
 
 class _Over:
@@ -54,10 +45,10 @@ class _Over:
         return getattr(self._stock, name)
 
 
-def patch_random(*modules: Any) -> None:
+def patch_random() -> None:
     """Make modules of Keras's backend draw the numbers of a worker's own rows in its steps."""
-    for module in modules:
-        module.tf = _with_own_rows(module.tf)
+    for seam in (seams.RANDOM_TF, seams.IMAGE_TF):
+        seam.replace(_with_own_rows(seam.get()))
 
 
 def _with_own_rows(tensorflow: Any) -> _Over:
@@ -76,7 +67,7 @@ def _with_own_rows(tensorflow: Any) -> _Over:
     return _Over(tensorflow, random=random, nn=nn)
 
 
-def patch_operations(operations: Any) -> None:
+def patch_operations() -> None:
     """Give TensorFlow's random operations with a state another seed on each worker, in steps."""
     import tensorflow as tf
 
@@ -92,13 +83,13 @@ def patch_operations(operations: Any) -> None:
 
         return draw
 
-    for name, kind in _WITH_STATE.items():
-        setattr(operations, name, patched(getattr(operations, name), kind))
+    for seam in seams.STATEFUL_RANDOM:
+        seam.replace(patched(seam.get(), "rows" if seam.path in _OF_GIVEN_ROWS else "shape"))
 
 
-def patch_first_values(variable: Any) -> None:
-    """Let ``keras.src.backend.tensorflow.core.Variable`` draw its first values whole, wherever it is made."""
-    stock = variable._initialize_with_initializer
+def patch_first_values() -> None:
+    """Let a variable of Keras draw its first values whole, wherever it is made."""
+    stock = seams.FIRST_VALUES.get()
 
     @functools.wraps(stock)
     def initialize(self: Any, initializer: Any) -> None:
@@ -108,7 +99,7 @@ def patch_first_values(variable: Any) -> None:
         finally:
             _first_values.drawn = before
 
-    variable._initialize_with_initializer = initialize
+    seams.FIRST_VALUES.replace(initialize)
 
 
 _first_values = threading.local()
@@ -121,7 +112,6 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
     of rows.
     """
     import tensorflow as tf
-    from tensorflow.python.framework import tensor_util
 
     if getattr(_first_values, "drawn", False):
         return None
@@ -139,7 +129,7 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
         return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
     # A number in the program is no number of rows, unless those of the batch are known by number, too.
     # tf.get_static_value() knows no part of a constant shape.
-    known = tensor_util.constant_value_as_shape(given).as_list()[0]
+    known = seams.SHAPE_OF_VALUE.get()(given).as_list()[0]
     if known is not None and (not place.traced or known % place.traced):
         return None
     # A worker without rows has read a placeholder row.
@@ -194,8 +184,6 @@ def _padded(parameter: Any, whole: Any, first: Any, rows: Any) -> Any:
 def _from_the_middle(shape: Any, seed: Any, dtype: Any, operation: Callable[..., Any]) -> Any:
     """Draw the numbers of the worker's rows, starting at the group that has the first of them."""
     import tensorflow as tf
-    from tensorflow.python.framework import tensor_util
-    from tensorflow.python.ops import random_ops_util
 
     span = _span(shape)
     assert span is not None
@@ -203,7 +191,7 @@ def _from_the_middle(shape: Any, seed: Any, dtype: Any, operation: Callable[...,
     in_row = tf.reduce_prod(whole[1:])
     begin, count = first * in_row, rows * in_row
     group = 2 if tf.as_dtype(dtype).size == 8 else 4
-    key, counter, algorithm = random_ops_util.get_key_counter_alg(seed, "auto_select")
+    key, counter, algorithm = seams.KEY_COUNTER_ALGORITHM.get()(seed, "auto_select")
     # Philox has a counter of 128 bits, low word first; more than 2^64 groups are not drawn.
     ahead = tf.cast(begin // group, tf.uint64)
     counter = tf.concat([counter[:1] + ahead, counter[1:]], axis=0)
@@ -211,12 +199,11 @@ def _from_the_middle(shape: Any, seed: Any, dtype: Any, operation: Callable[...,
         tf.reshape(begin % group + count, [1]), key=key, counter=counter, dtype=dtype, alg=algorithm
     )
     values = tf.reshape(drawn[begin % group :], tf.concat([rows[tf.newaxis], whole[1:]], axis=0))
-    return tf.ensure_shape(values, tensor_util.constant_value_as_shape(tf.convert_to_tensor(shape)))
+    return tf.ensure_shape(values, seams.SHAPE_OF_VALUE.get()(tf.convert_to_tensor(shape)))
 
 
 def _uniform(stock: Callable[..., Any]) -> Callable[..., Any]:
     import tensorflow as tf
-    from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
 
     @functools.wraps(stock)
     def draw(
@@ -228,7 +215,7 @@ def _uniform(stock: Callable[..., Any]) -> Callable[..., Any]:
             return _cut(stock)(shape, seed, minval=minval, maxval=maxval, dtype=dtype)
         low = tf.cast(minval, dtype)
         high = tf.cast(1 if maxval is None else maxval, dtype)
-        values = _from_the_middle(shape, seed, dtype, operations.stateless_random_uniform_v2)
+        values = _from_the_middle(shape, seed, dtype, seams.STATELESS_UNIFORM.get())
         return values * (high - low) + low
 
     return draw
@@ -236,7 +223,6 @@ def _uniform(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 def _normal(stock: Callable[..., Any]) -> Callable[..., Any]:
     import tensorflow as tf
-    from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
 
     @functools.wraps(stock)
     def draw(
@@ -244,7 +230,7 @@ def _normal(stock: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if kwargs or _span(shape) is None:
             return stock(shape, seed, mean=mean, stddev=stddev, dtype=dtype, **kwargs)
-        values = _from_the_middle(shape, seed, dtype, operations.stateless_random_normal_v2)
+        values = _from_the_middle(shape, seed, dtype, seams.STATELESS_NORMAL.get())
         return values * tf.cast(stddev, dtype) + tf.cast(mean, dtype)
 
     return draw
@@ -269,14 +255,13 @@ def _categorical(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _dropout(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Drop by the same comparison as TensorFlow, with the uniform numbers of the worker's rows."""
     import tensorflow as tf
-    from tensorflow.python.ops import gen_stateless_random_ops_v2 as operations
 
     @functools.wraps(stock)
     def drop(x: Any, rate: Any, seed: Any, noise_shape: Any = None, **kwargs: Any) -> Any:
         if kwargs or noise_shape is None or _span(noise_shape) is None:
             return stock(x, rate, seed, noise_shape=noise_shape, **kwargs)
         x = tf.convert_to_tensor(x)
-        numbers = _from_the_middle(noise_shape, seed, x.dtype, operations.stateless_random_uniform_v2)
+        numbers = _from_the_middle(noise_shape, seed, x.dtype, seams.STATELESS_UNIFORM.get())
         scaled = x * tf.cast(1 / (1 - rate), x.dtype)
         return tf.where(numbers >= tf.cast(rate, x.dtype), scaled, tf.zeros_like(x))
 

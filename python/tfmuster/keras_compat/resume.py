@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import CheckpointError
 from ..system.activity import ACTIVITY
+from . import seams
 from .feeding import feed_of
 from .steps_per_execution import StepsPerExecution, in_executions
 
@@ -38,7 +39,7 @@ def resume_at(model: Any, epoch: int, step: int) -> None:
     which advances a seeded shuffle to its next order. Endless data of ``batches`` and ``file_batches`` begin
     at the step without reading what is before it.
     """
-    model._initial_epoch = epoch
+    seams.INITIAL_EPOCH.set(model, epoch)
     setattr(training_epochs(model), _SKIP, (epoch, step))
 
 
@@ -67,7 +68,7 @@ def patch_epochs(epochs: Any) -> None:
         data_from = self.__dict__.get(_FROM)
         left_out = bool(data_from and (earlier or steps) and self.steps_per_epoch and not self.num_batches)
         if left_out:
-            self._distributed_dataset = data_from(earlier * self.steps_per_epoch + steps)
+            seams.EPOCHS_DATASET.set(self, data_from(earlier * self.steps_per_epoch + steps))
         else:
             for _ in range(earlier):
                 _pass_over(self, stock(self))
@@ -83,7 +84,7 @@ def patch_epochs(epochs: Any) -> None:
             place["step"] = int(step[0]) + 1
             yield step
             ended, ACTIVITY.data_ended = ACTIVITY.data_ended, None
-            if ended is not None and self.steps_per_epoch and self._num_batches is None:
+            if ended is not None and self.steps_per_epoch and seams.NUM_BATCHES.of(self) is None:
                 _end_early(self)
                 return
 
@@ -111,7 +112,7 @@ def place_in_epoch(self: Any, earlier: int = 0) -> dict[str, Any]:
     place = ACTIVITY.place()
     if place.get("call") == "fit":
         place["epoch"] = place.get("epoch", 0) + earlier + 1
-    place["steps"] = self.steps_per_epoch or self._num_batches
+    place["steps"] = self.steps_per_epoch or seams.NUM_BATCHES.of(self)
     return place
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from . import seams
 from .execution import local_batch
 from .map_functions import impure_operation, keeps_rows_apart
 from .pipeline_steps import (
@@ -101,17 +102,17 @@ def _parts(dataset: Any, worker: int, workers: int, above: tuple[Any, ...] = ())
     ``above`` are a `rebatch` and the steps below it that set the borders of batches, from the lowest one up.
     They are moved down to the addresses, below the maps, which must not mix rows then.
     """
-    kind, below = kind_of(dataset), dataset._inputs()
+    kind, below = kind_of(dataset), seams.INPUTS.of(dataset)()
     if kind in ("Prefetch", "Options"):
         return _parts(below[0], worker, workers, above)
     if kind in ("Batch", "ParallelBatch"):
         return _of_batch(dataset, worker, workers, above)
     if kind in ("Map", "ParallelMap"):
         return _of_batch_map(dataset, worker, workers, above)
-    if kind == "Rebatch" and dataset._batch_sizes.shape.rank == 0 and dense(dataset):
+    if kind == "Rebatch" and seams.REBATCH_SIZES.of(dataset).shape.rank == 0 and dense(dataset):
         # TensorFlow puts a map between, which makes sparse tensors dense, and names the elements anew.
-        (mapped,) = below[0]._inputs()
-        (batches,) = mapped._inputs()
+        (mapped,) = seams.INPUTS.of(below[0])()
+        (batches,) = seams.INPUTS.of(mapped)()
         return _parts(batches, worker, workers, (dataset, *above))
     if above and kind == "Repeat":
         return _parts(below[0], worker, workers, (dataset, *above))
@@ -126,7 +127,7 @@ def _parts(dataset: Any, worker: int, workers: int, above: tuple[Any, ...] = ())
         return parts._replace(dataset=PLAIN[kind](parts.dataset, dataset))
     if kind == "Shuffle":
         check_shuffle(dataset)
-        again = bool(dataset._reshuffle_each_iteration)
+        again = bool(seams.RESHUFFLES.of(dataset))
         return parts._replace(
             dataset=shuffled_alike(parts.dataset, dataset), reshuffles=parts.reshuffles or again
         )
@@ -136,19 +137,19 @@ def _parts(dataset: Any, worker: int, workers: int, above: tuple[Any, ...] = ())
 
 def _of_batch(dataset: Any, worker: int, workers: int, above: tuple[Any, ...]) -> _Parts:
     """Return the worker's parts of the batches made by the outermost `batch`, and steps ``above`` it."""
-    rows = _rows(dataset._inputs()[0])
+    rows = _rows(seams.INPUTS.of(dataset)()[0])
     if rows.why and rows.finish is None:
         raise StaysError(f"rows come in order from {rows.why}, so every worker reads all of them")
     check_batchable(rows.addresses, rows.why)
-    batched, size = rows.addresses, dataset._batch_size
+    batched, size = rows.addresses, seams.BATCH_SIZE.of(dataset)
     for step in (dataset, *above):
         if kind_of(step) == "Repeat":
             batched = PLAIN["Repeat"](batched, step)
         elif kind_of(step) == "Rebatch":
-            size = step._batch_sizes
-            batched = batched.rebatch(size, drop_remainder=bool(step._drop_remainder))
+            size = seams.REBATCH_SIZES.of(step)
+            batched = batched.rebatch(size, drop_remainder=bool(seams.DROP_REMAINDER.of(step)))
         else:
-            batched = batched.batch(size, drop_remainder=bool(step._drop_remainder))
+            batched = batched.batch(size, drop_remainder=bool(seams.DROP_REMAINDER.of(step)))
     if rows.finish is None:
         parts = _mapped(batched, lambda own: own._replace(data=rows.look_up(own.data)), worker, workers)
     else:
@@ -205,11 +206,11 @@ def _of_batch_map(dataset: Any, worker: int, workers: int, above: tuple[Any, ...
     """Return the worker's parts if a `map` is above the outermost `batch`."""
     import tensorflow as tf
 
-    function, apply = dataset._map_func.function, call_of(dataset)
+    function, apply = seams.MAP_FUNCTION.of(dataset).function, call_of(dataset)
     if operation := impure_operation(function):
         raise StaysError(f"a map after batch uses {operation}, so every worker computes all rows")
     if keeps_rows_apart(function):
-        parts = _parts(dataset._inputs()[0], worker, workers, above)
+        parts = _parts(seams.INPUTS.of(dataset)()[0], worker, workers, above)
         made = parts.dataset.map(
             tf.autograph.experimental.do_not_convert(lambda part: part._replace(data=apply(part.data))),
             num_parallel_calls=tf.data.AUTOTUNE,
@@ -217,7 +218,7 @@ def _of_batch_map(dataset: Any, worker: int, workers: int, above: tuple[Any, ...
         return parts._replace(dataset=made)
     if above:
         raise StaysError("a map below rebatch may mix rows, so every worker computes all rows")
-    parts = _parts(dataset._inputs()[0], 0, 1)
+    parts = _parts(seams.INPUTS.of(dataset)()[0], 0, 1)
     if not parts.gathered:
         raise StaysError("a map after batch may mix rows, so every worker computes all rows")
     made = parts.dataset.map(
@@ -230,11 +231,12 @@ def _of_batch_map(dataset: Any, worker: int, workers: int, above: tuple[Any, ...
 
 def _zipped_parts(dataset: Any, parts: list[_Parts]) -> _Parts:
     import tensorflow as tf
-    from tensorflow.python.data.util import nest
+
+    nest = seams.NEST.get()
 
     if len({each.size for each in parts}) != 1:
         raise StaysError("zip joins batches of different sizes, so every worker computes all rows")
-    structure = dataset._datasets
+    structure = seams.ZIPPED.of(dataset)
 
     def join(*each: Any) -> LocalBatch:
         data = nest.pack_sequence_as(structure, [part.data for part in each])
@@ -256,9 +258,10 @@ def _zipped_parts(dataset: Any, parts: list[_Parts]) -> _Parts:
 def _rows(dataset: Any) -> _Rows:
     """Translate the part of a pipeline below the outermost `batch`."""
     import tensorflow as tf
-    from tensorflow.python.data.util import nest
 
-    kind, below = kind_of(dataset), dataset._inputs()
+    nest = seams.NEST.get()
+
+    kind, below = kind_of(dataset), seams.INPUTS.of(dataset)()
     if kind == "TensorSlice" and dense(dataset):
         return _slices(dataset)
     if kind == "Range":
@@ -269,19 +272,19 @@ def _rows(dataset: Any) -> _Rows:
         rows = _rows(below[0])
         return rows._replace(addresses=PLAIN[kind](rows.addresses, dataset))
     if kind in ("Map", "ParallelMap"):
-        if operation := impure_operation(dataset._map_func.function):
+        if operation := impure_operation(seams.MAP_FUNCTION.of(dataset).function):
             return _leaf(dataset, f"a map that uses {operation}")
         rows, apply = _rows(below[0]), call_of(dataset)
         before = rows.finish or (lambda element: element)
         return rows._replace(finish=lambda element: apply(before(element)))
     if kind == "Cache":
         rows = _rows(below[0])
-        if rows.reshuffles or rows.why or rows.cached or dataset._filename.numpy():
+        if rows.reshuffles or rows.why or rows.cached or seams.CACHE_FILE.of(dataset).numpy():
             return _leaf(dataset)
         return rows._replace(cached=rows.finish is not None)
     if kind == "Zip":
         each = [_settled(one) for one in below]
-        structure = dataset._datasets
+        structure = seams.ZIPPED.of(dataset)
         # Functions of single elements are applied to all inputs of the zip or to none.
         finishes = [one.finish for one in each] if any(one.finish for one in each) else None
 
@@ -307,14 +310,14 @@ def _rows(dataset: Any) -> _Rows:
         if rows.why and rows.finish is None:
             return _leaf(dataset, rows.why)
         check_shuffle(dataset)
-        again = bool(dataset._reshuffle_each_iteration)
+        again = bool(seams.RESHUFFLES.of(dataset))
         return rows._replace(
             addresses=shuffled_alike(rows.addresses, dataset), reshuffles=rows.reshuffles or again
         )
     if kind in ("Batch", "ParallelBatch"):
         rows = _settled(below[0])
         if rows.finish is None and not rows.why:
-            size, drop = dataset._batch_size, bool(dataset._drop_remainder)
+            size, drop = seams.BATCH_SIZE.of(dataset), bool(seams.DROP_REMAINDER.of(dataset))
             return rows._replace(addresses=rows.addresses.batch(size, drop_remainder=drop))
     return _leaf(dataset)
 
@@ -332,9 +335,10 @@ def _leaf(dataset: Any, why: str = "") -> _Rows:
 
 def _slices(dataset: Any) -> _Rows:
     import tensorflow as tf
-    from tensorflow.python.data.util import nest
 
-    tensors, spec = dataset._tensors, dataset.element_spec
+    nest = seams.NEST.get()
+
+    tensors, spec = seams.TENSORS.of(dataset), dataset.element_spec
 
     def look_up(row: Any) -> Any:
         return nest.pack_sequence_as(spec, [tf.gather(tensor, row) for tensor in tensors])

@@ -16,18 +16,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..errors import StrategyError
+from . import seams
 from .strategy_info import made_strategy
 
 
-def patch_scopes(trainer: Any, tensorflow_trainer: Any) -> None:
+def patch_scopes(tensorflow_trainer: Any) -> None:
     """Patch ``compile`` and ``fit`` of Keras."""
-    stock_compile, stock_fit = trainer.compile, tensorflow_trainer.fit
+    stock_compile, stock_fit = seams.COMPILE.get(), tensorflow_trainer.fit
     signature = inspect.signature(stock_compile)
 
     @functools.wraps(stock_compile)
     def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
         adopt(self)
-        made = self._distribute_strategy
+        made = seams.MODEL_STRATEGY.of(self)
         with contextlib.nullcontext() if made is None else made.scope():
             if _copies_variables(made):
                 given = signature.bind_partial(self, *args, **kwargs).arguments
@@ -40,7 +41,8 @@ def patch_scopes(trainer: Any, tensorflow_trainer: Any) -> None:
         adopt(self)
         return stock_fit(self, *args, **kwargs)
 
-    trainer.compile, tensorflow_trainer.fit = compile, fit
+    seams.COMPILE.replace(compile)
+    tensorflow_trainer.fit = fit
 
 
 def adopt(model: Any) -> None:
@@ -53,15 +55,15 @@ def adopt(model: Any) -> None:
     """
     import tensorflow as tf
 
-    if model._distribute_strategy is not None:
+    if seams.MODEL_STRATEGY.of(model) is not None:
         return
     owners = [_strategy_of(variable.value) for variable in model.variables]
     found = {id(owner): owner for owner in owners if owner is not None}
     here = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
     if not owners:
-        model._distribute_strategy = here
+        seams.MODEL_STRATEGY.set(model, here)
     elif len(found) == 1 and all(owner is not None for owner in owners):
-        (model._distribute_strategy,) = found.values()
+        seams.MODEL_STRATEGY.set(model, next(iter(found.values())))
     elif found or _copies_variables(here):
         count = sum(owner is None for owner in owners)
         raise StrategyError(
@@ -74,16 +76,16 @@ def adopt(model: Any) -> None:
         )
 
 
-def patch_builds(optimizer: Any) -> None:
+def patch_builds() -> None:
     """Let an optimizer that was made outside of the scope be built for weights of a strategy."""
-    stock_build = optimizer.build
+    stock_build = seams.OPTIMIZER_BUILD.get()
 
     @functools.wraps(stock_build)
     def build(self: Any, variables: Any) -> None:
         adopt_optimizer(self, variables)
         stock_build(self, variables)
 
-    optimizer.build = build
+    seams.OPTIMIZER_BUILD.replace(build)
 
 
 def patch_numbers(variable: Any) -> None:
@@ -107,7 +109,7 @@ def adopt_optimizer(optimizer: Any, variables: Any) -> None:
     """Give an optimizer the strategy of the weights that it will train, unless it has trained others."""
     owners = (_strategy_of(getattr(variable, "value", variable)) for variable in variables)
     owner = next((owner for owner in owners if owner is not None), None)
-    if owner is None or optimizer.built or optimizer._distribution_strategy is owner:
+    if owner is None or optimizer.built or seams.OPTIMIZER_STRATEGY.of(optimizer) is owner:
         return
     if not _copies_variables(owner):
         return
@@ -127,7 +129,7 @@ def _move_optimizer(optimizer: Any, strategy: Any) -> None:
 
     if isinstance(optimizer, Optimizer) and not optimizer.built:
         _move_optimizer(getattr(optimizer, "inner_optimizer", None), strategy)
-        optimizer._distribution_strategy = strategy
+        seams.OPTIMIZER_STRATEGY.set(optimizer, strategy)
         _move(optimizer.variables)
 
 
@@ -145,7 +147,7 @@ def _move(variables: list[Any]) -> None:
     """Make variables anew, with their values, in the scope that this is."""
     for variable in variables:
         if _strategy_of(variable.value) is None:
-            variable._initialize(variable.value.numpy())
+            seams.INITIALIZE.of(variable)(variable.value.numpy())
 
 
 def _strategy_of(variable: Any) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import seams
+
 _SEEDS = "_tfmuster_seed_generator"
 
 
@@ -23,9 +25,7 @@ class _Operations:
 
     def shuffle_dataset_v3(self, input_dataset: Any, **arguments: Any) -> Any:
         """Make the shuffle, with a generator of its own in place of one that TensorFlow hides."""
-        from tensorflow.python.eager import context
-
-        if not context.executing_eagerly():
+        if not seams.EXECUTING_EAGERLY.get()():
             return self._operations.shuffle_dataset_v3(input_dataset, **arguments)
         made = self._operations.anonymous_seed_generator(
             arguments["seed"], arguments["seed2"], arguments["reshuffle_each_iteration"]
@@ -39,33 +39,28 @@ class _Operations:
 
 def patch_shuffle() -> None:
     """Make shuffles from now on keep their generators. You can call it more than once."""
-    from tensorflow.python.data.ops import shuffle_op
-
-    if not isinstance(shuffle_op.gen_dataset_ops, _Operations):
-        shuffle_op.gen_dataset_ops = _Operations(shuffle_op.gen_dataset_ops)
+    if not seams.SHUFFLE_OPERATIONS.replaced:
+        seams.SHUFFLE_OPERATIONS.replace(_Operations(seams.SHUFFLE_OPERATIONS.get()))
 
 
 def can_share(shuffled: Any) -> bool:
     """Return whether the generator of a shuffled data set was kept."""
-    return hasattr(shuffled._variant_tensor, _SEEDS)
+    return hasattr(seams.VARIANT.of(shuffled), _SEEDS)
 
 
 def shuffled_alike(dataset: Any, shuffled: Any) -> Any:
     """Shuffle ``dataset`` as ``shuffled`` shuffles its own input: same buffer, same seeds, same generator."""
-    from tensorflow.python.data.ops import dataset_ops
-    from tensorflow.python.ops import gen_dataset_ops
-
-    seeds = getattr(shuffled._variant_tensor, _SEEDS)
-    variant = gen_dataset_ops.shuffle_dataset_v3(
-        dataset._variant_tensor,
-        buffer_size=shuffled._buffer_size,
-        seed=shuffled._seed,
-        seed2=shuffled._seed2,
+    seeds = getattr(seams.VARIANT.of(shuffled), _SEEDS)
+    variant = seams.SHUFFLE_DATASET.get()(
+        seams.VARIANT.of(dataset),
+        buffer_size=seams.BUFFER_SIZE.of(shuffled),
+        seed=seams.SHUFFLE_SEED.of(shuffled),
+        seed2=seams.SHUFFLE_SEED2.of(shuffled),
         seed_generator=seeds.handle,
-        reshuffle_each_iteration=bool(shuffled._reshuffle_each_iteration),
-        metadata=shuffled._metadata.SerializeToString(),
-        **dataset._flat_structure,
+        reshuffle_each_iteration=bool(seams.RESHUFFLES.of(shuffled)),
+        metadata=seams.METADATA.of(shuffled).SerializeToString(),
+        **seams.FLAT_STRUCTURE.of(dataset),
     )
-    made = dataset_ops._VariantDataset(variant, dataset.element_spec)
+    made = seams.VARIANT_DATASET.get()(variant, dataset.element_spec)
     made._tfmuster_keeps = (dataset, seeds)
     return made

@@ -9,6 +9,7 @@ from typing import Any, Final
 from ..errors import StrategyError
 from ..system.own_line import own_line
 from ..words import Code, Words
+from . import seams
 
 #: What to do where TensorFlow has already started.
 STRATEGY_FIRST: Final = Words(
@@ -25,34 +26,30 @@ _started_by: list[str] = []
 
 def tensorflow_started() -> bool:
     """Return whether TensorFlow's runtime has started; after that it can't join a cluster."""
-    from tensorflow.python.eager import context
-
-    return bool(context.context()._initialized)
+    return bool(seams.STARTED.of(seams.CONTEXT.get()()))
 
 
 def call_when_started(then: Callable[[], None]) -> None:
     """Call a function once, right after TensorFlow's runtime starts."""
-    from tensorflow.python.eager import context
-
     _callers.append(then)
     if _patched:
         return
     _patched.append(True)
-    stock = context.Context.ensure_initialized
+    stock, eager_mode = seams.START.get(), seams.EAGER_MODE.get()
 
     def ensure_initialized(self: Any) -> None:
         stock(self)
-        context.Context.ensure_initialized = stock
+        seams.START.replace(stock)
         # Several threads may start TensorFlow at the same time: one of them calls.
         with _callers_lock:
             callers = _callers.copy()
             _callers.clear()
         if callers:
-            with context.eager_mode():
+            with eager_mode():
                 for caller in callers:
                     caller()
 
-    context.Context.ensure_initialized = ensure_initialized
+    seams.START.replace(ensure_initialized)
 
 
 def watch_start() -> None:

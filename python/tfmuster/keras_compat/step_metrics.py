@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from . import loss_parts
+from . import loss_parts, seams
 from .loss_reduction import gather_rows, share_of_rows, whole_batch, works_on_whole_batch
 from .sums import replica_sum
 
@@ -57,7 +57,8 @@ class StepMetrics:
 
     def counted(self) -> list[Any]:
         """Return the variables of the metrics to which a worker without rows must add nothing."""
-        return [v for metric in self.all if metric not in self.on_all_rows for v in metric._variables]
+        alone = [metric for metric in self.all if metric not in self.on_all_rows]
+        return [variable for metric in alone for variable in seams.METRIC_VARIABLES.of(metric)]
 
     def logs(self, outputs: Any) -> tuple[list[Any], list[Log]]:
         """Return the flattened outputs of a step, numbers as the worker's parts, and where they come from."""
@@ -106,13 +107,12 @@ def metrics_of_step(trainer: Any) -> Iterator[StepMetrics]:
             object.__delattr__(metric, name)
 
 
-def patch_metrics(reduction: Any) -> None:
-    """Patch the classes of ``keras.src.metrics.reduction_metrics``."""
+def patch_metrics() -> None:
+    """Patch the classes from which Keras's metrics are made."""
     import tensorflow as tf
 
-    wrapper = reduction.MeanMetricWrapper
-    stock_mean, stock_sum = reduction.Mean.update_state, reduction.Sum.update_state
-    stock_wrapper = wrapper.update_state
+    stock_mean, stock_sum = seams.MEAN_UPDATE.get(), seams.SUM_UPDATE.get()
+    stock_wrapper = seams.WRAPPER_UPDATE.get()
 
     def part_of(metric: Any, values: Any, sample_weight: Any) -> Any:
         """Return the worker's part of a number; None if these are values of rows."""
@@ -140,7 +140,7 @@ def patch_metrics(reduction: Any) -> None:
     def update_wrapped(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         if share_of_rows() is None or works_on_whole_batch():
             return stock_wrapper(self, y_true, y_pred, sample_weight)
-        function = self._fn
+        function = seams.WRAPPER_FUNCTION.of(self)
 
         def of_rows(*args: Any, **kwargs: Any) -> Any:
             values = function(*args, **kwargs)
@@ -149,18 +149,19 @@ def patch_metrics(reduction: Any) -> None:
                 raise _OneNumber
             return values
 
-        self._fn = of_rows
+        seams.WRAPPER_FUNCTION.set(self, of_rows)
         try:
             return stock_wrapper(self, y_true, y_pred, sample_weight)
         except _OneNumber:
-            self._fn = function
+            seams.WRAPPER_FUNCTION.set(self, function)
             stock = functools.partial(stock_wrapper, self)
             return _update_on_all_rows(self, stock, y_true, y_pred, sample_weight)
         finally:
-            self._fn = function
+            seams.WRAPPER_FUNCTION.set(self, function)
 
-    reduction.Mean.update_state, reduction.Sum.update_state = update_mean, update_sum
-    wrapper.update_state = update_wrapped
+    seams.MEAN_UPDATE.replace(update_mean)
+    seams.SUM_UPDATE.replace(update_sum)
+    seams.WRAPPER_UPDATE.replace(update_wrapped)
 
 
 class _OneNumber(Exception):
@@ -175,7 +176,7 @@ def _every_metric(trainer: Any) -> list[Any]:
         metric = waiting.pop(0)
         if id(metric) not in found:
             found[id(metric)] = metric
-            waiting += [*getattr(metric, "metrics", ()), *metric._metrics]
+            waiting += [*getattr(metric, "metrics", ()), *seams.METRICS_INSIDE.of(metric)]
     return list(found.values())
 
 

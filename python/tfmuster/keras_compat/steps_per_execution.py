@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..environment import STEPS_PER_EXECUTION_VARIABLE
+from . import seams
 
 #: Target for the longest execution, in seconds: callbacks and Ctrl-C are handled only between executions.
 _SECONDS = 0.2
@@ -76,7 +77,7 @@ def in_executions(epochs: Any, steps: Iterator[Any], pace: StepsPerExecution, sk
     skipped : int
         Steps of this epoch that were already taken from ``steps``.
     """
-    left = (epochs.steps_per_epoch or epochs._num_batches or float("inf")) - skipped
+    left = (epochs.steps_per_epoch or seams.NUM_BATCHES.of(epochs) or float("inf")) - skipped
     while left > 0:
         pace.granted = int(min(pace.steps, left))
         left -= pace.granted
@@ -111,7 +112,7 @@ def _needs_batches(callback: Any) -> bool:
     if isinstance(callback, (known.ModelCheckpoint, known.BackupAndRestore)):
         return bool(callback.save_freq != "epoch")
     if isinstance(callback, known.TensorBoard):
-        return bool(callback.update_freq != "epoch" or callback._start_batch)
+        return bool(callback.update_freq != "epoch" or seams.PROFILED.of(callback))
     return overrides(callback, _BATCH_METHODS)
 
 

@@ -6,9 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from . import seams
 from .agreement import other_weight
 from .idle_servers import reach_idle_servers
 from .one_server import keep_server
+from .register import Seam
 from .seeds import agree_on_seed
 from .strategy_info import note_strategy
 from .watching import watch_this_worker
@@ -46,15 +48,9 @@ def patch_strategies(
         Tells whether this process is to join a cluster of workers. Then it does so before the program makes a
         strategy of its own devices, which starts TensorFlow: a started one can't join any more.
     """
-    from tensorflow.python.distribute import central_storage_strategy as central
-    from tensorflow.python.distribute import collective_all_reduce_strategy as collective
-    from tensorflow.python.distribute import mirrored_strategy as mirrored
-    from tensorflow.python.distribute import parameter_server_strategy as ps
-    from tensorflow.python.distribute import parameter_server_strategy_v2 as ps_v2
-    from tensorflow.python.training import server_lib
 
-    def at_resolver(owner: Any, name: str) -> None:
-        stock = getattr(owner, name)
+    def at_resolver(seam: Seam) -> None:
+        stock = seam.get()
 
         @functools.wraps(stock)
         def with_resolver(self: Any, cluster_resolver: Any, *args: Any, **kwargs: Any) -> Any:
@@ -62,10 +58,10 @@ def patch_strategies(
                 before(jobs, cluster_resolver.task_type or "", cluster_resolver.task_id)
             return stock(self, cluster_resolver, *args, **kwargs)
 
-        setattr(owner, name, with_resolver)
+        seam.replace(with_resolver)
 
-    def at_end(owner: Any, is_multi_worker: Callable[[Any], bool]) -> None:
-        stock = owner.__init__
+    def at_end(seam: Seam, is_multi_worker: Callable[[Any], bool]) -> None:
+        stock = seam.get()
 
         @functools.wraps(stock)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -75,26 +71,24 @@ def patch_strategies(
                 note_strategy(self)
                 after()
 
-        owner.__init__ = init
+        seam.replace(init)
 
-    def after_joining(owner: Any) -> None:
-        stock = owner.__init__
+    def after_joining(seam: Seam) -> None:
+        stock = seam.get()
 
         @functools.wraps(stock)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             if joins():
-                collective.CollectiveAllReduceStrategy()
+                seams.COLLECTIVE_STRATEGY.get()()
             stock(self, *args, **kwargs)
 
-        owner.__init__ = init
+        seam.replace(init)
 
-    for own in (mirrored.MirroredStrategy, mirrored.MirroredStrategyV1):
-        after_joining(own)
-    for own in (central.CentralStorageStrategy, central.CentralStorageStrategyV1):
+    for own in (seams.MIRRORED_INIT, seams.MIRRORED_V1_INIT, seams.CENTRAL_INIT, seams.CENTRAL_V1_INIT):
         after_joining(own)
 
     def agreed(strategy: Any) -> bool:
-        several = bool(strategy.extended._in_multi_worker_mode())
+        several = bool(seams.IN_MULTI_WORKER_MODE.of(strategy.extended)())
         if several:
             agree_on_seed(strategy)
             watch_this_worker()
@@ -106,16 +100,16 @@ def patch_strategies(
 
     keep_server()
     # Every multi-worker class of TensorFlow passes its resolver to this method, also the default one.
-    at_resolver(collective.CollectiveAllReduceExtended, "_initialize_multi_worker")
-    at_end(collective.CollectiveAllReduceStrategy, agreed)
-    at_end(collective.CollectiveAllReduceStrategyV1, agreed)
-    at_resolver(ps.ParameterServerStrategyExtended, "_initialize_multi_worker")
-    at_resolver(ps_v2.ParameterServerStrategyV2, "__init__")
-    at_end(ps_v2.ParameterServerStrategyV2, with_servers)
+    at_resolver(seams.INITIALIZE_MULTI_WORKER)
+    at_end(seams.COLLECTIVE_INIT, agreed)
+    at_end(seams.COLLECTIVE_V1_INIT, agreed)
+    at_resolver(seams.PS_INITIALIZE)
+    at_resolver(seams.PS_INIT)
+    at_end(seams.PS_INIT, with_servers)
 
-    _name_other_weights(collective.CollectiveAllReduceExtended)
+    _name_other_weights()
     _mirror_own_devices()
-    stock_server = server_lib.Server.__init__
+    stock_server, stock_join = seams.SERVER_INIT.get(), seams.SERVER_JOIN.get()
 
     @functools.wraps(stock_server)
     def server(
@@ -132,22 +126,21 @@ def patch_strategies(
         stock_server(self, server_or_cluster_def, job_name, task_index, *args, **kwargs)
         served()
 
-    server_lib.Server.__init__ = server
-    stock_join = server_lib.Server.join
+    seams.SERVER_INIT.replace(server)
 
     @functools.wraps(stock_join)
     def join(self: Any) -> None:
         waits()
         stock_join(self)
 
-    server_lib.Server.join = join
+    seams.SERVER_JOIN.replace(join)
 
 
-def _name_other_weights(extended: Any) -> None:
+def _name_other_weights() -> None:
     """Raise a DataError if the workers make a weight in different shapes, for example of different data."""
     import tensorflow as tf
 
-    stock = extended._create_variable
+    stock = seams.CREATE_VARIABLE.get()
 
     @functools.wraps(stock)
     def create(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -159,7 +152,7 @@ def _name_other_weights(extended: Any) -> None:
                 raise
             raise other from None
 
-    extended._create_variable = create
+    seams.CREATE_VARIABLE.replace(create)
 
 
 def _mirror_own_devices() -> None:
@@ -168,20 +161,18 @@ def _mirror_own_devices() -> None:
     In a cluster TensorFlow lists the devices of all workers as local ones. A MirroredStrategy that is made
     after a multi-worker strategy then ends the process by SIGSEGV.
     """
-    from tensorflow.python.distribute import mirrored_strategy
-    from tensorflow.python.eager import context
-    from tensorflow.python.framework import device_spec
+    import tensorflow as tf
 
-    stock = mirrored_strategy.all_local_devices
+    stock, context = seams.LOCAL_DEVICES.get(), seams.CONTEXT.get()
 
     @functools.wraps(stock)
     def own_devices(num_gpus: int | None = None) -> Any:
-        server = getattr(context.context(), "_collective_ops_server_def", None)
+        server = seams.SERVER.of(context(), None)
         if server is None:
             return stock(num_gpus)
         for kind in ("GPU", "CPU"):
-            listed = context.context().list_logical_devices(kind)
-            specs = [(device, device_spec.DeviceSpecV2.from_string(device.name)) for device in listed]
+            listed = context().list_logical_devices(kind)
+            specs = [(device, tf.DeviceSpec.from_string(device.name)) for device in listed]
             own = [
                 device
                 for device, spec in specs
@@ -191,7 +182,7 @@ def _mirror_own_devices() -> None:
                 break
         return own[:num_gpus] if kind == "GPU" else own
 
-    mirrored_strategy.all_local_devices = own_devices
+    seams.LOCAL_DEVICES.replace(own_devices)
 
 
 def _place(
@@ -202,14 +193,13 @@ def _place(
     Returns None for arguments that TensorFlow refuses, and for a server of this process alone.
     """
     from tensorflow.core.protobuf import tensorflow_server_pb2
-    from tensorflow.python.training import server_lib
 
     if isinstance(given, tensorflow_server_pb2.ServerDef):
         job_name = given.job_name if job_name is None else job_name
         task_index = given.task_index if task_index is None else task_index
         given = given.cluster
     try:
-        jobs = _jobs(server_lib.ClusterSpec(given))
+        jobs = _jobs(seams.CLUSTER_SPEC.get()(given))
     except (TypeError, ValueError, AttributeError):
         return None
     # tf.distribute.Server.create_local_server() lets the system choose its port.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..environment import full_workers
+from . import seams
 from .jax_processes import jax_process_index
 
 _made: list[Any] = []
@@ -22,11 +23,9 @@ def made_strategy() -> Any:
 
 def multi_worker(strategy: Any) -> bool:
     """Return whether ``strategy`` is a MultiWorkerMirroredStrategy with a cluster."""
-    from tensorflow.python.distribute import collective_all_reduce_strategy as collective
-
     # The classes of TensorFlow 2 and of compat.v1 have only this part in common.
     extended = getattr(strategy, "extended", None)
-    return isinstance(extended, collective.CollectiveAllReduceExtended) and extended._in_multi_worker_mode()
+    return isinstance(extended, seams.COLLECTIVE.get()) and seams.IN_MULTI_WORKER_MODE.of(extended)()
 
 
 def is_chief(strategy: Any) -> bool:
@@ -49,5 +48,5 @@ def batches_in_step(strategy: Any) -> int:
 
 def worker_of(strategy: Any) -> tuple[int, int]:
     """Return this worker's index among the training tasks, and their number."""
-    context = strategy.extended._make_input_context()
+    context = seams.MAKE_INPUT_CONTEXT.of(strategy.extended)()
     return context.input_pipeline_id, context.num_input_pipelines

@@ -13,6 +13,7 @@ from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
 from ..system.cores import usable_cores
 from ..words import Value, Words
+from . import seams
 from .strategy_info import multi_worker, worker_of
 from .watching import inside_collective
 
@@ -160,8 +161,9 @@ def _in_order(strategy: Any) -> Iterator[list[Any]]:
         yield done
         return
     extended = strategy.extended
-    launchers = (*extended._cross_device_ops._launchers, *extended._host_cross_device_ops._launchers)
-    tokens = [token for launcher in launchers if (token := launcher._ordering_token) is not None]
+    operations = (seams.CROSS_DEVICE_OPS.of(extended), seams.HOST_CROSS_DEVICE_OPS.of(extended))
+    launchers = [launcher for each in operations for launcher in seams.LAUNCHERS.of(each)]
+    tokens = [token for launcher in launchers if (token := seams.TOKEN.of(launcher)) is not None]
     with tf.control_dependencies([token.assign_add(0.0, read_value=False) for token in tokens]):
         yield done
     with tf.control_dependencies(done):

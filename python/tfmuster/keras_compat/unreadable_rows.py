@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ..errors import DataError, TfmusterError
+from . import seams
 from .data_errors import exception_in, named, plain_text, unreadable_row
 from .pipeline_steps import call_of, kind_of
 
@@ -108,7 +109,7 @@ def find_unreadable(dataset: Any, until: float) -> Unreadable | None:
 
 def _lowest_first(dataset: Any) -> Iterator[Any]:
     try:
-        below = dataset._inputs()
+        below = seams.INPUTS.of(dataset)()
     except (AttributeError, NotImplementedError):
         below = []
     for each in below:
@@ -119,7 +120,7 @@ def _lowest_first(dataset: Any) -> Iterator[Any]:
 def _in_order(dataset: Any) -> Any:
     """Return the data set below shuffles and other steps that make no rows of their own."""
     while kind_of(dataset) in _ORDERS:
-        (dataset,) = dataset._inputs()
+        (dataset,) = seams.INPUTS.of(dataset)()
     return dataset
 
 
@@ -142,7 +143,7 @@ def _of_files(step: Any, until: float) -> Unreadable | None:
     """Search the files of TFRecord, text or CSV, one after the other."""
     import tensorflow as tf
 
-    names = step._filenames
+    names = seams.FILE_NAMES.of(step)
     # TensorFlow gives a data set of names, or a tensor.
     names = [*names] if isinstance(names, tf.data.Dataset) else tf.reshape(names, [-1])
     paths = [name.numpy().decode() for name in names]
@@ -151,7 +152,7 @@ def _of_files(step: Any, until: float) -> Unreadable | None:
         found = _first_error(step, until)
         return found and (Unreadable(found[1], paths[0], found[0] + 1) if len(paths) == 1 else None)
     for path in paths:
-        if found := _first_error(tf.data.TFRecordDataset(path, step._compression_type), until):
+        if found := _first_error(tf.data.TFRecordDataset(path, seams.COMPRESSION.of(step)), until):
             return Unreadable(found[1], path, found[0] + 1)
     return None
 
@@ -159,7 +160,7 @@ def _of_files(step: Any, until: float) -> Unreadable | None:
 def _of_each_file(step: Any, until: float) -> Unreadable | None:
     """Search the data sets that an `interleave` makes of each element below it."""
     make = call_of(step)
-    for position, element in enumerate(_in_order(step._inputs()[0])):
+    for position, element in enumerate(_in_order(seams.INPUTS.of(step)()[0])):
         if time.monotonic() > until:
             break
         if found := _first_error(make(element), until):
@@ -172,7 +173,7 @@ def _of_map(step: Any, until: float) -> Unreadable | None:
     """Search the elements to which a `map` applies its function."""
     import tensorflow as tf
 
-    below, apply = _in_order(step._inputs()[0]), call_of(step)
+    below, apply = _in_order(seams.INPUTS.of(step)()[0]), call_of(step)
     for path, elements in _by_file(below):
 
         @tf.autograph.experimental.do_not_convert
@@ -244,13 +245,13 @@ def _by_file(dataset: Any) -> Iterator[tuple[str | None, Any]]:
     import tensorflow as tf
 
     if kind_of(dataset) == "TFRecord":
-        names = dataset._filenames
+        names = seams.FILE_NAMES.of(dataset)
         for name in names if isinstance(names, tf.data.Dataset) else tf.reshape(names, [-1]):
             path = name.numpy().decode()
-            yield path, tf.data.TFRecordDataset(path, dataset._compression_type)
+            yield path, tf.data.TFRecordDataset(path, seams.COMPRESSION.of(dataset))
     elif kind_of(dataset) in ("Interleave", "ParallelInterleave"):
         make = call_of(dataset)
-        for element in _in_order(dataset._inputs()[0]):
+        for element in _in_order(seams.INPUTS.of(dataset)()[0]):
             yield _path_in(element), make(element)
     else:
         yield None, dataset

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..collectives import ABORTED, OTHER_OPERATION
 from ..system.activity import ACTIVITY
+from . import seams
 
 _raise_cause: list[Callable[[], None]] = []
 
@@ -52,16 +53,12 @@ def _inside_tensorflow() -> Iterator[None]:
 
 def watch_this_worker() -> None:
     """Let the other workers know from now on what this one does. Call it when its strategy is made."""
-    from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
-    from tensorflow.python.distribute.cross_device_ops import CrossDeviceOps
-    from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
-
     if ACTIVITY.watched:
         return
     ACTIVITY.watched = True
     _end_at_sigterm()
     os.register_at_fork(after_in_child=_end_at_sigterm)
-    stock = Function.__call__
+    stock = seams.FUNCTION_CALL.get()
     main = threading.main_thread().ident
 
     # Custom loops, too, run their steps and collective operations in functions.
@@ -72,12 +69,10 @@ def watch_this_worker() -> None:
         with _inside_tensorflow():
             return stock(self, *args, **kwargs)
 
-    Function.__call__ = call
-    for method in ("reduce", "batch_reduce", "_gather"):
-        setattr(CrossDeviceOps, method, _as_execution(getattr(CrossDeviceOps, method)))
+    seams.FUNCTION_CALL.replace(call)
     # The value of a new variable comes from the chief.
-    extended = CollectiveAllReduceExtended
-    extended._create_variable = _as_execution(extended._create_variable)
+    for seam in (seams.REDUCE, seams.BATCH_REDUCE, seams.GATHER, seams.CREATE_VARIABLE):
+        seam.replace(_as_execution(seam.get()))
 
 
 def _end_at_sigterm() -> None:

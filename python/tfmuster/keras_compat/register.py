@@ -1,0 +1,178 @@
+"""Rows of the register of seams (:mod:`.seams`): what a name of another package is expected to be.
+
+`check` looks at all rows before anything is replaced, and refuses releases that do not have what an essential
+row expects. An optional row that does not fit switches its feature off. `Seam.replace` is the only place that
+sets an attribute of another package, and `restore` undoes all of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from ..errors import DependencyError
+
+_MISSING: Final = object()
+_register: list[Seam] = []
+_replaced: list[tuple[Any, str, Any]] = []
+
+
+class Seam:
+    """A name of another package.
+
+    Parameters
+    ----------
+    where : str
+        Its module and its place there, such as ``keras.src.losses.loss:Loss.__call__``.
+    why : str
+        Why tfmuster needs it.
+    takes : tuple of str
+        Parameters that it must have. It may have others.
+    essential : bool
+        Whether training is wrong, or fails, without it. Else a feature is left out.
+    """
+
+    def __init__(self, where: str, why: str, *, takes: tuple[str, ...] = (), essential: bool = True) -> None:
+        self.where, self.why, self.takes, self.essential = where, why, takes, essential
+        self.module, _, self.path = where.partition(":")
+        _register.append(self)
+
+    def __repr__(self) -> str:
+        return self.where
+
+    @property
+    def package(self) -> str:
+        """The package to which it belongs: ``keras``, ``tensorflow``, ``tf_keras`` or ``jax``."""
+        return self.module.partition(".")[0]
+
+    def owner(self) -> tuple[Any, str]:
+        """Return the object that has the name, and the last part of the name."""
+        *parents, name = self.path.split(".")
+        found: Any = importlib.import_module(self.module)
+        for parent in parents:
+            found = getattr(found, parent)
+        return found, name
+
+    def get(self) -> Any:
+        """Return what has this name now."""
+        owner, name = self.owner()
+        return getattr(owner, name)
+
+    @property
+    def replaced(self) -> bool:
+        """Whether something else has this name."""
+        owner, name = self.owner()
+        return any(each is owner and named == name for each, named, _ in _replaced)
+
+    def misfit(self) -> str | None:
+        """Return what is not as expected; None if all is."""
+        try:
+            found = self.get()
+        except (ImportError, AttributeError):
+            return "it is missing"
+        missing = [name for name in self.takes if name not in _parameters(found)] if self.takes else []
+        return f"it takes no {', '.join(missing)}" if missing else None
+
+    def replace(self, new: Any) -> None:
+        """Give this name to something else."""
+        owner, name = self.owner()
+        _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, new)
+
+    def replace_everywhere(self, new: Any) -> None:
+        """Put a function in place of this one in all imported modules of its package.
+
+        The module that defines it is one of them. TensorFlow makes modules of its API anew, such as
+        ``tf.saved_model`` when something imports ``tensorflow.saved_model``; they take it from there.
+        """
+        stock, name = self.get(), self.path
+        for module_name, module in list(sys.modules.items()):
+            if module_name.partition(".")[0] == self.package and vars(module).get(name) is stock:
+                _replaced.append((module, name, stock))
+                setattr(module, name, new)
+
+
+class Private(Seam):
+    """An attribute with an underscore that the objects of a class have.
+
+    Parameters
+    ----------
+    where : str
+        The class and the attribute: ``keras.src.models.model:Model._distribute_strategy``.
+    """
+
+    def of(self, owner: Any, *default: Any) -> Any:
+        """Return the attribute of an object; a default, if one is given and the object has none."""
+        return getattr(owner, self.path.rpartition(".")[2], *default)
+
+    def has(self, owner: Any) -> bool:
+        """Return whether an object has the attribute."""
+        return hasattr(owner, self.path.rpartition(".")[2])
+
+    def set(self, owner: Any, value: Any) -> None:
+        """Set the attribute of an object."""
+        setattr(owner, self.path.rpartition(".")[2], value)
+
+    def unset(self, owner: Any) -> None:
+        """Let an object have the attribute of its class again."""
+        delattr(owner, self.path.rpartition(".")[2])
+
+    def misfit(self) -> str | None:
+        """Return None if the class has the attribute, or one of its methods sets it."""
+        try:
+            owner, name = self.owner()
+        except (ImportError, AttributeError):
+            return "its class is missing"
+        return None if hasattr(owner, name) or name in _names_in(owner) else "it is missing"
+
+
+def rows() -> Iterator[Seam]:
+    """Yield all rows, in their order."""
+    yield from _register
+
+
+def check(packages: Iterable[str]) -> list[Seam]:
+    """Return the optional rows of some packages that do not fit.
+
+    Raises
+    ------
+    DependencyError
+        Essential rows do not fit (reason ``seams``). Nothing has been replaced.
+    """
+    known = set(packages)
+    misfits = {row: why for row in _register if row.package in known and (why := row.misfit())}
+    if wrong := {row: why for row, why in misfits.items() if row.essential}:
+        raise DependencyError(
+            "tfmuster repairs Keras and TensorFlow at names that these releases do not have.",
+            found="; ".join(f"{row}: {why}" for row, why in wrong.items()),
+            fix="install releases that were tested",
+            reason="seams",
+        )
+    return list(misfits)
+
+
+def restore() -> None:
+    """Undo all replacements, the last one first."""
+    while _replaced:
+        owner, name, stock = _replaced.pop()
+        if stock is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, stock)
+
+
+def _parameters(function: Any) -> Iterable[str]:
+    try:
+        return inspect.signature(inspect.unwrap(function)).parameters
+    except (TypeError, ValueError):
+        return ()
+
+
+def _names_in(owner: type) -> set[str]:
+    """Return the names of attributes that the methods of a class and of its bases use."""
+    methods = [each for kind in owner.__mro__ for each in vars(kind).values() if callable(each)]
+    codes = [getattr(inspect.unwrap(each), "__code__", None) for each in methods]
+    return {name for code in codes if code is not None for name in code.co_names}
