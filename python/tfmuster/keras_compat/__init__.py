@@ -30,7 +30,7 @@ import os
 import warnings
 
 from ..errors import TfmusterWarning
-from . import seams
+from . import seams as seams  # `check` looks at its rows
 from .agreement import use_agreement
 from .gradients import (
     GRADIENT_DTYPES,
@@ -41,6 +41,7 @@ from .gradients import (
     wanted_dtype,
 )
 from .own_thread import patch_run
+from .register import TESTED, check
 from .seeds import agree_on_seed
 from .starting import check_not_started, tensorflow_started
 from .strategy_info import is_chief, multi_worker, note_strategy, worker_of
@@ -49,11 +50,13 @@ from .watching import use_cause, watch_this_worker
 __all__ = [
     "GRADIENT_DTYPES",
     "agree_on_seed",
-    "apply",
     "bytes_per_step",
     "check_not_started",
+    "check_releases",
     "checked_dtype",
     "gradient_dtype",
+    "install",
+    "install_on_jax",
     "is_chief",
     "multi_worker",
     "note_strategy",
@@ -66,16 +69,12 @@ __all__ = [
     "worker_of",
 ]
 
-#: Oldest and newest Keras release that the tests run with (``make matrix``). Before 3.10 Keras does not keep
-#: metrics per replica, before 3.8 it does not scale losses for replicas, and before 3.7 its steps do not
-#: report the end of the data: patching those releases would mean writing a new trainer.
-TESTED = ((3, 10), (3, 15))
-
-_applied: list[str] = []
+#: The backends of Keras for which it is patched.
+_installed: list[str] = []
 
 
-def apply() -> bool:
-    """Patch the imported Keras 3 for MWMS.
+def install() -> bool:
+    """Patch the imported Keras 3 for several workers.
 
     You can call it more than once. Training in one process does not change.
 
@@ -84,14 +83,21 @@ def apply() -> bool:
     bool
         True if Keras is patched; False for Keras 2, other backends, and releases that are too old.
 
+    Raises
+    ------
+    DependencyError
+        Keras or TensorFlow does not have what tfmuster replaces (reason ``seams``). Nothing is replaced.
+
     Warns
     -----
     TfmusterWarning
-        This Keras is too old and stays unpatched, or is newer than the tested releases.
+        This Keras is too old and stays unpatched, or is newer than the tested releases. Or a feature is off,
+        because a release does not have what it needs.
     """
-    if _applied:
+    if "tensorflow" in _installed:
         return True
     if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
+        check_releases("tensorflow")
         patch_run()
         return False
     import keras
@@ -99,8 +105,8 @@ def apply() -> bool:
     version = tuple(int(part) for part in keras.__version__.split(".")[:2])
     if version[0] != 3 or keras.config.backend() != "tensorflow":
         return False
-    oldest, newest = (".".join(map(str, tested)) for tested in TESTED)
-    if version < TESTED[0]:
+    oldest, newest = (".".join(map(str, tested)) for tested in TESTED["keras"])
+    if version < TESTED["keras"][0]:
         warnings.warn(
             f"Keras {keras.__version__} is too old to be repaired for several workers: model.fit will fail "
             f"there. Install a newer one: pip install 'keras>={oldest}'",
@@ -108,61 +114,56 @@ def apply() -> bool:
             stacklevel=2,
         )
         return False
-    if version > TESTED[1]:
+    if version > TESTED["keras"][1]:
         warnings.warn(
             f"tfmuster repairs Keras for several workers; it was tested with Keras {oldest} to {newest}, "
             f"this is {keras.__version__}",
             TfmusterWarning,
             stacklevel=2,
         )
-    patch_run()
-    from keras.src.backend.tensorflow import trainer
-    from keras.src.trainers.trainer import Trainer
+    check_releases("keras", "tensorflow")
+    from .patches import patch_on_tensorflow
 
-    from .agreement import patch_calls
-    from .batch_statistics import patch_equalization
-    from .callbacks import patch_stops
-    from .checkpoint_files import patch_checkpoints
-    from .files import patch_files, patch_saved_models, patch_writers
-    from .first_values import patch_broadcasts
-    from .gradients import patch_gradients
-    from .inlining import patch_functions
-    from .instance_keys import patch_gathers
-    from .loss_parts import patch_tapes
-    from .loss_reduction import patch_loss
-    from .metric_reads import patch_metric_reads
-    from .parameter_server import patch_fit
-    from .predicting import patch_predict
-    from .random_rows import patch_first_values, patch_operations, patch_random
-    from .scopes import patch_builds, patch_numbers, patch_scopes
-    from .step_metrics import patch_metrics
-    from .steps_per_execution import patch_choices
-    from .trainer import patch_trainer
-
-    patch_trainer(trainer)
-    patch_predict(trainer.TensorFlowTrainer)
-    patch_choices(trainer.TensorFlowTrainer, Trainer)
-    patch_fit(trainer.TensorFlowTrainer)
-    patch_scopes(trainer.TensorFlowTrainer)
-    patch_builds()
-    patch_numbers(seams.NUMBER_OF_VARIABLE.get())
-    patch_calls(trainer.TensorFlowTrainer)
-    patch_gradients()
-    patch_gathers()
-    patch_broadcasts()
-    patch_loss()
-    patch_tapes()
-    patch_functions()
-    patch_metrics()
-    patch_metric_reads()
-    patch_random()
-    patch_operations()
-    patch_first_values()
-    patch_equalization()
-    patch_files()
-    patch_checkpoints()
-    patch_stops()
-    patch_writers()
-    patch_saved_models()
-    _applied.append(keras.__version__)
+    patch_on_tensorflow()
+    _installed.append("tensorflow")
     return True
+
+
+def install_on_jax() -> None:
+    """Patch the imported Keras, whose backend is JAX, for several processes.
+
+    You can call it more than once. Training in one process does not change.
+
+    Raises
+    ------
+    DependencyError
+        Keras or JAX does not have what tfmuster replaces (reason ``seams``). Nothing is replaced.
+    """
+    if "jax" in _installed:
+        return
+    check_releases("keras", "jax")
+    from .patches import patch_on_jax
+
+    patch_on_jax()
+    _installed.append("jax")
+
+
+def check_releases(*packages: str) -> None:
+    """Look at all rows of the register of seams that belong to some packages. Nothing is replaced.
+
+    Raises
+    ------
+    DependencyError
+        Essential rows do not fit (reason ``seams``).
+
+    Warns
+    -----
+    TfmusterWarning
+        An optional row does not fit, so that its feature is off.
+    """
+    for row in check(packages):
+        warnings.warn(
+            f"A feature of tfmuster is off ({row.why}), because {row} is not as expected: {row.misfit()}.",
+            TfmusterWarning,
+            stacklevel=3,
+        )

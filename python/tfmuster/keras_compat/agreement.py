@@ -6,10 +6,9 @@ something that nobody wants. `use_agreement` sets the function that compares; wi
 
 from __future__ import annotations
 
-import functools
-import inspect
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from ..errors import DataError
@@ -19,7 +18,6 @@ from . import seams
 from .backend import keras_backend
 from .call_documents import SAMPLE, document_of, plain_name, weights_of
 from .data_samples import close
-from .strategy_info import multi_worker
 
 _CHOOSES = "tfmuster chooses the steps per execution"
 _ADVICE = {
@@ -84,35 +82,25 @@ class Call:
             cls.current[-1].epochs = epochs
 
 
-def _in_multi_worker_strategy(model: Any) -> bool:
-    return multi_worker(seams.MODEL_STRATEGY.of(model))
+@contextlib.contextmanager
+def noted_call(name: str, model: Any, arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Note that a call runs, as long as the block does.
 
-
-def patch_calls(trainer: Any, together: Callable[[Any], bool] = _in_multi_worker_strategy) -> None:
-    """Note which calls run, and their arguments. ``together`` tells whether a model has several workers."""
-
-    def notes(stock: Callable[..., Any]) -> Callable[..., Any]:
-        signature = inspect.signature(stock)
-
-        @functools.wraps(stock)
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not together(self):
-                return stock(self, *args, **kwargs)
-            try:
-                arguments = signature.bind(self, *args, **kwargs).arguments
-            except TypeError:
-                return stock(self, *args, **kwargs)  # Keras itself reports what is wrong with the arguments.
-            Call.current.append(Call(stock.__name__, self, arguments))
-            try:
-                with ACTIVITY.call(stock.__name__):
-                    return stock(self, *args, **kwargs)
-            finally:
-                Call.current.pop()
-
-        return method
-
-    for name in ("fit", "evaluate", "predict"):
-        setattr(trainer, name, notes(getattr(trainer, name)))
+    Parameters
+    ----------
+    name : {"fit", "evaluate", "predict"}
+        The method.
+    model : keras.Model
+        The model, which has several workers.
+    arguments : mapping
+        Its arguments by name.
+    """
+    Call.current.append(Call(name, model, arguments))
+    try:
+        with ACTIVITY.call(name):
+            yield
+    finally:
+        Call.current.pop()
 
 
 def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:

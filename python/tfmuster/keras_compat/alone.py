@@ -7,7 +7,7 @@ the optimizers, which custom loops use. They change nothing in a process that is
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -44,68 +44,41 @@ _JAX = (
 
 _LOOP_ALONE = "a loop computes or applies gradients outside of strategy.run(), so the workers do not add them"
 
-_patched: set[str] = set()
 
+@dataclasses.dataclass(frozen=True)
+class Guard:
+    """Refuses training that belongs to one of several workers only.
 
-def patch_training(workers: Callable[[], int], package: str = "keras") -> None:
-    """Refuse training outside of a multi-worker strategy in the imported Keras. Calling it again is harmless.
-
-    Parameters
+    Attributes
     ----------
     workers : callable
         Returns the number of workers that must train together with this process; below 2 allows everything.
-    package : {"keras", "tf_keras"}
-        The package to patch: Keras 3, or Keras 2 for ``TF_USE_LEGACY_KERAS=1``.
+    why_alone : callable
+        Takes a model or an optimizer, and the name of the method that is called. Returns why it trains in
+        this worker alone; "" if it trains with the others.
     """
-    if package in _patched:
-        return
+
+    workers: Callable[[], int]
+    why_alone: Callable[[Any, str], str]
+
+    def check(self, trained: Any, call: str) -> None:
+        """Raise a StrategyError if a call of a model or an optimizer would train in this worker alone."""
+        count = self.workers()
+        if count > 1 and (alone := self.why_alone(trained, call)):
+            raise _refusal(call, alone, count)
+
+
+def guard_of(package: str, workers: Callable[[], int]) -> Guard | None:
+    """Return the guard of the imported ``keras`` or ``tf_keras``; None for a backend that trains nowhere."""
     if package == "tf_keras":
-        _patch_keras_2(workers)
-    elif not _patch_keras_3(workers):
-        return
-    _patched.add(package)
-
-
-def _patch_keras_3(workers: Callable[[], int]) -> bool:
+        return Guard(workers, _under_tensorflow)
     import keras
 
     if not keras.__version__.startswith("3."):
-        return False
-    from keras.src.models import model
-    from keras.src.optimizers.base_optimizer import BaseOptimizer
-
-    backend = keras.config.backend()
-    trains_together = {"tensorflow": _under_tensorflow, "jax": _under_jax, "torch": _under_torch}.get(backend)
-    if trains_together is None:
-        return False
-    for name in ("fit", "train_on_batch"):
-        _guard(model.Trainer, name, workers, trains_together)
-    _guard(BaseOptimizer, "apply", workers, trains_together)
-    return True
-
-
-def _patch_keras_2(workers: Callable[[], int]) -> None:
-    from tf_keras.src.engine import training
-    from tf_keras.src.optimizers import optimizer
-    from tf_keras.src.optimizers.legacy import optimizer_v2
-
-    for name in ("fit", "train_on_batch"):
-        _guard(training.Model, name, workers, _under_tensorflow)
-    for made in (optimizer.Optimizer, optimizer_v2.OptimizerV2):
-        _guard(made, "apply_gradients", workers, _under_tensorflow)
-
-
-def _guard(owner: Any, name: str, workers: Callable[[], int], trains_together: Callable[..., str]) -> None:
-    stock = getattr(owner, name)
-
-    @functools.wraps(stock)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        count = workers()
-        if count > 1 and (alone := trains_together(self, name)):
-            raise _refusal(name, alone, count)
-        return stock(self, *args, **kwargs)
-
-    setattr(owner, name, method)
+        return None
+    backends = {"tensorflow": _under_tensorflow, "jax": _under_jax, "torch": _under_torch}
+    why_alone = backends.get(keras.config.backend())
+    return None if why_alone is None else Guard(workers, why_alone)
 
 
 def refuse_loop(workers: int) -> StrategyError:

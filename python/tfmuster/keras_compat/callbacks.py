@@ -8,7 +8,7 @@ from typing import Any
 
 from . import seams
 from .agreement import agree_on_stop
-from .strategy_info import multi_worker
+from .strategy_info import in_multi_worker_strategy
 
 #: Takes the callbacks of a ``fit`` and returns the ones to add.
 CallbackMaker = Callable[[Sequence[Any]], list[Any]]
@@ -33,11 +33,7 @@ def patch_callback_list(make: CallbackMaker) -> None:
     seams.CALLBACKS_INIT.replace(init)
 
 
-def _in_multi_worker_strategy(model: Any) -> bool:
-    return multi_worker(seams.MODEL_STRATEGY.of(model, None))
-
-
-def patch_stops(together: Callable[[Any], bool] = _in_multi_worker_strategy) -> None:
+def patch_stops(together: Callable[[Any], bool] = in_multi_worker_strategy) -> None:
     """Let all workers stop a ``fit`` after the same epoch, also if a callback of one worker stops it.
 
     ``together`` tells whether a model has several workers.

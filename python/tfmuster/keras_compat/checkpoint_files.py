@@ -23,9 +23,6 @@ def patch_checkpoints() -> None:
     which it reads after a restart. A second call does nothing.
     """
     stock, executing_eagerly = seams.SAVER_SAVE.get(), seams.EXECUTING_EAGERLY.get()
-    matching, remove, not_found = (
-        each.get() for each in (seams.MATCHING_FILES, seams.DELETE_FILE, seams.NOT_FOUND)
-    )
 
     @functools.wraps(stock)
     def save(self: Any, file_prefix: Any, *args: Any, **kwargs: Any) -> Any:
@@ -45,13 +42,23 @@ def patch_checkpoints() -> None:
         # With checkpoint_number, TensorFlow adds it to the name.
         return file_prefix + os.path.basename(_text(written))[len(name) :]
 
+    seams.SAVER_SAVE.replace(save)
+    needed = (seams.DELETE_CHECKPOINT, seams.MATCHING_FILES, seams.DELETE_FILE, seams.NOT_FOUND)
+    if all(seam.fits for seam in needed):
+        _delete_together()
+
+
+def _delete_together() -> None:
+    """Let another worker be faster in removing the files of an old checkpoint, without a warning."""
+    matching, remove, not_found = (
+        seam.get() for seam in (seams.MATCHING_FILES, seams.DELETE_FILE, seams.NOT_FOUND)
+    )
+
     def delete(pattern: str) -> None:
-        """Remove the files of an old checkpoint; another worker may be faster, which is no reason to warn."""
         for path in matching(pattern):
             with contextlib.suppress(not_found):
                 remove(path)
 
-    seams.SAVER_SAVE.replace(save)
     seams.DELETE_CHECKPOINT.replace(delete)
 
 

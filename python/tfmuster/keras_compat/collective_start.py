@@ -24,7 +24,7 @@ def release_lock_at_start(before: Callable[[], None]) -> bool:
     start = seams.C_ENABLE_COLLECTIVES
     if start.replaced:
         return True
-    library = _library()
+    library = _library() if start.fits else None
     if library is None:
         return False
     start.replace(_unlocked(start.get(), library, before))

@@ -20,7 +20,10 @@ def name_callers_in_r() -> None:
             frame = frame.f_back or frame
         return "R" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
-    seams.CALL_LOCATION.replace(location)
+    if seams.CALL_LOCATION.fits:
+        seams.CALL_LOCATION.replace(location)
+    if not seams.WRAPPER_LOCATION.fits:
+        return
     stock = seams.WRAPPER_LOCATION.get()
 
     def wrapper_location() -> str:

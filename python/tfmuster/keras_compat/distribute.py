@@ -169,15 +169,8 @@ def _set_default() -> None:
         seams.SET_STRATEGY.get()(_given[0])
 
 
-def distribute_keras(package: str, *, scale_batch: bool) -> None:
-    """Prepare the imported Keras for the default strategy.
-
-    Parameters
-    ----------
-    package : {"keras", "tf_keras"}
-        Keras 3, or Keras 2.
-    scale_batch : bool
-        Multiply the batch size of ``fit`` by the number of workers.
+def require_tensorflow(package: str) -> None:
+    """Refuse the imported ``keras`` or ``tf_keras`` if it can't have the default strategy.
 
     Raises
     ------
@@ -194,26 +187,19 @@ def distribute_keras(package: str, *, scale_batch: bool) -> None:
             strategy="multi_worker_mirrored",
             reason="distribute",
         )
-    if scale_batch:
-        _scale_batches(module.Model)
 
 
-def _scale_batches(trainer: Any) -> None:
-    """Multiply the batch size that ``fit`` gets or assumes by the number of workers, if none is lost."""
-    stock = trainer.fit
-    signature = inspect.signature(stock)
-
-    @functools.wraps(stock)
-    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-        strategy = self.distribute_strategy
-        workers = full_workers(worker_of(strategy)[1] if multi_worker(strategy) else 1)
-        if workers == 1:
-            return stock(self, *args, **kwargs)
-        given = signature.bind(self, *args, **kwargs)
-        given.arguments.update(_scaled(given.arguments, workers))
-        return stock(*given.args, **given.kwargs)
-
-    trainer.fit = fit
+def scaled_batches(
+    signature: inspect.Signature, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a ``fit`` with the batch size multiplied by the number of workers."""
+    strategy = model.distribute_strategy
+    workers = full_workers(worker_of(strategy)[1] if multi_worker(strategy) else 1)
+    if workers == 1:
+        return args, kwargs
+    given = signature.bind(model, *args, **kwargs)
+    given.arguments.update(_scaled(given.arguments, workers))
+    return given.args[1:], given.kwargs
 
 
 def _scaled(arguments: dict[str, Any], workers: int) -> dict[str, Any]:

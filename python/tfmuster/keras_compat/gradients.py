@@ -209,7 +209,7 @@ def _sum_flat(flat: Any, dtype: Any) -> Any:
     def unpacked(values: Any) -> Any:
         return tf.cast(tf.bitcast(values, dtype), tf.float32)
 
-    if workers == 2:
+    if workers == 2 or not seams.ALL_TO_ALL.fits:
         both = gather(packed(flat), None)
         return tf.reduce_sum(unpacked(tf.reshape(both, [workers, -1])), axis=0)
     stretch = -(-size // workers)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..system.activity import ACTIVITY
-from .agreement import Call, agree_on_call, agree_on_end, agree_on_weight, patch_calls
+from . import seams
+from .agreement import Call, agree_on_call, agree_on_end, agree_on_weight
 from .callbacks import patch_stops
 from .data_errors import check_classes, classes_of
 from .jax_processes import jax_process_index, spans_all_processes
@@ -22,9 +23,7 @@ from .unreadable_rows import cause_in
 
 def trains_together(model: Any = None) -> bool:
     """Return whether this process computes with the others: whether its distribution has devices of all."""
-    from keras.src.backend.common.global_state import get_global_attribute
-
-    distribution = get_global_attribute("distribution")
+    distribution = seams.KERAS_GLOBAL.get()("distribution")
     return jax_process_index() is not None and distribution is not None and spans_all_processes(distribution)
 
 
@@ -37,22 +36,13 @@ def _check_labels(batch: Any) -> None:
         check_classes(batch[1], classes, has_row=False)
 
 
-def patch_agreement(trainer: Any, epochs: Any) -> None:
-    """Let the imported Keras compare its calls and weights with those of the other processes.
-
-    Parameters
-    ----------
-    trainer : type
-        Keras's ``JAXTrainer``.
-    epochs : type
-        Its ``JAXEpochIterator``.
-    """
-    from keras.src.backend import Variable
-    from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
-
-    stock_init, stock_steps, stock_batches = epochs.__init__, epochs._enumerate_iterator, epochs._get_iterator
-    stock_catch, stock_variable = epochs.catch_stop_iteration, Variable._initialize
-    stock_arrays = TFDatasetAdapter.get_jax_iterator
+def patch_agreement() -> None:
+    """Let the imported Keras compare the data and weights of its calls with those of the other processes."""
+    stock_init, stock_steps, stock_batches = (
+        seam.get() for seam in (seams.JAX_EPOCHS_INIT, seams.JAX_STEPS, seams.JAX_BATCHES)
+    )
+    stock_catch, stock_variable = seams.JAX_CATCH_STOP.get(), seams.JAX_INITIALIZE.get()
+    stock_arrays = seams.DATASET_BATCHES.get()
 
     @functools.wraps(stock_init)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -68,7 +58,7 @@ def patch_agreement(trainer: Any, epochs: Any) -> None:
 
     @functools.wraps(stock_batches)
     def batches(self: Any) -> Iterator[Any]:
-        dataset = getattr(self.data_adapter, "_dataset", None)
+        dataset = seams.ADAPTED_DATASET.of(self.data_adapter, None)
         try:
             for batch in stock_batches(self):
                 if trains_together():
@@ -113,17 +103,20 @@ def patch_agreement(trainer: Any, epochs: Any) -> None:
         def make(self: Any, force: bool = False) -> Any:
             if (call := Call.of(self)) is not None:
                 # A validation within ``fit`` has the epoch iterator of its own.
-                agree_on_call(self, call.epochs or getattr(self, "_eval_epoch_iterator", None))
+                agree_on_call(self, call.epochs or seams.JAX_EVALUATION.of(self, None))
             return stock(self, force)
 
         return make
 
-    epochs.__init__, epochs._enumerate_iterator, epochs._get_iterator = init, steps, batches
-    epochs.catch_stop_iteration = catch_stop_iteration
-    TFDatasetAdapter.get_jax_iterator = arrays
-    Variable._initialize = initialize
-    for name in ("train", "test", "predict"):
-        method = f"make_{name}_function"
-        setattr(trainer, method, compared(getattr(trainer, method)))
-    patch_calls(trainer, trains_together)
+    for seam, new in (
+        (seams.JAX_EPOCHS_INIT, init),
+        (seams.JAX_STEPS, steps),
+        (seams.JAX_BATCHES, batches),
+        (seams.JAX_CATCH_STOP, catch_stop_iteration),
+        (seams.DATASET_BATCHES, arrays),
+        (seams.JAX_INITIALIZE, initialize),
+    ):
+        seam.replace(new)
+    for seam in seams.JAX_MAKE:
+        seam.replace(compared(seam.get()))
     patch_stops(trains_together)

@@ -16,21 +16,20 @@ import numpy as np
 
 from ..errors import DataError
 from ..words import Code, Words
+from . import seams
 
 
 def patch_data_sets() -> None:
     """Let ``fit``, ``evaluate`` and ``predict`` of the imported Keras divide data sets by rows."""
-    from keras.src import tree
-    from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
-
-    stock_init, stock_iterator = TFDatasetAdapter.__init__, TFDatasetAdapter.get_jax_iterator
+    map_structure = seams.TREE.get().map_structure
+    stock_init, stock_iterator = seams.DATASET_INIT.get(), seams.DATASET_BATCHES.get()
 
     @functools.wraps(stock_init)
     def init(self: Any, dataset: Any, class_weight: Any = None, distribution: Any = None) -> None:
         # Without auto_shard_dataset, the program has given each process rows of its own. Keras 3.10 has both
         # attributes only in some of its classes.
-        several = getattr(distribution, "_is_multi_process", False)
-        divided = several and getattr(distribution, "_auto_shard_dataset", True)
+        several = seams.SEVERAL_PROCESSES.of(distribution, False)
+        divided = several and seams.AUTO_SHARD.of(distribution, True)
         stock_init(self, dataset, class_weight=class_weight, distribution=None if divided else distribution)
         self._tfmuster_part = part_of_this_process(distribution) if divided else None
 
@@ -40,9 +39,10 @@ def patch_data_sets() -> None:
         if (part := self._tfmuster_part) is None:
             return batches
         own = functools.partial(own_rows_of, part)
-        return (tree.map_structure(own, batch) for batch in batches)
+        return (map_structure(own, batch) for batch in batches)
 
-    TFDatasetAdapter.__init__, TFDatasetAdapter.get_jax_iterator = init, iterate
+    seams.DATASET_INIT.replace(init)
+    seams.DATASET_BATCHES.replace(iterate)
 
 
 def is_divided_by_rows(adapter: Any) -> bool:

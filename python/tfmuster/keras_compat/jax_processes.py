@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..system.activity import ACTIVITY
+from . import seams
 
 
 def jax_process_index() -> int | None:
@@ -16,9 +17,7 @@ def jax_process_index() -> int | None:
     # TensorFlow imports JAX, too, if it is installed.
     if jax is None or not hasattr(jax, "distributed"):
         return None
-    from jax._src import distributed
-
-    state = distributed.global_state
+    state = seams.JAX_STATE.get()
     return state.process_id if state.client is not None and state.num_processes > 1 else None
 
 
@@ -62,24 +61,3 @@ def _waits_in_jax() -> bool:
 def _folders() -> tuple[str, ...]:
     modules = (sys.modules.get(name) for name in ("jax", "jaxlib", "keras"))
     return tuple(f"{Path(module.__file__).parent}/" for module in modules if module and module.__file__)
-
-
-def apply_on_jax() -> None:
-    """Patch the imported Keras, whose backend is JAX, for several processes. Call it once.
-
-    The chief writes the files of Keras, each process takes its rows of the batches of a data set, weights and
-    predictions can be read, and calls of ``fit``, ``evaluate``, and ``predict`` are noted and compared.
-    Training in one process does not change.
-    """
-    from keras.src.backend.jax.trainer import JAXEpochIterator, JAXTrainer
-
-    from .files import patch_files, patch_writers
-    from .jax_agreement import patch_agreement
-    from .jax_data import patch_data_sets
-    from .jax_values import patch_values
-
-    patch_files()
-    patch_writers()
-    patch_data_sets()
-    patch_values(JAXTrainer)
-    patch_agreement(JAXTrainer, JAXEpochIterator)

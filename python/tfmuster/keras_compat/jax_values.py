@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from . import seams
 
-def patch_values(trainer: Any) -> None:
+
+def patch_values() -> None:
     """Let the imported Keras read weights and predictions that are divided among processes."""
-    from keras.src import tree
-    from keras.src.backend import Variable
-
-    stock_array, stock_make = Variable.__array__, trainer.make_predict_function
+    map_structure = seams.TREE.get().map_structure
+    make_predict = seams.JAX_MAKE[-1]
+    stock_array, stock_make = seams.ARRAY_OF_VARIABLE.get(), make_predict.get()
 
     @functools.wraps(stock_array)
     def array(self: Any, dtype: Any = None) -> Any:
@@ -33,12 +34,13 @@ def patch_values(trainer: Any) -> None:
 
             def gathered(*args: Any) -> Any:
                 outputs, state = step(*args)
-                return tree.map_structure(whole, outputs), state
+                return map_structure(whole, outputs), state
 
             self.predict_function = gathered
         return self.predict_function
 
-    Variable.__array__, trainer.make_predict_function = array, make
+    seams.ARRAY_OF_VARIABLE.replace(array)
+    make_predict.replace(make)
 
 
 def is_divided(value: Any) -> bool:

@@ -50,11 +50,11 @@ def _context_class() -> Any:
 
         def run(self, fn: Any, args: Any, kwargs: Any) -> Any:
             args, kwargs = (select_replica(0, each) for each in (args, kwargs))
-            with tf.device(self._strategy.extended.worker_devices[0]):
+            with tf.device(self.strategy.extended.worker_devices[0]):
                 return regroup((fn(*args, **kwargs),))
 
         def _merge_call(self, fn: Any, args: Any, kwargs: Any) -> Any:
             args, kwargs = (regroup((each,)) for each in (args, kwargs))
-            return select_replica(0, super()._merge_call(fn, args, kwargs))
+            return select_replica(0, seams.MERGE_CALL.of(super())(fn, args, kwargs))
 
     return OnlyReplica

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -22,41 +21,32 @@ PS_FIT = Code(
 )
 
 
-def patch_fit(trainer: Any) -> None:
-    """Make ``fit`` point to ``ps_fit``, and ``evaluate`` and ``predict`` work, for models of the strategy."""
+def refuse_parameter_servers(model: Any) -> None:
+    """Refuse ``fit`` of a model under parameter servers, and name ``ps_fit``."""
+    if _under_parameter_servers(model):
+        raise StrategyError(
+            "Keras 3's fit does not support parameter servers.",
+            fix=str(PS_FIT),
+            strategy="parameter_server",
+            reason="keras-fit",
+        )
 
-    def needs(stock: Any) -> Any:
-        @functools.wraps(stock)
-        def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if _under_parameter_servers(self):
-                raise StrategyError(
-                    "Keras 3's fit does not support parameter servers.",
-                    fix=str(PS_FIT),
-                    strategy="parameter_server",
-                    reason="keras-fit",
-                )
-            return stock(self, *args, **kwargs)
 
-        return fit
+@contextlib.contextmanager
+def on_coordinator(model: Any) -> Iterator[None]:
+    """Inside the block, a model under parameter servers has no strategy.
 
-    def local(stock: Any) -> Any:
-        @functools.wraps(stock)
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not _under_parameter_servers(self):
-                return stock(self, *args, **kwargs)
-            # The coordinator computes alone, with weights that it reads from the parameter servers.
-            made = seams.MODEL_STRATEGY.of(self)
-            seams.MODEL_STRATEGY.set(self, None)
-            try:
-                return stock(self, *args, **kwargs)
-            finally:
-                seams.MODEL_STRATEGY.set(self, made)
-
-        return method
-
-    trainer.fit = needs(trainer.fit)
-    trainer.evaluate = local(trainer.evaluate)
-    trainer.predict = local(trainer.predict)
+    The coordinator computes alone, with weights that it reads from the parameter servers.
+    """
+    if not _under_parameter_servers(model):
+        yield
+        return
+    made = seams.MODEL_STRATEGY.of(model)
+    seams.MODEL_STRATEGY.set(model, None)
+    try:
+        yield
+    finally:
+        seams.MODEL_STRATEGY.set(model, made)
 
 
 def _under_parameter_servers(model: Any) -> bool:

@@ -24,7 +24,7 @@ PLAIN: dict[str, Callable[[Any, Any], Any]] = {
 def kind_of(dataset: Any) -> str:
     """Return the kind of step, such as ``Batch``, by TensorFlow's private class."""
     kind = type(dataset)
-    if not kind.__module__.startswith("tensorflow.python.data."):
+    if not kind.__module__.startswith(f"{seams.DATA_PACKAGE.get().__name__}."):
         return ""
     return kind.__name__.removeprefix("_").removesuffix("V2").removesuffix("Dataset")
 

@@ -9,7 +9,6 @@ once, at the end. They are gathered batch by batch only if a callback reads each
 from __future__ import annotations
 
 import functools
-import inspect
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -26,19 +25,19 @@ from .gathers import gather_rows
 from .loss_reduction import PlaceOfRows, rows_of_step
 from .own_batches import predicting
 from .sharding import LocalBatch, part_of, traced_rows
-from .steps_per_execution import given_callbacks, overrides
+from .steps_per_execution import overrides
 from .strategy_info import multi_worker, worker_of
 
 _BATCH_METHODS = ("on_predict_batch_begin", "on_predict_batch_end")
+#: For models whose predictions are gathered at the end: the rows of each global batch so far.
+_sizes: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
 
 
-def patch_predict(trainer: Any) -> None:
-    """Replace what ``predict`` and ``predict_on_batch`` do under several workers."""
+def patch_predict() -> None:
+    """Replace the function with which ``predict`` and ``predict_on_batch`` compute under several workers."""
     import tensorflow as tf
 
-    stock_make, stock_predict = trainer.make_predict_function, trainer.predict
-    #: For models whose predictions are gathered at the end: the rows of each global batch so far.
-    sizes: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
+    stock_make = seams.MAKE_PREDICT.get()
 
     @functools.wraps(stock_make)
     def make_predict(self: Any, force: bool = False) -> Any:
@@ -55,7 +54,7 @@ def patch_predict(trainer: Any) -> None:
                 values = tf.nest.flatten(data)
                 if any(isinstance(value, tf.distribute.DistributedValues) for value in values):
                     return stock(data)
-                seen = sizes.get(self)
+                seen = _sizes.get(self)
                 if all(isinstance(each, LocalBatch) and int(each.global_rows) < 0 for each in data):
                     return own(data)
                 if seen is None or not all(isinstance(each, LocalBatch) for each in data):
@@ -67,27 +66,35 @@ def patch_predict(trainer: Any) -> None:
             self.predict_function = predict
         return self.predict_function
 
-    signature = inspect.signature(stock_predict)
+    seams.MAKE_PREDICT.replace(make_predict)
 
-    @functools.wraps(stock_predict)
-    def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not multi_worker(seams.MODEL_STRATEGY.of(self)):
-            return stock_predict(self, *args, **kwargs)
-        callbacks = given_callbacks(signature, self, args, kwargs)
-        if not any(_sees_batches(each) for each in callbacks):
-            sizes[self] = []
-        try:
-            with predicting():
-                predicted = stock_predict(self, *args, **kwargs)
-        finally:
-            rows = sizes.pop(self, [])
-        if not rows:
-            return predicted
-        agree_on_predictions(self, rows)
-        with ACTIVITY.execution():
-            return _gathered(seams.MODEL_STRATEGY.of(self), predicted, rows)
 
-    trainer.make_predict_function, trainer.predict = make_predict, predict
+def predict_on_all(model: Any, callbacks: list[Any], predict: Callable[[], Any]) -> Any:
+    """Return what ``predict`` returns; on several workers, the predictions of all of them.
+
+    Parameters
+    ----------
+    model : keras.Model
+        The model that predicts.
+    callbacks : list
+        The callbacks of the call.
+    predict : callable
+        Calls Keras's own method.
+    """
+    if not multi_worker(seams.MODEL_STRATEGY.of(model)):
+        return predict()
+    if not any(_sees_batches(each) for each in callbacks):
+        _sizes[model] = []
+    try:
+        with predicting():
+            predicted = predict()
+    finally:
+        rows = _sizes.pop(model, [])
+    if not rows:
+        return predicted
+    agree_on_predictions(model, rows)
+    with ACTIVITY.execution():
+        return _gathered(seams.MODEL_STRATEGY.of(model), predicted, rows)
 
 
 def _sees_batches(callback: Any) -> bool:

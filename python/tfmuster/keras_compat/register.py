@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ..errors import DependencyError
 
+#: Oldest and newest release of each package that the tests run with (``make matrix``). Before 3.10 Keras does
+#: not keep metrics per replica, before 3.8 it does not scale losses for replicas, and before 3.7 its steps do
+#: not report the end of the data: patching those releases would mean writing a new trainer.
+TESTED: Final = {
+    "keras": ((3, 10), (3, 15)),
+    "tensorflow": ((2, 16), (2, 21)),
+    "tf_keras": ((2, 16), (2, 21)),
+    "jax": ((0, 6), (0, 7)),
+}
 _MISSING: Final = object()
 _register: list[Seam] = []
 _replaced: list[tuple[Any, str, Any]] = []
@@ -33,11 +43,23 @@ class Seam:
         Parameters that it must have. It may have others.
     essential : bool
         Whether training is wrong, or fails, without it. Else a feature is left out.
+    backend : {"tensorflow", "jax"}, optional
+        The backend of Keras with which tfmuster needs it. Default: that of the module, or any.
     """
 
-    def __init__(self, where: str, why: str, *, takes: tuple[str, ...] = (), essential: bool = True) -> None:
+    def __init__(
+        self,
+        where: str,
+        why: str,
+        *,
+        takes: tuple[str, ...] = (),
+        essential: bool = True,
+        backend: str | None = None,
+    ) -> None:
         self.where, self.why, self.takes, self.essential = where, why, takes, essential
         self.module, _, self.path = where.partition(":")
+        own = re.match(r"keras\.src\.backend\.(tensorflow|jax)\b", self.module)
+        self.backend = own[1] if own else backend
         _register.append(self)
 
     def __repr__(self) -> str:
@@ -47,6 +69,11 @@ class Seam:
     def package(self) -> str:
         """The package to which it belongs: ``keras``, ``tensorflow``, ``tf_keras`` or ``jax``."""
         return self.module.partition(".")[0]
+
+    @property
+    def packages(self) -> set[str]:
+        """The packages with which it is checked: its own, and the backend of Keras that it is for."""
+        return {self.package, self.backend or self.package}
 
     def owner(self) -> tuple[Any, str]:
         """Return the object that has the name, and the last part of the name."""
@@ -67,6 +94,11 @@ class Seam:
         owner, name = self.owner()
         return any(each is owner and named == name for each, named, _ in _replaced)
 
+    @property
+    def fits(self) -> bool:
+        """Whether it is as expected. What needs an optional row asks first."""
+        return self.misfit() is None
+
     def misfit(self) -> str | None:
         """Return what is not as expected; None if all is."""
         try:
@@ -79,6 +111,12 @@ class Seam:
     def replace(self, new: Any) -> None:
         """Give this name to something else."""
         owner, name = self.owner()
+        _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, new)
+
+    def add(self, name: str, new: Any) -> None:
+        """Give the class of this name a method that it lacks, or a better one."""
+        owner = self.get()
         _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
         setattr(owner, name, new)
 
@@ -121,12 +159,14 @@ class Private(Seam):
         delattr(owner, self.path.rpartition(".")[2])
 
     def misfit(self) -> str | None:
-        """Return None if the class has the attribute, or one of its methods sets it."""
+        """Return None if the class has the attribute, or one of its methods uses it."""
         try:
             owner, name = self.owner()
         except (ImportError, AttributeError):
             return "its class is missing"
-        return None if hasattr(owner, name) or name in _names_in(owner) else "it is missing"
+        if hasattr(owner, name):
+            return super().misfit()
+        return None if isinstance(owner, type) and name in _names_in(owner) else "it is missing"
 
 
 def rows() -> Iterator[Seam]:
@@ -137,21 +177,43 @@ def rows() -> Iterator[Seam]:
 def check(packages: Iterable[str]) -> list[Seam]:
     """Return the optional rows of some packages that do not fit.
 
+    Parameters
+    ----------
+    packages : iterable of str
+        What the process has imported, such as ``keras`` and ``tensorflow``, its backend.
+
     Raises
     ------
     DependencyError
         Essential rows do not fit (reason ``seams``). Nothing has been replaced.
     """
     known = set(packages)
-    misfits = {row: why for row in _register if row.package in known and (why := row.misfit())}
-    if wrong := {row: why for row, why in misfits.items() if row.essential}:
-        raise DependencyError(
-            "tfmuster repairs Keras and TensorFlow at names that these releases do not have.",
-            found="; ".join(f"{row}: {why}" for row, why in wrong.items()),
-            fix="install releases that were tested",
-            reason="seams",
-        )
-    return list(misfits)
+    considered = [row for row in _register if row.packages <= known]
+    require(row for row in considered if row.essential)
+    return [row for row in considered if not row.essential and not row.fits]
+
+
+def require(needed: Iterable[Seam]) -> None:
+    """Refuse releases in which some of these rows do not fit.
+
+    Raises
+    ------
+    DependencyError
+        Rows do not fit (reason ``seams``).
+    """
+    misfits = {row: why for row in needed if (why := row.misfit())}
+    if not misfits:
+        return
+    packages = sorted({row.package for row in misfits})
+    tested = ((name.replace("_", "-"), *TESTED[name]) for name in packages)
+    releases = (f"'{name}>={a}.{b},<{c}.{d + 1}'" for name, (a, b), (c, d) in tested)
+    raise DependencyError(
+        f"tfmuster can't repair this release of {' and '.join(packages)} for several workers.",
+        found="; ".join(f"{row}: {why}" for row, why in misfits.items()),
+        fix=f"install a tested release: pip install {' '.join(releases)}",
+        package=packages[0],
+        reason="seams",
+    )
 
 
 def restore() -> None:

@@ -54,9 +54,9 @@ def can_begin_at(epochs: Any, data_from: Callable[[int], Any]) -> None:
     setattr(epochs, _FROM, data_from)
 
 
-def patch_epochs(epochs: Any) -> None:
+def patch_epochs() -> None:
     """Make Keras's epoch iterator skip batches and combine steps into executions."""
-    unfed = epochs._enumerate_iterator
+    unfed = seams.EPOCHS_STEPS.get()
 
     def stock(self: Any) -> Iterator[Any]:
         feed = feed_of(self)
@@ -88,7 +88,7 @@ def patch_epochs(epochs: Any) -> None:
                 _end_early(self)
                 return
 
-    epochs._enumerate_iterator = enumerate_iterator
+    seams.EPOCHS_STEPS.replace(enumerate_iterator)
 
 
 def _too_few(steps: int, found: int) -> CheckpointError:

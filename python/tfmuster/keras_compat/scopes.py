@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,29 +19,24 @@ from . import seams
 from .strategy_info import made_strategy
 
 
-def patch_scopes(tensorflow_trainer: Any) -> None:
-    """Patch ``compile`` and ``fit`` of Keras."""
-    stock_compile, stock_fit = seams.COMPILE.get(), tensorflow_trainer.fit
-    signature = inspect.signature(stock_compile)
+@contextlib.contextmanager
+def compile_scope(model: Any, arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Inside the block, compile a model in the scope of the strategy of its weights.
 
-    @functools.wraps(stock_compile)
-    def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
-        adopt(self)
-        made = seams.MODEL_STRATEGY.of(self)
-        with contextlib.nullcontext() if made is None else made.scope():
-            if _copies_variables(made):
-                given = signature.bind_partial(self, *args, **kwargs).arguments
-                _move_optimizer(given.get("optimizer"), made)
-                _move_metrics([given.get("metrics"), given.get("weighted_metrics")])
-            return stock_compile(self, *args, **kwargs)
-
-    @functools.wraps(stock_fit)
-    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-        adopt(self)
-        return stock_fit(self, *args, **kwargs)
-
-    seams.COMPILE.replace(compile)
-    tensorflow_trainer.fit = fit
+    Parameters
+    ----------
+    model : keras.Model
+        The model.
+    arguments : mapping
+        The arguments of ``compile``, of which an optimizer and metrics move into the scope.
+    """
+    adopt(model)
+    strategy = seams.MODEL_STRATEGY.of(model)
+    with contextlib.nullcontext() if strategy is None else strategy.scope():
+        if _copies_variables(strategy):
+            _move_optimizer(arguments.get("optimizer"), strategy)
+            _move_metrics([arguments.get("metrics"), arguments.get("weighted_metrics")])
+        yield
 
 
 def adopt(model: Any) -> None:
@@ -88,7 +82,7 @@ def patch_builds() -> None:
     seams.OPTIMIZER_BUILD.replace(build)
 
 
-def patch_numbers(variable: Any) -> None:
+def patch_numbers() -> None:
     """Convert variables of a strategy to numbers and arrays, as in ``int(optimizer.iterations)``."""
     import numpy as np
 
@@ -98,11 +92,12 @@ def patch_numbers(variable: Any) -> None:
     def array(self: Any, dtype: Any = None) -> Any:
         return np.asarray(self.read_value(), dtype)
 
+    variable = seams.NUMBER_OF_VARIABLE.get()
     for name, kind in (("__int__", int), ("__float__", float)):
         if not hasattr(variable, name):
-            setattr(variable, name, number(kind))
+            seams.NUMBER_OF_VARIABLE.add(name, number(kind))
     # TensorFlow's own returns a tensor.
-    variable.__array__ = array
+    seams.NUMBER_OF_VARIABLE.add("__array__", array)
 
 
 def adopt_optimizer(optimizer: Any, variables: Any) -> None:

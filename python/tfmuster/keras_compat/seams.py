@@ -80,11 +80,7 @@ HOST_CROSS_DEVICE_OPS = Private(f"{COLLECTIVE}._host_cross_device_ops", CROSS_DE
 MAKE_INPUT_CONTEXT = Private(
     f"{COLLECTIVE}._make_input_context", "the number of this worker, and how many there are"
 )
-USE_REPLICA_NUMBER = Private(
-    "tensorflow.python.distribute.distribute_lib:ReplicaContextBase._replica_id",
-    "16-bit gradients use the launcher of this replica",
-)
-MERGE_CALL = Private(f"{COLLECTIVE}._use_merge_call", "sums of gradients may be in a branch or a loop")
+USE_MERGE_CALL = Private(f"{COLLECTIVE}._use_merge_call", "sums of gradients may be in a branch or a loop")
 CENTRAL_INIT = Seam(
     "tensorflow.python.distribute.central_storage_strategy:CentralStorageStrategy.__init__",
     "this process joins its cluster before a strategy of its own devices starts TensorFlow",
@@ -206,6 +202,39 @@ GATHER = Private("tensorflow.python.distribute.cross_device_ops:CrossDeviceOps._
 
 # Models.
 
+FIT = Seam(
+    "keras.src.models.model:Trainer.fit",
+    "a model that one of several workers would train alone is refused, and calls are compared (see calls.py)",
+    takes=("x", "batch_size", "callbacks"),
+)
+EVALUATE = Seam("keras.src.models.model:Trainer.evaluate", FIT.why, takes=("x", "callbacks"))
+PREDICT = Seam("keras.src.models.model:Trainer.predict", FIT.why, takes=("x", "callbacks"))
+TRAIN_ON_BATCH = Seam("keras.src.models.model:Trainer.train_on_batch", FIT.why)
+APPLY = Seam("keras.src.optimizers.base_optimizer:BaseOptimizer.apply", FIT.why)
+KERAS_2_FIT = Seam("tf_keras.src.engine.training:Model.fit", FIT.why, takes=("x", "batch_size"))
+KERAS_2_TRAIN_ON_BATCH = Seam("tf_keras.src.engine.training:Model.train_on_batch", FIT.why)
+KERAS_2_APPLY = Seam("tf_keras.src.optimizers.optimizer:Optimizer.apply_gradients", FIT.why)
+KERAS_2_OLD_APPLY = Seam("tf_keras.src.optimizers.legacy.optimizer_v2:OptimizerV2.apply_gradients", FIT.why)
+MAKE_TRAIN = Seam(
+    "keras.src.backend.tensorflow.trainer:TensorFlowTrainer.make_train_function",
+    "an execution of steps works on the rows of this worker",
+    takes=("force",),
+)
+MAKE_TEST = Seam(
+    "keras.src.backend.tensorflow.trainer:TensorFlowTrainer.make_test_function",
+    MAKE_TRAIN.why,
+    takes=("force",),
+)
+MAKE_PREDICT = Seam(
+    "keras.src.backend.tensorflow.trainer:TensorFlowTrainer.make_predict_function",
+    MAKE_TRAIN.why,
+    takes=("force",),
+)
+MAYBE_SYMBOLIC_BUILD = Private(
+    "keras.src.backend.tensorflow.trainer:TensorFlowTrainer._maybe_symbolic_build",
+    "Keras's own build fails on several workers",
+    takes=("iterator", "data_batch"),
+)
 MODEL_STRATEGY = Private(
     "keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy",
     "the strategy with which a model trains",
@@ -236,6 +265,11 @@ KERAS_2_STRATEGY = Private("tf_keras.src.engine.training:Model._distribution_str
 COMPILE = Seam(
     "keras.src.trainers.trainer:Trainer.compile",
     "metrics and optimizers made outside of the scope move into it; whether steps per execution are chosen",
+)
+COMPILE_FROM_CONFIG = Seam(
+    "keras.src.trainers.trainer:Trainer.compile_from_config",
+    "the configuration of a saved model has all arguments, also those that nobody chose",
+    takes=("config",),
 )
 NUMBER_OF_VARIABLE = Seam(
     "tensorflow.python.distribute.values:DistributedVariable", "int(optimizer.iterations) under a strategy"
@@ -407,6 +441,16 @@ HISTOGRAM = Private(
 
 # Data.
 
+EPOCHS = Seam(
+    "keras.src.backend.tensorflow.trainer:TFEpochIterator",
+    "a worker iterates a local pipeline of its rows",
+)
+EPOCHS_INIT = Seam(f"{EPOCHS}.__init__", EPOCHS.why, takes=("distribute_strategy",))
+EPOCHS_STRATEGY = Private(f"{EPOCHS}._distribute_strategy", EPOCHS.why)
+EPOCHS_STEPS = Private(
+    f"{EPOCHS}._enumerate_iterator", "a training resumes in the middle of an epoch; steps form executions"
+)
+CATCH_STOP = Seam(f"{EPOCHS}.catch_stop_iteration", "the exception of a data set is raised as it is")
 EPOCHS_DATASET = Private(
     "keras.src.backend.tensorflow.trainer:TFEpochIterator._distributed_dataset",
     "a worker's part of the data",
@@ -471,9 +515,77 @@ FILE_NAMES = Private("tensorflow.python.data.ops.readers:TFRecordDatasetV2._file
 COMPRESSION = Private(
     "tensorflow.python.data.ops.readers:TFRecordDatasetV2._compression_type", FILE_NAMES.why
 )
+DATA_PACKAGE = Seam("tensorflow.python:data", "the classes of a pipeline's steps are in this package")
 NEST = Seam("tensorflow.python.data.util:nest", INPUTS.why)
 STRUCTURE = Seam("tensorflow.python.data.util:structure", INPUTS.why)
 OP_DEFINITIONS = Seam("tensorflow.python.framework:op_def_registry", "whether an operation has a state")
+TFRECORD_READER = Seam(
+    "tensorflow.python.lib.io.tf_record:tf_record_random_reader",
+    "records of a TFRecord file are read in any order",
+    essential=False,
+)
+
+# Keras on JAX.
+
+JAX_STATE = Seam(
+    "jax._src.distributed:global_state", "whether JAX has connected this process to others, and its place"
+)
+KERAS_GLOBAL = Seam(
+    "keras.src.backend.common.global_state:get_global_attribute",
+    "the distribution, without making one",
+    backend="jax",
+)
+TREE = Seam("keras.src:tree", "batches and predictions of any structure", backend="jax")
+DATASET_INIT = Seam(
+    "keras.src.trainers.data_adapters.tf_dataset_adapter:TFDatasetAdapter.__init__",
+    "each process takes its rows of a batch",
+    takes=("dataset", "class_weight", "distribution"),
+    backend="jax",
+)
+DATASET_BATCHES = Seam(
+    "keras.src.trainers.data_adapters.tf_dataset_adapter:TFDatasetAdapter.get_jax_iterator",
+    DATASET_INIT.why,
+    backend="jax",
+)
+SEVERAL_PROCESSES = Private(
+    "keras.src.distribution.distribution_lib:DataParallel._is_multi_process",
+    DATASET_INIT.why,
+    backend="jax",
+)
+AUTO_SHARD = Private(
+    "keras.src.distribution.distribution_lib:DataParallel._auto_shard_dataset",
+    DATASET_INIT.why,
+    backend="jax",
+)
+ARRAY_OF_VARIABLE = Seam(
+    "keras.src.backend:Variable.__array__", "a weight that is divided among processes is read", backend="jax"
+)
+JAX_INITIALIZE = Private(
+    "keras.src.backend:Variable._initialize", "processes compare the shapes of a new weight", backend="jax"
+)
+JAX_MAKE = tuple(
+    Seam(
+        f"keras.src.backend.jax.trainer:JAXTrainer.make_{name}_function",
+        "processes compare their calls before the first step",
+        takes=("force",),
+    )
+    for name in ("train", "test", "predict")
+)
+JAX_EVALUATION = Private(
+    "keras.src.backend.jax.trainer:JAXTrainer._eval_epoch_iterator", "the data of a validation in fit"
+)
+JAX_EPOCHS_INIT = Seam(
+    "keras.src.backend.jax.trainer:JAXEpochIterator.__init__", "the data of a call are compared"
+)
+JAX_STEPS = Private("keras.src.backend.jax.trainer:JAXEpochIterator._enumerate_iterator", "which step runs")
+JAX_BATCHES = Private(
+    "keras.src.backend.jax.trainer:JAXEpochIterator._get_iterator",
+    "a process that waits for the others in a step is seen, and a bad row is named",
+)
+JAX_CATCH_STOP = Seam(
+    "keras.src.backend.jax.trainer:JAXEpochIterator.catch_stop_iteration",
+    "processes compare where their data end",
+)
 
 # Files.
 
@@ -487,9 +599,11 @@ DELETE_CHECKPOINT = Private(
     "another worker may have removed an old checkpoint",
     essential=False,
 )
-MATCHING_FILES = Seam("tensorflow.python.lib.io.file_io:get_matching_files", DELETE_CHECKPOINT.why)
-DELETE_FILE = Seam("tensorflow.python.lib.io.file_io:delete_file", DELETE_CHECKPOINT.why)
-NOT_FOUND = Seam("tensorflow.python.framework.errors:NotFoundError", DELETE_CHECKPOINT.why)
+MATCHING_FILES = Seam(
+    "tensorflow.python.lib.io.file_io:get_matching_files", DELETE_CHECKPOINT.why, essential=False
+)
+DELETE_FILE = Seam("tensorflow.python.lib.io.file_io:delete_file", DELETE_CHECKPOINT.why, essential=False)
+NOT_FOUND = Seam("tensorflow.python.framework.errors:NotFoundError", DELETE_CHECKPOINT.why, essential=False)
 SAVE_SAVED_MODEL = Seam("tensorflow.python.saved_model.save:save", "only the chief's files are kept")
 LOAD_SAVED_MODEL = Seam("tensorflow.python.saved_model.load:load", "other workers read their own copies")
 WRITERS = tuple(

@@ -10,6 +10,7 @@ from ..errors import StrategyError
 from ..system.own_line import own_line
 from ..words import Code, Words
 from . import seams
+from .register import require
 
 #: What to do where TensorFlow has already started.
 STRATEGY_FIRST: Final = Words(
@@ -34,6 +35,7 @@ def call_when_started(then: Callable[[], None]) -> None:
     _callers.append(then)
     if _patched:
         return
+    require((seams.START, seams.STARTED, seams.EAGER_MODE))
     _patched.append(True)
     stock, eager_mode = seams.START.get(), seams.EAGER_MODE.get()
 

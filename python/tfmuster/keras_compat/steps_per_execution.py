@@ -9,10 +9,9 @@ step, because the rounding of their means would depend on the speed of the machi
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..environment import STEPS_PER_EXECUTION_VARIABLE
@@ -127,48 +126,34 @@ def overrides(callback: Any, methods: Iterable[str]) -> bool:
     )
 
 
-def given_callbacks(
-    signature: inspect.Signature, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[Any]:
-    """Return the callbacks among the arguments of a model's method."""
-    try:
-        given = signature.bind(model, *args, **kwargs).arguments.get("callbacks") or ()
-    except TypeError:
-        return []  # Keras itself reports what is wrong with the arguments.
+def callbacks_in(arguments: Mapping[str, Any] | None) -> list[Any]:
+    """Return the callbacks among the arguments of a model's method; none if they are wrong."""
+    given = (arguments or {}).get("callbacks") or ()
     given = getattr(given, "callbacks", given)
     return list(given) if isinstance(given, Iterable) else [given]
 
 
-def patch_choices(trainer: Any, base: Any) -> None:
-    """Record which models were compiled with ``steps_per_execution``, and each call's callbacks."""
+def note_callbacks(model: Any, callbacks: list[Any]) -> None:
+    """Remember the callbacks of the model's current ``fit`` or ``evaluate``."""
+    _callbacks[model] = callbacks
 
-    def notes_callbacks(stock: Callable[..., Any]) -> Callable[..., Any]:
-        signature = inspect.signature(stock)
 
-        @functools.wraps(stock)
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            _callbacks[self] = given_callbacks(signature, self, args, kwargs)
-            return stock(self, *args, **kwargs)
+def note_choice(model: Any, *, chosen: bool) -> None:
+    """Remember whether a model was compiled with ``steps_per_execution``."""
+    if chosen:
+        _chose_steps.add(model)
+    else:
+        _chose_steps.discard(model)
 
-        return method
 
-    stock_compile, stock_from_config = base.compile, base.compile_from_config
-    signature = inspect.signature(stock_compile)
+def patch_choices() -> None:
+    """Let a model that was compiled from a saved configuration choose."""
+    stock = seams.COMPILE_FROM_CONFIG.get()
 
-    @functools.wraps(stock_compile)
-    def compile(self: Any, *args: Any, **kwargs: Any) -> None:
-        stock_compile(self, *args, **kwargs)
-        if "steps_per_execution" in signature.bind(self, *args, **kwargs).arguments:
-            _chose_steps.add(self)
-        else:
-            _chose_steps.discard(self)
-
-    @functools.wraps(stock_from_config)
+    @functools.wraps(stock)
     def compile_from_config(self: Any, config: Any) -> None:
-        stock_from_config(self, config)
+        stock(self, config)
         # The config of a saved model has every argument, even if the user did not set it.
-        _chose_steps.discard(self)
+        note_choice(self, chosen=False)
 
-    base.compile, base.compile_from_config = compile, compile_from_config
-    trainer.fit = notes_callbacks(trainer.fit)
-    trainer.evaluate = notes_callbacks(trainer.evaluate)
+    seams.COMPILE_FROM_CONFIG.replace(compile_from_config)

@@ -28,6 +28,11 @@ def multi_worker(strategy: Any) -> bool:
     return isinstance(extended, seams.COLLECTIVE.get()) and seams.IN_MULTI_WORKER_MODE.of(extended)()
 
 
+def in_multi_worker_strategy(model: Any) -> bool:
+    """Return whether a Keras model trains under such a strategy."""
+    return multi_worker(seams.MODEL_STRATEGY.of(model, None))
+
+
 def is_chief(strategy: Any) -> bool:
     """Return whether this process prints results and writes files under ``strategy``, or on JAX."""
     if (index := jax_process_index()) is not None:

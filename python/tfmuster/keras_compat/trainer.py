@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from . import seams
 from .agreement import Call, agree_on_call
 from .building import build
 from .data_errors import Recorded, check_labels, generator_ended, raised
@@ -19,11 +20,10 @@ from .notes import tell
 from .own_batches import OfLength, read_own_rows
 from .own_rows import are_own_rows, local_part, refuse_several_devices
 from .pipeline_steps import is_tuple
-from .resume import can_begin_at, patch_epochs, remember_epochs, set_pace, training_epochs
+from .resume import can_begin_at, remember_epochs, set_pace, training_epochs
 from .row_selection import select_rows
 from .seeds import agree_on_seed
 from .sharding import without_autotuning
-from .shuffling import patch_shuffle
 from .steps_per_execution import StepsPerExecution, may_choose
 from .strategy_info import is_chief, multi_worker, worker_of
 from .unreadable_rows import cause_in
@@ -94,13 +94,13 @@ def _one_local_replica(strategy: Any) -> bool:
     )
 
 
-def patch_trainer(module: Any) -> None:
+def patch_trainer() -> None:
     """Replace what the trainer does with several workers; otherwise call Keras's own code."""
     import tensorflow as tf
 
-    trainer, epochs = module.TensorFlowTrainer, module.TFEpochIterator
-    stock_build, stock_init = trainer._maybe_symbolic_build, epochs.__init__
-    stock_catch = epochs.catch_stop_iteration
+    epochs = seams.EPOCHS.get()
+    stock_build, stock_init = seams.MAYBE_SYMBOLIC_BUILD.get(), seams.EPOCHS_INIT.get()
+    stock_catch = seams.CATCH_STOP.get()
 
     @functools.wraps(stock_init)
     def init(self: Any, distribute_strategy: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -117,7 +117,7 @@ def patch_trainer(module: Any) -> None:
             agree_on_seed(distribute_strategy)
         super(epochs, self).__init__(*args, **kwargs)
         given = kwargs["x"] if "x" in kwargs else args[0]
-        self._distribute_strategy = distribute_strategy
+        seams.EPOCHS_STRATEGY.set(self, distribute_strategy)
         own_data = several and are_own_rows(given)
         if several:
             self._tfmuster_recorded = Recorded(self.data_adapter)
@@ -130,7 +130,7 @@ def patch_trainer(module: Any) -> None:
                 local_part(dataset), self.data_adapter.num_batches, self.steps_per_epoch, distribute_strategy
             )
             self.data_adapter = OfLength(self.data_adapter, own_rows.steps)
-            self._distributed_dataset = without_autotuning(own_rows.dataset)
+            seams.EPOCHS_DATASET.set(self, without_autotuning(own_rows.dataset))
             Call.reads(self)
             return
         parts = getattr(dataset, "tfmuster_parts", None)
@@ -138,18 +138,19 @@ def patch_trainer(module: Any) -> None:
             own = worker_of(distribute_strategy) if several else (None, 1)
             can_begin_at(self, lambda batches: parts(*own, skip=batches))
         if several:
-            own_pipeline = dataset is getattr(self.data_adapter, "_dataset", None)
+            own_pipeline = dataset is seams.ADAPTED_DATASET.of(self.data_adapter, None)
             ahead = not _pauses(self.data_adapter)
             dataset = _local_dataset(dataset, distribute_strategy, told=own_pipeline, ahead=ahead)
-        self._distributed_dataset = without_autotuning(dataset)
+        seams.EPOCHS_DATASET.set(self, without_autotuning(dataset))
         Call.reads(self)
 
     @functools.wraps(stock_build)
     def symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
         if iterator is not None:
             remember_epochs(self, iterator)
-        fed = self._distribute_strategy is not None and feed_of(iterator) is not None
-        if iterator is None or not (fed or multi_worker(self._distribute_strategy)):
+        strategy = seams.MODEL_STRATEGY.of(self)
+        fed = strategy is not None and feed_of(iterator) is not None
+        if iterator is None or not (fed or multi_worker(strategy)):
             stock_build(self, iterator=iterator, data_batch=data_batch)
             return
         build(self, iterator)
@@ -175,7 +176,7 @@ def patch_trainer(module: Any) -> None:
                 cause = (
                     raised(exceptions[0])
                     if exceptions
-                    else cause_in(local_part(getattr(self.data_adapter, "_dataset", None)), error)
+                    else cause_in(local_part(seams.ADAPTED_DATASET.of(self.data_adapter, None)), error)
                 )
                 if cause is None:
                     raise
@@ -186,10 +187,10 @@ def patch_trainer(module: Any) -> None:
     def maker(stock: Callable[..., Any], function: str, step: str) -> Callable[..., Any]:
         @functools.wraps(stock)
         def make(self: Any, force: bool = False) -> Any:
-            if not multi_worker(self._distribute_strategy):
+            if not multi_worker(seams.MODEL_STRATEGY.of(self)):
                 return stock(self, force=force)
             # TensorFlow's distributed iterator keeps one step per execution.
-            local = isinstance(getattr(training_epochs(self), "_distributed_dataset", None), tf.data.Dataset)
+            local = isinstance(seams.EPOCHS_DATASET.of(training_epochs(self), None), tf.data.Dataset)
             exact = step == "test_step" or not moving_statistics(self)
             chooses = local and exact and may_choose(self)
             chooses = agree_on_call(self, training_epochs(self), chooses=chooses)
@@ -204,9 +205,8 @@ def patch_trainer(module: Any) -> None:
 
         return make
 
-    patch_shuffle()
-    patch_epochs(epochs)
-    epochs.__init__, epochs.catch_stop_iteration = init, catch_stop_iteration
-    trainer._maybe_symbolic_build = symbolic_build
-    trainer.make_train_function = maker(trainer.make_train_function, "train_function", "train_step")
-    trainer.make_test_function = maker(trainer.make_test_function, "test_function", "test_step")
+    seams.EPOCHS_INIT.replace(init)
+    seams.CATCH_STOP.replace(catch_stop_iteration)
+    seams.MAYBE_SYMBOLIC_BUILD.replace(symbolic_build)
+    seams.MAKE_TRAIN.replace(maker(seams.MAKE_TRAIN.get(), "train_function", "train_step"))
+    seams.MAKE_TEST.replace(maker(seams.MAKE_TEST.get(), "test_function", "test_step"))

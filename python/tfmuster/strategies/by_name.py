@@ -135,7 +135,7 @@ def strategy(
         from .. import keras_compat as compat
         from ..rendezvous.agreement import agree, raise_cause
 
-        if compat.apply():
+        if compat.install():
             compat.use_agreement(agree)
         compat.use_cause(raise_cause)
     return made

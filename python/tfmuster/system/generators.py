@@ -75,6 +75,7 @@ def seed_new_numpy_generators(job_seed: int) -> None:
 
 def tensorflow_seed() -> int | None:
     """Return the global seed of TensorFlow; None if none is set, or TensorFlow is not imported."""
+    # `keras_compat.seams` has its rows for what runs TensorFlow. This must not import it, nor TensorFlow.
     context = sys.modules.get("tensorflow.python.eager.context")
     seed = None if context is None else context.global_seed()
     return None if seed is None else int(seed)

@@ -118,9 +118,9 @@ def has_checkpoints(callbacks: Iterable[Any]) -> bool:
 def _make_callback(folder: Path, every: int | str | None, keep: int) -> Any:
     import keras
 
-    from ..keras_compat import apply
+    from ..keras_compat import install
 
-    apply()
+    install()
 
     class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         needs_batches = isinstance(every, int)

@@ -30,9 +30,12 @@ def distributes() -> bool:
 
 def distribute(package: str) -> None:
     """Prepare the imported ``keras`` or ``tf_keras`` for the strategy that will be the default one."""
-    from ..keras_compat.distribute import distribute_keras
+    from ..keras_compat.calls import scale_batches
+    from ..keras_compat.distribute import require_tensorflow
 
-    distribute_keras(package, scale_batch=is_on(SCALE_BATCH_VARIABLE))
+    require_tensorflow(package)
+    if is_on(SCALE_BATCH_VARIABLE):
+        scale_batches(package)
 
 
 def saving_callback(present: Sequence[Any]) -> list[Any]:

@@ -108,6 +108,7 @@ class _AfterImport:
 def _watch_strategy() -> None:
     """Let TensorFlow's own strategies join as :func:`tfmuster.strategy` does."""
     from ..cluster.tf_config import keep_tf_config
+    from ..keras_compat import check_releases
     from ..keras_compat.checkpoint_files import patch_checkpoints
     from ..keras_compat.deprecation import name_callers_in_r
     from ..keras_compat.shuffling import patch_shuffle
@@ -117,6 +118,7 @@ def _watch_strategy() -> None:
     from ..runs.states import say_phase
     from ..system.generators import job_seed, seed_tensorflow
 
+    check_releases("tensorflow")
     if (seed := job_seed()) is not None:
         seed_tensorflow(seed)
     keep_tf_config()
@@ -220,24 +222,23 @@ def _watch_start() -> None:
 
 def _watch_training() -> None:
     from ..cluster.together import workers_together
-    from ..keras_compat.alone import patch_training
+    from ..keras_compat.calls import refuse_alone
 
-    patch_training(workers_together)
+    refuse_alone(workers_together)
 
 
 def _watch_training_in_keras_2() -> None:
     from ..cluster.together import workers_together
-    from ..keras_compat.alone import patch_training
+    from ..keras_compat.calls import refuse_alone
 
-    patch_training(workers_together, "tf_keras")
+    refuse_alone(workers_together, "tf_keras")
 
 
 def _prepare_keras() -> None:
-    from ..keras_compat import apply
+    from ..keras_compat import install, install_on_jax
     from ..keras_compat.agreement import use_agreement
     from ..keras_compat.backend import keras_backend
     from ..keras_compat.callbacks import patch_callback_list
-    from ..keras_compat.jax_processes import apply_on_jax
     from ..keras_compat.notes import listen
     from ..keras_compat.watching import use_cause
     from ..rendezvous.agreement import agree, raise_cause
@@ -245,10 +246,10 @@ def _prepare_keras() -> None:
 
     use_cause(raise_cause)
     if keras_backend() == "jax":
-        apply_on_jax()
+        install_on_jax()
         patch_callback_list(_more_callbacks)
         use_agreement(agree)
-    elif apply():
+    elif install():
         listen(say_note)
         listen(_print_slow_input)
         patch_callback_list(_more_callbacks)

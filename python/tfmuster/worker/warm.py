@@ -19,7 +19,8 @@ from typing import Any
 from ..net.door import filters_work
 from ..system.tensorflow_import import without_gc
 
-#: What a worker imports before its first step.
+#: What a worker imports before its first step. A missing one is imported later or never, so they are no rows
+#: of the register of seams.
 _MODULES = (
     "tensorflow",
     "keras",

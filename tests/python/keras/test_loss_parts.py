@@ -117,9 +117,9 @@ def mixed(x: Any, y: Any) -> Any:
     ids=["sum", "product", "quotient", "several", "of rows", "as it is"],
 )
 def test_the_parts_of_gradients_add_up_to_those_of_one_process(losses: Callable[[Any, Any], Any]) -> None:
-    from tfmuster.keras_compat import apply
+    from tfmuster.keras_compat import install
 
-    apply()
+    install()
 
     @tf.function(reduce_retracing=True, input_signature=[tf.TensorSpec([None, 2]), tf.TensorSpec([None, 1])])
     def gradient(x: Any, y: Any) -> Any:

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from support.paths import ROOT
-from tfmuster.keras_compat import TESTED
+from tfmuster.keras_compat.register import TESTED
 
 PYPROJECT = ROOT / "pyproject.toml"
 
@@ -124,13 +124,15 @@ def test_without_an_extra_pip_brings_no_tensorflow(built: Path) -> None:
 def test_the_bounds_of_tensorflow_and_keras_are_what_is_tested() -> None:
     """From the oldest pair of ``make matrix`` to the newest; Keras's are in the code, too."""
     pairs = re.findall(r'"([\d.]+) ([\d.]+)"', (ROOT / "scripts" / "matrix.sh").read_text())
-    assert [minor_of(keras) for _, keras in (pairs[0], pairs[-1])] == list(TESTED)
+    assert [minor_of(keras) for _, keras in (pairs[0], pairs[-1])] == list(TESTED["keras"])
     (oldest, newest) = (minor_of(tensorflow) for tensorflow, _ in (pairs[0], pairs[-1]))
+    assert (oldest, newest) == TESTED["tensorflow"]
     extras = re.findall(r'^(tensorflow|cpu|cuda) = \["(.+)", "(.+)"\]$', PYPROJECT.read_text(), re.M)
     assert [name for name, *_ in extras] == ["tensorflow", "cpu", "cuda"]
     for _, tensorflow, keras in extras:
         assert tensorflow.endswith(f">=2.{oldest[1]},<2.{newest[1] + 1}")
-        assert keras == f"keras>=3.{TESTED[0][1]},<3.{TESTED[1][1] + 1}"
+        (first, last) = (minor for _, minor in TESTED["keras"])
+        assert keras == f"keras>=3.{first},<3.{last + 1}"
 
 
 def minor_of(version: str) -> tuple[int, int]:

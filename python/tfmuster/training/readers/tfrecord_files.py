@@ -43,9 +43,11 @@ class TFRecordRows:
 
     def read(self, chunk: Chunk) -> tuple[Any, ...]:
         """Read the records of a chunk. TensorFlow compares their checksums."""
-        from tensorflow.python.lib.io.tf_record import tf_record_random_reader
+        from ...keras_compat import seams
+        from ...keras_compat.register import require
 
-        reader = tf_record_random_reader(chunk.path)
+        require([seams.TFRECORD_READER])
+        reader = seams.TFRECORD_READER.get()(chunk.path)
         records = np.empty(chunk.rows, object)
         for number, offset in enumerate(chunk.where):
             try:

@@ -30,7 +30,7 @@ packages = Path(spec.origin).parents[1]
 if way == "repaired":
     from tfmuster import keras_compat
 
-    assert keras_compat.apply()
+    assert keras_compat.install()
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402

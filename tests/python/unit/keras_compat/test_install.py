@@ -16,14 +16,14 @@ def pretend_keras(monkeypatch: pytest.MonkeyPatch, version: str, backend: str = 
     """A Keras of which nothing can be imported."""
     config = types.SimpleNamespace(backend=lambda: backend)
     monkeypatch.setitem(sys.modules, "keras", types.SimpleNamespace(__version__=version, config=config))
-    monkeypatch.setattr(keras_compat, "_applied", [])
+    monkeypatch.setattr(keras_compat, "_installed", [])
 
 
 def test_a_keras_that_is_too_old_is_named_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_keras(monkeypatch, "3.9.2")
     with pytest.warns(TfmusterWarning, match=r"Keras 3\.9\.2 is too old .* pip install 'keras>=3\.10'"):
-        keras_compat.apply()
-    assert keras_compat._applied == []
+        keras_compat.install()
+    assert keras_compat._installed == []
 
 
 @pytest.mark.parametrize(("version", "backend"), [("2.15.0", "tensorflow"), ("3.15.1", "jax")])
@@ -33,5 +33,5 @@ def test_keras_2_and_other_backends_are_left_alone(
     pretend_keras(monkeypatch, version, backend)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        keras_compat.apply()
-    assert keras_compat._applied == []
+        keras_compat.install()
+    assert keras_compat._installed == []

@@ -1,0 +1,72 @@
+"""What replaces names of the imported Keras, in its order: :func:`tfmuster.keras_compat.install` calls it."""
+
+from __future__ import annotations
+
+from .batch_statistics import patch_equalization
+from .callbacks import patch_stops
+from .calls import wrap_calls
+from .checkpoint_files import patch_checkpoints
+from .files import patch_files, patch_saved_models, patch_writers
+from .first_values import patch_broadcasts
+from .gradients import patch_gradients
+from .inlining import patch_functions
+from .instance_keys import patch_gathers
+from .jax_agreement import patch_agreement, trains_together
+from .jax_data import patch_data_sets
+from .jax_values import patch_values
+from .loss_parts import patch_tapes
+from .loss_reduction import patch_loss
+from .metric_reads import patch_metric_reads
+from .own_thread import patch_run
+from .predicting import patch_predict
+from .random_rows import patch_first_values, patch_operations, patch_random
+from .resume import patch_epochs
+from .scopes import patch_builds, patch_numbers
+from .shuffling import patch_shuffle
+from .step_metrics import patch_metrics
+from .steps_per_execution import patch_choices
+from .trainer import patch_trainer
+
+
+def patch_on_tensorflow() -> None:
+    """Patch Keras 3 on TensorFlow for ``MultiWorkerMirroredStrategy`` and parameter servers."""
+    patch_run()
+    patch_shuffle()
+    patch_epochs()
+    patch_trainer()
+    patch_predict()
+    patch_choices()
+    patch_builds()
+    patch_numbers()
+    wrap_calls(strategies=True)
+    patch_gradients()
+    patch_gathers()
+    patch_broadcasts()
+    patch_loss()
+    patch_tapes()
+    patch_functions()
+    patch_metrics()
+    patch_metric_reads()
+    patch_random()
+    patch_operations()
+    patch_first_values()
+    patch_equalization()
+    patch_files()
+    patch_checkpoints()
+    patch_stops()
+    patch_writers()
+    patch_saved_models()
+
+
+def patch_on_jax() -> None:
+    """Patch Keras 3 on JAX for several processes.
+
+    The chief writes the files of Keras, each process takes its rows of the batches of a data set, weights and
+    predictions can be read, and calls of ``fit``, ``evaluate``, and ``predict`` are noted and compared.
+    """
+    patch_files()
+    patch_writers()
+    patch_data_sets()
+    patch_values()
+    patch_agreement()
+    wrap_calls(trains_together, strategies=False)
