@@ -40,7 +40,8 @@ def test_a_model_made_before_the_scope_trains_on_all_devices(tmp_path: Path) -> 
         "import sys, runpy, tensorflow as tf; from tfmuster.keras_compat import install\n"
         "cpu = tf.config.list_physical_devices('CPU')[0]\n"
         "tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)\n"
-        f"install(); sys.argv = ['unscoped.py', 'mirrored']; runpy.run_path({str(PROGRAMS / 'unscoped.py')!r})"
+        "install(); sys.argv = ['unscoped.py', 'mirrored']\n"
+        f"runpy.run_path({str(PROGRAMS / 'unscoped.py')!r})"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
