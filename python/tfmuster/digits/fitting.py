@@ -56,7 +56,9 @@ class Fitting:
     @property
     def replicas(self) -> int:
         """Return the number of replicas that compute gradients."""
-        return int(self.strategy._num_workers if self.updates else self.strategy.num_replicas_in_sync)
+        from ..keras_compat import seams
+
+        return int(seams.PS_WORKERS.of(self.strategy) if self.updates else self.strategy.num_replicas_in_sync)
 
     @property
     def batches_in_step(self) -> int:
@@ -93,6 +95,8 @@ class Fitting:
         if not self.updates:
             lost = self.batches_in_step != self.replicas
             return f"{self.batches_in_step} batches a step on {self.replicas} replicas" if lost else ""
+        from ..keras_compat import seams
+
         word = "asynchronous" if self.updates == "async" else "synchronous"
         first = f", each of the first {self.replicas_to_aggregate}" if self.replicas_to_aggregate else ""
-        return f"{word} updates by {self.replicas} workers{first}; {self.strategy._num_ps} ps"
+        return f"{word} updates by {self.replicas} workers{first}; {seams.PS_SERVERS.of(self.strategy)} ps"

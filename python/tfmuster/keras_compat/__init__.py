@@ -3,7 +3,7 @@
 Keras 3's TensorFlow trainer does not run on several workers: its symbolic build hands distributed values
 to ``strategy.reduce``, and it reduces scalar logs along an axis that they do not have
 (keras-team/keras#20585, #20601). This package replaces, under MWMS with a cluster only, the parts of the
-trainer that know about distribution. It is the only place in tfmuster that touches private API.
+trainer that know about distribution. The private names that it needs are rows of :mod:`.seams`.
 
 Changes
 -------

@@ -126,6 +126,14 @@ PS_INIT = Seam(
     INITIALIZE_MULTI_WORKER.why,
     takes=("cluster_resolver",),
 )
+PS_WORKERS = Private(
+    "tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2._num_workers",
+    "how many workers compute gradients for parameter servers",
+)
+PS_SERVERS = Private(
+    "tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2._num_ps",
+    "how many parameter servers a log names",
+)
 SERVER_INIT = Seam(
     "tensorflow.python.training.server_lib:Server.__init__",
     "tasks meet before a server of TensorFlow binds a port",
@@ -254,6 +262,10 @@ FLATTEN_LAYERS = Private(
     "keras.src.layers.layer:Layer._flatten_layers", "moving statistics are the mean of the workers'"
 )
 NON_TRAINABLE = Private("keras.src.layers.layer:Layer._non_trainable_variables", FLATTEN_LAYERS.why)
+PATH = Private(
+    "keras.src.backend.common.variables:Variable._path",
+    "a piece of a weight on parameter servers has the weight's path",
+)
 PROFILED = Private(
     "keras.src.callbacks.tensorboard:TensorBoard._start_batch", "a callback that profiles needs single steps"
 )

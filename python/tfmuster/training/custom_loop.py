@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import StrategyError
-from ..keras_compat import multi_worker, worker_of
+from ..keras_compat import multi_worker, seams, worker_of
 from ..keras_compat.backend import require_tensorflow_backend
 from ..keras_compat.sums import replica_sum
 from ..system.tensorflow_import import import_tensorflow
@@ -71,7 +71,7 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
 
     if multi_worker(strategy) and len(strategy.extended.worker_devices) == 1:
         # `strategy.run` would call the function in another thread, and R functions run only in R's thread.
-        strategy.extended._use_merge_call = lambda: False
+        seams.USE_MERGE_CALL.set(strategy.extended, lambda: False)
 
         def run(iterator: Any) -> Any:
             batch = tf.nest.map_structure(lambda v: strategy.experimental_local_results(v)[0], next(iterator))

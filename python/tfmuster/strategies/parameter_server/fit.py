@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ModelError, StrategyError, WorkerError
+from ...keras_compat import seams
 from ...keras_compat.backend import require_tensorflow_backend
 from ...keras_compat.parameter_server import Position, quiet_coordinator
 from ...system.say import say
@@ -276,7 +277,7 @@ def _check_updates(strategy: Any, updates: str, replicas_to_aggregate: int | Non
             strategy=NAME,
             reason="no-strategy",
         )
-    workers = int(strategy._num_workers)
+    workers = int(seams.PS_WORKERS.of(strategy))
     if updates not in UPDATES:
         raise StrategyError(
             f"updates must be one of {', '.join(UPDATES)}.",

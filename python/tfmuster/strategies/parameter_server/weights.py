@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ModelError
+from ...keras_compat import seams
 from .serving import partitioned_variables
 
 # These optimizers need whole variables, not pieces.
@@ -73,7 +74,7 @@ class PlacedWeights:
         for number, part in enumerate(parts):
             piece = keras.Variable(part, dtype=weight.dtype, name=weight.name)
             # The optimizer names its variables after this path; `_slots` maps the names back to the model's.
-            piece._path = weight.path if len(parts) == 1 else f"{weight.path}__piece{number}"
+            seams.PATH.set(piece, weight.path if len(parts) == 1 else f"{weight.path}__piece{number}")
             piece.constraint = weight.constraint
             pieces.append(piece)
         return pieces
