@@ -103,7 +103,7 @@ LOCAL_DEVICES = Seam(
 CALL_REPLICAS = Private(
     "tensorflow.python.distribute.mirrored_run:_call_for_each_replica",
     "one replica runs in the caller's thread, where R's functions can be called",
-    takes=("strategy", "fn", "args", "kwargs"),
+    takes=("fn", "args", "kwargs"),
 )
 REPLICA_CONTEXT = Seam(
     "tensorflow.python.distribute.distribute_lib:ReplicaContext", "the context of a replica without a thread"
