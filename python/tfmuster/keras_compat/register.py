@@ -128,7 +128,10 @@ class Seam:
         """
         stock, name = self.get(), self.path
         for module_name, module in list(sys.modules.items()):
-            if module_name.partition(".")[0] == self.package and vars(module).get(name) is stock:
+            if (
+                module_name.partition(".")[0] == self.package
+                and getattr(module, "__dict__", {}).get(name) is stock
+            ):
                 _replaced.append((module, name, stock))
                 setattr(module, name, new)
 

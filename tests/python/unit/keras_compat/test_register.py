@@ -32,8 +32,9 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     module = types.ModuleType("keras.src.pretended")
     module.Model, module.Small, module.total = Model, Small, lambda values: sum(values)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    # Without the entry, Python would look for it, and import Keras.
-    monkeypatch.setitem(sys.modules, "keras.src.missing", None)
+    # Without the entries, Python would look for them, and import Keras.
+    for missing in ("keras.src.missing", "keras.src.backend.jax.pretended", "jax._src.pretended"):
+        monkeypatch.setitem(sys.modules, missing, None)
     monkeypatch.setattr(register, "_register", [])
     monkeypatch.setattr(register, "_replaced", [])
     yield module
