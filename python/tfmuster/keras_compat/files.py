@@ -127,7 +127,9 @@ def patch_writers() -> None:
         seam.replace_everywhere(on_the_chief(seam.get()))
     for seam in seams.READERS:
         seam.replace_everywhere(reading_copies(seam.get()))
-    stock_track = seams.TRACK.get()
+    # In newer releases of Keras, ExportArchive makes an object of another class.
+    archive = type(seams.EXPORT_ARCHIVE.get()())
+    stock_track = archive.track
 
     @functools.wraps(stock_track)
     def track(self: Any, resource: Any) -> Any:
@@ -135,10 +137,10 @@ def patch_writers() -> None:
             setattr(self, _TRACKED, resource)
         return stock_track(self, resource)
 
-    seams.TRACK.replace(track)
-    write_out = seams.WRITE_OUT.get()
-    seams.WRITE_OUT.replace(
-        on_the_chief(write_out, lambda archive: _strategy_of(getattr(archive, _TRACKED, None)))
+    seams.TRACK.replace_in(archive, track)
+    seams.WRITE_OUT.replace_in(
+        archive,
+        on_the_chief(archive.write_out, lambda archive: _strategy_of(getattr(archive, _TRACKED, None))),
     )
     # It has no model, so it does not tell to which workers it belongs.
     seams.EDITOR_SAVE.replace(on_the_chief(seams.EDITOR_SAVE.get(), lambda editor: made_strategy()))

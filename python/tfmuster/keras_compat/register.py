@@ -114,6 +114,12 @@ class Seam:
         _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
         setattr(owner, name, new)
 
+    def replace_in(self, owner: type, new: Any) -> None:
+        """Give the name to something else in another class, which has it, too."""
+        name = self.path.rpartition(".")[2]
+        _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, new)
+
     def add(self, name: str, new: Any) -> None:
         """Give the class of this name a method that it lacks, or a better one."""
         owner = self.get()

@@ -655,6 +655,7 @@ BACKUP_RESTORE = Seam(
     "all workers restore the chief's backup",
     takes=("logs",),
 )
+EXPORT_ARCHIVE = Seam("keras.src.export.saved_model:ExportArchive", SAVE_SAVED_MODEL.why)
 TRACK = Seam("keras.src.export.saved_model:ExportArchive.track", SAVE_SAVED_MODEL.why)
 WRITE_OUT = Seam("keras.src.export.saved_model:ExportArchive.write_out", SAVE_SAVED_MODEL.why)
 EDITOR_INIT = Seam("keras.src.saving.file_editor:KerasFileEditor.__init__", LOAD_SAVED_MODEL.why)
