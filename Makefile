@@ -23,7 +23,8 @@ SUITES      = tests/python $$(if $(HAVE_R); then echo tests/testthat tests/parit
 R_SOURCES   := DESCRIPTION NAMESPACE $(wildcard R/*.R man/*.Rd)
 
 .PHONY: help train test test-all test-fast test-unit test-r-fast test-r test-keras3 test-parity lint lint-files lint-python \
-  lint-imports lint-docs lint-r types man site check coverage bench accuracy matrix wheel clean
+  lint-imports lint-docs lint-r types man site check coverage bench accuracy matrix seams \
+  wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +111,9 @@ accuracy: .stamps/dev ## train every model on real digits with 1 and 2 workers: 
 
 matrix: .stamps/system-run ## the Keras tests on the oldest, a middle and the newest TensorFlow and Keras
 	bash scripts/matrix.sh
+
+seams: .stamps/system-run ## the names that tfmuster needs of Keras and TensorFlow, in their newest releases and nightly builds
+	bash scripts/seams.sh
 
 wheel: .stamps/dev ## the Python package with compiled libraries, into dist/
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m build --no-isolation

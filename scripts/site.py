@@ -1,7 +1,8 @@
 """Build the documentation, offline: site.py [OUTPUT], by default build/site. A warning is an error.
 
 1. pkgdown makes pages of R's manual and vignettes (scripts/r-pages.R), if R is there.
-2. docs/ is copied to .site/, with pages made from the code: Python's names, errors, variables, the gallery.
+2. docs/ is copied to .site/, with pages made from the code: Python's names, errors, variables, seams, the
+   gallery.
 3. Sphinx builds all of them into one site.
 4. Every link within the site is checked.
 
@@ -29,6 +30,8 @@ R_PAGES = ROOT / "build" / "r-pages"
 sys.path.insert(0, str(ROOT / "python"))
 os.environ.setdefault("R_LIBS", str(ROOT / ".rlib"))
 os.environ.setdefault("RETICULATE_PYTHON", sys.executable)
+
+import seams  # noqa: E402 - beside this file
 
 import tfmuster  # noqa: E402 - of this checkout
 
@@ -220,6 +223,7 @@ def copy_source() -> None:
         .replace("](docs/", "](../"),
         **python_pages(),
         **gallery_pages(),
+        "developers/seams.md": seams.page(),
         "reference/errors.md": error_page(),
         "reference/environment.md": variable_page(),
     }
