@@ -134,6 +134,10 @@ PS_SERVERS = Private(
     "tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2._num_ps",
     "how many parameter servers a log names",
 )
+COORDINATOR_CLUSTER = Private(
+    "tensorflow.python.distribute.coordinator.cluster_coordinator:ClusterCoordinator._cluster",
+    "the public schedule takes only functions that run wholly on a worker",
+)
 SERVER_INIT = Seam(
     "tensorflow.python.training.server_lib:Server.__init__",
     "tasks meet before a server of TensorFlow binds a port",

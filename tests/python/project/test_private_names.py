@@ -1,9 +1,11 @@
-"""Only the register of seams names private modules of Keras, TensorFlow and JAX."""
+"""Only the register of seams names what is private in Keras, TensorFlow and JAX."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+
+import pytest
 
 from support.paths import ROOT
 
@@ -13,6 +15,17 @@ PRIVATE = ("keras.src", "tensorflow.python", "tf_keras.src", "jax._src")
 MAY_NAME_THEM = {
     *("keras_compat/seams.py", "keras_compat/register.py"),
     *("system/generators.py", "worker/warm.py"),
+}
+#: Functions that take the name of an attribute.
+BY_NAME = ("getattr", "hasattr", "setattr", "delattr")
+#: What Python documents although it has an underscore.
+DOCUMENTED = {"_exit", "_getframe", "_current_frames", "_replace", "_asdict", "_fields"}
+#: PySpark has no public way to its context's executors; reticulate's are guarded where they are used.
+OF_OTHERS = {
+    "launch/engines/spark.py": {"_jsc"},
+    "launch/engines/spark_session.py": {"_jsc", "_active_spark_context"},
+    "worker/load_hooks.py": {"_recursion_depth", "_imported_packages", "_maybe_run_hooks"},
+    "r/session.py": {"_recursion_depth", "_maybe_run_hooks"},
 }
 
 
@@ -47,3 +60,51 @@ def test_an_import_and_a_text_are_found() -> None:
         'def f():\n    """Of keras.src."""\n    from jax._src import distributed\n    x = "keras.src.losses"'
     )
     assert list(named_in(source)) == ["jax._src.distributed", "keras.src.losses"]
+
+
+def attributes_in(source: str) -> Iterator[str]:
+    """Yield the attributes with an underscore that a file uses and does not define."""
+    tree = ast.parse(source)
+    defined = {
+        *(node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))),
+        *(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)),
+        *(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and of_itself(node.value)),
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            name = node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BY_NAME:
+            of_name = node.args[1] if len(node.args) > 1 else None
+            name = str(of_name.value) if isinstance(of_name, ast.Constant) else ""
+        else:
+            continue
+        ours = name in defined or name in DOCUMENTED or name.startswith(("__", "_tfmuster_", "_watch_worker"))
+        if name.startswith("_") and not ours:
+            yield name
+
+
+def of_itself(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id in ("self", "cls")
+
+
+def test_private_attributes_are_rows_of_the_register() -> None:
+    found = {
+        str(path.relative_to(SOURCES)): names
+        for path in sorted(SOURCES.rglob("*.py"))
+        if (names := set(attributes_in(path.read_text(encoding="utf-8"))))
+    }
+    assert found == OF_OTHERS
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("def f(model): return model._strategy", ["_strategy"]),
+        ("def f(model): return getattr(model, '_strategy', None)", ["_strategy"]),
+        ("def f(model): setattr(model, '_strategy', 1)", ["_strategy"]),
+        ("class A:\n    def __init__(self): self._x = 1\n    def f(self, other): return other._x", []),
+        ("import os\nos._exit(1)", []),
+    ],
+)
+def test_a_private_attribute_is_noticed(source: str, names: list[str]) -> None:
+    assert list(attributes_in(source)) == names

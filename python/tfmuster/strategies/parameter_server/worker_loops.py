@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...errors import WorkerError
+from ...keras_compat import seams
 from ...words import Hint, Launch, Words
 
 _LOOK_SECONDS = 0.5
@@ -53,7 +54,7 @@ class WorkerLoops:
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         for _ in range(workers):
             # The public `schedule` takes only functions that run wholly on a worker; a loop waits here.
-            self._coordinator._cluster.schedule(self._loop, None, None)
+            seams.COORDINATOR_CLUSTER.of(self._coordinator).schedule(self._loop, None, None)
 
     def give_any(self, steps: int) -> None:
         """Add this many steps, each for whichever worker is free."""
