@@ -189,7 +189,7 @@ def with_tensorflow() -> dict[str, Callable[[int], Callable[[], Any]]]:
     import tensorflow as tf
 
     import tfmuster
-    from tfmuster.keras_compat import sums
+    from tfmuster.keras_compat.sums.collectives import collectives as sums
 
     strategy = tfmuster.strategy("multi_worker_mirrored")
     direct = sums.group_of(strategy) is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import DataError
-from ..keras_compat.sharding import batches, shard_description
+from ..training.batches import batches, shard_description
 from ..words import Value
 from . import mnist_files
 from .synthetic import draw_digits

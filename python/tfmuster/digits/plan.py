@@ -40,7 +40,7 @@ def make_plan(
     ModelError, DataError
         The validation split is invalid, or leaves no row to train on.
     """
-    from ..keras_compat.sharding import steps_in_epoch
+    from ..keras_compat.rows.local_batch import steps_in_epoch
 
     per_replica = defaults.batch_size if batch_size is None else batch_size
     split = defaults.validation_split if validation_split is None else validation_split
@@ -68,7 +68,7 @@ def pipelines(
     digits: Any, plan: Plan, strategy: Any, *, shuffle: bool, one_hot: bool
 ) -> tuple[Any, Any, Any]:
     """Return the endless training set, the validation set or None, and the test set."""
-    from ..keras_compat.sharding import batches
+    from ..training.batches import batches
 
     kept = len(digits.x_train) - plan.validation_rows
     common: dict[str, Any] = {"seed": plan.seed, "strategy": strategy, "one_hot": one_hot}

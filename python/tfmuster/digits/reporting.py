@@ -41,7 +41,7 @@ def say_traffic(network: Any, strategy: Any) -> None:
 def say_shard(strategy: Any, rows: int, plan: Plan) -> None:
     """Print which rows this worker reads."""
     from ..keras_compat import multi_worker, worker_of
-    from ..keras_compat.sharding import shard_description
+    from ..training.batches import shard_description
 
     worker, workers = worker_of(strategy) if multi_worker(strategy) else (0, 1)
     local = strategy.num_replicas_in_sync // workers

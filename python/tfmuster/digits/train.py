@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..environment import MAX_RESTARTS_VARIABLE
 from ..errors import ModelError, StrategyError
-from ..keras_compat.backend import require_tensorflow_backend
+from ..keras_compat.strategy_info import require_tensorflow_backend
 from ..runs.states import State, say_state
 from ..system.tensorflow_import import require_tensorflow
 from ..training.learning_rates import scaled_learning_rate
@@ -214,7 +214,7 @@ def train_mnist(
     say_state(State("testing"))
     loss, accuracy = network.evaluate(test, verbose=0)
 
-    from ..keras_compat.saving import save_model
+    from ..models.saving import save_model
 
     saved = save_model(network, os.fspath(save), strategy=made) if save is not None else None
     result = TrainingResult(
@@ -239,7 +239,7 @@ def train_mnist(
 
 def _check_paths(save: str | os.PathLike[str] | None, history: str | os.PathLike[str] | None) -> None:
     """Raise a ModelError now, and not after the training, if a result can't be written."""
-    from ..keras_compat.saving import check_target
+    from ..models.saving import check_target
 
     if save is not None:
         check_target(os.fspath(save))

@@ -31,8 +31,14 @@ import warnings
 
 from ..errors import TfmusterWarning
 from . import seams as seams  # `check` looks at its rows
-from .agreement import use_agreement
-from .gradients import (
+from .agreement.comparison import use_agreement
+from .agreement.seeds import agree_on_seed
+from .agreement.watching import use_cause, watch_this_worker
+from .register import TESTED, check
+from .runtime.own_thread import patch_run
+from .runtime.starting import check_not_started, tensorflow_started
+from .strategy_info import is_chief, multi_worker, note_strategy, worker_of
+from .sums.gradients import (
     GRADIENT_DTYPES,
     bytes_per_step,
     checked_dtype,
@@ -40,12 +46,6 @@ from .gradients import (
     set_gradient_dtype,
     wanted_dtype,
 )
-from .own_thread import patch_run
-from .register import TESTED, check
-from .seeds import agree_on_seed
-from .starting import check_not_started, tensorflow_started
-from .strategy_info import is_chief, multi_worker, note_strategy, worker_of
-from .watching import use_cause, watch_this_worker
 
 __all__ = [
     "GRADIENT_DTYPES",

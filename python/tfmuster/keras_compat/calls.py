@@ -31,14 +31,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import seams
-from .agreement import noted_call
-from .alone import Guard, guard_of
-from .distribute import scaled_batches
-from .parameter_server import on_coordinator, refuse_parameter_servers
-from .predicting import predict_on_all
+from .agreement.calls import noted_call
 from .register import Seam, require
-from .scopes import adopt, compile_scope
-from .steps_per_execution import callbacks_in, note_callbacks, note_choice
+from .runtime.alone import Guard, guard_of
+from .runtime.distribute import scaled_batches
+from .runtime.parameter_server import on_coordinator, refuse_parameter_servers
+from .runtime.scopes import adopt, compile_scope
+from .steps.predicting import predict_on_all
+from .steps.steps_per_execution import callbacks_in, note_callbacks, note_choice
 from .strategy_info import in_multi_worker_strategy
 
 

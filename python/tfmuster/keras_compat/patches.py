@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from .batch_statistics import patch_equalization
-from .callbacks import patch_stops
 from .calls import wrap_calls
-from .checkpoint_files import patch_checkpoints
-from .files import patch_files, patch_saved_models, patch_writers
-from .first_values import patch_broadcasts
-from .gradients import patch_gradients
-from .inlining import patch_functions
-from .instance_keys import patch_gathers
-from .jax_agreement import patch_agreement, trains_together
-from .jax_data import patch_data_sets
-from .jax_values import patch_values
-from .loss_parts import patch_tapes
-from .loss_reduction import patch_loss
-from .metric_reads import patch_metric_reads
-from .own_thread import patch_run
-from .predicting import patch_predict
-from .random_rows import patch_first_values, patch_operations, patch_random
-from .resume import patch_epochs
-from .scopes import patch_builds, patch_numbers
-from .shuffling import patch_shuffle
-from .step_metrics import patch_metrics
-from .steps_per_execution import patch_choices
-from .trainer import patch_trainer
+from .data.orders import patch_shuffle
+from .jax.agreement import patch_agreement, trains_together
+from .jax.data import patch_data_sets
+from .jax.values import patch_values
+from .losses.batch_statistics import patch_equalization
+from .losses.loss_parts import patch_tapes
+from .losses.loss_reduction import patch_loss
+from .losses.metric_reads import patch_metric_reads
+from .losses.random_rows import patch_first_values, patch_operations, patch_random
+from .losses.step_metrics import patch_metrics
+from .runtime.own_thread import patch_run
+from .runtime.scopes import patch_builds, patch_numbers
+from .saving.copies import patch_checkpoints
+from .saving.files import patch_files, patch_saved_models, patch_writers
+from .steps.callbacks import patch_stops
+from .steps.inlining import patch_functions
+from .steps.predicting import patch_predict
+from .steps.resume import patch_epochs
+from .steps.steps_per_execution import patch_choices
+from .steps.trainer import patch_trainer
+from .sums.first_values import patch_broadcasts
+from .sums.gradients import patch_gradients
+from .sums.instance_keys import patch_gathers
 
 
 def patch_on_tensorflow() -> None:

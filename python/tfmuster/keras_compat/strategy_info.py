@@ -1,10 +1,16 @@
-"""Query which worker this process is."""
+"""What this process is: its worker, its strategy, the backend of its Keras, and who is told its decisions."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ..environment import full_workers
+from ..errors import StrategyError
 from . import seams
 from .jax_processes import jax_process_index
 
@@ -55,3 +61,67 @@ def worker_of(strategy: Any) -> tuple[int, int]:
     """Return this worker's index among the training tasks, and their number."""
     context = seams.MAKE_INPUT_CONTEXT.of(strategy.extended)()
     return context.input_pipeline_id, context.num_input_pipelines
+
+
+def keras_backend() -> str:
+    """Return the backend that Keras has, or will have when this process imports it."""
+    if (keras := sys.modules.get("keras")) is not None:
+        # Keras 2 has no other backend, and a Keras that is being imported doesn't tell.
+        backend = getattr(getattr(keras, "config", None), "backend", None)
+        if backend is not None:
+            return str(backend())
+    if given := os.environ.get("KERAS_BACKEND"):
+        return given
+    folder = os.environ.get("KERAS_HOME") or "~/.keras"
+    try:
+        settings = json.loads(Path(folder, "keras.json").expanduser().read_text(encoding="utf-8"))
+        return str(settings["backend"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "tensorflow"
+
+
+def require_tensorflow_backend(function: str, fix: str) -> None:
+    """Refuse a function that makes or uses a strategy of TensorFlow, if Keras has another backend.
+
+    Parameters
+    ----------
+    function : str
+        Its name, such as ``strategy()``.
+    fix : str
+        What a program on JAX does instead.
+
+    Raises
+    ------
+    StrategyError
+        Keras has another backend (reason ``backend``).
+    """
+    if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
+        return
+    backend = keras_backend()
+    if backend != "tensorflow":
+        raise StrategyError(
+            f"{function} is for Keras on TensorFlow.",
+            found=f"the backend {backend}",
+            fix=f"on JAX, {fix}" if backend == "jax" else "set KERAS_BACKEND=tensorflow",
+            strategy="default",
+            reason="backend",
+        )
+
+
+Listener = Callable[..., None]
+_listeners: list[Listener] = []
+_told: set[tuple[str, str]] = set()
+
+
+def listen(listener: Listener) -> None:
+    """Call ``listener(about, text, **fields)`` for every note from now on."""
+    if listener not in _listeners:
+        _listeners.append(listener)
+
+
+def tell(about: str, text: str, **fields: Any) -> None:
+    """Tell a note, unless the same was told before."""
+    if (about, text) not in _told:
+        _told.add((about, text))
+        for listener in _listeners:
+            listener(about, text, **fields)

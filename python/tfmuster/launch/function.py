@@ -263,7 +263,7 @@ def _packed(value: Any) -> Any:
     """Make a value picklable: Keras models become bytes (the chief's only), and histories dicts."""
     keras = sys.modules.get("keras")
     if keras is not None and isinstance(value, keras.Model):
-        from ..keras_compat.saving import save_model
+        from ..models.saving import save_model
 
         # All workers make this call, and only the chief writes. The other workers' models are equal.
         with tempfile.TemporaryDirectory(prefix="tfmuster-") as scratch:

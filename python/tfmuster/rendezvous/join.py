@@ -100,7 +100,7 @@ def join_cluster(
     if guarded:
         guard_port(task, control)
         if "tensorflow" in sys.modules:
-            from ..keras_compat.collective_start import release_lock_at_start
+            from ..keras_compat.runtime.servers import release_lock_at_start
 
             release_lock_at_start(wait_for_chief)
     say_state(State("starting"))

@@ -176,7 +176,7 @@ class Run:
 
     def model(self) -> Any:
         """Load the model in ``model.keras``, or else one that a function returned, in Keras's safe mode."""
-        from ..keras_compat.saving import model_from_bytes, model_from_file
+        from ..models.saving import model_from_bytes, model_from_file
 
         if self.model_path.exists():
             return model_from_file(self.model_path)

@@ -148,7 +148,7 @@ def _first_model(value: Any) -> PackedModel | None:
 
 def _unpacked(value: Any) -> Any:
     if isinstance(value, PackedModel):
-        from ..keras_compat.saving import model_from_bytes
+        from ..models.saving import model_from_bytes
 
         return model_from_bytes(value.data)
     if type(value) is dict:

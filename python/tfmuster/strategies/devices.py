@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import StrategyError
-from ..keras_compat.starting import STRATEGY_FIRST
+from ..keras_compat.runtime.starting import STRATEGY_FIRST
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Argument, Value, Words
 

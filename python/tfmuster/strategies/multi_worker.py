@@ -21,7 +21,7 @@ _made: list[tuple[Any, Task, str]] = []
 def multi_worker_mirrored(communication: str, start_timeout: float | None, gradient_dtype: str | None) -> Any:
     """Join the cluster and make the strategy, or return the one that this process has; see `strategy`."""
     name = "multi_worker_mirrored"
-    from ..keras_compat.sums import checked_communication, prepare_sums, sums_directly
+    from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
 
     how = checked_communication(communication)
     task = task_in_force(name)
@@ -32,7 +32,7 @@ def multi_worker_mirrored(communication: str, start_timeout: float | None, gradi
             strategy=name,
             reason="task-type",
         )
-    from ..keras_compat.distribute import default_strategy
+    from ..keras_compat.runtime.distribute import default_strategy
 
     if (given := default_strategy()) is not None:
         return _given(given, communication, gradient_dtype)

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from ..cluster.findings import printable
 from ..errors import CheckpointError
-from ..keras_compat.agreement import Call
-from ..keras_compat.call_documents import SAMPLE
-from ..keras_compat.data_samples import close, sample_of
-from ..keras_compat.resume import training_epochs
+from ..keras_compat.agreement.calls import Call
+from ..keras_compat.agreement.documents import SAMPLE
+from ..keras_compat.agreement.samples import close, sample_of
+from ..keras_compat.steps.resume import training_epochs
 from ..system.generators import job_seed
 from ..words import Hint, Words
 

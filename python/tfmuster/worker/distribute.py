@@ -31,7 +31,7 @@ def distributes() -> bool:
 def distribute(package: str) -> None:
     """Prepare the imported ``keras`` or ``tf_keras`` for the strategy that will be the default one."""
     from ..keras_compat.calls import scale_batches
-    from ..keras_compat.distribute import require_tensorflow
+    from ..keras_compat.runtime.distribute import require_tensorflow
 
     require_tensorflow(package)
     if is_on(SCALE_BATCH_VARIABLE):

@@ -27,7 +27,7 @@ def install_import_hook(*, keras: bool = True) -> None:
     bind a port, and the workers share a seed. After ``import jax``, so does its distributed runtime, also
     when Keras initializes it. After ``import keras``, Keras is patched, unless
     ``keras`` is False. In any case, neither Keras 3 nor Keras 2 trains a model in one of several workers
-    alone (see :mod:`tfmuster.keras_compat.alone`).
+    alone (see :mod:`tfmuster.keras_compat.runtime.alone`).
     """
     from ..runs.states import say_phase
 
@@ -109,11 +109,11 @@ def _watch_strategy() -> None:
     """Let TensorFlow's own strategies join as :func:`tfmuster.strategy` does."""
     from ..cluster.tf_config import keep_tf_config
     from ..keras_compat import check_releases
-    from ..keras_compat.checkpoint_files import patch_checkpoints
-    from ..keras_compat.deprecation import name_callers_in_r
-    from ..keras_compat.shuffling import patch_shuffle
-    from ..keras_compat.starting import watch_start
-    from ..keras_compat.strategy_hooks import patch_strategies
+    from ..keras_compat.data.orders import patch_shuffle
+    from ..keras_compat.runtime.deprecation import name_callers_in_r
+    from ..keras_compat.runtime.starting import watch_start
+    from ..keras_compat.runtime.strategy_hooks import patch_strategies
+    from ..keras_compat.saving.copies import patch_checkpoints
     from ..rendezvous.port_guard import serving
     from ..runs.states import say_phase
     from ..system.generators import job_seed, seed_tensorflow
@@ -133,7 +133,7 @@ def _watch_strategy() -> None:
         begin=keep_tf_config, before=_join, after=_joined, served=serving, waits=_serve, joins=_joins
     )
     if distributes():
-        from ..keras_compat.distribute import watch_tensorflow
+        from ..keras_compat.runtime.distribute import watch_tensorflow
 
         watch_tensorflow(made=say_distributed)
 
@@ -141,8 +141,8 @@ def _watch_strategy() -> None:
 def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     from ..cluster.tf_config import current_task
     from ..keras_compat import check_not_started
-    from ..keras_compat.gradients import wanted_dtype
-    from ..keras_compat.sums import checked_communication, prepare_sums, sums_directly
+    from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
+    from ..keras_compat.sums.gradients import wanted_dtype
     from ..rendezvous.control_channel import ControlChannel
     from ..rendezvous.join import join_cluster
 
@@ -215,7 +215,7 @@ def _joined() -> None:
 
 
 def _watch_start() -> None:
-    from ..keras_compat.starting import watch_start
+    from ..keras_compat.runtime.starting import watch_start
 
     watch_start()
 
@@ -236,11 +236,10 @@ def _watch_training_in_keras_2() -> None:
 
 def _prepare_keras() -> None:
     from ..keras_compat import install, install_on_jax
-    from ..keras_compat.agreement import use_agreement
-    from ..keras_compat.backend import keras_backend
-    from ..keras_compat.callbacks import patch_callback_list
-    from ..keras_compat.notes import listen
-    from ..keras_compat.watching import use_cause
+    from ..keras_compat.agreement.comparison import use_agreement
+    from ..keras_compat.agreement.watching import use_cause
+    from ..keras_compat.steps.callbacks import patch_callback_list
+    from ..keras_compat.strategy_info import keras_backend, listen
     from ..rendezvous.agreement import agree, raise_cause
     from ..runs.notes import say_note
 

@@ -14,7 +14,7 @@ _held: list[Any] = []
 
 def hold() -> None:
     """Hold the functions back from now on, in a Python that R embeds."""
-    from ..keras_compat.starting import call_when_started, tensorflow_started
+    from ..keras_compat.runtime.starting import call_when_started, tensorflow_started
 
     loader: Any = sys.modules.get("rpytools.loader")
     if _held or tensorflow_started() or not hasattr(loader, "_recursion_depth"):

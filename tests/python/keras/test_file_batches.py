@@ -238,7 +238,7 @@ BAD += [other_feature, other_schema, no_parquet, missing_values, unreadable_imag
 def test_a_bad_file_is_named(tmp_path: Path, damage: Any) -> None:
     import tensorflow as tf  # noqa: F401 - its import is no part of the time
 
-    from tfmuster.keras_compat.input_errors import readers_errors
+    from tfmuster.keras_compat.data.data_errors import readers_errors
 
     paths, reader, name, row, reason = damage(tmp_path)
     begin = time.monotonic()

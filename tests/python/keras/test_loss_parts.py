@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfmuster.keras_compat import loss_parts, notes
+from tfmuster.keras_compat import strategy_info as notes
+from tfmuster.keras_compat.losses import loss_parts
 
 SHARE = 0.25
 ROWS = np.arange(12, dtype="float32").reshape(6, 2)

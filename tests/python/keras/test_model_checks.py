@@ -16,8 +16,8 @@ import pytest
 from support.launching import environment, write
 from tfmuster.digits.mnist_files import read
 from tfmuster.errors import DataError, ModelError
-from tfmuster.keras_compat.model_checks import check_model
-from tfmuster.keras_compat.saving import model_from_bytes, model_to_bytes
+from tfmuster.models.model_checks import check_model
+from tfmuster.models.saving import model_from_bytes, model_to_bytes
 from tfmuster.runs.run import Run
 from tfmuster.training.checkpoint_files import unpack
 

@@ -168,7 +168,7 @@ LEARNS = {
 @pytest.mark.parametrize("name", RECIPES)
 def test_learns_real_digits(name):
     from tfmuster.digits.datasets import mnist
-    from tfmuster.keras_compat.sharding import batches
+    from tfmuster.training.batches import batches
 
     options, global_batch, epochs, floor = LEARNS[name]
     digits = mnist(REAL)

@@ -14,8 +14,8 @@ import pytest
 
 from support.jobs import run_job, succeeded
 from tfmuster.errors import ModelError
-from tfmuster.keras_compat import saving as artifacts
-from tfmuster.keras_compat.saving import model_from_bytes, model_to_bytes, save_model, save_model_file
+from tfmuster.models import saving as artifacts
+from tfmuster.models.saving import model_from_bytes, model_to_bytes, save_model, save_model_file
 from tfmuster.net.ports import free_ports
 
 DIGITS = np.random.default_rng(0).integers(0, 256, (4, 28, 28), np.uint8)
@@ -181,7 +181,7 @@ import json, sys
 from pathlib import Path
 import numpy as np
 import tensorflow as tf
-from tfmuster.keras_compat.saving import model_to_bytes, save_model
+from tfmuster.models.saving import model_to_bytes, save_model
 from tfmuster.digits.models import mnist_model
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()

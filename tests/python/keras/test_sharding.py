@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tfmuster.errors import DataError
-from tfmuster.keras_compat.sharding import batches, steps_in_epoch
+from tfmuster.keras_compat.rows.local_batch import steps_in_epoch
+from tfmuster.training.batches import batches
 
 
 def digits(rows):

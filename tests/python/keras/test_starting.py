@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 STARTED_BY_THREADS = """
 import threading
 import tensorflow as tf
-from tfmuster.keras_compat.starting import call_when_started, tensorflow_started
+from tfmuster.keras_compat.runtime.starting import call_when_started, tensorflow_started
 
 called = []
 for number in range(200):

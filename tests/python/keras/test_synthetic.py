@@ -10,7 +10,7 @@ from tfmuster.digits.datasets import synthetic
 @pytest.mark.slow
 def test_cnn_needs_training_and_three_epochs_are_enough():
     from tfmuster.digits.models import mnist_model
-    from tfmuster.keras_compat.sharding import batches
+    from tfmuster.training.batches import batches
 
     digits = synthetic()
     model = mnist_model("cnn", optimizer="adam", learning_rate=0.001, seed=0)

@@ -157,7 +157,7 @@ def rows_in_memory(folder: Path) -> Any:
 def test_the_row_and_its_file_are_named(tmp_path: Path, make: Any) -> None:
     import tensorflow as tf
 
-    from tfmuster.keras_compat.unreadable_rows import name_unreadable
+    from tfmuster.keras_compat.data.unreadable_rows import name_unreadable
 
     data, name, row = make(tmp_path)
     with pytest.raises(tf.errors.OpError) as caught:
@@ -185,7 +185,7 @@ def test_a_damaged_file_among_many_is_named_in_time(tmp_path: Path, damage: byte
     """To decode all of them again would take 20 s and more."""
     import tensorflow as tf
 
-    from tfmuster.keras_compat.unreadable_rows import name_unreadable
+    from tfmuster.keras_compat.data.unreadable_rows import name_unreadable
 
     whole = tf.io.encode_jpeg(np.random.default_rng(1).integers(0, 255, (8, 8, 3), np.uint8)).numpy()
     paths = [str(tmp_path / f"{number}.jpg") for number in range(4000)]
@@ -212,7 +212,7 @@ def test_a_damaged_file_among_many_is_named_in_time(tmp_path: Path, damage: byte
 def test_what_can_be_read_is_not_blamed() -> None:
     import tensorflow as tf
 
-    from tfmuster.keras_compat.unreadable_rows import name_unreadable
+    from tfmuster.keras_compat.data.unreadable_rows import name_unreadable
 
     started = []
 

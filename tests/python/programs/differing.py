@@ -113,7 +113,7 @@ for name, call in DIFFERENT.items():
         tell(different=name, error=None)
 
 # The time of the comparison, without waiting for the other worker.
-from tfmuster.keras_compat import agreement
+from tfmuster.keras_compat.agreement.comparison import comparison as agreement
 
 seconds = []
 stock = agreement.agree_on_call
@@ -128,7 +128,7 @@ def timed(*args, **kwargs):
         seconds.append(time.perf_counter() - begun)
 
 
-from tfmuster.keras_compat import predicting, trainer
+from tfmuster.keras_compat.steps import predicting, trainer
 
 predicting.agree_on_call = trainer.agree_on_call = timed
 data = slices(x, y).shuffle(260, seed=1)

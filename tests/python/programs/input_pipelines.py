@@ -23,7 +23,7 @@ import keras
 import tensorflow as tf
 
 from tfmuster.errors import DataError
-from tfmuster.keras_compat import notes
+from tfmuster.keras_compat import strategy_info as notes
 
 told, found, decoded = [], {}, []
 notes.listen(lambda about, text, **fields: told.append(text))

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 import tfmuster
-from tfmuster.keras_compat import collective_start
+from tfmuster.keras_compat.runtime import servers as collective_start
 from tfmuster.rendezvous import port_guard
 
 if "gate" in sys.argv:

@@ -24,7 +24,7 @@ if trainings[0]["updates"]:
 import keras
 import tensorflow as tf
 
-from tfmuster.keras_compat.sharding import batches
+from tfmuster.training.batches import batches
 
 # The last batch of 200 rows has 20, so with three workers their parts differ.
 rng = np.random.default_rng(0)

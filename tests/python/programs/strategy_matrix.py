@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 import tfmuster
-from tfmuster.keras_compat.sharding import batches
+from tfmuster.training.batches import batches
 
 name, replicas = sys.argv[1], int(sys.argv[2])
 local = name in ("mirrored", "central_storage")

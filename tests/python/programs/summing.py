@@ -18,7 +18,7 @@ import numpy as np
 
 import tfmuster
 from tfmuster.collectives import current_group
-from tfmuster.keras_compat import sums
+from tfmuster.keras_compat.sums.collectives import collectives as sums
 
 strategy = tfmuster.strategy("multi_worker_mirrored")
 generator = np.random.default_rng(0)

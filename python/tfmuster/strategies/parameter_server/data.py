@@ -17,7 +17,7 @@ def worker_datasets(dataset_fn: Any, workers: int, *, together: bool, done: int 
     ----------
     dataset_fn : callable or tf.data.Dataset
         A function of a ``tf.distribute.InputContext``, or a data set from
-        :func:`~tfmuster.keras_compat.sharding.batches`.
+        :func:`~tfmuster.training.batches.batches`.
     workers : int
         Number of workers.
     together : bool

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...errors import ModelError, StrategyError, WorkerError
 from ...keras_compat import seams
-from ...keras_compat.backend import require_tensorflow_backend
-from ...keras_compat.parameter_server import Position, quiet_coordinator
+from ...keras_compat.runtime.parameter_server import Position, quiet_coordinator
+from ...keras_compat.strategy_info import require_tensorflow_backend
 from ...system.say import say
 from ...words import Argument, Hint, Launch, Value, Words
 from .data import worker_datasets
@@ -45,7 +45,7 @@ def ps_fit(
     dataset_fn : callable or tf.data.Dataset
         A function of a ``tf.distribute.InputContext`` that makes a worker's own batches. It is traced once
         per worker, and the data set is repeated. With synchronous updates, the batches of all workers in a
-        step form the global batch. Or a data set from :func:`~tfmuster.keras_compat.sharding.batches`: with
+        step form the global batch. Or a data set from :func:`~tfmuster.training.batches.batches`: with
         synchronous updates each worker gets its rows of each batch, with asynchronous updates every n-th
         batch.
     epochs, steps_per_epoch : int

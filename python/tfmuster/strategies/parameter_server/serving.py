@@ -51,7 +51,7 @@ def make_strategy(
     _check(task)
     tf = import_tensorflow()
     from ...keras_compat import check_not_started, note_strategy
-    from ...keras_compat.idle_servers import reach_idle_servers
+    from ...keras_compat.runtime.servers import reach_idle_servers
 
     check_not_started(NAME)
     control = join_cluster(task, timeout=start_timeout)

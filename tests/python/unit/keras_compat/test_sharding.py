@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.keras_compat.sharding import part_of, shard_description, steps_in_epoch
+from tfmuster.keras_compat.rows.local_batch import part_of, steps_in_epoch
+from tfmuster.training.batches import shard_description
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 16, 128, 1000])

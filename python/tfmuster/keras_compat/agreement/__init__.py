@@ -1,0 +1,1 @@
+"""Whether all workers mean the same."""

@@ -1,0 +1,273 @@
+"""Compare the workers' calls of ``fit``, ``evaluate``, and ``predict`` before their first step.
+
+Workers with other numbers of steps, other rows, or another model wait for each other forever, or train
+something that nobody wants. `use_agreement` sets the function that compares; without it, nothing is compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from ...errors import DataError
+from ...system.activity import ACTIVITY
+from ...words import Argument, Words
+from .. import seams
+from ..strategy_info import keras_backend
+from .calls import Call
+from .documents import SAMPLE, document_of, plain_name, weights_of
+from .samples import close
+
+_CHOOSES = "tfmuster chooses the steps per execution"
+_ADVICE = {
+    "call": "make the same calls on every worker: fit, evaluate, and predict need all of them",
+    "weight": "build the same model on every worker",
+    "optimizer": "compile the model with the same optimizer on every worker",
+    "metrics": "compile the model with the same metrics on every worker",
+    "validation": "give every worker the validation data, or none",
+    _CHOOSES: Words(
+        "give every worker the same callbacks, or compile({})", Argument("steps_per_execution", 1)
+    ),
+}
+
+#: What TensorFlow says of a collective operation of tensors of different shapes.
+_OTHER_SHAPE = re.compile(
+    r"Op at device /job:(\w+)/replica:\d+/task:(\d+)/\S* expected shape (\[.*?\]) "
+    r"but another member in the group expected shape (\[.*?\])"
+)
+_ROWS_ADVICE = (
+    "read the same rows in the same order on every worker, with the same seed; tfmuster gives each worker "
+    "its part. If the rows are meant to be each worker's own, say so: "
+)
+_ABOUT_ROWS = ("steps", "rows", "number of rows", "batch size", "data set", "elements")
+
+
+class Answer(Protocol):
+    """What the comparison says: true if all workers agree."""
+
+    differences: Iterable[Any]
+    absent: Mapping[str, str]
+
+
+_compare: list[Callable[[str, Mapping[str, Any]], Any]] = []
+
+
+def use_agreement(compare: Callable[[str, Mapping[str, Any]], Any]) -> None:
+    """Compare calls with this function: it takes the call's name and document, and returns an `Answer`."""
+    _compare[:] = [compare]
+
+
+def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:
+    """Compare the call that begins with those of the other workers.
+
+    Parameters
+    ----------
+    model : keras.Model
+        The model whose method was called.
+    epochs : keras EpochIterator
+        The epoch iterator of the call's data.
+    chooses : bool
+        Whether this worker may choose the steps per execution.
+
+    Returns
+    -------
+    bool
+        Whether all workers may choose them.
+
+    Raises
+    ------
+    DataError
+        The calls differ, or a worker can't make its call.
+    """
+    call = Call.of(model)
+    if call is None or call.compared or not _compare:
+        return chooses
+    call.compared = True
+    if call.name == "fit":
+        place = ACTIVITY.place()
+        place["epoch"] = int(seams.INITIAL_EPOCH.of(model) or call.arguments.get("initial_epoch", 0))
+        place["epochs"] = int(call.arguments.get("epochs", 1))
+    call.document = document_of(call, epochs)
+    answer = _compare[0](call.name, {**call.document, _CHOOSES: chooses})
+    if answer.absent:
+        raise _absent(f"call {call.name}", answer.absent)
+    differences = {each.name: each for each in answer.differences}
+    if SAMPLE in differences:
+        samples = [str(value) for value, _ in differences[SAMPLE].values]
+        if all(close(samples[0], sample) for sample in samples[1:]):
+            del differences[SAMPLE]
+    # A callback of one worker that needs every batch is no mistake.
+    chooses = differences.pop(_CHOOSES, None) is None and chooses
+    if "weights" in differences:
+        details = _compare[0](f"weights for {call.name}", weights_of(model))
+        if details.differences:
+            # The digest says less than the weights themselves.
+            del differences["weights"]
+        differences |= {each.name: each for each in details.differences}
+    if differences:
+        raise differ(f"{call.name} begins", list(differences.values()))
+    return chooses
+
+
+def agree_on_end(model: Any) -> None:
+    """Tell the other workers that this worker's data have ended, and raise a DataError if theirs have not."""
+    call = Call.of(model)
+    if call is not None and call.compared and _compare:
+        answer = _compare[0](f"the end of the data of {call.name}", {})
+        if answer.absent or list(answer.differences):
+            found = "; ".join(f"{task} is {text}" for task, text in answer.absent.items())
+            raise ended_before(model, [*answer.absent], found)
+
+
+def ended_before(model: Any, others: list[str], found: str) -> DataError:
+    """Return the error for a worker whose data have ended before those of the others."""
+    call = Call.of(model)
+    name, rest = call.name if call else "a call", " and ".join(others or ["the others"])
+    return DataError(
+        f"The data of {name} ended on this worker before those of {rest}.",
+        found=found or None,
+        fix=_rows_advice(),
+        path=None,
+        reason="data-ended",
+    )
+
+
+def agree_on_stop(model: Any) -> bool:
+    """Return whether ``model.stop_training`` is set on any worker, after the same epoch on all of them.
+
+    Raises
+    ------
+    DataError
+        Another worker is not at the end of this epoch.
+    """
+    call = Call.of(model)
+    # A list of callbacks may be used without fit().
+    stops = bool(getattr(model, "stop_training", False))
+    if call is None or not call.compared or not _compare:
+        return stops
+    answer = _compare[0]("the end of an epoch", {"stop_training": stops})
+    if answer.absent:
+        raise _absent(f"call {call.name}", answer.absent)
+    differences = [each for each in answer.differences if each.name != "stop_training"]
+    if differences:
+        raise differ("an epoch ends", differences)
+    return stops or bool(answer.differences)
+
+
+def differ(moment: str, differences: list[Any]) -> DataError:
+    """Return the error for workers that differ when, for example, ``fit begins``."""
+    first = differences[0]
+    if first.name == "call":
+        said = "; ".join(f"{_tasks(tasks)}: {value}" for value, tasks in first.values)
+        message = f"All workers must make the same call. They differ: {said}."
+    else:
+        said = ", ".join(
+            f"{_tasks(tasks)} {_has(tasks)} {_value(first.name, v)}" for v, tasks in first.values
+        )
+        message = f"The workers must agree when {moment}: {said}."
+    values_of = {each.name: {_tasks(tasks): value for value, tasks in each.values} for each in differences}
+    more = differences[1:] if first.name != "call" else []
+    advice = _rows_advice() if first.name in _ABOUT_ROWS else _ADVICE.get(first.name.split(" ")[0])
+    return DataError(
+        message,
+        found="; ".join(f"{each.name}: {each}" for each in more) or None,
+        fix=_ADVICE.get(first.name) or advice or f"pass the same {first.name} on every worker",
+        path=None,
+        reason="workers-differ",
+        differences=values_of,
+    )
+
+
+def _rows_advice() -> str:
+    own = (
+        "DataParallel(auto_shard_dataset=False)" if keras_backend() == "jax" else "tfmuster.own_rows(dataset)"
+    )
+    return _ROWS_ADVICE + own
+
+
+def _value(name: str, value: Any) -> str:
+    counted = {"steps": "steps", "number of rows": "rows", "epochs": "epochs"}
+    if name in counted:
+        return f"an unknown number of {counted[name]}" if value is None else f"{value} {counted[name]}"
+    if name == SAMPLE:
+        return f"rows with the numbers {str(value)[:60]}"
+    return f"{name} {value}"
+
+
+def _tasks(tasks: Iterable[str]) -> str:
+    return " and ".join(tasks)
+
+
+def _has(tasks: Any) -> str:
+    return "has" if len(tasks) == 1 else "have"
+
+
+def agree_on_weight(name: str, value: Any) -> None:
+    """Raise a DataError if the other workers make another weight, or none.
+
+    Parameters
+    ----------
+    name : str
+        The weight's path.
+    value : array
+        Its first value, of which shape and type are compared.
+    """
+    if not _compare:
+        return
+    answer = _compare[0](
+        "making a weight", {"weight": f"{plain_name(name)} {tuple(value.shape)} {value.dtype}"}
+    )
+    if answer.absent:
+        raise _absent("make the same weights", answer.absent)
+    if differences := list(answer.differences):
+        raise differ("they make a weight", differences)
+
+
+def other_weight(name: str, text: str) -> DataError | None:
+    """Return the error for a weight that workers make in different shapes, or None.
+
+    Parameters
+    ----------
+    name : str
+        The weight's name.
+    text : str
+        The error of TensorFlow, which sends the chief's first value of each weight to all workers. It names
+        one worker, which need not be this one.
+    """
+    found = _OTHER_SHAPE.search(text)
+    if found is None:
+        return None
+    task, shapes = f"{found[1]} {found[2]}", (found[3], found[4])
+    return DataError(
+        f"The workers must agree when they make a weight: {name} has the shape {shapes[0]} on {task}, "
+        f"and {shapes[1]} on another worker.",
+        fix="build the same model on every worker; if its size comes from the data, read the same data",
+        path=None,
+        reason="workers-differ",
+        differences={"weight": {task: f"{name} {shapes[0]}", "another worker": f"{name} {shapes[1]}"}},
+    )
+
+
+def agree_on_predictions(model: Any, sizes: list[int]) -> None:
+    """Raise a DataError if the workers have predicted other numbers of rows."""
+    call = Call.of(model)
+    if call is not None and call.compared and _compare:
+        answer = _compare[0]("gathering predictions", {"number of rows": sum(sizes), "batches": len(sizes)})
+        if answer.absent:
+            raise _absent(f"call {call.name}", answer.absent)
+        if differences := list(answer.differences):
+            raise differ("predictions are gathered", differences)
+
+
+def _absent(what: str, absent: Mapping[str, str]) -> DataError:
+    said = "; ".join(
+        f"{task} {'' if text.startswith('has') else 'is '}{text}" for task, text in absent.items()
+    )
+    return DataError(
+        f"All workers must {what}, but {said}.",
+        fix=f"{what} on every worker, also if only the chief uses the result",
+        path=None,
+        reason="workers-differ",
+        differences={"call": {**absent}},
+    )

@@ -1,0 +1,112 @@
+"""Note when this worker is inside TensorFlow, where it may wait for the others."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...collectives import ABORTED, OTHER_OPERATION
+from ...system.activity import ACTIVITY
+from .. import seams
+
+_raise_cause: list[Callable[[], None]] = []
+
+
+def use_cause(raise_cause: Callable[[], None]) -> None:
+    """Call this function when TensorFlow says that a collective operation was aborted by another worker.
+
+    It raises the failure of that worker if it learns of one.
+    """
+    _raise_cause[:] = [raise_cause]
+
+
+def ended_before_whom(error: Exception) -> str | None:
+    """Return the worker that is at another operation because the data of this one have ended, or None."""
+    found = re.search(f"{ABORTED}: (.+?) {OTHER_OPERATION}", str(error))
+    return found[1] if found and ACTIVITY.data_ended is not None else None
+
+
+@contextlib.contextmanager
+def _inside_tensorflow() -> Iterator[None]:
+    """Note that this worker is inside TensorFlow; name the worker that ended an operation there."""
+    import tensorflow as tf
+
+    ACTIVITY.enter()
+    try:
+        yield
+    except tf.errors.OpError as error:
+        # The connection to another worker broke, or that worker aborted the operation. But if the data of
+        # this worker have ended, it is the cause itself.
+        aborted = any(words in str(error) for words in ("from remote target", ABORTED))
+        if _raise_cause and aborted and not ended_before_whom(error):
+            _raise_cause[0]()
+        raise
+    finally:
+        ACTIVITY.leave()
+
+
+def watch_this_worker() -> None:
+    """Let the other workers know from now on what this one does. Call it when its strategy is made."""
+    if ACTIVITY.watched:
+        return
+    ACTIVITY.watched = True
+    _end_at_sigterm()
+    os.register_at_fork(after_in_child=_end_at_sigterm)
+    stock = seams.FUNCTION_CALL.get()
+    main = threading.main_thread().ident
+
+    # Custom loops, too, run their steps and collective operations in functions.
+    @functools.wraps(stock)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != main:
+            return stock(self, *args, **kwargs)
+        with _inside_tensorflow():
+            return stock(self, *args, **kwargs)
+
+    seams.FUNCTION_CALL.replace(call)
+    # The value of a new variable comes from the chief.
+    for seam in (seams.REDUCE, seams.BATCH_REDUCE, seams.GATHER, seams.CREATE_VARIABLE):
+        seam.replace(_as_execution(seam.get()))
+
+
+def _end_at_sigterm() -> None:
+    """Let this process, or a forked one, end when it is told to.
+
+    TensorFlow catches SIGTERM as soon as it is in a cluster, and continues. A child inherits that without
+    the thread that handles it, so `multiprocessing` would wait for it forever (Keras's
+    `use_multiprocessing`).
+    """
+    # Python knows only of handlers that were set from Python, and only its main thread sets any.
+    if threading.current_thread() is threading.main_thread() and (
+        signal.getsignal(signal.SIGTERM) in (None, signal.SIG_DFL)
+    ):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _as_execution(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Count the calls of a collective operation that are not part of a function."""
+
+    @functools.wraps(stock)
+    def operation(*args: Any, **kwargs: Any) -> Any:
+        with inside_collective():
+            return stock(*args, **kwargs)
+
+    return operation
+
+
+@contextlib.contextmanager
+def inside_collective() -> Iterator[None]:
+    """Note that this worker waits for the others in the block, unless the block only adds to a graph."""
+    import tensorflow as tf
+
+    if not tf.executing_eagerly():
+        yield
+        return
+    with ACTIVITY.execution(), _inside_tensorflow():
+        yield

@@ -1,0 +1,1 @@
+"""Pipelines of data, and their order."""

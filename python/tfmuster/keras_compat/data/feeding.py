@@ -1,0 +1,257 @@
+"""Train on generators that can be called only in the main thread, such as those written in R.
+
+TensorFlow reads a data set in threads of its own. So the main thread calls the generator before each
+execution, as often as the execution has steps, and puts the batches into a queue. The data set reads that
+queue, and never asks for more than it holds.
+"""
+
+from __future__ import annotations
+
+import queue
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...errors import DataError
+from ..rows.local_batch import local_batch
+
+_FEED = "_tfmuster_feed"
+
+#: Longest wait for a batch, in seconds. The batches of an execution are in the queue before it begins.
+_SECONDS = 10.0
+
+
+class Calls:
+    """An iterator over what a function returns, up to None. Keras calls it in the main thread."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+
+    def __iter__(self) -> Calls:
+        return self
+
+    def __next__(self) -> Any:
+        value = self._function()
+        if value is None:
+            raise StopIteration
+        return value
+
+
+class Feed:
+    """The batches of a generator, called in the main thread, as a data set.
+
+    Attributes
+    ----------
+    dataset : tf.data.Dataset
+        Yields the batches that :meth:`fed` has put into the queue. Before that, it yields the first batch.
+    """
+
+    def __init__(self, source: Iterator[Any]) -> None:
+        import tensorflow as tf
+
+        self._source = source
+        self._queue: queue.Queue[Any] = queue.Queue()
+        self._batches = self._epochs = 0
+        self._started = False
+        self._spec: Any = None
+        self._first = self._next()
+        if self._first is None:
+            raise DataError(
+                "A generator must return at least one batch.",
+                found="nothing in the first call",
+                fix="return list(x, y) from each call, and NULL after the last batch",
+                path=None,
+                reason="generator-ended",
+            )
+        self._spec = tf.nest.map_structure(
+            lambda array: tf.TensorSpec([None, *array.shape[1:]], array.dtype), self._first
+        )
+        self.dataset = tf.data.Dataset.from_generator(self._read, output_signature=self._spec)
+        # Without prefetching, which would wait for batches that nobody has requested.
+        self.dataset.tfmuster_parts = lambda part, parts, **_: self.dataset.map(
+            tf.autograph.experimental.do_not_convert(
+                lambda *batch: local_batch(batch if len(batch) > 1 else batch[0], part, parts)
+            )
+        )
+
+    def fed(self, epochs: Any, steps: Iterator[Any]) -> Iterator[Any]:
+        """Yield Keras's executions of an epoch, each after its batches are in the queue."""
+        self._epochs += 1
+        done = 0
+        for execution in steps:
+            before = done
+            for _ in range(epochs.steps_per_execution):
+                batch = self._next() if self._started else self._first
+                self._started = True
+                # None ends the data set, too: an execution may combine more steps than there are batches.
+                self._queue.put(batch)
+                if batch is None:
+                    break
+                done += 1
+            if batch is None and (done == 0 or epochs.steps_per_epoch):
+                raise self._ended(done, epochs.steps_per_epoch)
+            if done > before:
+                yield execution
+            if batch is None:
+                return
+
+    def _ended(self, done: int, steps: int | None) -> DataError:
+        return DataError(
+            "The generator ended before the training did.",
+            found=f"{done} of {steps or 'unknown'} steps in its pass number {self._epochs}",
+            fix="let it return batches without end and pass steps_per_epoch or validation_steps; a generator "
+            "that ends serves one pass over the data",
+            path=None,
+            reason="generator-ended",
+        )
+
+    def _next(self) -> Any:
+        try:
+            value = next(self._source)
+        except StopIteration:
+            return None
+        self._batches += 1
+        return self._checked(_as_arrays(value, self._batches))
+
+    def _checked(self, batch: Any) -> Any:
+        import tensorflow as tf
+
+        arrays = tf.nest.flatten(batch)
+        rows = {array.shape[0] if array.ndim else None for array in arrays}
+        if len(rows) != 1 or rows & {None, 0}:
+            raise _refusal(
+                "The arrays of a batch must have the same number of rows, and at least one.",
+                f"batch {self._batches} has the shapes {_shapes(arrays)}",
+                "lengths-differ",
+            )
+        if self._spec is None:
+            return batch
+        try:
+            tf.nest.assert_same_structure(self._spec, batch)
+            alike = all(
+                spec.shape.is_compatible_with(array.shape)
+                for spec, array in zip(tf.nest.flatten(self._spec), arrays, strict=True)
+            )
+        except (TypeError, ValueError):
+            alike = False
+        if not alike:
+            raise _refusal(
+                "All batches of a generator must have the structure and the columns of the first one.",
+                f"batch {self._batches} has the shapes {_shapes(arrays)}, the first one "
+                f"{_shapes(tf.nest.flatten(self._first))}",
+                "batch-shape",
+            )
+        return tf.nest.map_structure(
+            lambda spec, array: array.astype(spec.dtype.as_numpy_dtype, copy=False), self._spec, batch
+        )
+
+    def _read(self) -> Iterator[Any]:
+        """Yield batches in TensorFlow's thread."""
+        if not self._started:
+            yield self._first
+            return
+        while (batch := self._queue.get(timeout=_SECONDS)) is not None:
+            yield batch
+
+
+def take_generator(arguments: dict[str, Any], strategy: Any) -> Feed | None:
+    """Replace a generator of R among the arguments of an epoch iterator by a data set.
+
+    Returns
+    -------
+    Feed or None
+        None if the data is not such a generator.
+    """
+    source: Any = arguments.get("x")
+    if not _in_main_thread_only(source):
+        return None
+    if strategy.num_replicas_in_sync > 1 and len(strategy.extended.worker_devices) > 1:
+        raise _refusal(
+            "A generator written in R can feed one device per process.",
+            f"{len(strategy.extended.worker_devices)} devices",
+            "generator-devices",
+            fix="use one device per process, for example "
+            "launch(control = launch_control(gpus_per_worker = 1)), or pass arrays",
+        )
+    if arguments.get("class_weight") is not None:
+        raise _refusal(
+            "class_weight does not apply to generators.",
+            "a generator and class_weight",
+            "generator-weights",
+            fix="let the generator return list(x, y, weights)",
+        )
+    feed = Feed(source)
+    arguments.update(x=feed.dataset, shuffle=False)
+    return feed
+
+
+def set_feed(epochs: Any, feed: Feed | None) -> None:
+    """Let an epoch iterator call a generator before each execution."""
+    setattr(epochs, _FEED, feed)
+
+
+def feed_of(epochs: Any) -> Feed | None:
+    """Return the feed of an epoch iterator; None if it does not read a generator of R."""
+    return getattr(epochs, _FEED, None)
+
+
+def _in_main_thread_only(source: Any) -> bool:
+    if isinstance(source, types.GeneratorType):
+        # R's keras3 wraps reticulate's iterator into a generator: `lambda iterator: (yield from iterator)`.
+        return source.gi_frame is not None and any(
+            _in_main_thread_only(each)
+            for each in source.gi_frame.f_locals.values()
+            if not isinstance(each, types.GeneratorType)
+        )
+    return isinstance(source, Calls) or type(source).__module__ == "rpytools.generator"
+
+
+def _as_arrays(value: Any, number: int) -> tuple[Any, ...]:
+    """Return a batch as a tuple of structures of arrays, which share no memory with R.
+
+    TensorFlow releases the arrays in its own threads, and R's memory must not be released there.
+    """
+    import keras
+    import tensorflow as tf
+
+    parts = list(value) if isinstance(value, (list, tuple)) else [value]
+    while parts and parts[-1] is None:
+        parts.pop()
+    if not 1 <= len(parts) <= 3 or any(part is None for part in parts):
+        raise _refusal(
+            "A generator must return list(x), list(x, y), or list(x, y, weights) from each call.",
+            f"batch {number} is a {type(value).__name__} of {len(parts)}",
+            "batch-shape",
+        )
+
+    def array(each: Any) -> Any:
+        copied = np.array(each)
+        if copied.dtype.kind not in "fiub":
+            raise _refusal(
+                "The batches of a generator must be arrays of numbers.",
+                f"batch {number} has values of type {copied.dtype}",
+                "not-numbers",
+            )
+        return copied.astype(keras.config.floatx()) if copied.dtype == np.float64 else copied
+
+    # A list of numbers is a vector of R, any other list a structure of arrays.
+    return tuple(tf.nest.map_structure(array, _vectors(part)) for part in parts)
+
+
+def _vectors(part: Any) -> Any:
+    if isinstance(part, (list, tuple)):
+        if part and all(isinstance(each, (bool, int, float)) for each in part):
+            return np.array(part)
+        return tuple(_vectors(each) for each in part)
+    return {key: _vectors(each) for key, each in part.items()} if isinstance(part, dict) else part
+
+
+def _shapes(arrays: list[Any]) -> str:
+    return ", ".join("x".join(map(str, array.shape)) or "scalar" for array in arrays)
+
+
+def _refusal(message: str, found: str, reason: str, fix: str | None = None) -> DataError:
+    fix = fix or "return list(x, y) with one row of x for each label, with the same columns in each call"
+    return DataError(message, found=found, fix=fix, path=None, reason=reason)

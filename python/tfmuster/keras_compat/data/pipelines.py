@@ -1,0 +1,178 @@
+"""The steps of a ``tf.data`` pipeline, by TensorFlow's private classes, and what their functions do.
+
+Its graph tells whether a function given to ``Dataset.map`` may run on some rows only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .. import seams
+from .orders import can_share
+
+
+class StaysError(Exception):
+    """The pipeline has a step for which all rows are needed; the text says which."""
+
+
+PLAIN: dict[str, Callable[[Any, Any], Any]] = {
+    "Repeat": lambda dataset, like: dataset.repeat(seams.REPEAT_COUNT.of(like)),
+    "Take": lambda dataset, like: dataset.take(seams.REPEAT_COUNT.of(like)),
+    "Skip": lambda dataset, like: dataset.skip(seams.REPEAT_COUNT.of(like)),
+    "Shard": lambda dataset, like: dataset.shard(seams.NUM_SHARDS.of(like), seams.SHARD_INDEX.of(like)),
+}
+
+
+def kind_of(dataset: Any) -> str:
+    """Return the kind of step, such as ``Batch``, by TensorFlow's private class."""
+    kind = type(dataset)
+    if not kind.__module__.startswith(f"{seams.DATA_PACKAGE.get().__name__}."):
+        return ""
+    return kind.__name__.removeprefix("_").removesuffix("V2").removesuffix("Dataset")
+
+
+def name_of(dataset: Any) -> str:
+    """Return what to call a step in a message."""
+    kind = type(dataset).__name__.removeprefix("_")
+    return f"a {kind}" if kind.endswith(("Dataset", "DatasetV2")) else f"a {kind} data set"
+
+
+def is_tuple(dataset: Any) -> bool:
+    """Return whether `map` calls functions of this data set with several arguments."""
+    return type(dataset.element_spec) is tuple
+
+
+def dense(dataset: Any) -> bool:
+    """Return whether all parts of an element are ordinary tensors."""
+    import tensorflow as tf
+
+    return all(isinstance(spec, tf.TensorSpec) for spec in seams.NEST.get().flatten(dataset.element_spec))
+
+
+def check_batchable(addresses: Any, why: str) -> None:
+    """Refuse addresses that can't be put into one tensor."""
+    import tensorflow as tf
+
+    for spec in seams.NEST.get().flatten(addresses.element_spec):
+        if not isinstance(spec, tf.TensorSpec) or not spec.shape.is_fully_defined():
+            raise StaysError(f"rows of {why} may differ in shape, so every worker computes all rows")
+
+
+def check_shuffle(dataset: Any) -> None:
+    """Refuse a shuffle whose seed generator is not known."""
+    if not can_share(dataset):
+        raise StaysError("the data set was shuffled before Keras was imported")
+
+
+def check_cache(dataset: Any, reshuffles: bool) -> None:
+    """Refuse a cache that can't hold the parts of one worker."""
+    if reshuffles:
+        raise StaysError("a cache keeps the order of a shuffle, so every worker computes all rows")
+    if seams.CACHE_FILE.of(dataset).numpy():
+        raise StaysError("batches are cached in a file, so every worker computes all rows")
+
+
+def call_of(dataset: Any) -> Callable[[Any], Any]:
+    """Return the function of a `map`, as it was traced."""
+    structure = seams.STRUCTURE.get()
+    wrapped, spec = seams.MAP_FUNCTION.of(dataset), seams.INPUTS.of(dataset)()[0].element_spec
+
+    def apply(element: Any) -> Any:
+        flat = wrapped.function(*structure.to_tensor_list(spec, element))
+        return structure.from_compatible_tensor_list(wrapped.output_structure, list(flat))
+
+    return apply
+
+
+#: Operations that TensorFlow calls stateful, but which give the same result in any order.
+_HARMLESS = {
+    *("Assert", "LookupTableFindV2", "LookupTableSizeV2", "ReadVariableOp", "ResourceGather", "VarHandleOp"),
+    *("StatefulPartitionedCall", "If", "While", "Case"),
+}
+
+#: Operations whose result for a row depends on that row only, and not on its place in the batch. Functions
+#: such as `exp` are not among them: on a CPU their last digit depends on the place in the batch.
+_UNARY = {
+    *("Abs", "Cast", "Ceil", "Floor", "Identity", "IsFinite", "IsNan", "LogicalNot", "Neg", "OnesLike"),
+    *("Relu", "Round", "Sign", "Square", "ZerosLike"),
+}
+_BINARY = {
+    *("Add", "AddV2", "Div", "Equal", "FloorDiv", "FloorMod", "Greater", "GreaterEqual", "Less", "LessEqual"),
+    *("LogicalAnd", "LogicalOr", "Maximum", "Minimum", "Mul", "NotEqual", "RealDiv", "SquaredDifference"),
+    *("SelectV2", "Sub"),
+}
+
+
+def impure_operation(function: Any) -> str | None:
+    """Return an operation that draws random numbers, keeps state, or runs Python; None if there is none.
+
+    Without one, the function gives the same result for a row whenever and wherever it runs.
+    """
+    for operation, stateful in operations_of(function.graph):
+        if stateful and operation not in _HARMLESS:
+            return operation
+    return None
+
+
+def operations_of(graph: Any) -> Iterator[tuple[str, bool]]:
+    """Yield the operations of a graph and of the functions that it calls, and whether each is stateful."""
+    definitions = seams.OP_DEFINITIONS.get()
+    definition = graph.as_graph_def()
+    functions = definition.library.function
+    for node in (*definition.node, *(node for each in functions for node in each.node_def)):
+        known = definitions.get(node.op)
+        yield node.op, known is not None and known.is_stateful
+
+
+def keeps_rows_apart(function: Any) -> bool:
+    """Return whether a function of a batch computes each row of its results from the same row of the batch.
+
+    Only functions of a few exact operations are recognized.
+    """
+    graph = function.graph
+    captured = {id(tensor) for tensor in graph.internal_captures}
+    rows = {id(tensor) for tensor in graph.inputs if id(tensor) not in captured}
+    if any(_leading(tensor) != (True, None) for tensor in graph.inputs if id(tensor) in rows):
+        return False
+    for operation in graph.get_operations():
+        of_rows = [id(tensor) in rows for tensor in operation.inputs]
+        if not any(of_rows) or operation.type == "Placeholder":
+            continue
+        if not _row_by_row(operation, of_rows):
+            return False
+        rows.update(id(tensor) for tensor in operation.outputs)
+    return all(id(tensor) in rows for tensor in graph.outputs)
+
+
+def _leading(tensor: Any) -> tuple[bool, int | None]:
+    """Return whether the tensor has a known rank of at least 1, and the size of its first dimension."""
+    rank = tensor.shape.rank
+    return bool(rank), tensor.shape[0] if rank else None
+
+
+def _row_by_row(operation: Any, of_rows: list[bool]) -> bool:
+    """Return whether the results have a row for each row of the inputs marked by ``of_rows``."""
+    import tensorflow as tf
+
+    inputs, name = list(operation.inputs), operation.type
+    ranks = [tensor.shape.rank for tensor in inputs]
+    if None in ranks:
+        return False
+    if name in _UNARY:
+        return True
+    if name in _BINARY:
+        rank = max(ranks)
+        return all(
+            ranks[i] == rank if row else ranks[i] < rank or inputs[i].shape[0] == 1
+            for i, row in enumerate(of_rows)
+        )
+    if name == "OneHot":
+        return of_rows == [True, False, False, False] and operation.get_attr("axis") in (-1, ranks[0])
+    if name == "ExpandDims":
+        place = tf.get_static_value(inputs[1])
+        return of_rows == [True, False] and place is not None and (place > 0 or place == -1)
+    if name == "GatherV2":
+        axis = tf.get_static_value(inputs[2])
+        return of_rows == [False, True, False] and axis == 0 and operation.get_attr("batch_dims") == 0
+    return False

@@ -1,0 +1,1 @@
+"""Losses, metrics, and random numbers of a worker's rows."""

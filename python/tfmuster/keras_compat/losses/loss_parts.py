@@ -1,0 +1,275 @@
+"""Make the parts of a loss that a model's own code computes add up to the loss of one process.
+
+In a step, a worker has a part of the rows. What Keras's losses return is scaled to be a part of the loss
+(:mod:`.loss_reduction`). A ``train_step`` or ``compute_loss`` of a user may also take the mean of some rows
+itself, and such a mean must be multiplied by the worker's share of the rows. Which it is can be read off the
+graph: a loss is a sum of terms, and each term is
+
+- a part already, if it comes from one of Keras's losses, or from ``tf.nn.compute_average_loss``;
+- a mean over rows, or something without rows, such as the norm of a weight: the shares add up to 1;
+- a sum over rows: the workers' sums add up as they are.
+
+Any other term, such as the root of a mean, is taken as a mean, and the run's notes say so.
+
+With ``run_eagerly=True`` there is no graph. Other numbers are then taken to be sums of parts if the step has
+computed one of Keras's losses, as in ``compute_loss`` of Keras, and else means.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Container, Iterator
+from typing import Any, NamedTuple
+
+from .. import seams
+from ..strategy_info import tell
+
+_step = threading.local()
+
+#: Operations that give out what they get in, up to its type and shape.
+_SAME = frozenset({"Identity", "Cast", "Reshape", "Squeeze", "EnsureShape", "CheckNumerics"})
+
+
+class Term(NamedTuple):
+    """A term of a loss: ``factor * tensor``.
+
+    Attributes
+    ----------
+    tensor : tf.Tensor
+        A scalar.
+    factor : tf.Tensor or float or None
+        A scalar that gets no gradient; None is 1.
+    adds_up : bool
+        Whether the workers' values add up as they are.
+    has_value : bool
+        False if the term is not a part of the loss's value, but of its gradient.
+    """
+
+    tensor: Any
+    factor: Any
+    adds_up: bool
+    has_value: bool = True
+
+
+def begin(share: Any) -> None:
+    """Note the worker's share of the rows of this step, a scalar float32 tensor; None ends the step."""
+    _step.share = share
+    _step.parts = {}
+    _step.of_keras = False
+
+
+@contextlib.contextmanager
+def only_building() -> Iterator[None]:
+    """Inside the block, gradients are zeros: the weights have shapes, but no values yet."""
+    _step.only_building = True
+    try:
+        yield
+    finally:
+        _step.only_building = False
+
+
+def has_own_loss(model: Any) -> bool:
+    """Return whether a model's own code may compute a loss."""
+    import keras
+
+    names = ("train_step", "test_step", "compute_loss")
+    return any(getattr(type(model), name) is not getattr(keras.Model, name) for name in names)
+
+
+def mark_part(tensor: Any) -> Any:
+    """Note that the workers' values of a scalar of Keras add up to that of one process; return it."""
+    if getattr(_step, "share", None) is not None and hasattr(tensor, "shape") and tensor.shape.rank == 0:
+        _step.parts[id(tensor)] = tensor  # kept, so that no other tensor gets its id
+        _step.of_keras = True
+    return tensor
+
+
+def as_part(tensor: Any) -> Any:
+    """Return a scalar of this step such that the workers' values add up to the value of one process."""
+    import tensorflow as tf
+
+    total = None
+    for term in _terms(tensor):
+        if term.has_value:
+            value = term.tensor * _weight(term)
+            total = value if total is None else total + tf.cast(value, total.dtype)
+    _step.parts[id(total)] = total
+    return total
+
+
+def _weight(term: Term) -> Any:
+    """Return by what a term is multiplied in this worker's part of the loss, of the term's type."""
+    import tensorflow as tf
+
+    kind = term.tensor.dtype
+    weight = tf.ones_like(term.tensor) if term.factor is None else tf.cast(term.factor, kind)
+    return weight if term.adds_up else weight * tf.cast(_step.share, kind)
+
+
+def patch_tapes() -> None:
+    """Make ``GradientTape.gradient`` differentiate the worker's part of a loss in a step of ``fit``."""
+    import tensorflow as tf
+
+    stock = seams.GRADIENT.get()
+
+    @functools.wraps(stock)
+    def gradient(
+        self: Any, target: Any, sources: Any, output_gradients: Any = None, *args: Any, **kw: Any
+    ) -> Any:
+        if getattr(_step, "only_building", False):
+            return tf.nest.map_structure(lambda v: tf.zeros(v.shape, v.dtype), sources)
+        if (
+            getattr(_step, "share", None) is None
+            or output_gradients is not None
+            or not _all_variables(sources)
+        ):
+            return stock(self, target, sources, output_gradients, *args, **kw)
+        # The tape knows the terms, but not a new sum of them that is made after it was closed.
+        terms = [term for each in tf.nest.flatten(target) for term in _terms_of_target(each)]
+        if all(term.adds_up and term.has_value for term in terms):
+            return stock(self, target, sources, None, *args, **kw)
+        return stock(self, [term.tensor for term in terms], sources, [*map(_weight, terms)], *args, **kw)
+
+    seams.GRADIENT.replace(gradient)
+    for seam in (seams.AVERAGE_LOSS, seams.SCALE_REGULARIZATION):
+        stock_nn = seam.get()
+        marked = functools.wraps(stock_nn)(lambda *a, _stock=stock_nn, **k: mark_part(_stock(*a, **k)))
+        seam.replace_everywhere(marked)
+
+
+def _all_variables(sources: Any) -> bool:
+    import keras
+    import tensorflow as tf
+
+    return all(isinstance(each, (tf.Variable, keras.Variable)) for each in tf.nest.flatten(sources))
+
+
+def _terms_of_target(target: Any) -> list[Term]:
+    """Return the terms of what is differentiated. Of several numbers, the gradient is that of their sum."""
+    import tensorflow as tf
+
+    scalar = isinstance(target, tf.Tensor) and target.shape.rank == 0
+    return _terms(target) if scalar else [Term(target, None, adds_up=True)]
+
+
+def _terms(tensor: Any, factor: Any = None) -> list[Term]:
+    """Return the terms of a scalar of the current step."""
+    if id(tensor) in _step.parts:
+        return [Term(tensor, factor, adds_up=True)]
+    if not hasattr(tensor, "graph"):  # computed eagerly, so nothing is known of it
+        return [Term(tensor, factor, adds_up=_step.of_keras)]
+    kind, inputs = tensor.op.type, list(tensor.op.inputs)
+    if kind in (*_SAME, "Sum", "Mean") and inputs[0].shape.rank == 0:
+        return _terms(inputs[0], factor)
+    if kind == "Sum" and inputs[0].op.type == "Pack" and inputs[0].shape.rank == 1:  # of a list of numbers
+        return [term for each in inputs[0].op.inputs for term in _terms(each, factor)]
+    if kind in ("AddV2", "Add", "AddN", "Sub") and all(each.shape.rank == 0 for each in inputs):
+        last = _times(factor, -1.0) if kind == "Sub" else factor
+        return [*_terms(inputs[0], factor), *(term for each in inputs[1:] for term in _terms(each, last))]
+    if kind == "Neg":
+        return _terms(inputs[0], _times(factor, -1.0))
+    if kind in ("Mul", "RealDiv", "DivNoNan") and all(each.shape.rank == 0 for each in inputs):
+        return _product(tensor, inputs, factor, divides=kind != "Mul")
+    if kind == "StopGradient":
+        return [Term(tensor, factor, adds_up=all(term.adds_up for term in _terms(inputs[0])))]
+    if kind in ("Sum", "Mean"):
+        return [Term(tensor, factor, adds_up=_over_rows(tensor) == "Sum")]
+    if not _without_rows(tensor):
+        tell("loss", f"a term of the loss is neither a sum nor a mean of rows ({kind}); it counts as a mean")
+    return [Term(tensor, factor, adds_up=False)]
+
+
+def _product(tensor: Any, inputs: list[Any], factor: Any, *, divides: bool) -> list[Term]:
+    import tensorflow as tf
+
+    left, right = inputs
+    if _counts_rows(right) and divides:  # a sum over rows by their number
+        return [Term(tensor, factor, adds_up=False)]
+    if _without_rows(left) and _without_rows(right):
+        return [Term(tensor, factor, adds_up=False)]
+    if _without_rows(left) and not divides:
+        left, right = right, left
+    if not _without_rows(right):
+        tell("loss", "a term of the loss is a product of two numbers of the batch; it counts as a mean")
+        return [Term(tensor, factor, adds_up=False)]
+    terms = _terms(left, _times(factor, 1 / right if divides else right))
+    kinds = {term.adds_up for term in terms}
+    if len(kinds) == 1:
+        return [Term(tensor, factor, kinds.pop())]
+    # The other factor may be computed from weights, and then has a gradient itself.
+    slope = -as_part(left) / tf.square(right) if divides else as_part(left)
+    return [*terms, Term(right, _times(factor, slope), adds_up=True, has_value=False)]
+
+
+def _times(factor: Any, other: Any) -> Any:
+    import tensorflow as tf
+
+    return other if factor is None else factor * tf.cast(other, getattr(factor, "dtype", tf.float32))
+
+
+def _over_rows(tensor: Any) -> str | None:
+    """Return the operation that has taken the rows together, ``"Sum"`` or ``"Mean"``, if it is known."""
+    while tensor.op.type in ("Sum", "Mean"):
+        whole = tensor.op.inputs[0]
+        if whole.shape.rank is None or whole.shape[:1] == [None]:
+            return str(tensor.op.type)
+        tensor = whole
+    return None
+
+
+#: Operations whose results are sizes.
+_SIZES = frozenset({"Shape", "Size"})
+
+
+def _ancestors(tensor: Any, *, until: Container[str] = ()) -> Iterator[Any]:
+    """Yield a tensor of a graph and all from which it is computed there, not beyond some operations."""
+    seen, waiting = set(), [tensor]
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            if each.op.type not in until and not _is_size_of_a_row(each):
+                waiting += each.op.inputs
+
+
+def _without_rows(tensor: Any) -> bool:
+    """Return whether a scalar is computed from weights and constants alone."""
+    if not hasattr(tensor, "graph"):
+        return True
+    # Nothing but the number of rows is unknown when a step is traced.
+    return all(
+        each.shape.rank is not None and None not in list(each.shape) and id(each) not in _step.parts
+        for each in _ancestors(tensor)
+    )
+
+
+def _counts_rows(tensor: Any) -> bool:
+    """Return whether a scalar is the size of something with rows."""
+    if not hasattr(tensor, "graph"):
+        return False
+    computed_from = list(_ancestors(tensor, until=_SIZES))
+    types = {each.op.type for each in computed_from}
+    return types.isdisjoint(("Sum", "Mean")) and any(
+        each.op.type in _SIZES and not _knows_rows(each.op.inputs[0]) for each in computed_from
+    )
+
+
+def _knows_rows(tensor: Any) -> bool:
+    return tensor.shape.rank is not None and tensor.shape[:1] != [None]
+
+
+def _is_size_of_a_row(tensor: Any) -> bool:
+    """Return whether a tensor is taken from the sizes of another, without its number of rows."""
+    import tensorflow as tf
+
+    if tensor.op.type != "StridedSlice" or tensor.op.inputs[0].op.type != "Shape":
+        return False
+    begin = tf.get_static_value(tensor.op.inputs[1])
+    axes = tensor.op.inputs[0].shape[0]
+    # A mask means that the slice begins with the first axis.
+    if begin is None or tensor.op.get_attr("begin_mask") or (begin[0] < 0 and axes is None):
+        return False
+    return bool(begin[0] % axes if begin[0] < 0 else begin[0])

@@ -1,0 +1,212 @@
+"""Reduce losses as one process does: by what the whole global batch holds, not by what one worker has.
+
+In a step, each worker computes a part of the loss, and the parts add up to the loss of one process. So do
+their gradients. A part is the sum over the worker's rows, divided by what one process divides by:
+
+- the number of rows: a worker knows it for the whole batch, so its mean is multiplied by its share;
+- the number of rows that are not masked, or the sum of the sample weights: the workers add up their numbers,
+  one small collective for each loss that divides by them;
+- a loss that is one number for the whole batch, such as a function that returns ``mean(square(y - p))``, or
+  Dice: no part of it can be computed from a part of the rows. The workers gather labels and predictions, each
+  computes the loss of the whole batch, and only its own rows get a gradient.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from .. import seams
+from ..rows.step_rows import share_of_rows, whole_batch, works_on_whole_batch
+from ..strategy_info import multi_worker
+from ..sums.collectives import narrowed, replica_sum, widened
+from . import loss_parts
+
+
+class _OneNumber(Exception):
+    """A loss function returned one number for all rows."""
+
+
+def patch_loss() -> None:
+    """Replace the reductions of Keras's losses; outside of a step they stay Keras's own."""
+    import tensorflow as tf
+
+    stock_call, stock_reduce, stock_mask = (
+        each.get() for each in (seams.LOSS_CALL, seams.REDUCE_VALUES, seams.APPLY_MASK)
+    )
+    stock_scale, stock_unscale = seams.SCALE_LOSS.get(), seams.UNSCALE_LOSS.get()
+    stock_weighted, stock_build = seams.REDUCE_WEIGHTED_VALUES.get(), seams.BUILD_LOSS.get()
+
+    @functools.wraps(stock_call)
+    def call(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        if share_of_rows() is None:
+            return stock_call(self, y_true, y_pred, sample_weight)
+        if not (getattr(self, "tfmuster_whole_batch", False) or _compares_rows(self)):
+            try:
+                return loss_parts.mark_part(stock_call(self, y_true, y_pred, sample_weight))
+            except _OneNumber:
+                self.tfmuster_whole_batch = True
+        of_whole = functools.partial(stock_call, self)
+        return loss_parts.mark_part(_of_whole_batch(of_whole, y_true, y_pred, sample_weight))
+
+    @functools.wraps(stock_reduce)
+    def reduce_values(values: Any, sample_weight: Any = None, reduction: Any = "sum_over_batch_size") -> Any:
+        if (share := share_of_rows()) is None:
+            return stock_reduce(values, sample_weight, reduction)
+        if reduction == "mean_with_sample_weight" and sample_weight is not None and values.shape.rank:
+            present = tf.cast(share > 0, values.dtype)
+            weights = _sums(tf.stack([tf.cast(tf.reduce_sum(sample_weight), values.dtype) * present]))[0]
+            return tf.math.divide_no_nan(tf.reduce_sum(values) * present, weights)
+        return stock_reduce(values, sample_weight, reduction)
+
+    @functools.wraps(stock_weighted)
+    def reduce_weighted_values(values: Any, *args: Any, **kwargs: Any) -> Any:
+        of_part = share_of_rows() is not None and not works_on_whole_batch()
+        if of_part and tf.convert_to_tensor(values).shape.rank == 0:
+            raise _OneNumber
+        return stock_weighted(values, *args, **kwargs)
+
+    @functools.wraps(stock_mask)
+    def apply_mask(sample_weight: Any, mask: Any, dtype: Any, reduction: Any) -> Any:
+        if mask is None or share_of_rows() is None or reduction not in ("mean", "sum_over_batch_size"):
+            return stock_mask(sample_weight, mask, dtype, reduction)
+        # Keras multiplies by all entries over valid ones, and divides by all entries later.
+        present = tf.cast(share_of_rows() > 0, dtype)
+        own = tf.stack([tf.cast(tf.size(mask), dtype), tf.reduce_sum(tf.cast(mask, dtype))])
+        entries, valid = tf.unstack(_sums(own * present))
+        weights = tf.where(tf.cast(mask, tf.bool), tf.math.divide_no_nan(entries, valid), 0)
+        # Let Keras merge the weights.
+        return stock_mask(sample_weight, weights, dtype, "sum")
+
+    @functools.wraps(stock_scale)
+    def scale(value: Any) -> Any:
+        if (share := share_of_rows()) is None:
+            return value if _outside_of_steps() else stock_scale(value)
+        if works_on_whole_batch():
+            return value
+        # The mean over no rows is NaN, so it must not enter the sum.
+        share = tf.cast(share, value.dtype)
+        return loss_parts.mark_part(tf.where(share > 0, value * share, tf.zeros_like(value)))
+
+    @functools.wraps(stock_unscale)
+    def unscale(value: Any) -> Any:
+        if (share := share_of_rows()) is None:
+            return value if _outside_of_steps() else stock_unscale(value)
+        if value.shape.rank == 0:
+            value = loss_parts.as_part(value)  # a model's own compute_loss may return a mean
+        return tf.math.divide_no_nan(value, tf.cast(share, value.dtype))
+
+    @functools.wraps(stock_build)
+    def build(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock_build(self, *args, **kwargs)
+        for tracker in self.metrics:
+            _weigh_by_share(tracker)
+
+    seams.LOSS_CALL.replace(call)
+    seams.REDUCE_VALUES.replace(reduce_values)
+    seams.REDUCE_WEIGHTED_VALUES.replace(reduce_weighted_values)
+    seams.APPLY_MASK.replace(apply_mask)
+    seams.SCALE_LOSS.replace(scale)
+    seams.UNSCALE_LOSS.replace(unscale)
+    seams.BUILD_LOSS.replace(build)
+
+
+def _outside_of_steps() -> bool:
+    """Return whether a loss is computed for the program itself, and not as the part of a worker."""
+    import tensorflow as tf
+
+    return tf.distribute.in_cross_replica_context() and multi_worker(tf.distribute.get_strategy())
+
+
+def _compares_rows(loss: Any) -> bool:
+    """Return whether a loss of Keras computes with several rows at once."""
+    import keras
+
+    circle = getattr(keras.losses, "Circle", ())  # since Keras 3.6
+    axis = getattr(loss, "axis", None)
+    return isinstance(loss, circle) or (isinstance(axis, (list, tuple)) and 0 in axis)
+
+
+def _sums(own: Any) -> Any:
+    """Return the sums over the workers of a vector that gets no gradient."""
+    import tensorflow as tf
+
+    return replica_sum(tf.stop_gradient(own))
+
+
+def _of_whole_batch(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
+    """Return this worker's part of a loss that needs the rows of all workers.
+
+    Its value is the worker's share of the loss, and its gradient is that of the loss with respect to the
+    worker's own rows: both add up over the workers.
+    """
+    import tensorflow as tf
+
+    set_mask = seams.SET_MASK.get()
+    masks = tf.nest.map_structure(seams.GET_MASK.get(), y_pred)
+    gathered = tf.nest.map_structure(gather_rows, (y_true, y_pred, sample_weight))
+    tf.nest.map_structure(
+        lambda rows, mask: mask is None or set_mask(rows, gather_rows(mask)), gathered[1], masks
+    )
+    with whole_batch():
+        whole = loss(*gathered)
+    return whole + tf.stop_gradient(whole * tf.cast(share_of_rows(), whole.dtype) - whole)
+
+
+def gather_rows(rows: Any) -> Any:
+    """Return the rows of all workers, in their order; the gradient goes to the worker's own rows."""
+    import tensorflow as tf
+
+    if rows is None:
+        return None
+    if not isinstance(rows, tf.RaggedTensor):
+        rows = tf.convert_to_tensor(rows)
+        return tf.ensure_shape(_gather(_that_count(rows)), [None, *rows.shape[1:]])
+    own = _that_count(rows)
+    lengths = [_gather(each) for each in own.nested_row_lengths()]
+    return tf.RaggedTensor.from_nested_row_lengths(_gather(own.flat_values), lengths, validate=False)
+
+
+def _that_count(rows: Any) -> Any:
+    """Return the rows that count: a worker without rows has read a placeholder row."""
+    import tensorflow as tf
+
+    read = rows.nrows(tf.int64) if isinstance(rows, tf.RaggedTensor) else tf.shape(rows, tf.int64)[0]
+    return rows[: tf.where(share_of_rows() > 0, read, 0)]
+
+
+def _gather(own: Any) -> Any:
+    """Concatenate the tensors of all workers, in their order."""
+    import tensorflow as tf
+
+    @tf.custom_gradient
+    def gathered(own: Any) -> tuple[Any, Any]:
+        context = tf.distribute.get_replica_context()
+        everyone = narrowed(context.all_gather(widened(own), axis=0), own.dtype)
+        counts = context.all_gather(tf.shape(own)[:1], axis=0)
+        index = context.replica_id_in_sync_group
+        start = tf.reduce_sum(counts[:index])
+
+        def gradient(upstream: Any) -> Any:
+            return upstream[start : start + tf.shape(own)[0]]
+
+        return everyone, gradient
+
+    return gathered(own)
+
+
+def _weigh_by_share(tracker: Any) -> None:
+    """Make the tracker of an output's loss add up to the loss of one process.
+
+    Keras gives it no weight if the number of rows is not known when it traces the step: each batch then
+    counts once, and so the workers' parts of a batch must count once together.
+    """
+    stock_update = tracker.update_state
+
+    @functools.wraps(stock_update)
+    def update_state(values: Any, sample_weight: Any = None) -> Any:
+        if sample_weight is None and share_of_rows() is not None:
+            sample_weight = share_of_rows()
+        return stock_update(values, sample_weight=sample_weight)
+
+    tracker.update_state = update_state

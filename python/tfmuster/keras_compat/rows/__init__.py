@@ -1,0 +1,1 @@
+"""Which rows of a batch are a worker's."""

@@ -1,0 +1,1 @@
+"""TensorFlow's servers, strategies, and scopes."""

@@ -1,0 +1,177 @@
+"""Refuse to train a model that belongs to one worker of a job only.
+
+A program without a strategy would train a complete model on each worker, and the workers would replace each
+other's files. The patches cover every way in which Keras changes weights: ``fit``, ``train_on_batch``, and
+the optimizers, which custom loops use. They change nothing in a process that is not one of several workers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from ...errors import StrategyError
+from ...words import Hint, Words, language
+from .. import seams
+from ..jax_processes import spans_all_processes
+from ..strategy_info import keras_backend, made_strategy, multi_worker
+from .scopes import adopt
+
+#: Two lines that a program needs, for each kind of program.
+_STRATEGY = 'strategy = tfmuster.strategy("multi_worker_mirrored")  # before TensorFlow starts'
+_PYTHON = (_STRATEGY, "with strategy.scope():  # make and compile the model")
+_LOOP = (_STRATEGY, "step = tfmuster.distributed_step(strategy, train)  # train() applies the gradients")
+_R_STRATEGY = 'strategy <- tfmuster::strategy("multi_worker_mirrored")  # before library(keras3)'
+_R = (_R_STRATEGY, "with(strategy$scope(), { ... })  # make and compile the model")
+_R_LOOP = (
+    _R_STRATEGY,
+    "step <- tfmuster::distributed_step(strategy, train)  # applies the gradients",
+)
+_SERVERS = (
+    "with strategy.scope():  # make and compile the model",
+    "tfmuster.ps_fit(model, dataset_fn, epochs=..., steps_per_epoch=...)  # instead of fit()",
+)
+_R_SERVERS = (
+    "with(strategy$scope(), { ... })  # make and compile the model",
+    "ps_fit(model, dataset_fn, epochs = ..., steps_per_epoch = ...)  # instead of fit()",
+)
+_JAX = (
+    "keras.distribution.initialize()",
+    "keras.distribution.set_distribution(keras.distribution.DataParallel())",
+)
+
+_LOOP_ALONE = "a loop computes or applies gradients outside of strategy.run(), so the workers do not add them"
+
+
+@dataclasses.dataclass(frozen=True)
+class Guard:
+    """Refuses training that belongs to one of several workers only.
+
+    Attributes
+    ----------
+    workers : callable
+        Returns the number of workers that must train together with this process; below 2 allows everything.
+    why_alone : callable
+        Takes a model or an optimizer, and the name of the method that is called. Returns why it trains in
+        this worker alone; "" if it trains with the others.
+    """
+
+    workers: Callable[[], int]
+    why_alone: Callable[[Any, str], str]
+
+    def check(self, trained: Any, call: str) -> None:
+        """Raise a StrategyError if a call of a model or an optimizer would train in this worker alone."""
+        count = self.workers()
+        if count > 1 and (alone := self.why_alone(trained, call)):
+            raise _refusal(call, alone, count)
+
+
+def guard_of(package: str, workers: Callable[[], int]) -> Guard | None:
+    """Return the guard of the imported ``keras`` or ``tf_keras``; None for a backend that trains nowhere."""
+    if package == "tf_keras":
+        return Guard(workers, _under_tensorflow)
+    import keras
+
+    if not keras.__version__.startswith("3."):
+        return None
+    backends = {"tensorflow": _under_tensorflow, "jax": _under_jax, "torch": _under_torch}
+    why_alone = backends.get(keras.config.backend())
+    return None if why_alone is None else Guard(workers, why_alone)
+
+
+def refuse_loop(workers: int) -> StrategyError:
+    """Return the error for a training loop that each worker would run alone."""
+    return _refusal("apply", _LOOP_ALONE, workers)
+
+
+def _refusal(call: str, found: str, workers: int) -> StrategyError:
+    jax = keras_backend() == "jax"
+    python, r = (_LOOP, _R_LOOP) if call.startswith("apply") else (_PYTHON, _R)
+    in_r = language() == "r"
+    lines = _JAX if jax else r if in_r else python
+    if type(made_strategy()).__name__.startswith("ParameterServerStrategy"):
+        lines = _R_SERVERS if in_r else _SERVERS
+    fix = ["add two lines:" if jax or in_r else "import tfmuster, and add two lines:", *lines]
+    # A loop needs its own lines; everything else is distributed as it is.
+    as_it_is = Words("launch it as it is with {}, or ", Hint("distribute", True))
+    distribute = as_it_is if lines in (_PYTHON, _R) else ""
+    return StrategyError(
+        f"The {workers} workers of this job must train one model together.",
+        found=found,
+        fix=Words(
+            "{}\n  {}with {} if each worker is to train a model of its own",
+            "\n    ".join(fix),
+            distribute,
+            Hint("independent", True),
+        ),
+        strategy="default",
+        reason="not-distributed",
+    )
+
+
+def _under_tensorflow(trained: Any, call: str) -> str:
+    """Return why a model or an optimizer trains in this worker alone; "" if it trains with the others."""
+    import tensorflow as tf
+
+    if call.startswith("apply"):
+        strategy = tf.distribute.get_strategy()
+        if multi_worker(strategy) and tf.distribute.in_cross_replica_context():
+            return _LOOP_ALONE
+        if not tf.distribute.has_strategy() and _on_parameter_servers(trained):
+            return ""
+    else:
+        # The second name is that of Keras 2.
+        strategy = seams.MODEL_STRATEGY.of(trained, seams.KERAS_2_STRATEGY.of(trained, None))
+        if strategy is None and seams.MODEL_STRATEGY.has(trained):
+            # The weights may have been made in a scope.
+            adopt(trained)
+            strategy = seams.MODEL_STRATEGY.of(trained)
+        if strategy is None:
+            place = "the scope of the strategy" if _made_here() else "a multi-worker strategy"
+            return f"{call}() of a model that was made outside of {place}"
+    if multi_worker(strategy) or isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        return ""
+    if tf.distribute.has_strategy() or not call.startswith("apply"):
+        return f"{call}() under {type(strategy).__name__}, which is for the devices of one worker"
+    return "an optimizer applies gradients outside of a multi-worker strategy"
+
+
+def _on_parameter_servers(optimizer: Any) -> bool:
+    """Return whether a coordinator applies the gradients that it has gathered from its workers."""
+    import tensorflow as tf
+
+    made_under = seams.OPTIMIZER_STRATEGY.of(optimizer, None)
+    variables = seams.TRAINED_VARIABLES.of(optimizer, None) or ()
+    return isinstance(made_under, tf.distribute.ParameterServerStrategy) or any(
+        "/job:ps" in str(getattr(getattr(variable, "value", variable), "device", ""))
+        for variable in variables
+    )
+
+
+def _made_here() -> bool:
+    """Return whether this process has a multi-worker strategy."""
+    return seams.SERVER.of(seams.CONTEXT.get()(), None) is not None
+
+
+def _under_jax(trained: Any, call: str) -> str:
+    import jax
+    import keras
+
+    if jax.process_count() < 2:
+        return f"{call}() before keras.distribution.initialize()"
+    # A custom loop may distribute its arrays itself.
+    if call.startswith("apply"):
+        return ""
+    if (distribution := keras.distribution.distribution()) is None:
+        return f"{call}() without a keras.distribution"
+    if not spans_all_processes(distribution):
+        return f"{call}() under a {type(distribution).__name__} without devices of all workers"
+    return ""
+
+
+def _under_torch(trained: Any, call: str) -> str:
+    from torch import distributed  # type: ignore[import-not-found]
+
+    together = distributed.is_available() and distributed.is_initialized()
+    return "" if together else f"{call}() with torch, without torch.distributed"

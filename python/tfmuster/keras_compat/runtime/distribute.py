@@ -1,0 +1,253 @@
+"""Make one multi-worker strategy the default of a program that makes none.
+
+Under the default strategy every model of the program belongs to all workers, whatever makes it: layers, a
+subclass, ``keras.models.load_model``, ``keras.applications``.
+
+TensorFlow can join a cluster only before it starts, and its devices can be set only before. So the strategy
+is made when TensorFlow is about to start, by the first tensor or variable, or when Keras or the program first
+asks for the strategy in force, as every model does. It is not made at the import of Keras, because ``import
+tensorflow`` imports Keras, and a program sets devices after that. A
+``tf.distribute.MultiWorkerMirroredStrategy()`` of the program itself is or becomes this strategy. Any other
+strategy is refused, because TensorFlow doesn't enter one strategy inside of another.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ...environment import full_workers
+from ...errors import StrategyError
+from ...words import Hint, Words
+from .. import seams
+from ..data.own_rows import are_own_rows
+from ..strategy_info import multi_worker, worker_of
+from .alone import refuse_loop
+
+_SCALED = "_tfmuster_scaled"
+_given: list[Any] = []
+_making: list[bool] = []
+
+
+def default_strategy() -> Any:
+    """Return the strategy that is the program's default; None if there is none."""
+    return _given[0] if _given else None
+
+
+def watch_tensorflow(made: Callable[[], None]) -> None:
+    """Make the strategy before the imported TensorFlow starts, and only one in this process.
+
+    ``made`` is called once, after the strategy has been made.
+    """
+    import tensorflow as tf
+
+    stock_init, stock_start = seams.COLLECTIVE_INIT.get(), seams.START.get()
+    # Not the function of tf.compat.v1: a later "import tensorflow.compat.v1" makes that module anew.
+    stock_reset, stock_gradient = seams.RESET_GRAPHS.get(), seams.GRADIENT.get()
+    stock_variable = seams.MAKE_VARIABLE.get()
+
+    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return _given[0] if _given else object.__new__(cls)
+
+    @functools.wraps(stock_init)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _given:
+            return
+        _making.append(True)
+        stock_init(self, *args, **kwargs)
+        if multi_worker(self):
+            _given.append(self)
+            made()
+            _set_default()
+
+    @functools.wraps(stock_start)
+    def start(self: Any) -> None:
+        if not seams.STARTED.of(self):
+            _make()
+        stock_start(self)
+
+    @functools.wraps(stock_variable)
+    def variable(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        # It looks for a strategy before its first value starts TensorFlow. A layer of a functional model may
+        # be the first thing that a program makes.
+        if not _making:
+            _make()
+            _set_default()
+        return stock_variable(cls, *args, **kwargs)
+
+    @functools.wraps(stock_reset)
+    def reset() -> None:
+        # Keras's clear_session() discards the graph to which the default strategy belongs.
+        if _given and tf.distribute.has_strategy():
+            tf.distribute.experimental_set_strategy(None)
+        stock_reset()
+        _set_default()
+
+    @functools.wraps(stock_gradient)
+    def gradient(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        # TensorFlow's own message is about a handle.
+        if _given and tf.distribute.in_cross_replica_context() and _of_models(sources):
+            raise refuse_loop(worker_of(_given[0])[1])
+        return stock_gradient(self, target, sources, *args, **kwargs)
+
+    seams.GRADIENT.replace(gradient)
+    seams.MAKE_VARIABLE.replace(variable)
+    seams.STRATEGY_NEW.replace(staticmethod(_new_other))
+    seams.COLLECTIVE_NEW.replace(staticmethod(new))
+    seams.COLLECTIVE_INIT.replace(init)
+    seams.START.replace(start)
+    seams.RESET_GRAPHS.replace(reset)
+    for seam in seams.ASKED_FOR_STRATEGY:
+        seam.replace(_after_default(seam.get()))
+
+
+def _new_other(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """Refuse a strategy that is not the one of all workers."""
+    if cls.__name__.startswith("_Default"):
+        return object.__new__(cls)
+    api = [*cls.__dict__.get("_tf_api_names", ())]
+    api += [f"compat.v1.{name}" for name in cls.__dict__.get("_tf_api_names_v1", ())]
+    raise StrategyError(
+        Words(
+            "A program under {} has one strategy, tf.distribute.MultiWorkerMirroredStrategy.",
+            Hint("distribute", True),
+        ),
+        found=f"tf.{api[0]}" if api else cls.__name__,
+        fix=Words(
+            "leave this strategy out of the program; or leave {} out, and train under a strategy of all "
+            "workers",
+            Hint("distribute", True),
+        ),
+        strategy="multi_worker_mirrored",
+        reason="distribute",
+    )
+
+
+def _of_models(sources: Any) -> bool:
+    """Return whether any of these is a variable of all workers."""
+    import tensorflow as tf
+
+    return any(
+        isinstance(getattr(source, "value", source), tf.distribute.DistributedValues)
+        for source in tf.nest.flatten(sources)
+    )
+
+
+def _after_default(stock: Callable[[], Any]) -> Callable[[], Any]:
+    @functools.wraps(stock)
+    def asked() -> Any:
+        _make()
+        _set_default()
+        return stock()
+
+    return asked
+
+
+def _make() -> None:
+    """Make the strategy, unless it exists, or is being made by this call or by the program."""
+    import tensorflow as tf
+
+    if not _making and threading.current_thread() is threading.main_thread():
+        tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _set_default() -> None:
+    """Make the strategy the default one, unless this is inside of a function, a scope or another thread."""
+    inside = (
+        not _given
+        or threading.current_thread() is not threading.main_thread()
+        or not seams.EXECUTING_EAGERLY.get()()
+        or seams.HAS_STRATEGY.get()()
+        or seams.CONTEXT.get()().device_name
+        or seams.VARIABLE_CREATORS.of(seams.DEFAULT_GRAPH.get()())
+    )
+    if not inside:
+        seams.SET_STRATEGY.get()(_given[0])
+
+
+def require_tensorflow(package: str) -> None:
+    """Refuse the imported ``keras`` or ``tf_keras`` if it can't have the default strategy.
+
+    Raises
+    ------
+    StrategyError
+        Keras has another backend than TensorFlow (reason ``distribute``).
+    """
+    module: Any = importlib.import_module(package)
+    backend = "tensorflow" if package == "tf_keras" else module.config.backend()
+    if backend != "tensorflow":
+        raise StrategyError(
+            Words("{} is for Keras on TensorFlow.", Hint("distribute", True)),
+            found=f"the backend {backend}",
+            fix="leave it out; on JAX, call keras.distribution.initialize() and set_distribution()",
+            strategy="multi_worker_mirrored",
+            reason="distribute",
+        )
+
+
+def scaled_batches(
+    signature: inspect.Signature, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a ``fit`` with the batch size multiplied by the number of workers."""
+    strategy = model.distribute_strategy
+    workers = full_workers(worker_of(strategy)[1] if multi_worker(strategy) else 1)
+    if workers == 1:
+        return args, kwargs
+    given = signature.bind(model, *args, **kwargs)
+    given.arguments.update(_scaled(given.arguments, workers))
+    return given.args[1:], given.kwargs
+
+
+def _scaled(arguments: dict[str, Any], workers: int) -> dict[str, Any]:
+    """Return the arguments of ``fit`` that change so that its batches have ``workers`` times as many rows."""
+    import tensorflow as tf
+
+    data = arguments.get("x")
+    if are_own_rows(data):
+        # Their batch size is that of a worker already.
+        return {}
+    if isinstance(data, tf.data.Dataset):
+        # A later `fit` continues with the orders and the cached rows of this one.
+        if (scaled := data.__dict__.get(_SCALED)) is None:
+            rows, drop_remainder = _batches_of(data)
+            data.__dict__[_SCALED] = scaled = data.rebatch(workers * rows, drop_remainder)
+        return {"x": scaled}
+    if hasattr(data, "__len__") or hasattr(data, "shape"):
+        from keras.utils import PyDataset
+
+        if not isinstance(data, PyDataset):
+            size = arguments.get("batch_size")
+            return {"batch_size": workers * (32 if size is None else size)}
+    raise _not_scaled(type(data).__name__)
+
+
+#: Steps of a data set that keep its batches.
+_KEEP = ("Prefetch", "Map", "ParallelMap", "Options", "Repeat", "Cache")
+
+
+def _batches_of(dataset: Any) -> tuple[int, bool]:
+    """Return the rows of a data set's batches, and whether a smaller last one is left out."""
+    import tensorflow as tf
+
+    at = dataset
+    while (size := seams.BATCH_SIZE.of(at, None)) is None:
+        if type(at).__name__ not in [f"_{step}Dataset" for step in _KEEP]:
+            raise _not_scaled(f"a data set that ends in {type(at).__name__}")
+        (at,) = seams.INPUTS.of(at)()
+    return int(tf.get_static_value(size)), bool(tf.get_static_value(seams.DROP_REMAINDER.of(at)))
+
+
+def _not_scaled(found: str) -> StrategyError:
+    return StrategyError(
+        Words(
+            "{} multiplies the batch size of arrays and of tf.data's batch() only.", Hint("scale_batch", True)
+        ),
+        found=found,
+        fix=Words("leave {} out, and choose larger batches in the program", Hint("scale_batch", True)),
+        strategy="multi_worker_mirrored",
+        reason="scale-batch",
+    )

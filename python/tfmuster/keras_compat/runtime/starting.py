@@ -1,0 +1,77 @@
+"""Tell whether TensorFlow's runtime has started, after which it can't join a cluster, and by which line."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...errors import StrategyError
+from ...system.own_line import own_line
+from ...words import Code, Words
+from .. import seams
+from ..register import require
+
+#: What to do where TensorFlow has already started.
+STRATEGY_FIRST: Final = Words(
+    "make the strategy before all tensors, models, data sets and other strategies{}; in a session, restart "
+    "it first, because TensorFlow can't be reset",
+    Code("", ", and before library(keras3)"),
+)
+
+_callers: list[Callable[[], None]] = []
+_callers_lock = threading.Lock()
+_patched: list[bool] = []
+_started_by: list[str] = []
+
+
+def tensorflow_started() -> bool:
+    """Return whether TensorFlow's runtime has started; after that it can't join a cluster."""
+    return bool(seams.STARTED.of(seams.CONTEXT.get()()))
+
+
+def call_when_started(then: Callable[[], None]) -> None:
+    """Call a function once, right after TensorFlow's runtime starts."""
+    _callers.append(then)
+    if _patched:
+        return
+    require((seams.START, seams.STARTED, seams.EAGER_MODE))
+    _patched.append(True)
+    stock, eager_mode = seams.START.get(), seams.EAGER_MODE.get()
+
+    def ensure_initialized(self: Any) -> None:
+        stock(self)
+        seams.START.replace(stock)
+        # Several threads may start TensorFlow at the same time: one of them calls.
+        with _callers_lock:
+            callers = _callers.copy()
+            _callers.clear()
+        if callers:
+            with eager_mode():
+                for caller in callers:
+                    caller()
+
+    seams.START.replace(ensure_initialized)
+
+
+def watch_start() -> None:
+    """Remember the line of the program that starts TensorFlow's runtime, if it has not started."""
+    if not tensorflow_started():
+        call_when_started(_remember_line)
+
+
+def _remember_line() -> None:
+    if line := own_line():
+        _started_by.append(line)
+
+
+def check_not_started(strategy: str) -> None:
+    """Raise a StrategyError if TensorFlow's runtime has started."""
+    if tensorflow_started():
+        raise StrategyError(
+            "TensorFlow has already started in this process, so it can't join a cluster.",
+            found=f"it was started by {_started_by[0]}" if _started_by else None,
+            fix=STRATEGY_FIRST,
+            strategy=strategy,
+            reason="already-started",
+        )

@@ -1,0 +1,1 @@
+"""Files that Keras and TensorFlow write and read."""

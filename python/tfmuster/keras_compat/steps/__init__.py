@@ -1,0 +1,1 @@
+"""An execution of steps, and a call of ``fit``."""

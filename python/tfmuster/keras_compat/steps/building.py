@@ -1,0 +1,84 @@
+"""Build a model, its metrics, and its optimizer from the type of its data, without reading a batch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from .. import seams
+from ..data.own_batches import OwnBatch
+from ..losses.loss_parts import only_building
+from ..rows.local_batch import LocalBatch
+
+
+def build(model: Any, epochs: Any) -> None:
+    """Run Keras's symbolic build with the data's type spec.
+
+    Keras itself would create a second iterator and read a first batch from it.
+    """
+    import keras
+    import tensorflow as tf
+
+    spec = seams.EPOCHS_DATASET.of(epochs).element_spec
+    spec = tf.nest.map_structure(_as_spec, spec.data if isinstance(spec, (LocalBatch, OwnBatch)) else spec)
+    with model.distribute_strategy.scope():
+        without_call = type(model).call in (keras.Model.call, keras.layers.Layer.call)
+        # Keras's own way knows dense tensors only.
+        dense = all(isinstance(t, tf.TensorSpec) for t in tf.nest.flatten(spec) if t is not None)
+        if without_call or not (dense or isinstance(model, (keras.Sequential, seams.FUNCTIONAL.get()))):
+            _build_by_step(model, spec)
+        else:
+            seams.SYMBOLIC_BUILD.of(model)(data_batch=spec)
+
+
+def _build_by_step(model: Any, spec: Any) -> None:
+    """Build a model without ``call()``, such as a GAN, or of sparse data, by tracing its ``train_step``."""
+    import keras
+    import tensorflow as tf
+
+    present = [t for t in tf.nest.flatten(spec) if t is not None]
+
+    def step(*tensors: Any) -> None:
+        given = iter(tensors)
+        batch = tf.nest.pack_sequence_as(spec, [t and next(given) for t in tf.nest.flatten(spec)])
+        model.distribute_strategy.run(model.train_step, args=(batch,))
+
+    with only_building(), _without_updates() as updates, keras.StatelessScope(), seams.SYMBOLIC_SCOPE.get()():
+        tf.function(step, autograph=False).get_concrete_function(*present)
+    # Now the weights have values, and those of an optimizer can be made like them.
+    for optimizer, variables in updates:
+        if not optimizer.built:
+            optimizer.build(variables)
+
+
+@contextlib.contextmanager
+def _without_updates() -> Iterator[list[tuple[Any, list[Any]]]]:
+    """Inside the block, optimizers update nothing; gives a list of each one and its variables."""
+    import keras
+
+    updates: list[tuple[Any, list[Any]]] = []
+
+    def apply(self: Any, gradients: Any, trainable_variables: Any = None) -> None:
+        if trainable_variables is not None:
+            updates.append((self, list(trainable_variables)))
+
+    owners = [keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer]
+    stocks = [owner.apply for owner in owners]
+    for owner in owners:
+        owner.apply = apply
+    try:
+        yield updates
+    finally:
+        for owner, stock in zip(owners, stocks, strict=True):
+            owner.apply = stock
+
+
+def _as_spec(spec: Any) -> Any:
+    """Return the spec that one replica sees: a tensor's spec, or None for an absent value."""
+    import tensorflow as tf
+
+    values = seams.VALUE_SPECS.of(spec, None)
+    if values is not None:
+        return values[0]
+    return spec if isinstance(spec, tf.TypeSpec) and hasattr(spec, "shape") else None

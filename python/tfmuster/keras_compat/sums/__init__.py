@@ -1,0 +1,1 @@
+"""One tensor from all workers."""

@@ -1,0 +1,222 @@
+"""Sum gradients over the workers, by request as 16-bit floats.
+
+The 16-bit types halve the bytes of each step's all-reduce. They are off by default.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ...environment import GRADIENT_DTYPE_VARIABLE
+from ...errors import StrategyError
+from ...words import Value
+from .. import seams
+from ..runtime.scopes import adopt_optimizer
+from ..strategy_info import multi_worker, worker_of
+from .collectives import can_sum, gather_rows, group_of, pack, sum_by_tensorflow, sum_directly, unpack
+
+GRADIENT_DTYPES = ("float32", "bfloat16", "float16")
+_DTYPE = "_tfmuster_gradient_dtype"
+
+
+def checked_dtype(dtype: str) -> str:
+    """Return ``dtype`` if gradients can be sent as this data type.
+
+    Raises
+    ------
+    StrategyError
+        ``dtype`` is not in `GRADIENT_DTYPES` (reason ``gradient-dtype``).
+    """
+    if dtype not in GRADIENT_DTYPES:
+        raise StrategyError(
+            f"gradient_dtype must be one of {', '.join(GRADIENT_DTYPES)}.",
+            found=str(Value(dtype)),
+            strategy="multi_worker_mirrored",
+            reason="gradient-dtype",
+        )
+    return dtype
+
+
+def set_gradient_dtype(strategy: Any, dtype: str) -> None:
+    """Send the gradients of all optimizers under ``strategy``, an MWMS, as ``dtype``."""
+    setattr(strategy.extended, _DTYPE, checked_dtype(dtype))
+
+
+def wanted_dtype() -> str:
+    """Return the data type in the environment variable ``TFMUSTER_GRADIENT_DTYPE``; by default float32.
+
+    The variable also applies to programs that do not import tfmuster.
+
+    Raises
+    ------
+    StrategyError
+        The variable names no supported type (reason ``gradient-dtype``).
+    """
+    return checked_dtype(os.environ.get(GRADIENT_DTYPE_VARIABLE) or "float32")
+
+
+def gradient_dtype(strategy: Any) -> str:
+    """Return the type that gradients are sent as; "float32" means the type they are computed in."""
+    return getattr(strategy.extended, _DTYPE, None) or wanted_dtype()
+
+
+def bytes_per_step(model: Any, strategy: Any) -> float:
+    """Return the bytes that each worker sends per step for the gradients of all of a model's weights.
+
+    With n workers, both TensorFlow's ring and the float32 sum of 16-bit gradients send every value
+    ``2 (n - 1) / n`` times. Sparse gradients, such as those of embeddings, can take more or fewer bytes.
+    """
+    import tensorflow as tf
+
+    workers = worker_of(strategy)[1]
+    dtype = gradient_dtype(strategy)
+    values = sum(
+        math.prod(variable.shape) * tf.as_dtype(variable.dtype if dtype == "float32" else dtype).size
+        for variable in model.trainable_variables
+    )
+    return float(2 * (workers - 1) / workers * values)
+
+
+def patch_gradients() -> None:
+    """Make Keras's TensorFlow optimizers sum gradients over the workers before they change them.
+
+    Keras sums them last, so it clips, and tests for infinity, what one worker has computed. One process does
+    both with the gradient of the whole global batch.
+    """
+    stock_clip, stock_sum = seams.CLIP_GRADIENTS.get(), seams.SUM_GRADIENTS.get()
+    stock_apply = seams.LOSS_SCALE_APPLY.get()
+
+    @functools.wraps(stock_clip)
+    def clip_gradients(self: Any, gradients: Any) -> Any:
+        if _sums_here(self) and not getattr(_already, "summed", False):
+            gradients = _sum_gradients(self, gradients, stock_sum)
+        return stock_clip(self, gradients)
+
+    @functools.wraps(stock_sum)
+    def all_reduce_sum_gradients(self: Any, grads_and_vars: Any) -> Any:
+        # Keras clips before it comes here, so these are sums.
+        return list(grads_and_vars) if _sums_here(self) else stock_sum(self, grads_and_vars)
+
+    @functools.wraps(stock_apply)
+    def apply(self: Any, gradients: Any, trainable_variables: Any = None) -> None:
+        adopt_optimizer(self, trainable_variables or ())
+        if not _sums_here(self):
+            stock_apply(self, gradients, trainable_variables)
+            return
+        # If the workers tested their own gradients, one of them could skip a step that the others take.
+        gradients = _sum_gradients(self, gradients, stock_sum)
+        _already.summed = True
+        try:
+            stock_apply(self, gradients, trainable_variables)
+        finally:
+            _already.summed = False
+
+    seams.CLIP_GRADIENTS.replace(clip_gradients)
+    seams.SUM_GRADIENTS.replace(all_reduce_sum_gradients)
+    seams.LOSS_SCALE_APPLY.replace(apply)
+
+
+_already = threading.local()
+
+
+def _sums_here(optimizer: Any) -> bool:
+    """Return whether an optimizer that is called here sums its gradients over several workers."""
+    import tensorflow as tf
+
+    several = multi_worker(seams.OPTIMIZER_STRATEGY.of(optimizer))
+    return several and tf.distribute.get_replica_context() is not None
+
+
+def _sum_gradients(optimizer: Any, gradients: Any, stock_sum: Callable[..., Any]) -> list[Any]:
+    """Return the sums of gradients over the workers; None stays None."""
+    import tensorflow as tf
+
+    gradients = list(gradients)
+    strategy = seams.OPTIMIZER_STRATEGY.of(optimizer)
+    direct, dtype = group_of(strategy) is not None, gradient_dtype(strategy)
+    # In eager mode the replicas' collectives run one after another, which only Keras's code handles.
+    compressed = dtype != "float32" and not tf.executing_eagerly()
+
+    def way(gradient: Any) -> str:
+        if direct and can_sum(gradient):
+            return "direct"
+        if direct and isinstance(gradient, tf.IndexedSlices) and gradient.values.shape.rank:
+            return "rows"
+        if tf.executing_eagerly() or not isinstance(gradient, tf.Tensor):
+            return "stock"  # sparse gradients are sent unchanged
+        return "compressed" if compressed and gradient.dtype.is_floating else "pieces"
+
+    ways: dict[str, Callable[[list[Any]], list[Any]]] = {
+        "direct": lambda found: sum_directly(strategy, found, None if dtype == "float32" else dtype),
+        "compressed": lambda found: _sum_compressed(found, dtype),
+        "rows": lambda found: _gather_sparse(strategy, found),
+        "pieces": sum_by_tensorflow,
+        "stock": lambda found: [total for total, _ in stock_sum(optimizer, [(each, None) for each in found])],
+    }
+    sums = list(gradients)
+    for name, add in ways.items():
+        places = [i for i, each in enumerate(gradients) if each is not None and way(each) == name]
+        if places:
+            for place, total in zip(places, add([gradients[i] for i in places]), strict=True):
+                sums[place] = total
+    return sums
+
+
+def _gather_sparse(strategy: Any, gradients: list[Any]) -> list[Any]:
+    """Return sparse gradients with the rows of all workers, which optimizers add up."""
+    import tensorflow as tf
+
+    parts = gather_rows(strategy, [part for each in gradients for part in (each.values, each.indices)])
+    return [
+        tf.IndexedSlices(values, indices, each.dense_shape)
+        for each, values, indices in zip(gradients, parts[::2], parts[1::2], strict=True)
+    ]
+
+
+def _sum_compressed(gradients: list[Any], dtype: str) -> list[Any]:
+    """Return the float32 sums over the workers of gradients sent as ``dtype``, equal on all workers."""
+    import tensorflow as tf
+
+    return unpack(_sum_flat(pack(gradients), tf.as_dtype(dtype)), gradients)
+
+
+def _sum_flat(flat: Any, dtype: Any) -> Any:
+    """Return the sum of a float32 vector over the workers, sent as ``dtype``.
+
+    TensorFlow's ring would add in ``dtype`` and round at every hop. Instead, two workers exchange the whole
+    vector and add it. With more workers, each worker receives all values of one slice, adds them, and sends
+    the sum to all: at most twice the bytes of the vector, like the ring, for any number of workers.
+    """
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+    launchers = seams.LAUNCHERS.of(seams.CROSS_DEVICE_OPS.of(replica.strategy.extended))
+    launcher = launchers[seams.REPLICA_NUMBER.of(replica)]
+    workers, size = seams.GROUP_SIZE.of(launcher), tf.size(flat)
+    gather = seams.ALL_GATHER.of(launcher)
+
+    def packed(values: Any) -> Any:
+        # TensorFlow's gather supports float16 but not bfloat16; it only copies bits.
+        return tf.bitcast(tf.cast(values, dtype), tf.float16)
+
+    def unpacked(values: Any) -> Any:
+        return tf.cast(tf.bitcast(values, dtype), tf.float32)
+
+    if workers == 2 or not seams.ALL_TO_ALL.fits:
+        both = gather(packed(flat), None)
+        return tf.reduce_sum(unpacked(tf.reshape(both, [workers, -1])), axis=0)
+    stretch = -(-size // workers)
+    values = seams.ALL_TO_ALL.get()(
+        tf.reshape(packed(tf.pad(flat, [[0, stretch * workers - size]])), [workers, stretch]),
+        workers,
+        seams.GROUP_KEY.of(launcher),
+        seams.NEXT_KEY.of(launcher)(),
+        ordering_token=[seams.GET_TOKEN.of(launcher)()],
+    )
+    own = tf.reduce_sum(unpacked(values), axis=0)
+    return unpacked(gather(packed(own), None))[:size]

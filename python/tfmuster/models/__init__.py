@@ -1,0 +1,1 @@
+"""Save models, and check files of models before they are read."""
