@@ -189,10 +189,10 @@ def with_tensorflow() -> dict[str, Callable[[int], Callable[[], Any]]]:
     import tensorflow as tf
 
     import tfmuster
-    from tfmuster.keras_compat.sums.collectives import collectives as sums
+    from tfmuster.keras_compat.sums import collectives
 
     strategy = tfmuster.strategy("multi_worker_mirrored")
-    direct = sums.group_of(strategy) is not None
+    direct = collectives.group_of(strategy) is not None
     assert direct is (os.environ.get("TFMUSTER_COMMUNICATION") != "tensorflow")
 
     def of(size: int) -> Callable[[], Any]:
@@ -200,7 +200,7 @@ def with_tensorflow() -> dict[str, Callable[[int], Callable[[], Any]]]:
 
         @tf.function
         def step() -> Any:
-            return strategy.run(lambda: sums.replica_sum(value.read_value())[0])
+            return strategy.run(lambda: collectives.replica_sum(value.read_value())[0])
 
         return lambda: float(step())
 

@@ -83,9 +83,8 @@ def keras_model(name: str, batch: int, strategy: Any, data: str) -> tuple[Any, A
 
 def keras_process(name: str, data: str) -> None:
     """One worker, or the one process."""
-    from tfmuster.keras_compat.sums.collectives.collectives import group_of
-
     import tfmuster
+    from tfmuster.keras_compat.sums.collectives import group_of
 
     workers = "TF_CONFIG" in os.environ
     strategy = tfmuster.strategy("multi_worker_mirrored" if workers else "default")

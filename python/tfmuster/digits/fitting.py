@@ -63,7 +63,7 @@ class Fitting:
     @property
     def batches_in_step(self) -> int:
         """Return the number of replicas whose batches form one update of the weights."""
-        from ..keras_compat.strategy_info import batches_in_step
+        from ..keras_compat.process import batches_in_step
 
         if not self.updates:
             return batches_in_step(self.strategy)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..environment import MAX_RESTARTS_VARIABLE
 from ..errors import ModelError, StrategyError
-from ..keras_compat.strategy_info import require_tensorflow_backend
+from ..keras_compat.process import require_tensorflow_backend
 from ..runs.states import State, say_state
 from ..system.tensorflow_import import require_tensorflow
 from ..training.learning_rates import scaled_learning_rate
@@ -146,7 +146,7 @@ def train_mnist(
     )
     fitting = Fitting.of(made, *(None, None) if evaluating else (updates, replicas_to_aggregate))
     replicas = fitting.replicas
-    from ..keras_compat.strategy_info import is_chief
+    from ..keras_compat.process import is_chief
 
     chief = is_chief(made)
     if chief and not evaluating:

@@ -34,10 +34,10 @@ from . import seams as seams  # `check` looks at its rows
 from .agreement.comparison import use_agreement
 from .agreement.seeds import agree_on_seed
 from .agreement.watching import use_cause, watch_this_worker
+from .process import PROCESS, is_chief, multi_worker, note_strategy, worker_of
 from .register import TESTED, check
 from .runtime.own_thread import patch_run
 from .runtime.starting import check_not_started, tensorflow_started
-from .strategy_info import is_chief, multi_worker, note_strategy, worker_of
 from .sums.gradients import (
     GRADIENT_DTYPES,
     bytes_per_step,
@@ -69,9 +69,6 @@ __all__ = [
     "worker_of",
 ]
 
-#: The backends of Keras for which it is patched.
-_installed: list[str] = []
-
 
 def install() -> bool:
     """Patch the imported Keras 3 for several workers.
@@ -94,7 +91,7 @@ def install() -> bool:
         This Keras is too old and stays unpatched, or is newer than the tested releases. Or a feature is off,
         because a release does not have what it needs.
     """
-    if "tensorflow" in _installed:
+    if "tensorflow" in PROCESS.installed:
         return True
     if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
         check_releases("tensorflow")
@@ -125,7 +122,7 @@ def install() -> bool:
     from .patches import patch_on_tensorflow
 
     patch_on_tensorflow()
-    _installed.append("tensorflow")
+    PROCESS.installed.add("tensorflow")
     return True
 
 
@@ -139,13 +136,13 @@ def install_on_jax() -> None:
     DependencyError
         Keras or JAX does not have what tfmuster replaces (reason ``seams``). Nothing is replaced.
     """
-    if "jax" in _installed:
+    if "jax" in PROCESS.installed:
         return
     check_releases("keras", "jax")
     from .patches import patch_on_jax
 
     patch_on_jax()
-    _installed.append("jax")
+    PROCESS.installed.add("jax")
 
 
 def check_releases(*packages: str) -> None:

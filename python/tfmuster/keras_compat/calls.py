@@ -32,6 +32,7 @@ from typing import Any
 
 from . import seams
 from .agreement.calls import noted_call
+from .process import in_multi_worker_strategy
 from .register import Seam, require
 from .runtime.alone import Guard, guard_of
 from .runtime.distribute import scaled_batches
@@ -39,7 +40,6 @@ from .runtime.parameter_server import on_coordinator, refuse_parameter_servers
 from .runtime.scopes import adopt, compile_scope
 from .steps.predicting import predict_on_all
 from .steps.steps_per_execution import callbacks_in, note_callbacks, note_choice
-from .strategy_info import in_multi_worker_strategy
 
 
 @dataclasses.dataclass

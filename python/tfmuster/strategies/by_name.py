@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import StrategyError
-from ..keras_compat.strategy_info import require_tensorflow_backend
+from ..keras_compat.process import require_tensorflow_backend
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Argument, Code, Value, Words, choice
 from .devices import checked, local_devices

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
+from ..keras_compat.process import PROCESS
 from ..system.own_line import own_script
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Argument, Hint, Launch, Value, Words
 
 if TYPE_CHECKING:
     from ..cluster.spec import Task
-
-#: The multi-worker strategy of this process, its task, and how it sums.
-_made: list[tuple[Any, Task, str]] = []
 
 
 def multi_worker_mirrored(communication: str, start_timeout: float | None, gradient_dtype: str | None) -> Any:
@@ -32,11 +30,9 @@ def multi_worker_mirrored(communication: str, start_timeout: float | None, gradi
             strategy=name,
             reason="task-type",
         )
-    from ..keras_compat.runtime.distribute import default_strategy
-
-    if (given := default_strategy()) is not None:
-        return _given(given, communication, gradient_dtype)
-    if _made:
+    if PROCESS.default is not None:
+        return _given(PROCESS.default, communication, gradient_dtype)
+    if PROCESS.task is not None:
         return _again(task, how, gradient_dtype)
     from .. import keras_compat as compat
 
@@ -53,8 +49,7 @@ def multi_worker_mirrored(communication: str, start_timeout: float | None, gradi
         implementation=getattr(tf.distribute.experimental.CommunicationImplementation, stock)
     )
     made = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    _made.append((made, task, how))
-    compat.note_strategy(made)
+    PROCESS.strategy, PROCESS.task, PROCESS.communication = made, task, how
     compat.set_gradient_dtype(made, dtype)
     compat.agree_on_seed(made)
     compat.watch_this_worker()
@@ -66,12 +61,11 @@ def _again(task: Task, how: str, gradient_dtype: str | None) -> Any:
     """Return the strategy that this process has made, for example in a cell that is run again."""
     from .. import keras_compat as compat
 
-    made, first_task, first_how = _made[0]
-    if (task, how) != (first_task, first_how):
+    if (task, how) != (PROCESS.task, PROCESS.communication):
         what, found = "cluster", f"this is {task.name} at {task.address}"
-        if task == first_task:
+        if task == PROCESS.task:
             what = "communication"
-            found = f"{Argument(what, how)}, the first has {Value(first_how)}"
+            found = f"{Argument(what, how)}, the first has {Value(PROCESS.communication)}"
         raise StrategyError(
             f"This process already has a multi-worker strategy, with another {what}.",
             found=found,
@@ -80,8 +74,8 @@ def _again(task: Task, how: str, gradient_dtype: str | None) -> Any:
             reason="second-strategy",
         )
     if gradient_dtype is not None:
-        compat.set_gradient_dtype(made, gradient_dtype)
-    return made
+        compat.set_gradient_dtype(PROCESS.strategy, gradient_dtype)
+    return PROCESS.strategy
 
 
 def _given(strategy: Any, communication: str, gradient_dtype: str | None) -> Any:

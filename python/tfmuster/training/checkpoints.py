@@ -13,10 +13,10 @@ import numpy as np
 from ..cluster.findings import printable
 from ..errors import CheckpointError, TfmusterWarning
 from ..keras_compat.losses.metric_state import read_metrics, restore_metrics
+from ..keras_compat.process import is_chief, multi_worker, require_tensorflow_backend
 from ..keras_compat.saving.files import send_bytes
 from ..keras_compat.steps.building import build
 from ..keras_compat.steps.resume import resume_at, training_epochs
-from ..keras_compat.strategy_info import is_chief, multi_worker, require_tensorflow_backend
 from ..rendezvous.agreement import agree
 from ..rendezvous.farewell import FAREWELL
 from ..runs.states import State

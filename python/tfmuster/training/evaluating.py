@@ -11,7 +11,7 @@ from typing import Any
 from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import StrategyError
-from ..keras_compat.strategy_info import require_tensorflow_backend
+from ..keras_compat.process import require_tensorflow_backend
 from ..rendezvous.control_channel import ControlChannel
 from ..rendezvous.join import join_cluster
 from ..runs.layout import append_json

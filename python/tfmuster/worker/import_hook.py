@@ -238,8 +238,8 @@ def _prepare_keras() -> None:
     from ..keras_compat import install, install_on_jax
     from ..keras_compat.agreement.comparison import use_agreement
     from ..keras_compat.agreement.watching import use_cause
+    from ..keras_compat.process import keras_backend, listen
     from ..keras_compat.steps.callbacks import patch_callback_list
-    from ..keras_compat.strategy_info import keras_backend, listen
     from ..rendezvous.agreement import agree, raise_cause
     from ..runs.notes import say_note
 

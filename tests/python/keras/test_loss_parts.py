@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfmuster.keras_compat import strategy_info as notes
 from tfmuster.keras_compat.losses import loss_parts
+from tfmuster.keras_compat.process import PROCESS
 
 SHARE = 0.25
 ROWS = np.arange(12, dtype="float32").reshape(6, 2)
@@ -82,8 +82,8 @@ def test_what_is_no_sum_of_terms_counts_as_a_mean_and_is_told(
     loss: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr(notes, "_told", set())
-    monkeypatch.setattr(notes, "_listeners", [lambda about, text, **_: told.append(f"{about}: {text}")])
+    monkeypatch.setattr(PROCESS, "told", set())
+    monkeypatch.setattr(PROCESS, "listeners", [lambda about, text, **_: told.append(f"{about}: {text}")])
     assert part(loss) == pytest.approx(SHARE * float(loss(tf.constant(ROWS))))
     assert len(told) == 1 and told[0].startswith("loss: a term of the loss is ")
     assert told[0].endswith("counts as a mean")

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfmuster import keras_compat
 from tfmuster.errors import DependencyError, StrategyError, TfmusterWarning
 from tfmuster.keras_compat import calls, register, seams
+from tfmuster.keras_compat.process import PROCESS
 from tfmuster.keras_compat.register import Seam, check, rows
 
 ROWS = [row for row in rows() if row.packages <= {"keras", "tensorflow"}]
@@ -30,14 +31,14 @@ def test_all_rows_fit() -> None:
 @pytest.mark.parametrize("row", [row for row in ROWS if row.essential], ids=str)
 def test_without_an_essential_name_nothing_is_replaced(row: Seam, monkeypatch: pytest.MonkeyPatch) -> None:
     # As if no other test of this process had installed it.
-    monkeypatch.setattr(keras_compat, "_installed", [])
+    monkeypatch.setattr(PROCESS, "installed", set())
     hide(monkeypatch, row)
     before = list(register._replaced)
     with pytest.raises(DependencyError) as refused:
         keras_compat.install()
     assert str(refused.value.found).startswith(f"{row}: ")
     assert register._replaced == before
-    assert keras_compat._installed == []
+    assert PROCESS.installed == set()
 
 
 def test_without_an_optional_name_its_feature_is_off(monkeypatch: pytest.MonkeyPatch) -> None:

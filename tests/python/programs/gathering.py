@@ -5,10 +5,10 @@ import os
 
 import numpy as np
 import tensorflow as tf
-from tfmuster.keras_compat.sums.collectives.collectives import gather_rows
 
 import tfmuster
 from tfmuster.collectives import current_group
+from tfmuster.keras_compat.sums.collectives import gather_rows
 
 strategy = tfmuster.strategy("multi_worker_mirrored")
 found = json.loads(os.environ["TF_CONFIG"])

@@ -23,10 +23,10 @@ import keras
 import tensorflow as tf
 
 from tfmuster.errors import DataError
-from tfmuster.keras_compat import strategy_info as notes
+from tfmuster.keras_compat.process import PROCESS, listen
 
 told, found, decoded = [], {}, []
-notes.listen(lambda about, text, **fields: told.append(text))
+listen(lambda about, text, **fields: told.append(text))
 rng = np.random.default_rng(0)
 X, Y = rng.random((103, 6)).astype("float32"), rng.integers(0, 3, 103)
 IMAGES = sorted(map(str, folder.glob("images/*/*.png")))
@@ -39,7 +39,7 @@ def bytes_read():
 def fit(name, data, shape=(6,), model=None, **options):
     keras.utils.set_random_seed(1)
     told.clear()
-    notes._told.clear()
+    PROCESS.told.clear()
     with strategy.scope():
         if model is None:
             model = keras.Sequential(

@@ -18,7 +18,7 @@ import numpy as np
 
 import tfmuster
 from tfmuster.collectives import current_group
-from tfmuster.keras_compat.sums.collectives import collectives as sums
+from tfmuster.keras_compat.sums import collectives
 
 strategy = tfmuster.strategy("multi_worker_mirrored")
 generator = np.random.default_rng(0)
@@ -30,7 +30,7 @@ for options in ({}, {"steps_per_execution": 3}, {"run_eagerly": True}, {"jit_com
         # As between machines, and so small that a step has several sums.
         if group := current_group():
             group.one_machine = False
-        sums._BUCKET = 4096
+        collectives._BUCKET = 4096
     keras.utils.set_random_seed(1)
     with strategy.scope():
         numbers, tokens = keras.Input((20,)), keras.Input((3,), dtype="int32")

@@ -14,7 +14,7 @@ from ...errors import DataError
 from ...system.activity import ACTIVITY
 from ...words import Argument, Words
 from .. import seams
-from ..strategy_info import keras_backend
+from ..process import PROCESS, keras_backend
 from .calls import Call
 from .documents import SAMPLE, document_of, plain_name, weights_of
 from .samples import close
@@ -50,12 +50,9 @@ class Answer(Protocol):
     absent: Mapping[str, str]
 
 
-_compare: list[Callable[[str, Mapping[str, Any]], Any]] = []
-
-
 def use_agreement(compare: Callable[[str, Mapping[str, Any]], Any]) -> None:
     """Compare calls with this function: it takes the call's name and document, and returns an `Answer`."""
-    _compare[:] = [compare]
+    PROCESS.compare = compare
 
 
 def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:
@@ -81,7 +78,7 @@ def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:
         The calls differ, or a worker can't make its call.
     """
     call = Call.of(model)
-    if call is None or call.compared or not _compare:
+    if call is None or call.compared or PROCESS.compare is None:
         return chooses
     call.compared = True
     if call.name == "fit":
@@ -89,7 +86,7 @@ def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:
         place["epoch"] = int(seams.INITIAL_EPOCH.of(model) or call.arguments.get("initial_epoch", 0))
         place["epochs"] = int(call.arguments.get("epochs", 1))
     call.document = document_of(call, epochs)
-    answer = _compare[0](call.name, {**call.document, _CHOOSES: chooses})
+    answer = PROCESS.compare(call.name, {**call.document, _CHOOSES: chooses})
     if answer.absent:
         raise _absent(f"call {call.name}", answer.absent)
     differences = {each.name: each for each in answer.differences}
@@ -100,7 +97,7 @@ def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:
     # A callback of one worker that needs every batch is no mistake.
     chooses = differences.pop(_CHOOSES, None) is None and chooses
     if "weights" in differences:
-        details = _compare[0](f"weights for {call.name}", weights_of(model))
+        details = PROCESS.compare(f"weights for {call.name}", weights_of(model))
         if details.differences:
             # The digest says less than the weights themselves.
             del differences["weights"]
@@ -113,8 +110,8 @@ def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:
 def agree_on_end(model: Any) -> None:
     """Tell the other workers that this worker's data have ended, and raise a DataError if theirs have not."""
     call = Call.of(model)
-    if call is not None and call.compared and _compare:
-        answer = _compare[0](f"the end of the data of {call.name}", {})
+    if call is not None and call.compared and PROCESS.compare is not None:
+        answer = PROCESS.compare(f"the end of the data of {call.name}", {})
         if answer.absent or list(answer.differences):
             found = "; ".join(f"{task} is {text}" for task, text in answer.absent.items())
             raise ended_before(model, [*answer.absent], found)
@@ -144,9 +141,9 @@ def agree_on_stop(model: Any) -> bool:
     call = Call.of(model)
     # A list of callbacks may be used without fit().
     stops = bool(getattr(model, "stop_training", False))
-    if call is None or not call.compared or not _compare:
+    if call is None or not call.compared or PROCESS.compare is None:
         return stops
-    answer = _compare[0]("the end of an epoch", {"stop_training": stops})
+    answer = PROCESS.compare("the end of an epoch", {"stop_training": stops})
     if answer.absent:
         raise _absent(f"call {call.name}", answer.absent)
     differences = [each for each in answer.differences if each.name != "stop_training"]
@@ -213,9 +210,9 @@ def agree_on_weight(name: str, value: Any) -> None:
     value : array
         Its first value, of which shape and type are compared.
     """
-    if not _compare:
+    if PROCESS.compare is None:
         return
-    answer = _compare[0](
+    answer = PROCESS.compare(
         "making a weight", {"weight": f"{plain_name(name)} {tuple(value.shape)} {value.dtype}"}
     )
     if answer.absent:
@@ -252,8 +249,10 @@ def other_weight(name: str, text: str) -> DataError | None:
 def agree_on_predictions(model: Any, sizes: list[int]) -> None:
     """Raise a DataError if the workers have predicted other numbers of rows."""
     call = Call.of(model)
-    if call is not None and call.compared and _compare:
-        answer = _compare[0]("gathering predictions", {"number of rows": sum(sizes), "batches": len(sizes)})
+    if call is not None and call.compared and PROCESS.compare is not None:
+        answer = PROCESS.compare(
+            "gathering predictions", {"number of rows": sum(sizes), "batches": len(sizes)}
+        )
         if answer.absent:
             raise _absent(f"call {call.name}", answer.absent)
         if differences := list(answer.differences):

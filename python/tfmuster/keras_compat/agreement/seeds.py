@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from ...system.generators import job_seed, seed_generators, seed_tensorflow, tensorflow_seed
-from ..strategy_info import is_chief
+from ..process import is_chief
 
 
 def agree_on_seed(strategy: Any) -> None:

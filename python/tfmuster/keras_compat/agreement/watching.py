@@ -14,8 +14,7 @@ from typing import Any
 from ...collectives import ABORTED, OTHER_OPERATION
 from ...system.activity import ACTIVITY
 from .. import seams
-
-_raise_cause: list[Callable[[], None]] = []
+from ..process import PROCESS
 
 
 def use_cause(raise_cause: Callable[[], None]) -> None:
@@ -23,7 +22,7 @@ def use_cause(raise_cause: Callable[[], None]) -> None:
 
     It raises the failure of that worker if it learns of one.
     """
-    _raise_cause[:] = [raise_cause]
+    PROCESS.raise_cause = raise_cause
 
 
 def ended_before_whom(error: Exception) -> str | None:
@@ -44,8 +43,8 @@ def _inside_tensorflow() -> Iterator[None]:
         # The connection to another worker broke, or that worker aborted the operation. But if the data of
         # this worker have ended, it is the cause itself.
         aborted = any(words in str(error) for words in ("from remote target", ABORTED))
-        if _raise_cause and aborted and not ended_before_whom(error):
-            _raise_cause[0]()
+        if PROCESS.raise_cause is not None and aborted and not ended_before_whom(error):
+            PROCESS.raise_cause()
         raise
     finally:
         ACTIVITY.leave()

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import seams
-from ..strategy_info import is_chief
+from ..process import is_chief
 from ..sums.collectives import sum_of_workers
 
 _SEEDS = "_tfmuster_seed_generator"

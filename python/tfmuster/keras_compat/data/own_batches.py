@@ -17,8 +17,8 @@ import numpy as np
 
 from ...errors import DataError
 from .. import seams
+from ..process import worker_of
 from ..rows.local_batch import LocalBatch
-from ..strategy_info import worker_of
 from ..sums.collectives import replica_sum, sum_of_workers
 from .pipelines import is_tuple
 

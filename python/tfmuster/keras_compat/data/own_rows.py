@@ -15,7 +15,7 @@ from ...errors import DataError
 from ...system.tensorflow_import import import_tensorflow
 from ...words import Argument, Hint, Launch, Value, Words
 from .. import seams
-from ..strategy_info import multi_worker, require_tensorflow_backend
+from ..process import multi_worker, require_tensorflow_backend
 
 #: Name among the frameworks in a data set's options. Options stay when the data set is transformed.
 _MARK = "tfmuster.own_rows"

@@ -24,7 +24,7 @@ from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
 from .. import seams
-from ..strategy_info import tell
+from ..process import tell
 
 _step = threading.local()
 

@@ -17,8 +17,8 @@ import functools
 from typing import Any
 
 from .. import seams
+from ..process import multi_worker
 from ..rows.step_rows import share_of_rows, whole_batch, works_on_whole_batch
-from ..strategy_info import multi_worker
 from ..sums.collectives import narrowed, replica_sum, widened
 from . import loss_parts
 
@@ -144,16 +144,16 @@ def _of_whole_batch(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> 
 
     set_mask = seams.SET_MASK.get()
     masks = tf.nest.map_structure(seams.GET_MASK.get(), y_pred)
-    gathered = tf.nest.map_structure(gather_rows, (y_true, y_pred, sample_weight))
+    gathered = tf.nest.map_structure(whole_rows, (y_true, y_pred, sample_weight))
     tf.nest.map_structure(
-        lambda rows, mask: mask is None or set_mask(rows, gather_rows(mask)), gathered[1], masks
+        lambda rows, mask: mask is None or set_mask(rows, whole_rows(mask)), gathered[1], masks
     )
     with whole_batch():
         whole = loss(*gathered)
     return whole + tf.stop_gradient(whole * tf.cast(share_of_rows(), whole.dtype) - whole)
 
 
-def gather_rows(rows: Any) -> Any:
+def whole_rows(rows: Any) -> Any:
     """Return the rows of all workers, in their order; the gradient goes to the worker's own rows."""
     import tensorflow as tf
 

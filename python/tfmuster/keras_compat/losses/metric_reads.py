@@ -15,7 +15,7 @@ import functools
 from typing import Any
 
 from .. import seams
-from ..strategy_info import multi_worker, worker_of
+from ..process import multi_worker, worker_of
 from ..sums.collectives import sum_of_workers
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..strategy_info import multi_worker, worker_of
+from ..process import multi_worker, worker_of
 from ..sums.collectives import sum_of_workers
 
 

@@ -25,8 +25,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import seams
+from ..process import multi_worker, worker_of
 from ..rows.step_rows import place_of_rows
-from ..strategy_info import multi_worker, worker_of
 
 #: Arguments of distributions that may differ between the rows.
 _OF_ROWS = ("alpha", "beta", "counts", "probs", "mean", "stddev")

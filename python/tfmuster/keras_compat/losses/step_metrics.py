@@ -21,7 +21,7 @@ from .. import seams
 from ..rows.step_rows import share_of_rows, whole_batch, works_on_whole_batch
 from ..sums.collectives import replica_sum
 from . import loss_parts
-from .loss_reduction import gather_rows
+from .loss_reduction import whole_rows
 
 _step = threading.local()
 
@@ -210,7 +210,7 @@ def _of_all_workers(value: Any) -> Any:
     if not tf.is_tensor(value) or value.shape.rank is None:
         return value
     if value.shape.rank > 0:
-        return gather_rows(value)
+        return whole_rows(value)
     if not value.dtype.is_floating:
         return value
     return replica_sum(loss_parts.as_part(value))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..strategy_info import batches_in_step
+from ..process import batches_in_step
 
 
 class LocalBatch(NamedTuple):

@@ -15,7 +15,7 @@ from ...errors import StrategyError
 from ...words import Hint, Words, language
 from .. import seams
 from ..jax_processes import spans_all_processes
-from ..strategy_info import keras_backend, made_strategy, multi_worker
+from ..process import PROCESS, keras_backend, multi_worker
 from .scopes import adopt
 
 #: Two lines that a program needs, for each kind of program.
@@ -90,7 +90,7 @@ def _refusal(call: str, found: str, workers: int) -> StrategyError:
     python, r = (_LOOP, _R_LOOP) if call.startswith("apply") else (_PYTHON, _R)
     in_r = language() == "r"
     lines = _JAX if jax else r if in_r else python
-    if type(made_strategy()).__name__.startswith("ParameterServerStrategy"):
+    if type(PROCESS.strategy).__name__.startswith("ParameterServerStrategy"):
         lines = _R_SERVERS if in_r else _SERVERS
     fix = ["add two lines:" if jax or in_r else "import tfmuster, and add two lines:", *lines]
     # A loop needs its own lines; everything else is distributed as it is.

@@ -25,17 +25,10 @@ from ...errors import StrategyError
 from ...words import Hint, Words
 from .. import seams
 from ..data.own_rows import are_own_rows
-from ..strategy_info import multi_worker, worker_of
+from ..process import PROCESS, multi_worker, worker_of
 from .alone import refuse_loop
 
 _SCALED = "_tfmuster_scaled"
-_given: list[Any] = []
-_making: list[bool] = []
-
-
-def default_strategy() -> Any:
-    """Return the strategy that is the program's default; None if there is none."""
-    return _given[0] if _given else None
 
 
 def watch_tensorflow(made: Callable[[], None]) -> None:
@@ -51,16 +44,16 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
     stock_variable = seams.MAKE_VARIABLE.get()
 
     def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        return _given[0] if _given else object.__new__(cls)
+        return PROCESS.default or object.__new__(cls)
 
     @functools.wraps(stock_init)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        if _given:
+        if PROCESS.default:
             return
-        _making.append(True)
+        PROCESS.makes_default = True
         stock_init(self, *args, **kwargs)
         if multi_worker(self):
-            _given.append(self)
+            PROCESS.default = self
             made()
             _set_default()
 
@@ -74,7 +67,7 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
     def variable(cls: Any, *args: Any, **kwargs: Any) -> Any:
         # It looks for a strategy before its first value starts TensorFlow. A layer of a functional model may
         # be the first thing that a program makes.
-        if not _making:
+        if not PROCESS.makes_default:
             _make()
             _set_default()
         return stock_variable(cls, *args, **kwargs)
@@ -82,7 +75,7 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
     @functools.wraps(stock_reset)
     def reset() -> None:
         # Keras's clear_session() discards the graph to which the default strategy belongs.
-        if _given and tf.distribute.has_strategy():
+        if PROCESS.default and tf.distribute.has_strategy():
             tf.distribute.experimental_set_strategy(None)
         stock_reset()
         _set_default()
@@ -90,8 +83,8 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
     @functools.wraps(stock_gradient)
     def gradient(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
         # TensorFlow's own message is about a handle.
-        if _given and tf.distribute.in_cross_replica_context() and _of_models(sources):
-            raise refuse_loop(worker_of(_given[0])[1])
+        if PROCESS.default and tf.distribute.in_cross_replica_context() and _of_models(sources):
+            raise refuse_loop(worker_of(PROCESS.default)[1])
         return stock_gradient(self, target, sources, *args, **kwargs)
 
     seams.GRADIENT.replace(gradient)
@@ -151,14 +144,14 @@ def _make() -> None:
     """Make the strategy, unless it exists, or is being made by this call or by the program."""
     import tensorflow as tf
 
-    if not _making and threading.current_thread() is threading.main_thread():
+    if not PROCESS.makes_default and threading.current_thread() is threading.main_thread():
         tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _set_default() -> None:
     """Make the strategy the default one, unless this is inside of a function, a scope or another thread."""
     inside = (
-        not _given
+        PROCESS.default is None
         or threading.current_thread() is not threading.main_thread()
         or not seams.EXECUTING_EAGERLY.get()()
         or seams.HAS_STRATEGY.get()()
@@ -166,7 +159,7 @@ def _set_default() -> None:
         or seams.VARIABLE_CREATORS.of(seams.DEFAULT_GRAPH.get()())
     )
     if not inside:
-        seams.SET_STRATEGY.get()(_given[0])
+        seams.SET_STRATEGY.get()(PROCESS.default)
 
 
 def require_tensorflow(package: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...errors import StrategyError
 from .. import seams
-from ..strategy_info import made_strategy
+from ..process import PROCESS
 
 
 @contextlib.contextmanager
@@ -149,7 +149,7 @@ def _strategy_of(variable: Any) -> Any:
     """Return the strategy that made a TensorFlow variable; None if none did, or one with a single device."""
     owner = getattr(variable, "distribute_strategy", None)
     if owner is None and "/job:ps/" in str(getattr(variable, "device", "")):
-        owner = made_strategy()
+        owner = PROCESS.strategy
     return owner
 
 

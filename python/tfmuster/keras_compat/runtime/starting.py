@@ -10,6 +10,7 @@ from ...errors import StrategyError
 from ...system.own_line import own_line
 from ...words import Code, Words
 from .. import seams
+from ..process import PROCESS
 from ..register import require
 
 #: What to do where TensorFlow has already started.
@@ -22,7 +23,6 @@ STRATEGY_FIRST: Final = Words(
 _callers: list[Callable[[], None]] = []
 _callers_lock = threading.Lock()
 _patched: list[bool] = []
-_started_by: list[str] = []
 
 
 def tensorflow_started() -> bool:
@@ -61,8 +61,7 @@ def watch_start() -> None:
 
 
 def _remember_line() -> None:
-    if line := own_line():
-        _started_by.append(line)
+    PROCESS.started_by = PROCESS.started_by or own_line()
 
 
 def check_not_started(strategy: str) -> None:
@@ -70,7 +69,7 @@ def check_not_started(strategy: str) -> None:
     if tensorflow_started():
         raise StrategyError(
             "TensorFlow has already started in this process, so it can't join a cluster.",
-            found=f"it was started by {_started_by[0]}" if _started_by else None,
+            found=f"it was started by {PROCESS.started_by}" if PROCESS.started_by else None,
             fix=STRATEGY_FIRST,
             strategy=strategy,
             reason="already-started",

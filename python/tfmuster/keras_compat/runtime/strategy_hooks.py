@@ -10,8 +10,8 @@ from .. import seams
 from ..agreement.comparison import other_weight
 from ..agreement.seeds import agree_on_seed
 from ..agreement.watching import watch_this_worker
+from ..process import note_strategy
 from ..register import Seam
-from ..strategy_info import note_strategy
 from .servers import keep_server, reach_idle_servers
 
 #: Gets what the program passed: jobs with their addresses, its task type, its index. Each may be empty.

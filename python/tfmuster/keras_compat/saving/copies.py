@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import seams
-from ..strategy_info import is_chief, made_strategy
+from ..process import PROCESS, is_chief
 
 #: This worker's complete copies, by the absolute path that the program has named.
 _copies: dict[str, str] = {}
@@ -118,7 +118,7 @@ def patch_checkpoints() -> None:
     @functools.wraps(stock)
     def save(self: Any, file_prefix: Any, *args: Any, **kwargs: Any) -> Any:
         local = isinstance(file_prefix, str) and "://" not in file_prefix
-        if not local or not executing_eagerly() or is_chief(made_strategy()):
+        if not local or not executing_eagerly() or is_chief(PROCESS.strategy):
             return stock(self, file_prefix, *args, **kwargs)
         place, name = os.path.split(os.path.abspath(file_prefix))
         os.makedirs(place, exist_ok=True)

@@ -15,8 +15,8 @@ import numpy as np
 
 from .. import seams
 from ..jax_processes import jax_process_index, send_bytes_in_jax
+from ..process import PROCESS, is_chief, multi_worker
 from ..register import Seam
-from ..strategy_info import is_chief, made_strategy, multi_worker
 from ..sums.collectives import sum_of_workers
 from .copies import forget_copy, reading_copies, scratch, writing_copy
 
@@ -143,7 +143,7 @@ def patch_writers() -> None:
         on_the_chief(archive.write_out, lambda archive: _strategy_of(getattr(archive, _TRACKED, None))),
     )
     # It has no model, so it does not tell to which workers it belongs.
-    seams.EDITOR_SAVE.replace(on_the_chief(seams.EDITOR_SAVE.get(), lambda editor: made_strategy()))
+    seams.EDITOR_SAVE.replace(on_the_chief(seams.EDITOR_SAVE.get(), lambda editor: PROCESS.strategy))
     seams.EDITOR_INIT.replace(reading_copies(seams.EDITOR_INIT.get()))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import seams
 from ..agreement.comparison import agree_on_stop
-from ..strategy_info import in_multi_worker_strategy
+from ..process import in_multi_worker_strategy
 
 #: Takes the callbacks of a ``fit`` and returns the ones to add.
 CallbackMaker = Callable[[Sequence[Any]], list[Any]]

@@ -15,6 +15,7 @@ from ..data.data_errors import readers_errors
 from ..data.own_batches import Taken, has_own_rows, keep_totals, local_part_of, take, totals_of
 from ..losses.loss_parts import has_own_loss
 from ..losses.step_metrics import Log, metrics_of_step
+from ..process import tell, worker_of
 from ..rows.local_batch import (
     LocalBatch,
     absent_to_none,
@@ -24,7 +25,6 @@ from ..rows.local_batch import (
     traced_rows,
 )
 from ..rows.step_rows import PlaceOfRows, rows_of_step
-from ..strategy_info import tell, worker_of
 from ..sums.collectives import pack, replica_sum, unpack
 from ..sums.instance_keys import mark_loop
 from .inlining import compiled, inlined

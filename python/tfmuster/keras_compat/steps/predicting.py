@@ -21,6 +21,7 @@ from .. import seams
 from ..agreement.calls import Call
 from ..agreement.comparison import agree_on_call, agree_on_predictions
 from ..data.own_batches import predicting
+from ..process import multi_worker, worker_of
 from ..rows.local_batch import (
     LocalBatch,
     absent_to_none,
@@ -31,7 +32,6 @@ from ..rows.local_batch import (
     traced_rows,
 )
 from ..rows.step_rows import PlaceOfRows, rows_of_step
-from ..strategy_info import multi_worker, worker_of
 from ..sums.collectives import gather_rows
 from .inlining import compiled
 from .steps_per_execution import overrides

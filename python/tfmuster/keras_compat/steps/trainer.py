@@ -21,8 +21,8 @@ from ..data.own_rows import are_own_rows, local_part, refuse_several_devices
 from ..data.pipelines import is_tuple
 from ..data.row_selection import select_rows
 from ..data.unreadable_rows import cause_in
+from ..process import is_chief, multi_worker, tell, worker_of
 from ..rows.local_batch import OfLength, local_batch, without_autotuning
-from ..strategy_info import is_chief, multi_worker, tell, worker_of
 from .building import build
 from .execution import make_function, moving_statistics
 from .resume import can_begin_at, remember_epochs, set_pace, training_epochs

@@ -19,7 +19,7 @@ from ...system.cores import usable_cores
 from ...words import Value, Words
 from .. import seams
 from ..agreement.watching import inside_collective
-from ..strategy_info import multi_worker, worker_of
+from ..process import multi_worker, worker_of
 
 if TYPE_CHECKING:
     from ...collectives import Group

@@ -16,8 +16,8 @@ from ...environment import GRADIENT_DTYPE_VARIABLE
 from ...errors import StrategyError
 from ...words import Value
 from .. import seams
+from ..process import multi_worker, worker_of
 from ..runtime.scopes import adopt_optimizer
-from ..strategy_info import multi_worker, worker_of
 from .collectives import can_sum, gather_rows, group_of, pack, sum_by_tensorflow, sum_directly, unpack
 
 GRADIENT_DTYPES = ("float32", "bfloat16", "float16")

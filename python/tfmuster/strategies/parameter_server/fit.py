@@ -8,12 +8,12 @@ from typing import Any
 
 from ...errors import ModelError, StrategyError, WorkerError
 from ...keras_compat import seams
+from ...keras_compat.process import PROCESS, require_tensorflow_backend
 from ...keras_compat.runtime.parameter_server import Position, quiet_coordinator
-from ...keras_compat.strategy_info import require_tensorflow_backend
 from ...system.say import say
 from ...words import Argument, Hint, Launch, Value, Words
 from .data import worker_datasets
-from .serving import NAME, WITH_SERVERS, current_strategy
+from .serving import NAME, WITH_SERVERS
 from .steps import Outcome, Steps
 from .weights import PlacedWeights
 from .worker_loops import WorkerLoops
@@ -90,7 +90,7 @@ def ps_fit(
     >>> history = ps_fit(model, make_batches, epochs=2, steps_per_epoch=100)  # doctest: +SKIP
     """
     require_tensorflow_backend("ps_fit()", "train with fit under a keras.distribution")
-    strategy = strategy or current_strategy()
+    strategy = strategy or PROCESS.strategy
     _check_numbers(model, epochs=epochs, steps_per_epoch=steps_per_epoch)
     workers = _check_updates(strategy, updates, replicas_to_aggregate)
     aggregate = (replicas_to_aggregate or workers) if updates == "sync" else 0

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...errors import StrategyError
+from ...keras_compat.process import PROCESS
 from ...net.ports import free_ports
 from ...rendezvous.join import is_worker_process, join_cluster
 from ...rendezvous.port_guard import all_connected, guard_also, serving
@@ -25,15 +26,9 @@ NAME = "parameter_server"
 #: Variables of at least twice this many bytes are split across parameter servers. TensorFlow recommends it.
 MIN_SHARD_BYTES = 256 << 10
 
-# A process has one cluster and one strategy. Keep the servers too: a garbage-collected server stops serving.
-_made: list[Any] = []
+# Servers that are garbage-collected stop serving.
 _servers: list[Any] = []
 _cutting: contextvars.ContextVar[bool] = contextvars.ContextVar("tfmuster_cutting", default=False)
-
-
-def current_strategy() -> Any:
-    """Return the strategy of this process, or None."""
-    return _made[-1] if _made else None
 
 
 def make_strategy(
@@ -70,7 +65,6 @@ def make_strategy(
     )
     cut = _partitioner(MIN_SHARD_BYTES if min_shard_bytes is None else min_shard_bytes, len(spec["ps"]))
     made = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=cut)
-    _made.append(made)
     note_strategy(made)
     reach_idle_servers()
     all_connected()
@@ -136,7 +130,7 @@ def _check(task: Task) -> None:
             strategy=NAME,
             reason="task-type",
         )
-    if _made:
+    if PROCESS.strategy is not None:
         raise StrategyError(
             "This process already has a multi-worker strategy, and TensorFlow allows only one per process.",
             fix="use the first one, or start a new process for a second job",

@@ -50,9 +50,9 @@ local({
   # made a moment ago, and writes a configuration without Python, where tfmuster chooses the path.
   writes <- function(model = NULL) {
     code <- paste(
-      "lambda model: (lambda info: info is None or info.is_chief(info.made_strategy() if model is None",
+      "lambda model: (lambda info: info is None or info.is_chief(info.PROCESS.strategy if model is None",
       "else getattr(model, '_distribute_strategy', None)))",
-      "(__import__('sys').modules.get('tfmuster.keras_compat.strategy_info'))"
+      "(__import__('sys').modules.get('tfmuster.keras_compat.process'))"
     )
     isTRUE(reticulate::py_to_r(reticulate::py_eval(code, convert = FALSE)(model)))
   }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tfmuster.keras_compat.agreement.comparison.comparison import other_weight
+
+from tfmuster.keras_compat.agreement.comparison import other_weight
 
 TEXT = (
     "{{{{function_node __wrapped__CollectiveBcastRecv_device_/job:worker/replica:0/task:1/device:CPU:0}}}} "

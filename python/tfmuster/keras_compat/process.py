@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..environment import full_workers
 from ..errors import StrategyError
 from . import seams
 from .jax_processes import jax_process_index
 
-_made: list[Any] = []
+if TYPE_CHECKING:
+    from ..cluster.spec import Task
+
+Listener = Callable[..., None]
+
+
+@dataclasses.dataclass
+class ProcessState:
+    """What a process of a job has, one of each."""
+
+    #: The strategy that connects it to others; TensorFlow allows only one. None before it is made.
+    strategy: Any = None
+    #: The task of the strategy that the program has made by `tfmuster.strategy`, and how it sums.
+    task: Task | None = None
+    communication: str = "auto"
+    #: Whether a default strategy of the program is being made, or has been (``launch --distribute``).
+    makes_default: bool = False
+    default: Any = None
+    #: Compares the calls of all workers; None if nothing is compared.
+    compare: Callable[[str, Mapping[str, Any]], Any] | None = None
+    #: Raises what has ended a sum of the workers, if it is known.
+    raise_cause: Callable[[], None] | None = None
+    #: Who is told what is decided for the program, and what has been told.
+    listeners: list[Listener] = dataclasses.field(default_factory=list)
+    told: set[tuple[str, str]] = dataclasses.field(default_factory=set)
+    #: The backends of Keras for which it is patched.
+    installed: set[str] = dataclasses.field(default_factory=set)
+    #: The line of the program that has started TensorFlow.
+    started_by: str | None = None
+
+
+PROCESS: Final = ProcessState()
 
 
 def note_strategy(strategy: Any) -> None:
-    """Remember the strategy that connects this process to others. TensorFlow allows only one."""
-    _made[:] = [strategy]
-
-
-def made_strategy() -> Any:
-    """Return the strategy that connects this process to others; None if there is none yet."""
-    return _made[0] if _made else None
+    """Remember the strategy that connects this process to others."""
+    PROCESS.strategy = strategy
 
 
 def multi_worker(strategy: Any) -> bool:
@@ -108,20 +135,15 @@ def require_tensorflow_backend(function: str, fix: str) -> None:
         )
 
 
-Listener = Callable[..., None]
-_listeners: list[Listener] = []
-_told: set[tuple[str, str]] = set()
-
-
 def listen(listener: Listener) -> None:
     """Call ``listener(about, text, **fields)`` for every note from now on."""
-    if listener not in _listeners:
-        _listeners.append(listener)
+    if listener not in PROCESS.listeners:
+        PROCESS.listeners.append(listener)
 
 
 def tell(about: str, text: str, **fields: Any) -> None:
     """Tell a note, unless the same was told before."""
-    if (about, text) not in _told:
-        _told.add((about, text))
-        for listener in _listeners:
+    if (about, text) not in PROCESS.told:
+        PROCESS.told.add((about, text))
+        for listener in PROCESS.listeners:
             listener(about, text, **fields)
