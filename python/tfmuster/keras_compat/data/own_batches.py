@@ -18,7 +18,7 @@ import numpy as np
 from ...errors import DataError
 from .. import seams
 from ..process import worker_of
-from ..rows.local_batch import LocalBatch
+from ..rows.local_batch import LocalBatch, rows_of
 from ..sums.collectives import replica_sum, sum_of_workers
 from .pipelines import is_tuple
 
@@ -204,18 +204,6 @@ def _alone(dataset: Any) -> Any:
         return LocalBatch(data, rows_of(data), tf.constant(-1, tf.int64))
 
     return dataset.map(tf.autograph.experimental.do_not_convert(local)).prefetch(tf.data.AUTOTUNE)
-
-
-def rows_of(data: Any) -> Any:
-    """Return the number of rows of a batch, as a scalar int64 tensor."""
-    import tensorflow as tf
-
-    first = next(part for part in tf.nest.flatten(data) if not isinstance(part, tf.experimental.Optional))
-    if isinstance(first, tf.SparseTensor):
-        return first.dense_shape[0]
-    if isinstance(first, tf.RaggedTensor):
-        return tf.cast(first.nrows(), tf.int64)
-    return tf.shape(first, out_type=tf.int64)[0]
 
 
 def no_totals(iterator: Any) -> Any:

@@ -18,13 +18,9 @@ from typing import Any
 
 from .. import seams
 from ..process import multi_worker
-from ..rows.step_rows import share_of_rows, whole_batch, works_on_whole_batch
+from ..rows.step_rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
 from ..sums.collectives import narrowed, replica_sum, widened
 from . import loss_parts
-
-
-class _OneNumber(Exception):
-    """A loss function returned one number for all rows."""
 
 
 def patch_loss() -> None:
@@ -44,7 +40,7 @@ def patch_loss() -> None:
         if not (getattr(self, "tfmuster_whole_batch", False) or _compares_rows(self)):
             try:
                 return loss_parts.mark_part(stock_call(self, y_true, y_pred, sample_weight))
-            except _OneNumber:
+            except OneNumberError:
                 self.tfmuster_whole_batch = True
         of_whole = functools.partial(stock_call, self)
         return loss_parts.mark_part(_of_whole_batch(of_whole, y_true, y_pred, sample_weight))
@@ -63,7 +59,7 @@ def patch_loss() -> None:
     def reduce_weighted_values(values: Any, *args: Any, **kwargs: Any) -> Any:
         of_part = share_of_rows() is not None and not works_on_whole_batch()
         if of_part and tf.convert_to_tensor(values).shape.rank == 0:
-            raise _OneNumber
+            raise OneNumberError
         return stock_weighted(values, *args, **kwargs)
 
     @functools.wraps(stock_mask)

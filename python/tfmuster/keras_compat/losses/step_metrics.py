@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .. import seams
-from ..rows.step_rows import share_of_rows, whole_batch, works_on_whole_batch
+from ..rows.step_rows import OneNumberError, share_of_rows, whole_batch, works_on_whole_batch
 from ..sums.collectives import replica_sum
 from . import loss_parts
 from .loss_reduction import whole_rows
@@ -148,13 +148,13 @@ def patch_metrics() -> None:
             values = function(*args, **kwargs)
             # It may be a number of Python, too.
             if len(getattr(values, "shape", ())) == 0:
-                raise _OneNumber
+                raise OneNumberError
             return values
 
         seams.WRAPPER_FUNCTION.set(self, of_rows)
         try:
             return stock_wrapper(self, y_true, y_pred, sample_weight)
-        except _OneNumber:
+        except OneNumberError:
             seams.WRAPPER_FUNCTION.set(self, function)
             stock = functools.partial(stock_wrapper, self)
             return _update_on_all_rows(self, stock, y_true, y_pred, sample_weight)
@@ -164,10 +164,6 @@ def patch_metrics() -> None:
     seams.MEAN_UPDATE.replace(update_mean)
     seams.SUM_UPDATE.replace(update_sum)
     seams.WRAPPER_UPDATE.replace(update_wrapped)
-
-
-class _OneNumber(Exception):
-    """A function of a metric returned one number for all rows."""
 
 
 def _every_metric(trainer: Any) -> list[Any]:

@@ -154,7 +154,8 @@ def _with_rows(batch: Any) -> list[Any]:
     """
     import tensorflow as tf
 
-    tensors = [t for t in tf.nest.flatten(batch) if t is not None and t.shape.rank != 0]
+    absent = (type(None), tf.experimental.Optional)
+    tensors = [t for t in tf.nest.flatten(batch) if not isinstance(t, absent) and t.shape.rank != 0]
     after_inputs = {id(t) for t in tf.nest.flatten(batch[1:])} if isinstance(batch, tuple) else set()
     # What a Python function has returned has no shape at all.
     shapeless = [t for t in tensors if t.shape.rank is None]

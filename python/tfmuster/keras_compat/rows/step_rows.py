@@ -12,6 +12,10 @@ from ..losses import loss_parts
 _step = threading.local()
 
 
+class OneNumberError(Exception):
+    """A function of a loss or a metric has returned one number for all rows."""
+
+
 class PlaceOfRows(NamedTuple):
     """The rows of this worker in the global batch of a step; scalar int64 tensors.
 
