@@ -145,7 +145,6 @@ def train_mnist(
         chosen, min_shard_bytes=None if evaluating else min_shard_bytes, gradient_dtype=gradient_dtype
     )
     fitting = Fitting.of(made, *(None, None) if evaluating else (updates, replicas_to_aggregate))
-    replicas = fitting.replicas
     from ..keras_compat.process import is_chief
 
     chief = is_chief(made)
@@ -191,33 +190,54 @@ def train_mnist(
         )
     if verbose and chief and not evaluating:
         say_traffic(network, made)
-    train, validation, test = pipelines(digits, plan, made, shuffle=shuffle, one_hot=defaults.one_hot)
-    begin = time.perf_counter()
+    data = pipelines(digits, plan, made, shuffle=shuffle, one_hot=defaults.one_hot)
     if evaluating:
-        return _evaluated(network, test, plan, digits, verbose=bool(verbose))
+        return _evaluated(network, data[-1], plan, digits, verbose=bool(verbose))
+    every = [
+        *callbacks,
+        # Report an epoch before its checkpoint: a run that resumes from it does not report it again.
+        *reporters(plan, enabled=chief, printing=bool(verbose)),
+        *progress_callback(plan.global_batch_size),
+        *_checkpoints(checkpoint_every, callbacks),
+    ]
+    result = _trained(network, data, fitting, plan=plan, digits=digits, callbacks=every, save=save)
+    if chief:
+        if history is not None:
+            _write_json(Path(history), result.to_dict())
+        if verbose:
+            say_result(result)
+    return result
+
+
+def _trained(
+    network: Any,
+    data: tuple[Any, Any, Any],
+    fitting: Fitting,
+    *,
+    plan: Plan,
+    digits: Digits,
+    callbacks: Sequence[Any],
+    save: str | os.PathLike[str] | None,
+) -> TrainingResult:
+    """Train and test a model, and save it; `data` is for training, validation, and the test."""
+    from ..models.saving import save_model
+
+    train, validation, test = data
+    begin = time.perf_counter()
     fitted = fitting.fit(
         network,
         train,
         epochs=plan.epochs,
         steps_per_epoch=plan.steps_per_epoch,
         validation_data=validation,
-        callbacks=[
-            *callbacks,
-            # Report an epoch before its checkpoint: a run that resumes from it does not report it again.
-            *reporters(plan, enabled=chief, printing=bool(verbose)),
-            *progress_callback(plan.global_batch_size),
-            *_checkpoints(checkpoint_every, callbacks),
-        ],
+        callbacks=callbacks,
         verbose=0,
     )
     seconds = time.perf_counter() - begin
     say_state(State("testing"))
     loss, accuracy = network.evaluate(test, verbose=0)
-
-    from ..models.saving import save_model
-
-    saved = save_model(network, os.fspath(save), strategy=made) if save is not None else None
-    result = TrainingResult(
+    saved = save_model(network, os.fspath(save), strategy=fitting.strategy) if save is not None else None
+    return TrainingResult(
         history={name: [float(v) for v in values] for name, values in fitted.history.items()},
         test_accuracy=float(accuracy),
         test_loss=float(loss),
@@ -226,15 +246,9 @@ def train_mnist(
         dataset=digits.describe(),
         batch_size=plan.batch_size,
         global_batch_size=plan.global_batch_size,
-        replicas=replicas,
+        replicas=fitting.replicas,
         seconds=seconds,
     )
-    if chief:
-        if history is not None:
-            _write_json(Path(history), result.to_dict())
-        if verbose:
-            say_result(result)
-    return result
 
 
 def _check_paths(save: str | os.PathLike[str] | None, history: str | os.PathLike[str] | None) -> None:

@@ -18,7 +18,7 @@ from ..runs.layout import append_json
 from ..runs.states import State, say_state
 from ..words import Code, Hint, Launch, Words
 from . import checkpoint_files as checkpoints
-from .checkpoints import FIELDS, load_weights
+from .checkpoint_state import FIELDS, load_weights
 
 #: File of a job's evaluations, in its run directory.
 EVALUATIONS = "evaluations.jsonl"
