@@ -31,14 +31,13 @@ from .errors import StrategyError as StrategyError
 from .errors import TfmusterError as TfmusterError
 from .errors import TfmusterWarning as TfmusterWarning
 from .errors import WorkerError as WorkerError
-from .keras_compat.own_rows import own_rows as own_rows
-from .keras_compat.saving import model_from_bytes as model_from_bytes
-from .keras_compat.saving import model_to_bytes as model_to_bytes
-from .keras_compat.saving import save_model as save_model
-from .keras_compat.saving import save_model_file as save_model_file
-from .keras_compat.sharding import batches as batches
+from .keras_compat.data.own_rows import own_rows as own_rows
 from .launch import launch as launch
 from .launch.warm import workers as workers
+from .models.saving import model_from_bytes as model_from_bytes
+from .models.saving import model_to_bytes as model_to_bytes
+from .models.saving import save_model as save_model
+from .models.saving import save_model_file as save_model_file
 from .runs.listing import find_run as find_run
 from .runs.report import write_report as write_report
 from .runs.run import Run as Run
@@ -46,6 +45,7 @@ from .runs.tensorboard import tensorboard_callback as tensorboard_callback
 from .strategies.by_name import strategy as strategy
 from .strategies.parameter_server import ps_fit as ps_fit
 from .strategies.table import strategy_table as strategy_table
+from .training.batches import batches as batches
 from .training.checkpoints import checkpoint_callback as checkpoint_callback
 from .training.custom_loop import distributed_step as distributed_step
 from .training.evaluating import evaluate_checkpoints as evaluate_checkpoints

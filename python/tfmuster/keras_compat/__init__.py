@@ -29,13 +29,13 @@ from __future__ import annotations
 import os
 import warnings
 
-from ..errors import TfmusterWarning
+from ..errors import DependencyError, TfmusterWarning
 from . import seams as seams  # `check` looks at its rows
 from .agreement.comparison import use_agreement
 from .agreement.seeds import agree_on_seed
 from .agreement.watching import use_cause, watch_this_worker
 from .process import PROCESS, is_chief, multi_worker, note_strategy, worker_of
-from .register import TESTED, check
+from .register import TESTED, check, restore
 from .runtime.own_thread import patch_run
 from .runtime.starting import check_not_started, tensorflow_started
 from .sums.gradients import (
@@ -146,19 +146,26 @@ def install_on_jax() -> None:
 
 
 def check_releases(*packages: str) -> None:
-    """Look at all rows of the register of seams that belong to some packages. Nothing is replaced.
+    """Look at all rows of the register of seams that belong to some packages.
 
     Raises
     ------
     DependencyError
-        Essential rows do not fit (reason ``seams``).
+        Essential rows do not fit (reason ``seams``). Nothing is replaced, and what was, is undone.
 
     Warns
     -----
     TfmusterWarning
-        An optional row does not fit, so that its feature is off.
+        An optional row does not fit, so that its feature is off. Each row is named once.
     """
-    for row in check(packages):
+    try:
+        misfits = check(packages)
+    except DependencyError:
+        # TensorFlow is imported, and prepared, before Keras is.
+        restore()
+        raise
+    for row in (row for row in misfits if row not in PROCESS.features_off):
+        PROCESS.features_off.append(row)
         warnings.warn(
             f"A feature of tfmuster is off ({row.why}), because {row} is not as expected: {row.misfit()}.",
             TfmusterWarning,

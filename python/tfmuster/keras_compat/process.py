@@ -17,6 +17,7 @@ from .jax_processes import jax_process_index
 
 if TYPE_CHECKING:
     from ..cluster.spec import Task
+    from .register import Seam
 
 Listener = Callable[..., None]
 
@@ -42,6 +43,8 @@ class ProcessState:
     told: set[tuple[str, str]] = dataclasses.field(default_factory=set)
     #: The backends of Keras for which it is patched.
     installed: set[str] = dataclasses.field(default_factory=set)
+    #: Optional rows of the register that the installed releases lack.
+    features_off: list[Seam] = dataclasses.field(default_factory=list)
     #: The line of the program that has started TensorFlow.
     started_by: str | None = None
 

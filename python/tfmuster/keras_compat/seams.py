@@ -52,14 +52,14 @@ ERROR_OF_CODE = Seam(
 
 COLLECTIVE_STRATEGY = Seam(
     "tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceStrategy",
-    "the strategy that programs make, and the default one of --distribute",
+    "the strategy that programs make, and the default one of a program that makes none",
 )
 COLLECTIVE_INIT = Seam(f"{COLLECTIVE_STRATEGY}.__init__", "workers meet, and share a seed, when one is made")
 COLLECTIVE_V1_INIT = Seam(
     "tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceStrategyV1.__init__",
     COLLECTIVE_INIT.why,
 )
-COLLECTIVE_NEW = Seam(f"{COLLECTIVE_STRATEGY}.__new__", "a program under --distribute has one strategy")
+COLLECTIVE_NEW = Seam(f"{COLLECTIVE_STRATEGY}.__new__", "a program with a default strategy has no other")
 COLLECTIVE = Seam(
     "tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended",
     "tells a strategy of several workers, of TensorFlow 2 and of compat.v1",
@@ -161,14 +161,15 @@ FUNCTION_STRATEGY = Private(
 )
 STRATEGY_NEW = Seam(
     "tensorflow.python.distribute.distribute_lib:StrategyBase.__new__",
-    "a program under --distribute makes no other strategy",
+    "a program with a default strategy makes no other",
 )
 HAS_STRATEGY = Seam("tensorflow.python.distribute.distribute_lib:has_strategy", "whether one is in force")
 SET_STRATEGY = Seam(
-    "tensorflow.python.distribute.distribute_lib:experimental_set_strategy", "the default one of --distribute"
+    "tensorflow.python.distribute.distribute_lib:experimental_set_strategy",
+    "the default strategy of a program that makes none",
 )
 ASKED_FOR_STRATEGY = tuple(
-    Seam(f"tensorflow:{api}.{name}", "the default strategy of --distribute is there when a program asks")
+    Seam(f"tensorflow:{api}.{name}", "the default strategy is there when a program asks")
     for api in ("distribute", "compat.v2.distribute")
     for name in ("has_strategy", "get_strategy")
 )
@@ -179,7 +180,7 @@ GRADIENT = Seam(
 )
 MAKE_VARIABLE = Seam(
     "tensorflow.python.ops.variables:VariableMetaclass.__call__",
-    "the default strategy of --distribute is there before the first variable",
+    "the default strategy is there before the first variable",
 )
 GRAPH_STACK = Private(
     "tensorflow.python.framework.ops:_default_graph_stack", "clear_session() discards the default strategy"

@@ -1,9 +1,10 @@
-"""Train where a release of TensorFlow or Keras lacks a name that tfmuster needs: without_name.py [ROW].
+"""Train where a release of TensorFlow or Keras lacks names that tfmuster needs: without_name.py [ROWS].
 
 It prints its weights, or what tfmuster has replaced when it is refused.
 """
 
 import json
+import os
 import sys
 
 from tfmuster.keras_compat import register, seams
@@ -16,7 +17,7 @@ try:
 
     import tfmuster
 
-    strategy = tfmuster.strategy()
+    strategy = tfmuster.strategy("multi_worker_mirrored" if "TF_CONFIG" in os.environ else "default")
 except Exception:
     print("replaced", register._replaced, flush=True)
     raise
