@@ -5,13 +5,11 @@ from __future__ import annotations
 from .calls import wrap_calls
 from .data.orders import patch_shuffle
 from .jax.agreement import patch_agreement, trains_together
-from .jax.data import patch_data_sets
-from .jax.values import patch_values
-from .losses.batch_statistics import patch_equalization
+from .jax.data import patch_data_sets, patch_values
 from .losses.loss_parts import patch_tapes
 from .losses.loss_reduction import patch_loss
 from .losses.metric_reads import patch_metric_reads
-from .losses.random_rows import patch_first_values, patch_operations, patch_random
+from .losses.random_rows import patch_equalization, patch_first_values, patch_operations, patch_random
 from .losses.step_metrics import patch_metrics
 from .runtime.own_thread import patch_run
 from .runtime.scopes import patch_builds, patch_numbers
@@ -23,9 +21,8 @@ from .steps.predicting import patch_predict
 from .steps.resume import patch_epochs
 from .steps.steps_per_execution import patch_choices
 from .steps.trainer import patch_trainer
-from .sums.first_values import patch_broadcasts
 from .sums.gradients import patch_gradients
-from .sums.instance_keys import patch_gathers
+from .sums.instance_keys import patch_broadcasts, patch_gathers
 
 
 def patch_on_tensorflow() -> None:

@@ -1,6 +1,7 @@
 """The steps of a ``tf.data`` pipeline, by TensorFlow's private classes, and what their functions do.
 
-Its graph tells whether a function given to ``Dataset.map`` may run on some rows only.
+Its graph tells whether a function given to ``Dataset.map`` may run on some rows only. With the policy
+``FILE``, TensorFlow divides the files of a data set, if it can.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...errors import DataError
 from .. import seams
 from .orders import can_share
 
@@ -176,3 +178,48 @@ def _row_by_row(operation: Any, of_rows: list[bool]) -> bool:
         axis = tf.get_static_value(inputs[2])
         return of_rows == [False, True, False] and axis == 0 and operation.get_attr("batch_dims") == 0
     return False
+
+
+#: TensorFlow divides the inputs of these readers.
+_READERS = ("RecordDataset", "RecordDatasetV2", "TextLineDataset", "TextLineDatasetV2")
+
+
+def shard_files(dataset: Any, strategy: Any) -> Any:
+    """Return the data set as TensorFlow distributes it by files.
+
+    Raises
+    ------
+    DataError
+        The data set reads no files that TensorFlow could divide, or fewer files than workers.
+    """
+    import tensorflow as tf
+
+    if not _reads_files(dataset):
+        raise DataError(
+            "AutoShardPolicy.FILE needs a data set that reads TFRecord, text, or fixed-length record files.",
+            found="a data set without such a reader",
+            fix="leave the option out, so that the workers share the rows of each batch, or use "
+            "tfmuster.file_batches() to share files",
+            path=None,
+            reason="file-shard",
+        )
+    try:
+        return strategy.experimental_distribute_dataset(dataset)
+    except (tf.errors.OpError, ValueError) as error:
+        raise DataError(
+            "AutoShardPolicy.FILE needs at least one file for each worker.",
+            found=str(error).splitlines()[0][:200],
+            fix="leave the option out, or use tfmuster.file_batches(), which takes any number of files",
+            path=None,
+            reason="file-shard",
+        ) from error
+
+
+def _reads_files(dataset: Any) -> bool:
+    kind = type(dataset).__name__
+    if kind.endswith(_READERS):
+        return True
+    graphs = [wrapper.function.graph for wrapper in seams.FUNCTIONS.of(dataset)()]
+    if any(name.endswith(_READERS) for graph in graphs for name, _ in operations_of(graph)):
+        return True
+    return any(_reads_files(each) for each in seams.INPUTS.of(dataset)())

@@ -15,6 +15,9 @@ many rows as the others, in their order, as in a whole batch that TensorFlow has
 TensorFlow's own operations with a state (``tf.random``, ``tf.nn.dropout``) get another seed on each worker.
 
 The first values of weights are not of rows, also if a step makes the weights.
+
+Keras's ``Equalization``, which ``RandAugment`` contains, spreads the values of each color by the histogram of
+the whole batch, and not of each image: the workers' histograms are summed.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from typing import Any
 from .. import seams
 from ..process import multi_worker, worker_of
 from ..rows.step_rows import place_of_rows
+from ..sums.collectives import replica_sum
 
 #: Arguments of distributions that may differ between the rows.
 _OF_ROWS = ("alpha", "beta", "counts", "probs", "mean", "stddev")
@@ -267,3 +271,21 @@ def _dropout(stock: Callable[..., Any]) -> Callable[..., Any]:
         return tf.where(numbers >= tf.cast(rate, x.dtype), scaled, tf.zeros_like(x))
 
     return drop
+
+
+def patch_equalization() -> None:
+    """Sum the histograms of the workers in a step of theirs."""
+    stock = seams.HISTOGRAM.get()
+
+    @functools.wraps(stock)
+    def histogram(self: Any, *args: Any, **kwargs: Any) -> Any:
+        import tensorflow as tf
+
+        own, place = stock(self, *args, **kwargs), place_of_rows()
+        if place is None or replica_of_several() is None:
+            return own
+        # A worker without rows has read a placeholder row. Numbers of pixels are exact in 64 bits.
+        counted = tf.where(place.rows > 0, tf.cast(own, tf.float64), 0.0)
+        return tf.cast(replica_sum(counted), own.dtype)
+
+    seams.HISTOGRAM.replace(histogram)

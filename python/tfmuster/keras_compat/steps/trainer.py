@@ -14,11 +14,10 @@ from ..agreement.comparison import agree_on_call
 from ..agreement.seeds import agree_on_seed
 from ..data.data_errors import Recorded, check_labels, generator_ended, raised
 from ..data.feeding import feed_of, set_feed, take_generator
-from ..data.file_policy import shard_files
 from ..data.orders import share_order
 from ..data.own_batches import read_own_rows
 from ..data.own_rows import are_own_rows, local_part, refuse_several_devices
-from ..data.pipelines import is_tuple
+from ..data.pipelines import is_tuple, shard_files
 from ..data.row_selection import select_rows
 from ..data.unreadable_rows import cause_in
 from ..process import is_chief, multi_worker, tell, worker_of

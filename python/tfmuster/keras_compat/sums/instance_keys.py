@@ -1,4 +1,6 @@
-"""Give each step of a loop in a graph its own collectives, where their sizes can change.
+"""What TensorFlow's collectives can't do: sizes that change in a loop, no values, and some types.
+
+Each step of a loop in a graph has its own collectives, where their sizes can change.
 
 TensorFlow draws the key of a collective instance once for each call of a function, so all steps of a loop in
 it share an instance, and TensorFlow fixes the shapes of an instance when it first runs. This holds for the
@@ -7,6 +9,9 @@ smaller last batch of an epoch, or batches that are padded to their longest row,
 the collective instance" (TensorFlow 2.21).
 
 A gather of tensors without any value ends the process by SIGSEGV, so they are sent with one more value.
+
+TensorFlow's broadcasts of first values take six types. Variables of others, such as those of a layer with
+``dtype="bfloat16"`` or of a quantized model, travel as the bytes that they are made of.
 """
 
 from __future__ import annotations
@@ -97,3 +102,37 @@ def _loop_around() -> tuple[Any, int] | None:
             return loop  # type: ignore[no-any-return]
         graph = getattr(graph, "outer_graph", None)
     return None
+
+
+_TYPES = ("bool", "float16", "float32", "float64", "int32", "int64")
+
+
+def patch_broadcasts() -> None:
+    """Replace ``broadcast_send`` and ``broadcast_recv`` of TensorFlow's module."""
+    import tensorflow as tf
+
+    stock_send, stock_receive = seams.BROADCAST_SEND.get(), seams.BROADCAST_RECEIVE.get()
+
+    @functools.wraps(stock_send)
+    def send(value: Any, shape: Any, type: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _as_bytes(type):
+            return stock_send(value, shape, type, *args, **kwargs)
+        numbers = tf.cast(tf.bitcast(value, tf.uint8), tf.int32)
+        return stock_send(numbers, numbers.shape, tf.int32, *args, **kwargs)
+
+    @functools.wraps(stock_receive)
+    def receive(shape: Any, type: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _as_bytes(type):
+            return stock_receive(shape, type, *args, **kwargs)
+        # bitcast() adds an axis only for types of several bytes.
+        sent = tf.TensorShape(shape) + ([type.size] if type.size > 1 else [])
+        numbers = stock_receive(sent, tf.int32, *args, **kwargs)
+        return tf.bitcast(tf.cast(numbers, tf.uint8), type)
+
+    seams.BROADCAST_SEND.replace(send)
+    seams.BROADCAST_RECEIVE.replace(receive)
+
+
+def _as_bytes(type: Any) -> bool:
+    number = type.is_integer or type.is_floating or type.is_complex
+    return number and type.name not in _TYPES
