@@ -31,9 +31,8 @@ import warnings
 
 from ..errors import DependencyError, TfmusterWarning
 from . import seams as seams  # `check` looks at its rows
-from .agreement.comparison import use_agreement
 from .agreement.seeds import agree_on_seed
-from .agreement.watching import use_cause, watch_this_worker
+from .agreement.watching import watch_this_worker
 from .process import PROCESS, is_chief, multi_worker, note_strategy, worker_of
 from .register import TESTED, check, restore
 from .runtime.own_thread import patch_run
@@ -62,8 +61,6 @@ __all__ = [
     "note_strategy",
     "set_gradient_dtype",
     "tensorflow_started",
-    "use_agreement",
-    "use_cause",
     "wanted_dtype",
     "watch_this_worker",
     "worker_of",

@@ -6,9 +6,9 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..environment import full_workers
 from ..errors import StrategyError
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from .register import Seam
 
 Listener = Callable[..., None]
+
+
+class Agreement(Protocol):
+    """What a comparison of documents of all workers says."""
+
+    @property
+    def differences(self) -> Iterable[Any]:
+        """What differs between workers."""
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """What the workers do that take no part, by task."""
 
 
 @dataclasses.dataclass
@@ -34,9 +46,9 @@ class ProcessState:
     #: Whether a default strategy of the program is being made, or has been (``launch --distribute``).
     makes_default: bool = False
     default: Any = None
-    #: Compares the calls of all workers; None if nothing is compared.
-    compare: Callable[[str, Mapping[str, Any]], Any] | None = None
-    #: Raises what has ended a sum of the workers, if it is known.
+    #: Compares the calls of all workers, by a name and a document; None if nothing is compared.
+    compare: Callable[[str, Mapping[str, Any]], Agreement] | None = None
+    #: Called when another worker has aborted a sum; it raises that worker's failure if it learns of one.
     raise_cause: Callable[[], None] | None = None
     #: Who is told what is decided for the program, and what has been told.
     listeners: list[Listener] = dataclasses.field(default_factory=list)

@@ -132,12 +132,9 @@ def strategy(
     }
     made = makers[name]()
     if keras_compat:
-        from .. import keras_compat as compat
-        from ..rendezvous.agreement import agree, raise_cause
+        from ..rendezvous.wiring import prepare_keras
 
-        if compat.install():
-            compat.use_agreement(agree)
-        compat.use_cause(raise_cause)
+        prepare_keras()
     return made
 
 

@@ -72,9 +72,9 @@ def checkpoint_callback(
         number = len(_without_folder)
         where = where if number == 1 else where.with_name(f"{where.name}-{number}")
     import_tensorflow()
-    from ..keras_compat import install
+    from ..rendezvous.wiring import prepare_keras
 
-    install()
+    prepare_keras()
     from .checkpoint_callback import Checkpoint
 
     return Checkpoint(where, every, max(2, keep))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StrategyError
-from ..system.say import say
 from ..system.tensorflow_import import without_gc
 from . import load_hooks
 from .distribute import distribute, distributes, saving_callback, say_distributed
@@ -235,33 +234,14 @@ def _watch_training_in_keras_2() -> None:
 
 
 def _prepare_keras() -> None:
-    from ..keras_compat import install, install_on_jax
-    from ..keras_compat.agreement.comparison import use_agreement
-    from ..keras_compat.agreement.watching import use_cause
-    from ..keras_compat.process import keras_backend, listen
     from ..keras_compat.steps.callbacks import patch_callback_list
-    from ..rendezvous.agreement import agree, raise_cause
-    from ..runs.notes import say_note
+    from ..rendezvous.wiring import prepare_keras
 
-    use_cause(raise_cause)
-    if keras_backend() == "jax":
-        install_on_jax()
+    if prepare_keras():
         patch_callback_list(_more_callbacks)
-        use_agreement(agree)
-    elif install():
-        listen(say_note)
-        listen(_print_slow_input)
-        patch_callback_list(_more_callbacks)
-        use_agreement(agree)
     _watch_training()
     if distributes():
         distribute("keras")
-
-
-def _print_slow_input(about: str, text: str, *, selected: bool = True, **_: Any) -> None:
-    """Print a note that each worker reads all data. Only the chief has notes."""
-    if about == "input" and not selected:
-        say(f"tfmuster: input does not get faster with more workers: {text}")
 
 
 def _prepare_keras_2() -> None:

@@ -1,14 +1,14 @@
 """Compare the workers' calls of ``fit``, ``evaluate``, and ``predict`` before their first step.
 
 Workers with other numbers of steps, other rows, or another model wait for each other forever, or train
-something that nobody wants. `use_agreement` sets the function that compares; without it, nothing is compared.
+something that nobody wants. ``PROCESS.compare`` compares; without it, nothing is compared.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ...errors import DataError
 from ...system.activity import ACTIVITY
@@ -41,18 +41,6 @@ _ROWS_ADVICE = (
     "its part. If the rows are meant to be each worker's own, say so: "
 )
 _ABOUT_ROWS = ("steps", "rows", "number of rows", "batch size", "data set", "elements")
-
-
-class Answer(Protocol):
-    """What the comparison says: true if all workers agree."""
-
-    differences: Iterable[Any]
-    absent: Mapping[str, str]
-
-
-def use_agreement(compare: Callable[[str, Mapping[str, Any]], Any]) -> None:
-    """Compare calls with this function: it takes the call's name and document, and returns an `Answer`."""
-    PROCESS.compare = compare
 
 
 def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:

@@ -17,14 +17,6 @@ from .. import seams
 from ..process import PROCESS
 
 
-def use_cause(raise_cause: Callable[[], None]) -> None:
-    """Call this function when TensorFlow says that a collective operation was aborted by another worker.
-
-    It raises the failure of that worker if it learns of one.
-    """
-    PROCESS.raise_cause = raise_cause
-
-
 def ended_before_whom(error: Exception) -> str | None:
     """Return the worker that is at another operation because the data of this one have ended, or None."""
     found = re.search(f"{ABORTED}: (.+?) {OTHER_OPERATION}", str(error))
