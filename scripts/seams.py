@@ -17,10 +17,17 @@ from collections import defaultdict
 from pathlib import Path
 
 from tfmuster.keras_compat import seams
-from tfmuster.keras_compat.register import TESTED, Private, Seam, rows
+from tfmuster.system.register import TESTED, Private, Seam, rows
+from tfmuster.worker import seams as of_reticulate
 
 SOURCES = Path(__file__).resolve().parents[1] / "python" / "tfmuster"
-TITLES = {"keras": "Keras 3", "tensorflow": "TensorFlow", "tf_keras": "Keras 2 (tf-keras)", "jax": "JAX"}
+TITLES = {
+    "keras": "Keras 3",
+    "tensorflow": "TensorFlow",
+    "tf_keras": "Keras 2 (tf-keras)",
+    "jax": "JAX",
+    "reticulate": "reticulate (of R)",
+}
 
 
 def installed(package: str) -> str | None:
@@ -35,17 +42,19 @@ def table() -> int:
     """Print which rows fit, and return the number of essential ones that do not."""
     line = "{:<20}{:<24}{:<14}{:>5}{:>5}"
     print(line.format("package", "version", "tested", "rows", "fit"))
-    misfits: list[tuple[Seam, str]] = []
+    versions = {package: installed(package) for package in TITLES}
+    present = {package for package, version in versions.items() if version}
+    misfits: dict[Seam, str] = {}
     for package, title in TITLES.items():
-        of_package = [row for row in rows() if row.package == package]
-        version = installed(package)
-        wrong = [(row, why) for row in of_package if version and (why := row.misfit())]
-        fit = len(of_package) - len(wrong) if version else ""
-        print(line.format(title, version or "not installed", tested(package), len(of_package), fit))
-        misfits += wrong
-    for row, why in misfits:
+        # Rows of Keras on JAX need JAX, too.
+        of_package = [row for row in rows() if row.package == package and row.packages <= present]
+        wrong = {row: why for row in of_package if (why := row.misfit())}
+        counts = (len(of_package), len(of_package) - len(wrong)) if of_package else ("", "")
+        print(line.format(title, versions[package] or "not installed", tested(package), *counts))
+        misfits |= wrong
+    for row, why in misfits.items():
         print(f"\n{'essential' if row.essential else 'optional'}: {row}\n  {why}. Needed for: {row.why}")
-    return sum(row.essential for row, _ in misfits)
+    return sum(row.essential for row in misfits)
 
 
 def tested(package: str) -> str:
@@ -70,15 +79,16 @@ def users() -> dict[str, list[str]]:
 
 def page() -> str:
     """Return the page of all rows."""
-    used, names = users(), {id(row): name for name, row in vars(seams).items() if isinstance(row, Seam)}
+    registers = {**vars(seams), **vars(of_reticulate)}
+    used, names = users(), {id(row): name for name, row in registers.items() if isinstance(row, Seam)}
     lines = [
         "# Names of other packages",
         "",
         "tfmuster repairs Keras and TensorFlow for several workers, and so it replaces or reads names of "
-        "theirs that are not public. Each is a row of `keras_compat/seams.py`, from which this page is "
-        "written. All rows are looked at before anything is replaced. A release without an essential row is "
-        "refused; without an optional one, its feature is off. `make seams` tries the newest releases and "
-        "nightly builds.",
+        "theirs that are not public, and some of reticulate. Each is a row of `keras_compat/seams.py` or "
+        "`worker/seams.py`, from which this page is written. All rows are looked at before anything is "
+        "replaced. A release without an essential row is refused; without an optional one, its feature is "
+        "off. `make seams` tries the newest releases and nightly builds.",
         "",
         "An attribute of an object has a star. It is read or set, and not replaced.",
         "",

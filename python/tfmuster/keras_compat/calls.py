@@ -30,10 +30,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..system.register import Seam, require
 from . import seams
 from .agreement.calls import noted_call
 from .process import in_multi_worker_strategy
-from .register import Seam, require
 from .runtime.alone import Guard, guard_of
 from .runtime.distribute import scaled_batches
 from .runtime.parameter_server import on_coordinator, refuse_parameter_servers

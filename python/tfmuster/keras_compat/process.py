@@ -17,7 +17,7 @@ from .jax_processes import jax_process_index
 
 if TYPE_CHECKING:
     from ..cluster.spec import Task
-    from .register import Seam
+    from ..system.register import Seam
 
 Listener = Callable[..., None]
 

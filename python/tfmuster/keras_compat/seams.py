@@ -1,14 +1,14 @@
 """The register of seams: each name of Keras and TensorFlow that is not public and that tfmuster relies on.
 
 Nothing but this file names ``keras.src``, ``tensorflow.python``, or an attribute of theirs with an
-underscore. A row says where a name is, what it takes, and why it is needed (:mod:`.register`). Rows are in
-the order of what they belong to: the runtime and its strategies, models, losses, sums over the workers,
-metrics, random numbers, data, files.
+underscore. A row says where a name is, what it takes, and why it is needed (:mod:`tfmuster.system.register`).
+Rows are in the order of what they belong to: the runtime and its strategies, models, losses, sums over the
+workers, metrics, random numbers, data, files.
 """
 
 from __future__ import annotations
 
-from .register import Private, Seam
+from ..system.register import Private, Seam
 
 # Strategies, servers and the runtime.
 

@@ -27,7 +27,8 @@ from ..system.say import heard_by
 from ..system.say import say as tell
 from ..system.terminal_text import safe_text
 from ..words import speaking
-from .session import guard_r_functions, postponed_load_hooks
+from ..worker.load_hooks import held_back
+from .session import guard_r_functions
 
 if TYPE_CHECKING:
     from ..runs.run import Run
@@ -125,7 +126,7 @@ def outcome(target: str, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
         warnings.showwarning = collect
         try:
-            hooks = postponed_load_hooks() if target in _MAKE_STRATEGIES else contextlib.nullcontext()
+            hooks = held_back() if target in _MAKE_STRATEGIES else contextlib.nullcontext()
             with speaking("r"), hooks:
                 result["value"] = _for_r(resolve(target)(*args, **kwargs))
         except DependencyError as error:

@@ -10,23 +10,19 @@ between Python and R. This breaks Python's frames below it, and the session cras
 reticulate calls an R function to check for an interrupt while it is pending: in 1.28, one Ctrl-C in seventy
 ends in a crash. For those versions, R functions that Python calls are not interrupted; Python is interrupted
 right after them.
-
-**Load hooks.** When Keras is imported, R's keras3 creates a tensor, and then TensorFlow can't join a cluster.
-Importing TensorFlow imports Keras. So these hooks must wait until a strategy is created.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import queue
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 from ..errors import DataError
+from ..worker import seams
 
 #: Longest wait for R's thread to produce a value of an R generator, in seconds. It never does so while it
 #: runs TensorFlow.
@@ -62,20 +58,20 @@ def guard_r_functions() -> bool:
     """Guard calls of R functions; return whether this Python is embedded in R. Calling it again is safe."""
     if "rpycall" not in sys.modules:
         return False
-    import rpycall
-    import rpytools.call
-    import rpytools.generator
-
-    if not hasattr(rpycall.call_r_function, "guarded"):
+    if seams.CALL_R_FUNCTION.fits and not seams.CALL_R_FUNCTION.replaced:
+        call = seams.CALL_R_FUNCTION.get()
         if "rpytools.signals" in sys.modules:  # before 1.37
-            rpycall.call_r_function = _uninterrupted(rpycall.call_r_function)
-        rpycall.call_r_function = _in_r_thread(rpycall.call_r_function)
-        # Newer versions of reticulate have a second name for the function.
-        if hasattr(rpytools.call, "call_r_function"):
-            rpytools.call.call_r_function = rpycall.call_r_function
-        generator = rpytools.generator.RGenerator
-        if "prefetch" not in generator.__init__.__code__.co_varnames:
-            generator.next = generator.__next__ = _next_in_time(generator.next)
+            call = _uninterrupted(call)
+        call = _in_r_thread(call)
+        seams.CALL_R_FUNCTION.replace(call)
+        if seams.CALL_R_FUNCTION_AGAIN.fits:
+            seams.CALL_R_FUNCTION_AGAIN.replace(call)
+        if seams.R_GENERATOR_NEXT.fits and seams.CALL_ON_MAIN_THREAD.fits:
+            generator = seams.R_GENERATOR.get()
+            if "prefetch" not in generator.__init__.__code__.co_varnames:
+                next_in_time = _next_in_time(generator.next)
+                seams.R_GENERATOR.add("next", next_in_time)
+                seams.R_GENERATOR.add("__next__", next_in_time)
     return True
 
 
@@ -90,7 +86,6 @@ def _in_r_thread(call_r_function: Any) -> Any:
             raise foreign_thread_error("An R function")
         return call_r_function(*args, **kwargs)
 
-    call.guarded = True  # type: ignore[attr-defined]
     # AutoGraph can't convert R code, and warns about every function that it fails to convert.
     call.autograph_info__ = {}  # type: ignore[attr-defined]
     return call
@@ -128,10 +123,8 @@ def _next_in_time(stock_next: Any) -> Any:
     def next_(self: Any) -> Any:
         if _is_r_thread():
             return stock_next(self)
-        import rpycall
-
         answer: queue.Queue[Any] = queue.Queue()
-        rpycall.call_python_function_on_main_thread(lambda: answer.put(self.r_function()), None)
+        seams.CALL_ON_MAIN_THREAD.get()(lambda: answer.put(self.r_function()), None)
         try:
             value = answer.get(timeout=_ANSWER_SECONDS)
         except queue.Empty:
@@ -141,18 +134,3 @@ def _next_in_time(stock_next: Any) -> Any:
         return value
 
     return next_
-
-
-@contextlib.contextmanager
-def postponed_load_hooks() -> Iterator[None]:
-    """Postpone R's load hooks for imported modules until the end of the block."""
-    loader: Any = sys.modules.get("rpytools.loader")
-    if loader is None or not hasattr(loader, "_recursion_depth"):
-        yield
-        return
-    loader._recursion_depth += 1
-    try:
-        yield
-    finally:
-        loader._recursion_depth -= 1
-        loader._maybe_run_hooks()

@@ -6,35 +6,64 @@ functions wait until its strategy is made, or until the program itself starts Te
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from typing import Any
+from collections.abc import Iterator
 
-_held: list[Any] = []
+from . import seams
+
+#: One entry while they are held.
+_held: list[bool] = []
 
 
 def hold() -> None:
     """Hold the functions back from now on, in a Python that R embeds."""
     from ..keras_compat.runtime.starting import call_when_started, tensorflow_started
 
-    loader: Any = sys.modules.get("rpytools.loader")
-    if _held or tensorflow_started() or not hasattr(loader, "_recursion_depth"):
+    if _held or tensorflow_started() or not _known():
         return
-    _held.append(loader)
-    # reticulate runs them at the end of the outermost import.
-    loader._recursion_depth += 1
+    _held.append(True)
+    _hold()
     call_when_started(release)
 
 
 def note(module: str) -> bool:
     """Tell whether the functions are held, and have those for this imported module run later. R calls it."""
-    if _held and module in sys.modules and module not in _held[0]._imported_packages:
-        _held[0]._imported_packages.append(module)
+    if _held and module in sys.modules and module not in seams.IMPORTED_PACKAGES.get():
+        seams.IMPORTED_PACKAGES.get().append(module)
     return bool(_held)
 
 
 def release() -> None:
     """Run the functions that were held back."""
-    while _held:
-        loader = _held.pop()
-        loader._recursion_depth -= 1
-        loader._maybe_run_hooks()
+    if _held:
+        _held.clear()
+        _release()
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Hold the functions back until the end of the block, in a Python that R embeds."""
+    known = _known()
+    if known:
+        _hold()
+    try:
+        yield
+    finally:
+        if known:
+            _release()
+
+
+def _known() -> bool:
+    """Return whether R embeds this Python, by a reticulate that has what is needed."""
+    return "rpytools.loader" in sys.modules and all(row.fits for row in seams.LOAD_HOOKS)
+
+
+def _hold() -> None:
+    # reticulate runs them at the end of the outermost import.
+    seams.LOAD_HOOK_DEPTH.assign(seams.LOAD_HOOK_DEPTH.get() + 1)
+
+
+def _release() -> None:
+    seams.LOAD_HOOK_DEPTH.assign(seams.LOAD_HOOK_DEPTH.get() - 1)
+    seams.RUN_LOAD_HOOKS.get()()

@@ -12,7 +12,7 @@ import pytest
 from support.launching import python, tfmuster
 from support.paths import PROGRAMS
 from tfmuster.keras_compat import seams
-from tfmuster.keras_compat.register import Seam
+from tfmuster.system.register import Seam
 
 # A forked program has its hooks before its first line.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150), pytest.mark.fresh]

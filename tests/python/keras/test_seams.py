@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from tfmuster import keras_compat
 from tfmuster.errors import DependencyError, StrategyError, TfmusterWarning
-from tfmuster.keras_compat import calls, register, seams
+from tfmuster.keras_compat import calls, seams
 from tfmuster.keras_compat.process import PROCESS
-from tfmuster.keras_compat.register import Seam, check, rows
+from tfmuster.system import register
+from tfmuster.system.register import Seam, check, rows
 
 ROWS = [row for row in rows() if row.packages <= {"keras", "tensorflow"}]
 

@@ -7,7 +7,8 @@ import json
 import os
 import sys
 
-from tfmuster.keras_compat import register, seams
+from tfmuster.keras_compat import seams
+from tfmuster.system import register
 
 for name in sys.argv[1:]:
     getattr(seams, name).path += "_of_another_release"

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from support.paths import ROOT
-from tfmuster.keras_compat.register import TESTED
+from tfmuster.system.register import TESTED
 
 PYPROJECT = ROOT / "pyproject.toml"
 

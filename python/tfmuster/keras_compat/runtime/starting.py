@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from ...errors import StrategyError
 from ...system.own_line import own_line
+from ...system.register import require
 from ...words import Code, Words
 from .. import seams
 from ..process import PROCESS
-from ..register import require
 
 #: What to do where TensorFlow has already started.
 STRATEGY_FIRST: Final = Words(

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ...system.register import Seam
 from .. import seams
 from ..agreement.comparison import other_weight
 from ..agreement.seeds import agree_on_seed
 from ..agreement.watching import watch_this_worker
 from ..process import note_strategy
-from ..register import Seam
 from .servers import keep_server, reach_idle_servers
 
 #: Gets what the program passed: jobs with their addresses, its task type, its index. Each may be empty.

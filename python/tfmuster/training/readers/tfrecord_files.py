@@ -44,7 +44,7 @@ class TFRecordRows:
     def read(self, chunk: Chunk) -> tuple[Any, ...]:
         """Read the records of a chunk. TensorFlow compares their checksums."""
         from ...keras_compat import seams
-        from ...keras_compat.register import require
+        from ...system.register import require
 
         require([seams.TFRECORD_READER])
         reader = seams.TFRECORD_READER.get()(chunk.path)

@@ -1,4 +1,7 @@
-"""Rows of the register of seams (:mod:`.seams`): what a name of another package is expected to be.
+"""Registers of seams: names of other packages that are not public, and what is expected of them.
+
+:mod:`tfmuster.keras_compat.seams` has those of Keras and TensorFlow, :mod:`tfmuster.worker.seams` those of
+reticulate.
 
 `check` looks at all rows before anything is replaced, and refuses releases that do not have what an essential
 row expects. An optional row that does not fit switches its feature off. `Seam.replace` is the only place that
@@ -24,6 +27,7 @@ TESTED: Final = {
     "tensorflow": ((2, 16), (2, 21)),
     "tf_keras": ((2, 16), (2, 21)),
     "jax": ((0, 6), (0, 7)),
+    "reticulate": ((1, 28), (1, 46)),
 }
 _MISSING: Final = object()
 _register: list[Seam] = []
@@ -67,8 +71,9 @@ class Seam:
 
     @property
     def package(self) -> str:
-        """The package to which it belongs: ``keras``, ``tensorflow``, ``tf_keras`` or ``jax``."""
-        return self.module.partition(".")[0]
+        """The package to which it belongs, such as ``keras``, ``tensorflow`` or ``reticulate``."""
+        name = self.module.partition(".")[0]
+        return "reticulate" if name in ("rpycall", "rpytools") else name
 
     @property
     def packages(self) -> set[str]:
@@ -107,6 +112,10 @@ class Seam:
             return "it is missing"
         missing = [name for name in self.takes if name not in _parameters(found)] if self.takes else []
         return f"it takes no {', '.join(missing)}" if missing else None
+
+    def assign(self, value: Any) -> None:
+        """Set the value of this name, which is its package's to change, too; `restore` leaves it."""
+        setattr(*self.owner(), value)
 
     def replace(self, new: Any) -> None:
         """Give this name to something else."""

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tfmuster.errors import DependencyError
-from tfmuster.keras_compat import register
-from tfmuster.keras_compat.register import Private, Seam, check, require, restore
+from tfmuster.system import register
+from tfmuster.system.register import Private, Seam, check, require, restore
 
 
 class Model:
