@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from ...errors import LaunchError
 from ...words import Hint, Launch, Words
 from ..spec import Task
+from .batch import gpus_of_slot, port_of_job, read_host_file, task_of_slot
 from .batch_job import BatchJob
-from .slots import gpus_of_slot, port_of_job, read_host_file, task_of_slot
 
 NAME = "LSF"
 _FILE, _COUNTS, _HOSTS = "LSB_DJOB_HOSTFILE", "LSB_MCPU_HOSTS", "LSB_HOSTS"

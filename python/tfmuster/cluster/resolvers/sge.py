@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from ...errors import LaunchError
 from ...words import Hint, Launch, Words
 from ..spec import Task
+from .batch import port_of_job, read_host_file, share_of_gpus, task_of_slot
 from .batch_job import BatchJob
-from .slots import port_of_job, read_host_file, share_of_gpus, task_of_slot
 
 NAME = "Grid Engine"
 _TASK = re.compile(r".*/[0-9]+\.[0-9]+/([1-9][0-9]{0,6})\.([^/]+)/?", re.ASCII)

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...errors import LaunchError
 from ...system.gpus import VISIBLE, visible_gpus
 from ..spec import Cluster, Task
+from .batch import port_of_job, share_of_gpus
 from .batch_job import BatchJob
-from .slots import port_of_job, share_of_gpus
 
 NAME = "Slurm"
 #: More nodes than any cluster has. A range such as ``n[0-999999999]`` must not fill the memory.
