@@ -56,7 +56,7 @@ from .batch_follow import (
 )
 
 if TYPE_CHECKING:
-    from ...cluster.resolvers.batch_job import BatchJob
+    from ...cluster.resolvers.batch import BatchJob
     from ..remote.gather import AgentRequest
 
 #: How long a batch system may take to answer a question about a job, seconds.

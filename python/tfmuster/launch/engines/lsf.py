@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from ...cluster.resolvers import lsf as resolver
+from ...cluster.resolvers.lsf import SYSTEM as resolver
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.run import Run

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ...cluster.resolvers import pbs as resolver
+from ...cluster.resolvers.pbs import SYSTEM as resolver
 from ...environment import PREFIX
 from ...runs.failure import Failure
 from ...runs.run import Run
