@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tfmuster.launch.engines.base import Where
-from tfmuster.launch.engines.batch_follow import JobState, Phase
+from tfmuster.launch.engines.batch_commands import JobState, Phase
 from tfmuster.launch.engines.pbs import Pbs, _exported
 from tfmuster.launch.engines.registry import availability
 from tfmuster.launch.job import Job

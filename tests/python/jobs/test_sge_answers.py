@@ -13,7 +13,7 @@ import pytest
 from support.launching import write
 from tfmuster.errors import LaunchError
 from tfmuster.launch.engines.base import Where
-from tfmuster.launch.engines.batch_follow import JobState, Phase
+from tfmuster.launch.engines.batch_commands import JobState, Phase
 from tfmuster.launch.engines.registry import engine_for
 from tfmuster.launch.engines.sge import Sge
 from tfmuster.launch.job import Job

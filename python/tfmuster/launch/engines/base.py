@@ -135,17 +135,12 @@ def find_program(name: str, fix: str) -> str:
     return path
 
 
-def answer_of(*command: str, seconds: float) -> Answer:
-    """Return what a program prints within a time limit. Raises UnavailableError if it takes longer."""
-    try:
-        return ask(*command, seconds=seconds)
-    except NoAnswerError as error:
-        raise UnavailableError(str(error)) from error
-
-
 def version_of(*command: str, seconds: float) -> Answer:
     """Return what a program prints if it succeeds within a time limit. Otherwise raises UnavailableError."""
-    answer = answer_of(*command, seconds=seconds)
+    try:
+        answer = ask(*command, seconds=seconds)
+    except NoAnswerError as error:
+        raise UnavailableError(str(error)) from error
     if answer.code:
         raise UnavailableError(f"{' '.join(command)} fails ({answer.first_line})")
     return answer
