@@ -38,7 +38,7 @@ from .departing import Departing
 from .display import display
 from .spares import Waiting
 from .time_limits import SUPERVISOR
-from .worker_process import Placement, WorkerProcess, signal_of
+from .worker_process import Placement, WorkerProcess, signal_of, start_process
 from .worker_table import Row
 
 _LOOK_SECONDS = 0.1
@@ -173,16 +173,7 @@ class Supervisor:
 
     def _start_here(self, placement: Placement) -> subprocess.Popen[bytes]:
         process = self._spares.take(placement) if self._spares is not None else None
-        process = process or subprocess.Popen(
-            placement.command,
-            env=dict(placement.env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            # The terminal's Ctrl-C reaches only the launcher, which then ends the workers in order.
-            start_new_session=True,
-        )
+        process = process or start_process(placement)
         guard_session(self._guard, self._job, process.pid)
         return process
 

@@ -86,6 +86,22 @@ class HeldLines:
         return held
 
 
+def start_process(
+    placement: Placement, env: Mapping[str, str] | None = None, *, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
+    """Start a worker's process in a session of its own, with another environment if `env` is one."""
+    return subprocess.Popen(
+        placement.command,
+        env=dict(placement.env if env is None else env),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        # The terminal's Ctrl-C reaches only the launcher, which then ends the workers in order.
+        start_new_session=True,
+    )
+
+
 @dataclass
 class WorkerProcess:
     """A worker's process, and its state."""
