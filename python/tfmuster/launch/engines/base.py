@@ -123,6 +123,13 @@ class Engine(abc.ABC):
         return None
 
 
+def refuse_hosts(where: Where, message: str, fix: str) -> None:
+    """Raise LaunchError if the user names machines of an engine that chooses them itself."""
+    hosts = where.hosts or where.hostfile
+    if hosts or where.addresses:
+        raise LaunchError(message, found=f"hosts {hosts}" if hosts else "--address", fix=fix, reason="hosts")
+
+
 class UnavailableError(Exception):
     """An engine lacks something that it needs. The text says what is missing and how to install it."""
 

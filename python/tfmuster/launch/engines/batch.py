@@ -32,7 +32,7 @@ from ..job import Job, launch_options
 from ..remote.gather import AgentRequest, StartedAgents, run_placed
 from ..text_checks import check_line
 from .agent_command import CommandPerAgent
-from .base import Engine
+from .base import Engine, refuse_hosts
 from .batch_commands import BatchCommands
 from .batch_follow import Submitted, follow, forget, has_started, log_of, note_failed_start
 
@@ -90,16 +90,9 @@ class BatchEngine(BatchCommands, Engine):
     IGNORED: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        where = self.where
-        hosts = where.hosts or where.hostfile
-        if hosts or where.addresses:
-            raise LaunchError(
-                f"{self.title} chooses the nodes.",
-                found=f"hosts {hosts}" if hosts else "--address",
-                fix=Words("Leave them out; {} asks for some.", self.CHOOSING_HOSTS),
-                reason="hosts",
-            )
-        for option in where.backend_options:
+        fix = Words("Leave them out; {} asks for some.", self.CHOOSING_HOSTS)
+        refuse_hosts(self.where, f"{self.title} chooses the nodes.", fix)
+        for option in self.where.backend_options:
             check_line(option, f"option of {self.SUBMIT[0]}", start="-")
 
     @property
