@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.clock import in_time
-from support.launching import nothing_left, tfmuster
+from support.launching import nothing_left, plant, tfmuster
 from tfmuster.launch.engines.registry import BACKENDS, availability
 
 SLURM = dict.fromkeys(("sbatch", "squeue", "scancel", "srun"), "")
@@ -30,12 +30,6 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("JAVA_HOME", "TFMUSTER_MPIRUN"):
         monkeypatch.delenv(name, raising=False)
     return folder
-
-
-def plant(folder: Path, **programs: str) -> None:
-    for name, body in programs.items():
-        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-        (folder / name).chmod(0o755)
 
 
 def test_without_anything_only_this_machine_is_left(planted: Path) -> None:
