@@ -266,6 +266,12 @@ class WorkerProcess:
         return read_json(remote_path(self.note_path)) if self.placement.host else {}
 
 
+def first_failure(workers: Iterable[WorkerProcess], until: float = float("inf")) -> Failure | None:
+    """Return the earliest failure, if it is not later than `until`."""
+    failures = [failure for worker in workers if (failure := worker.failure())]
+    return min((f for f in failures if f.cause_time <= until), key=lambda f: f.cause_time, default=None)
+
+
 def signal_of(workers: Iterable[WorkerProcess]) -> int:
     """Return the signal because of which workers have left."""
     codes = [worker.code for worker in workers if worker.left and worker.code]
