@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -103,16 +103,16 @@ class BatchEngine(BatchCommands, Engine):
     @property
     def slots(self) -> int | None:
         """For how many tasks there is room, inside a batch job."""
-        return self.slots_inside(os.environ) if self.is_inside else None
+        return self.slots_inside() if self.is_inside else None
 
-    def slots_inside(self, environ: Mapping[str, str]) -> int | None:
+    def slots_inside(self) -> int | None:
         """Return for how many tasks the batch system has given machines to this process."""
-        return len(self.slot_hosts(environ))
+        return len(self.slot_hosts())
 
-    def slot_hosts(self, environ: Mapping[str, str]) -> list[str]:
+    def slot_hosts(self) -> list[str]:
         """Return the host of each slot of the job."""
         assert isinstance(self.SYSTEM, SlotSystem)
-        return self.SYSTEM.slot_hosts(environ)
+        return self.SYSTEM.slot_hosts(os.environ)
 
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
@@ -144,7 +144,7 @@ class BatchEngine(BatchCommands, Engine):
             There are fewer slots than tasks.
         """
         # The batch script runs on the first host.
-        hosts = self.slot_hosts(os.environ)
+        hosts = self.slot_hosts()
         if request.count > len(hosts):
             raise LaunchError(
                 "The job must have a slot for every task.",

@@ -93,7 +93,7 @@ class Pbs(BatchEngine):
 
     def run_inside(self, job: Job, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
         """See :class:`.batch.BatchEngine`."""
-        lines = self.slot_hosts(os.environ)
+        lines = self.slot_hosts()
         hosts = [Host(name, lines.count(name)) for name in dict.fromkeys(lines)]
         # An ssh login has none of what `qsub -V` and the modules of the batch script have set.
         whole = replace(job, env={**_exported(os.environ), **job.env})

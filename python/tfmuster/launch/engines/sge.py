@@ -49,9 +49,33 @@ class Sge(BatchEngine):
     IGNORED = ("USR1", "USR2", "XCPU")
 
     def machines(self, request: BatchRequest) -> list[str]:
-        """See :class:`.batch.BatchEngine`."""
-        name, options = self._parallel_environment(request.tasks)
-        return options if name is None else [f"-pe {name} {request.tasks}", *options]
+        """See :class:`.batch.BatchEngine`. An option names the parallel environment, or there is only one."""
+        options, tasks = self.where.backend_options, request.tasks
+        named = [match for option in options for match in _ENVIRONMENT.finditer(option)]
+        others = [rest for option in options if (rest := _ENVIRONMENT.sub("", option)).strip()]
+        if named:
+            names, slots = ({match[group] for match in named} for group in ("name", "slots"))
+            if len(names) > 1 or None in names or not slots <= {None, str(tasks)}:
+                raise LaunchError(
+                    "The option -pe names the parallel environment; tfmuster adds the number of slots.",
+                    found=f"{' and '.join(match[0].strip() for match in named)}, for {tasks} tasks",
+                    fix=Words("Give one name and no number: {}.", _NAMED),
+                    reason="batch",
+                )
+            return [f"-pe {names.pop()} {tasks}", *others]
+        answer = self.ask("qconf", "-spl")
+        there = answer.output.split() if answer and not answer.code else []
+        if len(there) == 1:
+            return [f"-pe {there[0]} {tasks}", *others]
+        if tasks == 1:
+            return others
+        why = answer.errors.strip() if answer else "qconf does not answer"
+        raise LaunchError(
+            "Grid Engine must know in which parallel environment the tasks are to run.",
+            found=f"there are {', '.join(there)}" if there else why or "there is no parallel environment",
+            fix=Words("Name one: {}. `qconf -sp NAME` shows how it places tasks.", _NAMED),
+            reason="batch",
+        )
 
     def body(self, command: Sequence[str]) -> list[str]:
         """The launcher in the background, and in front a shell that passes on what announces the end.
@@ -74,12 +98,9 @@ class Sge(BatchEngine):
         # What the job's variables hold comes before that, and may look like anything.
         lines = [line.partition(":")[::2] for line in text.rpartition("\njob_type:")[2].splitlines()]
         known = {name.split()[0]: value.strip() for name, value in lines if name.strip()}
-        if "error" in known:
-            return "error", known["error"]
-        if "usage" in known or "exec_host_list" in known:
-            return "usage", ""
-        why = known.get("scheduling", "")
-        return "scheduling", "" if _TURNED_OFF in why else why
+        word = next((name for name in ("error", "usage", "exec_host_list") if name in known), "scheduling")
+        why = known.get(word, "")
+        return word, "" if _TURNED_OFF in why else why
 
     def ending(self, number: str, host: str) -> str:
         """Return what the accounting says, if it can be read here."""
@@ -115,37 +136,6 @@ class Sge(BatchEngine):
         if answer.code and "no parallel environment" not in answer.errors:
             raise NoAnswerError(answer.first_line)
         return f"{version}, parallel environments: {', '.join(answer.output.split()) or 'none'}"
-
-    def _parallel_environment(self, tasks: int) -> tuple[str | None, list[str]]:
-        """Return the parallel environment of a job, and the user's options without it.
-
-        It is the one that an option names, or the only one that there is. None: a single task needs none.
-        """
-        options = self.where.backend_options
-        named = [match for option in options for match in _ENVIRONMENT.finditer(option)]
-        others = [rest for option in options if (rest := _ENVIRONMENT.sub("", option)).strip()]
-        if named:
-            names = {match["name"] for match in named}
-            slots = {match["slots"] for match in named}
-            if len(names) > 1 or None in names or not slots <= {None, str(tasks)}:
-                raise LaunchError(
-                    "The option -pe names the parallel environment; tfmuster adds the number of slots.",
-                    found=f"{' and '.join(match[0].strip() for match in named)}, for {tasks} tasks",
-                    fix=Words("Give one name and no number: {}.", _NAMED),
-                    reason="batch",
-                )
-            return str(names.pop()), others
-        answer = self.ask("qconf", "-spl")
-        there = answer.output.split() if answer and not answer.code else []
-        if len(there) == 1 or tasks == 1:
-            return there[0] if len(there) == 1 else None, others
-        why = answer.errors.strip() if answer else "qconf does not answer"
-        raise LaunchError(
-            "Grid Engine must know in which parallel environment the tasks are to run.",
-            found=f"there are {', '.join(there)}" if there else why or "there is no parallel environment",
-            fix=Words("Name one: {}. `qconf -sp NAME` shows how it places tasks.", _NAMED),
-            reason="batch",
-        )
 
 
 of, available = Sge, Sge().available

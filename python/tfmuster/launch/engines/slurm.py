@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import signal
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -55,9 +54,9 @@ class Slurm(BatchEngine):
     CHOOSING_HOSTS = Hint("backend_options", "--nodelist=node1,node2", "slurm")
     SHELL, MARK = "/bin/bash", "#SBATCH"
 
-    def slots_inside(self, environ: Mapping[str, str]) -> int | None:
+    def slots_inside(self) -> int | None:
         """See :class:`.batch.BatchEngine`. They are the tasks of the allocation."""
-        tasks = environ.get("SLURM_NTASKS", "")
+        tasks = os.environ.get("SLURM_NTASKS", "")
         return int(tasks) if tasks.isdigit() else None
 
     def directives(self, request: BatchRequest) -> list[str]:
@@ -70,13 +69,10 @@ class Slurm(BatchEngine):
             asked["gpus-per-task"] = str(request.gpus_per_task)
         for name, value in asked.items():
             check_line(value, name, without="\\")
+        lines = ['--{}="{}"'.format(name, value.replace('"', '\\"')) for name, value in asked.items()]
         # Without --no-requeue, a job would begin anew whose training has no checkpoints.
         again = _REQUEUE if self.where.requeue else ("--no-requeue",)
-        return [
-            *(f"--{name}={_quoted(value)}" for name, value in asked.items()),
-            *again,
-            *self.where.backend_options,
-        ]
+        return [*lines, *again, *self.where.backend_options]
 
     def enter(self, request: BatchRequest) -> list[str]:
         """Nothing: the directives say it."""
@@ -151,8 +147,3 @@ class Slurm(BatchEngine):
 
 
 of, available = Slurm, Slurm().available
-
-
-def _quoted(value: str) -> str:
-    """A value as ``sbatch`` reads it in its lines of a script."""
-    return '"' + value.replace('"', '\\"') + '"'
