@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from support.clock import in_time
-from support.launching import nothing_left, tfmuster
+from support.launching import nothing_left, plant, tfmuster
 from tfmuster.launch.engines.registry import BACKENDS, availability
 
+SLURM = dict.fromkeys(("sbatch", "squeue", "scancel", "srun"), "")
 PING = 'echo "Slurmctld(primary) at head is UP"'
 OPEN_MPI = "echo 'mpirun (Open MPI) 4.1.4'; echo; echo 'Report bugs to ...'"
 HYDRA = "echo 'HYDRA build details:'; echo '    Version:                                 4.0.2'"
@@ -31,19 +32,13 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def plant(folder: Path, **programs: str) -> None:
-    for name, body in programs.items():
-        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-        (folder / name).chmod(0o755)
-
-
 def test_without_anything_only_this_machine_is_left(planted: Path) -> None:
     said = availability()
     assert list(said) == [*BACKENDS, "kubernetes"]
     assert said.pop("local") == "yes"
     assert all(text.startswith("no: ") for text in said.values())
     assert said["ssh"] == "no: ssh is not on PATH (apt-get install openssh-client)"
-    assert "srun is not on PATH" in said["slurm"]
+    assert "sbatch is not on PATH" in said["slurm"]
     assert said["mpi"] == "no: no mpirun on PATH (apt-get install openmpi-bin)"
 
 
@@ -53,15 +48,16 @@ def test_without_anything_only_this_machine_is_left(planted: Path) -> None:
         ("ssh", {"ssh": "echo 'OpenSSH_9.2p1, OpenSSL 3' >&2"}, "yes: OpenSSH_9.2p1, OpenSSL 3"),
         (
             "slurm",
-            {"srun": "", "sbatch": "", "scontrol": PING},
+            {**SLURM, "scontrol": PING},
             "yes: Slurmctld(primary) at head is UP",
         ),
         (
             "slurm",
-            {"srun": "", "sbatch": "", "scontrol": PING.replace("UP", "DOWN") + "; exit 1"},
-            "no: srun is here, but no controller answers (Slurmctld(primary) at head is DOWN)",
+            {**SLURM, "scontrol": PING.replace("UP", "DOWN") + "; exit 1"},
+            "no: sbatch is here, but no controller answers (Slurmctld(primary) at head is DOWN)",
         ),
         ("slurm", {"srun": ""}, "no: sbatch is not on PATH "),
+        ("slurm", {"srun": "", "sbatch": ""}, "no: squeue is not on PATH "),
         ("mpi", {"mpirun": OPEN_MPI}, "yes: mpirun (Open MPI) 4.1.4"),
         ("mpi", {"mpiexec": HYDRA}, "yes: MPICH 4.0.2"),
         ("kubernetes", {"kubectl": "exit 1"}, "yes: "),
@@ -109,12 +105,12 @@ def test_a_program_that_fails_is_no_engine(planted: Path) -> None:
 def test_who_does_not_answer_holds_nobody_up(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(planted.parent)
     hang = "sleep 60 & sleep 60"
-    plant(planted, ssh=hang, srun="", sbatch="", scontrol=hang, mpirun=hang, kubectl="")
+    plant(planted, ssh=hang, **SLURM, scontrol=hang, mpirun=hang, kubectl="")
     begun = time.monotonic()
     said = availability(timeout=0.5)
     assert in_time(begun, 2)
     for engine in ("ssh", "slurm", "mpi"):
-        assert said[engine].endswith("does not answer within 0.5 s")
+        assert said[engine].removesuffix(")").endswith("does not answer within 0.5 s")
     nothing_left(planted.parent)
 
 

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from support.launching import plant
 from tfmuster.launch.engines.base import Where
-from tfmuster.launch.engines.batch_follow import JobState, Phase
+from tfmuster.launch.engines.batch_commands import JobState, Phase
 from tfmuster.launch.engines.lsf import Lsf
 from tfmuster.launch.engines.registry import availability
 from tfmuster.launch.job import Job
-
-
-@pytest.fixture
-def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for commands, the first on PATH."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    return folder
-
-
-def plant(folder: Path, **programs: str) -> None:
-    for name, body in programs.items():
-        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-        (folder / name).chmod(0o755)
-
 
 _HEAD = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME\n"
 _ROW = "4711    me      {}  normal     head        node1:node2 train      Nov 22 06:18\n"
@@ -87,7 +71,7 @@ def test_how_a_job_has_ended(planted: Path) -> None:
 def test_the_script() -> None:
     engine = Lsf(Where(backend_options=("-q gpu", '-R "span[ptile=2]"')))
     script = engine.script(Job(["train.py"], workers=3, ps=1, gpus_per_worker=2, name="1 a"))
-    lines = ("-J run1_a", "-n 4", "-rn", '-gpu "num=2/task"', "-q gpu", '-R "span[ptile=2]"')
+    lines = ("-J run1_a", "-rn", "-n 4", '-gpu "num=2/task"', "-q gpu", '-R "span[ptile=2]"')
     assert script.startswith("#!/bin/sh\n" + "".join(f"#BSUB {line}\n" for line in lines))
 
 

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from support.launching import plant
 from tfmuster.launch.engines.base import Where
-from tfmuster.launch.engines.batch_follow import JobState, Phase
+from tfmuster.launch.engines.batch_commands import JobState, Phase
 from tfmuster.launch.engines.pbs import Pbs, _exported
 from tfmuster.launch.engines.registry import availability
 from tfmuster.launch.job import Job
 
 OPENPBS = "echo 'pbs_version = 23.06.06'"
 TORQUE = "echo 'Version: 6.1.3' >&2"
-
-
-@pytest.fixture
-def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for commands, the first on PATH."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    return folder
-
-
-def plant(folder: Path, **programs: str) -> None:
-    for name, body in programs.items():
-        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-        (folder / name).chmod(0o755)
 
 
 def said(folder: Path, text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -10,29 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from support.launching import write
+from support.launching import plant, write
 from tfmuster.errors import LaunchError
 from tfmuster.launch.engines.base import Where
-from tfmuster.launch.engines.batch_follow import JobState, Phase
+from tfmuster.launch.engines.batch_commands import JobState, Phase
 from tfmuster.launch.engines.registry import engine_for
 from tfmuster.launch.engines.sge import Sge
 from tfmuster.launch.job import Job
-
-
-@pytest.fixture
-def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for commands, the first on PATH."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    return folder
-
-
-def plant(folder: Path, **programs: str) -> None:
-    for name, body in programs.items():
-        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-        (folder / name).chmod(0o755)
-
 
 #: What `qstat -j` of Son of Grid Engine 8.1.9 said of jobs, without the lines that are alike.
 _JOB = """==============================================================

@@ -9,4 +9,4 @@ from tfmuster.launch.engines.registry import BACKENDS
 
 for name in BACKENDS:
     import_module(f"tfmuster.launch.engines.{name}")
-SYSTEMS = sorted(system.NAME for system in BatchEngine.__subclasses__())
+SYSTEMS = sorted(system.SYSTEM.BACKEND for system in BatchEngine.__subclasses__())

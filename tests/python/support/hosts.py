@@ -24,7 +24,7 @@ import psutil
 
 from support.launching import TFMUSTER, environment
 from support.paths import PROGRAMS
-from tfmuster.cluster.resolvers.slots import FIRST_PORT
+from tfmuster.cluster.resolvers.batch import FIRST_PORT
 from tfmuster.net.ports import free_ports
 
 SSHD = "/usr/sbin/sshd"

@@ -75,6 +75,13 @@ def beside_python(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 
 
+def plant(folder: Path, **programs: str) -> None:
+    """Put programs into a folder, each a line of shell."""
+    for name, body in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (folder / name).chmod(0o755)
+
+
 def write(folder: Path, name: str, *lines: str) -> Path:
     path = folder / name
     path.write_text("\n".join(lines) + "\n")

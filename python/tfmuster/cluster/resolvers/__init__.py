@@ -20,7 +20,7 @@ from ...environment import BASE_PORT_VARIABLE
 from ...errors import LaunchError
 from ..spec import Task
 from ..tf_config import current_task, use_tf_config
-from .batch_job import BatchJob
+from .batch import BatchJob
 from .spark import tf_config_from_barrier
 
 __all__ = [
@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 #: Modules in the order in which they are asked; MPI is first, because an MPI job may run inside the others.
-#: Each has ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and ``gpus(environ)``; those of
-#: batch systems also have ``batch_job(environ)``.
+#: Each, or its ``SYSTEM``, has ``NAME``, ``is_here(environ)``, ``resolve(environ, base_port)`` and
+#: ``gpus(environ)``; those of batch systems also have ``batch_job(environ)``.
 _ENGINES = ("mpi", "slurm", "sge", "pbs", "lsf", "kubernetes")
 
 
@@ -103,7 +103,7 @@ def batch_job(environ: Mapping[str, str] | None = None) -> BatchJob | None:
     environ = os.environ if environ is None else environ
     for name in _ENGINES:
         # MPI and Kubernetes have none.
-        find = getattr(import_module(f"{__name__}.{name}"), "batch_job", None)
+        find = getattr(_module(name), "batch_job", None)
         if find is not None and (found := find(environ)) is not None:
             return cast(BatchJob, found)
     return None
@@ -121,10 +121,15 @@ def gpus_here(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def _engine(environ: Mapping[str, str]) -> Any:
     for name in _ENGINES:
-        engine = import_module(f"{__name__}.{name}")
+        engine = _module(name)
         if engine.is_here(environ):
             return engine
     return None
+
+
+def _module(name: str) -> Any:
+    module = import_module(f"{__name__}.{name}")
+    return getattr(module, "SYSTEM", module)
 
 
 def _base_port(environ: Mapping[str, str], given: int | None) -> int | None:

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...errors import LaunchError
 from ...system.gpus import VISIBLE, visible_gpus
 from ..spec import Cluster, Task
-from .batch_job import BatchJob
-from .slots import port_of_job, share_of_gpus
+from .batch import BatchJob, port_of_job, share_of_gpus
 
-NAME = "Slurm"
+#: The name in texts, that of ``--backend``, and the command that ends a job.
+NAME, BACKEND, STOP = "Slurm", "slurm", "scancel"
 #: More nodes than any cluster has. A range such as ``n[0-999999999]`` must not fill the memory.
 _MOST_NODES = 100_000
 _COUNT = re.compile(r"([0-9]{1,7})(?:\(x([0-9]{1,7})\))?", re.ASCII)
@@ -32,7 +32,7 @@ def is_here(environ: Mapping[str, str]) -> bool:
 def batch_job(environ: Mapping[str, str]) -> BatchJob | None:
     """Return the job whose allocation this process is in, even if ``srun`` has not started the process."""
     number = environ.get("SLURM_JOB_ID")
-    return BatchJob("slurm", number, ("scancel", number)) if number else None
+    return BatchJob(BACKEND, number, (STOP, number)) if number else None
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:

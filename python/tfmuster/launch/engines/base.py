@@ -123,6 +123,13 @@ class Engine(abc.ABC):
         return None
 
 
+def refuse_hosts(where: Where, message: str, fix: str) -> None:
+    """Raise LaunchError if the user names machines of an engine that chooses them itself."""
+    hosts = where.hosts or where.hostfile
+    if hosts or where.addresses:
+        raise LaunchError(message, found=f"hosts {hosts}" if hosts else "--address", fix=fix, reason="hosts")
+
+
 class UnavailableError(Exception):
     """An engine lacks something that it needs. The text says what is missing and how to install it."""
 
@@ -135,17 +142,12 @@ def find_program(name: str, fix: str) -> str:
     return path
 
 
-def answer_of(*command: str, seconds: float) -> Answer:
-    """Return what a program prints within a time limit. Raises UnavailableError if it takes longer."""
-    try:
-        return ask(*command, seconds=seconds)
-    except NoAnswerError as error:
-        raise UnavailableError(str(error)) from error
-
-
 def version_of(*command: str, seconds: float) -> Answer:
     """Return what a program prints if it succeeds within a time limit. Otherwise raises UnavailableError."""
-    answer = answer_of(*command, seconds=seconds)
+    try:
+        answer = ask(*command, seconds=seconds)
+    except NoAnswerError as error:
+        raise UnavailableError(str(error)) from error
     if answer.code:
         raise UnavailableError(f"{' '.join(command)} fails ({answer.first_line})")
     return answer

@@ -1,34 +1,23 @@
 """What batch systems have in common: a batch job that runs ``tfmuster launch`` is written and submitted.
 
 The batch job runs the very same ``tfmuster launch``, so that it does not depend on the machine from which it
-was submitted. A batch system is one file with a subclass of `BatchEngine` that says how the system is asked::
-
-    class Mine(BatchEngine):
-        NAME, TITLE, COMMANDS = "mine", "Mine", ("msub", "mdel", "mstat")
-        SUBMIT, CANCEL = ("msub", "--quiet"), "mdel"
-        CHECK, CHOOSING_HOSTS = "`mstat` lists the queues.", "--backend-option=--on=node1"
-        batch_job = staticmethod(mine.batch_job)  # of cluster/resolvers: the job of this process, if any
-
-        def slots_inside(self, environ): ...    # for how many tasks that has room
-        def directives(self, request): ...      # the lines of the batch script that ask for machines
-        def number_of(self, answer): ...        # the job's number in what that prints
-        def state(self, number): ...            # waiting, running, over
-        def ending(self, number, host): ...     # the system's word for how a job has ended
-        def run_inside(self, job, *, show, tell): ...  # run_placed(), for a system that starts agents
+was submitted. A batch system is one file with a subclass of `BatchEngine`. Its values are a row of a table:
+the variables of its jobs, its commands and what they print (`BatchCommands`), the lines of its scripts, and
+how an agent is started on a slot. A subclass has methods only where values do not say it.
 """
 
 from __future__ import annotations
 
-import abc
 import os
 import re
 import shlex
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from ...cluster.resolvers.batch import SlotSystem
 from ...environment import SUBMITTED_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
@@ -37,31 +26,15 @@ from ...runs.lifecycle import claim_run_dir, not_new
 from ...runs.recording import record_info, record_stop_command
 from ...runs.resuming import resumes
 from ...runs.run import Run
-from ...system.ask import Answer, NoAnswerError, ask
 from ...system.interpreter import package_root, python_executable, run_module
-from ...words import FACE_VARIABLE, Code, Hint, Part, Words, face
+from ...words import FACE_VARIABLE, Hint, Part, Words, face
 from ..job import Job, launch_options
+from ..remote.gather import AgentRequest, StartedAgents, run_placed
 from ..text_checks import check_line
 from .agent_command import CommandPerAgent
-from .base import Engine
-from .batch_follow import (
-    SUBMIT_SECONDS,
-    JobState,
-    Submitted,
-    follow,
-    forget,
-    has_started,
-    log_of,
-    note_failed_start,
-)
-
-if TYPE_CHECKING:
-    from ...cluster.resolvers.batch_job import BatchJob
-    from ..remote.gather import AgentRequest
-
-#: How long a batch system may take to answer a question about a job, seconds.
-_ANSWER_SECONDS = 10.0
-_DOCTOR = Code("tfmuster doctor", "tfmuster_doctor()", "tfmuster doctor")
+from .base import Engine, refuse_hosts
+from .batch_commands import BatchCommands
+from .batch_follow import Submitted, follow, forget, has_started, log_of, note_failed_start
 
 
 @dataclass(frozen=True)
@@ -95,7 +68,7 @@ class BatchRequest:
 
 
 @dataclass(frozen=True)
-class BatchEngine(Engine):
+class BatchEngine(BatchCommands, Engine):
     """An engine whose jobs wait until a batch system has machines for them.
 
     The user's options are those of the command that submits, each with its value.
@@ -103,91 +76,49 @@ class BatchEngine(Engine):
 
     launcher_addresses: Sequence[str] = ()
 
-    #: The name of ``--backend`` and of its files, and the name in texts.
-    NAME: ClassVar[str]
-    TITLE: ClassVar[str]
-    #: Commands that must be on PATH where jobs are submitted.
-    COMMANDS: ClassVar[tuple[str, ...]]
-    #: What takes the batch script on its standard input, and what ends the job whose number follows.
-    SUBMIT: ClassVar[tuple[str, ...]]
-    CANCEL: ClassVar[str]
-    #: What helps somebody whose job was refused.
-    CHECK: ClassVar[str]
-    #: How its user asks for certain machines.
+    #: How a user asks for certain machines.
     CHOOSING_HOSTS: ClassVar[str | Part]
-    #: What runs the batch script.
+    #: What runs the batch script, and how its lines for the batch system begin.
     SHELL: ClassVar[str] = "/bin/sh"
+    MARK: ClassVar[str]
+    #: The option with a job's name, the name's greatest length, and options that all jobs have.
+    NAMED: ClassVar[tuple[str, int]]
+    OPTIONS: ClassVar[tuple[str, ...]] = ()
+    #: Inside a job: how to ask for more slots, and signals that agents ignore because the launcher handles
+    #: them.
+    MORE_SLOTS: ClassVar[str] = ""
+    IGNORED: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        where = self.where
-        hosts = where.hosts or where.hostfile
-        if hosts or where.addresses:
-            raise LaunchError(
-                f"{self.TITLE} chooses the nodes.",
-                found=f"hosts {hosts}" if hosts else "--address",
-                fix=Words("Leave them out; {} asks for some.", self.CHOOSING_HOSTS),
-                reason="hosts",
-            )
-        for option in where.backend_options:
-            check_line(option, f"option of {self.COMMANDS[0]}", start="-")
-
-    @staticmethod
-    @abc.abstractmethod
-    def batch_job(environ: Mapping[str, str]) -> BatchJob | None:
-        """The job that has given machines to this process; None if there is none."""
-
-    @abc.abstractmethod
-    def slots_inside(self, environ: Mapping[str, str]) -> int | None:
-        """For how many tasks it has given machines to this process."""
-
-    @abc.abstractmethod
-    def directives(self, request: BatchRequest) -> list[str]:
-        """The lines of the batch script that ask for machines."""
-
-    def enter(self, request: BatchRequest) -> list[str]:
-        """The lines that follow, for a system whose options can't name every directory and file."""
-        lines = [f"cd {shlex.quote(request.directory)} || exit"]
-        return [*lines, f"exec >{shlex.quote(str(request.log))} 2>&1"] if request.log else lines
-
-    def body(self, command: Sequence[str]) -> list[str]:
-        """The lines that run the launcher."""
-        return [f"exec {shlex.join(command)}"]
-
-    @abc.abstractmethod
-    def number_of(self, answer: str) -> str | None:
-        """The job's number in what that command prints; None if there is none."""
-
-    @abc.abstractmethod
-    def state(self, number: str) -> JobState:
-        """What the batch system says of a job."""
-
-    def ending(self, number: str, host: str) -> str:
-        """The batch system's word for how a job has ended; "" if it does not say.
-
-        Parameters
-        ----------
-        number : str
-            The job.
-        host : str
-            Where its launcher has run; "" if it has not started.
-        """
-        return ""
+        fix = Words("Leave them out; {} asks for some.", self.CHOOSING_HOSTS)
+        refuse_hosts(self.where, f"{self.title} chooses the nodes.", fix)
+        for option in self.where.backend_options:
+            check_line(option, f"option of {self.SUBMIT[0]}", start="-")
 
     @property
     def is_inside(self) -> bool:
         """Whether this process runs in a batch job already."""
-        return self.batch_job(os.environ) is not None
+        return self.SYSTEM.batch_job(os.environ) is not None
 
     @property
     def slots(self) -> int | None:
         """For how many tasks there is room, inside a batch job."""
-        return self.slots_inside(os.environ) if self.is_inside else None
+        return self.slots_inside() if self.is_inside else None
+
+    def slots_inside(self) -> int | None:
+        """Return for how many tasks the batch system has given machines to this process."""
+        return len(self.slot_hosts())
+
+    def slot_hosts(self) -> list[str]:
+        """Return the host of each slot of the job."""
+        assert isinstance(self.SYSTEM, SlotSystem)
+        return self.SYSTEM.slot_hosts(os.environ)
 
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
         options = [f"--backend-option={option}" for option in self.where.backend_options]
         options += ["--requeue"] * self.where.requeue
-        return [f"--backend={self.NAME}", *self.where.sent_options(), *options]
+        return [f"--backend={self.name}", *self.where.sent_options(), *options]
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
@@ -196,58 +127,48 @@ class BatchEngine(Engine):
                 return self.run_inside(job, show=show, tell=tell)
             except TfmusterError as error:
                 if job.run_dir is not None and Run(job.run_dir).info():
-                    note_failed_start(Run(job.run_dir), error, self)
+                    note_failed_start(Run(job.run_dir), error, self.name)
                 raise
         return follow(self._submit(job), show=show, tell=tell)
 
-    @abc.abstractmethod
     def run_inside(self, job: Job, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
         """Run a job on the machines of the batch job in which this process is."""
+        return run_placed(job, self, show=show, tell=tell)
 
-    def agents_on_slots(
-        self,
-        request: AgentRequest,
-        hosts: Sequence[str],
-        remote_shell: Sequence[str],
-        *,
-        more: str,
-        explain: Callable[[str, str], TfmusterError],
-        ignored: Sequence[str] = (),
-    ) -> CommandPerAgent:
-        """Start an agent on each slot of a batch job, for systems that run a line of shell on a host.
-
-        Parameters
-        ----------
-        request : AgentRequest
-            What is to be started.
-        hosts : sequence of str
-            The host of each slot. The batch script runs on the first.
-        remote_shell : sequence of str
-            The command that runs a line of shell on a host; the host and the line follow.
-        more : str
-            How the user asks for more slots.
-        explain, ignored
-            See :class:`.agent_command.CommandPerAgent`.
+    def start(self, request: AgentRequest) -> StartedAgents:
+        """Start an agent on each slot of the batch job, in the order of the slots.
 
         Raises
         ------
         LaunchError
             There are fewer slots than tasks.
         """
+        # The batch script runs on the first host.
+        hosts = self.slot_hosts()
         if request.count > len(hosts):
             raise LaunchError(
                 "The job must have a slot for every task.",
                 found=f"{request.count} tasks, and {len(hosts)} slots on {', '.join(dict.fromkeys(hosts))}",
-                fix=Words("{}, or start fewer workers ({}).", more, Hint("workers")),
+                fix=Words("{}, or start fewer workers ({}).", self.MORE_SLOTS, Hint("workers")),
                 reason="slots",
             )
+        remote_shell = [self.program(self.REMOTE_SHELL[0]), *self.REMOTE_SHELL[1:]]
         shells = [
             # Some systems count the batch script itself as the first task of its host.
             ["/bin/sh", "-c"] if host == hosts[0] else [*remote_shell, host]
             for host in hosts[: request.count]
         ]
         python = self.where.remote_python or python_executable()
-        return CommandPerAgent(request, shells, python, explain, ignored)
+        return CommandPerAgent(request, shells, python, partial(self.explain, request.count), self.IGNORED)
+
+    def explain(self, count: int, text: str, lines: str) -> TfmusterError:
+        """Return why not all agents have started; see :class:`.agent_command.AgentCommand`."""
+        return LaunchError(
+            f"{self.title} must start {count} processes.",
+            found=lines,
+            fix=f"See that `{' '.join(self.REMOTE_SHELL)} HOST hostname` works in a job, with its hosts.",
+            reason="batch",
+        )
 
     def submit(self, job: Job) -> Run | None:
         """See :class:`.base.Engine`. It may wait for its machines for hours."""
@@ -257,7 +178,7 @@ class BatchEngine(Engine):
         if SUBMITTED_VARIABLE in os.environ:
             # A launcher that does not recognize its own batch job would submit another one, and so on.
             raise LaunchError(
-                f"A launcher in a batch job must find the variables of {self.TITLE}.",
+                f"A launcher in a batch job must find the variables of {self.title}.",
                 found="none of them in its environment",
                 fix="See that the nodes' start files leave the job's environment as it is.",
                 reason="batch",
@@ -272,7 +193,7 @@ class BatchEngine(Engine):
         resumed = has_started(run)
         if resumed and not resumes(run, job.command):
             raise not_new(run.path)
-        for name in self.COMMANDS:
+        for name in self.commands:
             self.program(name)
         script = self.script(job, run)
         if not resumed:
@@ -281,36 +202,14 @@ class BatchEngine(Engine):
             record_info(run, {**about, "directory": os.getcwd(), "host": ""})
         job.record(run)
         try:
-            number = self._number(script, {**os.environ, **job.env})
+            number = self.submit_script(script, {**os.environ, **job.env})
         except BaseException:
             if not resumed:
                 forget(run)
             raise
         # Not into run.json, which the launcher may be writing now.
-        record_stop_command(run, [self.CANCEL, number])
+        record_stop_command(run, [self.SYSTEM.STOP, number])
         return Submitted(self, number, run)
-
-    def _number(self, script: str, env: Mapping[str, str]) -> str:
-        """Have the script submitted; the job's number."""
-        try:
-            answer = self.submit_script(script, env, SUBMIT_SECONDS)
-        except NoAnswerError as error:
-            found = str(error)
-        else:
-            number = None if answer.code else self.number_of(answer.output)
-            if number is not None:
-                return number
-            found = answer.errors.strip() or answer.output.strip() or f"exit code {answer.code}"
-        raise LaunchError(
-            f"{self.TITLE} must take the job.",
-            found=found,
-            fix=Words("`{}` says whether {} answers. {}", _DOCTOR, self.TITLE, self.CHECK),
-            reason="batch",
-        )
-
-    def submit_script(self, script: str, env: Mapping[str, str], seconds: float) -> Answer:
-        """Give a script to the batch system. Raises NoAnswerError if that takes too long."""
-        return ask(self.program(self.SUBMIT[0]), *self.SUBMIT[1:], seconds=seconds, env=env, input=script)
 
     def script(self, job: Job, run: Run | None = None) -> str:
         """The batch script; without a run directory it may be submitted again and again."""
@@ -322,32 +221,34 @@ class BatchEngine(Engine):
             name=job.run_name(),
             tasks=sum(job.sizes().values()),
             directory=os.getcwd(),
-            log=None if run is None else log_of(run, self.NAME),
+            log=None if run is None else log_of(run, self.name),
             gpus_per_task=job.gpus_per_worker or 0,
         )
-        lines = [f"#!{self.SHELL}", *self.directives(request), *self.enter(request)]
-        lines.append(f"export {SUBMITTED_VARIABLE}={self.NAME} {FACE_VARIABLE}={face()}")
+        lines = [f"#!{self.SHELL}", *(f"{self.MARK} {option}" for option in self.directives(request))]
+        lines += self.enter(request)
+        lines.append(f"export {SUBMITTED_VARIABLE}={self.name} {FACE_VARIABLE}={face()}")
         if root := package_root():
             lines.append(f'export PYTHONPATH={shlex.quote(root)}"${{PYTHONPATH:+:$PYTHONPATH}}"')
         return "\n".join([*lines, *self.body(command), ""])
 
-    @classmethod
-    def program(cls, name: str) -> str:
-        """The path of one of the batch system's commands. Raises LaunchError if there is none."""
-        path = shutil.which(name)
-        if path is None:
-            raise LaunchError(
-                f"The backend {cls.NAME} needs {cls.TITLE}'s commands.",
-                found=f"no {name} on PATH",
-                fix="Run it on a machine from which jobs are submitted.",
-                reason="batch",
-            )
-        return path
+    def directives(self, request: BatchRequest) -> list[str]:
+        """Return the options of the batch system in the script, which ask for machines."""
+        option, longest = self.NAMED
+        lines = [f"{option} {request.safe_name(longest)}", *self.OPTIONS]
+        if request.log is not None:
+            # The script writes the log itself: some paths have a meaning for the batch system.
+            lines.append("-o /dev/null")
+        return [*lines, *self.machines(request)]
 
-    @classmethod
-    def ask(cls, *command: str, seconds: float = _ANSWER_SECONDS) -> Answer | None:
-        """What a command of the batch system says; None if it does not answer."""
-        try:
-            return ask(cls.program(command[0]), *command[1:], seconds=seconds)
-        except NoAnswerError:
-            return None
+    def machines(self, request: BatchRequest) -> list[str]:
+        """Return the options that ask for a slot for each task, and the user's options."""
+        return list(self.where.backend_options)
+
+    def enter(self, request: BatchRequest) -> list[str]:
+        """Return the lines that follow, for a system whose options can't name every directory and file."""
+        lines = [f"cd {shlex.quote(request.directory)} || exit"]
+        return [*lines, f"exec >{shlex.quote(str(request.log))} 2>&1"] if request.log else lines
+
+    def body(self, command: Sequence[str]) -> list[str]:
+        """Return the lines that run the launcher."""
+        return [f"exec {shlex.join(command)}"]

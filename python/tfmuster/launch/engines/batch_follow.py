@@ -7,9 +7,7 @@ import os
 import socket
 import time
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import Protocol
 
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
@@ -18,13 +16,11 @@ from ...runs.recording import record_end, record_status
 from ...runs.run import Run
 from ...runs.states import State
 from ...runs.tail import Tail
-from ...system.ask import Answer
 from ...system.say import say
 from ..supervise.display import Display, display
 from ..supervise.worker_table import Row
+from .batch_commands import BatchCommands, Phase
 
-#: How long a batch system may take to accept a job, or to accept that it is to end, seconds.
-SUBMIT_SECONDS = 60.0
 _LOOK_SECONDS = 0.2
 #: The batch system is asked no more often than this: it serves everybody.
 _ASK_SECONDS = 2.0
@@ -35,66 +31,13 @@ _CANCEL_SECONDS = 60.0
 _LAST_LINES = 20
 
 
-class Phase(Enum):
-    """Where a batch job is on its way."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    OVER = "over"
-    #: It will never run: the batch system holds it because it failed to start.
-    STUCK = "stuck"
-    #: The batch system does not answer.
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class JobState:
-    """What a batch system says of a job.
-
-    Attributes
-    ----------
-    phase : Phase
-        Where it is on its way.
-    why : str
-        Why it waits or is stuck, in the batch system's words.
-    """
-
-    phase: Phase
-    why: str = ""
-
-
-class BatchSystem(Protocol):
-    """What following a job needs to know of a batch system; :class:`.batch.BatchEngine` has it."""
-
-    @property
-    def NAME(self) -> str:
-        """The name of ``--backend``."""
-
-    @property
-    def TITLE(self) -> str:
-        """The name in texts."""
-
-    @property
-    def CANCEL(self) -> str:
-        """The command that ends the job whose number follows."""
-
-    def state(self, number: str) -> JobState:
-        """What the batch system says of a job."""
-
-    def ending(self, number: str, host: str) -> str:
-        """The batch system's word for how a job has ended; "" if it does not say."""
-
-    def ask(self, *command: str, seconds: float = ...) -> Answer | None:
-        """What a command of the batch system says; None if it does not answer."""
-
-
 @dataclass(frozen=True)
 class Submitted:
     """A batch job.
 
     Attributes
     ----------
-    system : BatchSystem
+    system : BatchCommands
         Its batch system.
     number : str
         That system's number for it.
@@ -102,23 +45,23 @@ class Submitted:
         Its run directory, there as soon as it has started.
     """
 
-    system: BatchSystem
+    system: BatchCommands
     number: str
     run: Run
 
     @property
     def title(self) -> str:
         """It as texts call it."""
-        return f"job {self.number} of {self.system.TITLE}"
+        return f"job {self.number} of {self.system.title}"
 
     @property
     def log(self) -> Path:
         """What the batch job itself has written, beside the run directory."""
-        return log_of(self.run, self.system.NAME)
+        return log_of(self.run, self.system.name)
 
     def cancel(self) -> None:
         """End it, and wait for that."""
-        self.system.ask(self.system.CANCEL, self.number, seconds=SUBMIT_SECONDS)
+        self.system.end_job(self.number)
         end = time.monotonic() + _CANCEL_SECONDS
         while self.system.state(self.number).phase is not Phase.OVER and time.monotonic() < end:
             time.sleep(_LOOK_SECONDS)
@@ -202,11 +145,11 @@ def _wait_for_files(run: Run) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def note_failed_start(run: Run, error: TfmusterError, system: BatchSystem) -> None:
+def note_failed_start(run: Run, error: TfmusterError, backend: str) -> None:
     """Inside the batch job: write down why it ends before its workers have started."""
     if run.status()["state"] == "starting":
         lines = tuple(str(error).splitlines())
-        failure = _failure(run, system, "the launcher", f"could not start the workers: {lines[0]}", lines)
+        failure = _failure(run, backend, "the launcher", f"could not start the workers: {lines[0]}", lines)
         # Not by record_end(): what never began is removed again, if the launcher waits.
         write_json(run.path / "error.json", failure.to_dict())
         record_status(run, state="failed")
@@ -217,7 +160,7 @@ def _keep_log(job: Submitted) -> str:
     try:
         text = job.log.read_text(errors="replace").strip()
         if has_started(job.run):
-            job.log.replace(job.run.path / "logs" / f"{job.system.NAME}.log")
+            job.log.replace(job.run.path / "logs" / f"{job.system.name}.log")
         else:
             job.log.unlink()
     except OSError:
@@ -232,7 +175,7 @@ def _outcome(job: Submitted) -> tuple[Run, Failure | None]:
     if not has_started(run):
         forget(run)
         raise LaunchError(
-            f"Job {job.number} of {system.TITLE} must start its workers.",
+            f"Job {job.number} of {system.title} must start its workers.",
             found=text.removeprefix("Error: ")[-2000:] or _ending(job),
             fix=None if text else "See that every node has this directory, and tfmuster at the same path.",
             reason="batch",
@@ -242,8 +185,8 @@ def _outcome(job: Submitted) -> tuple[Run, Failure | None]:
         return run, None
     if (error := run.error()) and state == "failed":
         return run, Failure.from_dict(error)
-    said = f"was ended by {system.TITLE}: {_ending(job)}"
-    failure = _failure(run, system, f"job {job.number}", said, lines)
+    said = f"was ended by {system.title}: {_ending(job)}"
+    failure = _failure(run, system.name, f"job {job.number}", said, lines)
     if state in UNFINISHED:
         # Its launcher was killed, and could not write it.
         record_end(run, "failed", failure.to_dict())
@@ -254,7 +197,7 @@ def _ending(job: Submitted) -> str:
     return job.system.ending(job.number, str(job.run.info().get("host") or "")) or "it does not say why"
 
 
-def _failure(run: Run, system: BatchSystem, who: str, error: str, lines: tuple[str, ...]) -> Failure:
+def _failure(run: Run, backend: str, who: str, error: str, lines: tuple[str, ...]) -> Failure:
     return Failure(
         time=time.time(),
         task=who,
@@ -264,7 +207,7 @@ def _failure(run: Run, system: BatchSystem, who: str, error: str, lines: tuple[s
         error=error,
         traceback="",
         last_lines=lines,
-        log=str(run.path / "logs" / f"{system.NAME}.log"),
+        log=str(run.path / "logs" / f"{backend}.log"),
     )
 
 

@@ -44,6 +44,11 @@ class Host:
         name = self.name.strip("[]")
         return f"{self.user}@{name}" if self.user else name
 
+    def __str__(self) -> str:
+        """The host as :func:`parse_hosts` reads it."""
+        user = f"{self.user}@" if self.user else ""
+        return f"{user}{self.name}:{self.slots}"
+
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
     """Parse ``node1:2,me@node2:4,node3``. A host that is named twice gets the slots of both.

@@ -54,7 +54,7 @@ class Mpi(Engine):
 
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
-        hosts = ",".join(f"{host.name}:{host.slots}" for host in self.hosts)
+        hosts = ",".join(map(str, self.hosts))
         given = {"hosts": hosts, "ssh-config": self.where.ssh_config}
         options = [
             "--backend=mpi",
@@ -77,7 +77,7 @@ class Mpi(Engine):
 
     def _placing(self, program: str, call: AgentRequest) -> list[str]:
         """Return the options that differ between implementations of MPI."""
-        hosts = ",".join(f"{host.name}:{host.slots}" for host in self.hosts)
+        hosts = ",".join(map(str, self.hosts))
         # The agents change to the job's directory themselves, and report it if it is missing.
         if not _is_open_mpi(program):
             return ["-wdir", "/", *(["-hosts", hosts] if hosts else [])]

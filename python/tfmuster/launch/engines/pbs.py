@@ -12,16 +12,16 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ...cluster.resolvers import pbs as resolver
+from ...cluster.resolvers.pbs import SYSTEM
 from ...environment import PREFIX
 from ...runs.failure import Failure
 from ...runs.run import Run
-from ...system.ask import Answer, ask
+from ...system.ask import Answer, NoAnswerError, ask
 from ...words import Hint, Words
 from ..job import Job
-from .base import UnavailableError, Where, answer_of, find_program
+from .base import UnavailableError
 from .batch import BatchEngine, BatchRequest
-from .batch_follow import JobState, Phase
+from .batch_commands import SUBMIT_SECONDS, phases
 from .hosts import Host
 from .ssh import Ssh
 
@@ -29,26 +29,10 @@ from .ssh import Ssh
 READS = ("backend_options",)
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 #: Variables of a host, a login or a process.
-_OF_ONE_HOST = (
-    "HOME",
-    "HOSTNAME",
-    "LOGNAME",
-    "OLDPWD",
-    "PWD",
-    "SHELL",
-    "SHLVL",
-    "TERM",
-    "TMP",
-    "TMPDIR",
-    "USER",
-    "_",
+_OF_ONE_HOST = frozenset(
+    ("HOME", "HOSTNAME", "LOGNAME", "OLDPWD", "PWD", "SHELL", "SHLVL", "TERM", "TMP", "TMPDIR", "USER", "_")
 )
 _OF_ONE_PROCESS = ("PBS_", "SLURM", "SSH_", PREFIX, "TF_CONFIG", "CUDA_VISIBLE", "XDG_", "DBUS_")
-#: The longest name of a job that all of them take.
-_NAME_LENGTH = 15
-#: Exit codes of qstat: there is no such job, or no longer.
-_GONE = (153, 35)
-_OVER, _WAITING = "CFX", "QHTW"
 _ASKS_FOR_HOSTS = re.compile(r"(?:^|\s)-l\s*(?:\S*,)?(?:select|nodes|procs|ncpus)=")
 _LINES = re.compile(r"^\s+([A-Za-z_]+)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
 
@@ -57,57 +41,47 @@ _LINES = re.compile(r"^\s+([A-Za-z_]+)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
 class Pbs(BatchEngine):
     """Has PBS run a job."""
 
-    NAME, TITLE = "pbs", "PBS"
-    COMMANDS = ("qsub", "qstat", "qdel")
-    SUBMIT, CANCEL = ("qsub", "-V"), "qdel"
+    SYSTEM = SYSTEM
+    SUBMIT, NUMBER = ("qsub", "-V"), r"(?:^|\s)([0-9]+(?:\[\])?(?:\.[\w.-]+)?)\s*$"
+    STATE = ("qstat", "-f")
+    #: There is no such job, or no longer.
+    GONE, GONE_CODES = "Unknown Job", (153, 35)
+    PHASES = phases(waiting="Q H T W", over="C F X")
+    INSTALL, SERVER = "on a machine of a PBS cluster", "server"
     CHECK = "`qstat -q` shows its queues."
     CHOOSING_HOSTS = Hint("backend_options", "-l select=1:host=node1+1:host=node2", "pbs")
-    batch_job = staticmethod(resolver.batch_job)
+    #: The longest name of a job that all of its relatives take has 15 characters.
+    MARK, NAMED, OPTIONS = "#PBS", ("-N", 15), ("-r n", "-j oe")
 
-    def slots_inside(self, environ: Mapping[str, str]) -> int | None:
-        """The lines of ``$PBS_NODEFILE``."""
-        return len(resolver.slot_hosts(environ))
-
-    def directives(self, request: BatchRequest) -> list[str]:
-        """See :class:`.batch.BatchEngine`."""
+    def machines(self, request: BatchRequest) -> list[str]:
+        """See :class:`.batch.BatchEngine`. A core for each task, in the words of OpenPBS or of Torque."""
         options = self.where.backend_options
-        lines = [f"-N {request.safe_name(_NAME_LENGTH)}", "-r n", "-j oe"]
-        if request.log is not None:
-            # A colon in a path has a meaning for qsub: the script writes there itself.
-            lines.append("-o /dev/null")
-        if not any(_ASKS_FOR_HOSTS.search(option) for option in options):
-            lines.append(f"-l {_resources(request)}")
-        return [f"#PBS {line}" for line in (*lines, *options)]
+        if any(_ASKS_FOR_HOSTS.search(option) for option in options):
+            return list(options)
+        answer = self.ask("qstat", "--version")
+        count, gpus = request.tasks, request.gpus_per_task
+        if answer and "pbs_version" in answer.output + answer.errors:
+            asked = f"select={count}:ncpus=1:mpiprocs=1" + (f":ngpus={gpus}" if gpus else "")
+        else:
+            asked = f"nodes={count}:ppn=1" + (f":gpus={gpus}" if gpus else "")
+        return [f"-l {asked}", *options]
 
-    def submit_script(self, script: str, env: Mapping[str, str], seconds: float) -> Answer:
-        """See :class:`.batch.BatchEngine`. Some of its relatives read no standard input."""
+    def answer_to(self, script: str, env: Mapping[str, str]) -> Answer:
+        """See :class:`.batch_commands.BatchCommands`. Some of its relatives read no standard input."""
         with tempfile.NamedTemporaryFile("w", prefix="tfmuster-", suffix=".sh") as file:
             file.write(script)
             file.flush()
             name, *options = self.SUBMIT
-            return ask(self.program(name), *options, file.name, seconds=seconds, env=env)
+            return ask(self.program(name), *options, file.name, seconds=SUBMIT_SECONDS, env=env)
 
-    def number_of(self, answer: str) -> str | None:
-        """See :class:`.batch.BatchEngine`."""
-        words = answer.split()
-        return words[-1] if words and re.fullmatch(r"[0-9]+(\[\])?(\.[\w.-]+)?", words[-1]) else None
-
-    def state(self, number: str) -> JobState:
-        """See :class:`.batch.BatchEngine`."""
-        answer = self.ask("qstat", "-f", number)
-        if answer is None or (answer.code and answer.code not in _GONE):
-            return JobState(Phase.UNKNOWN)
-        known = _attributes(answer.output)
-        word = known.get("job_state", "")[:1]
-        if answer.code or not word or word in _OVER:
-            return JobState(Phase.OVER)
-        if word in _WAITING:
-            held = "it is held" if word == "H" else ""
-            return JobState(Phase.WAITING, known.get("comment", held))
-        return JobState(Phase.RUNNING)
+    def word_for(self, number: str, text: str) -> tuple[str, str]:
+        """See :class:`.batch_commands.BatchCommands`."""
+        known = _attributes(text)
+        word = known.get("job_state", "C")[:1]
+        return word, known.get("comment", "it is held" if word == "H" else "")
 
     def ending(self, number: str, host: str) -> str:
-        """The exit status, and PBS's comment."""
+        """Return the exit status, and PBS's comment."""
         # Only PBS Professional and OpenPBS have a history, and an option that asks for it.
         for options in (("-x", "-f"), ("-f",)):
             answer = self.ask("qstat", *options, number)
@@ -119,35 +93,31 @@ class Pbs(BatchEngine):
 
     def run_inside(self, job: Job, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
         """See :class:`.batch.BatchEngine`."""
-        lines = resolver.slot_hosts(os.environ)
+        lines = self.slot_hosts()
         hosts = [Host(name, lines.count(name)) for name in dict.fromkeys(lines)]
         # An ssh login has none of what `qsub -V` and the modules of the batch script have set.
         whole = replace(job, env={**_exported(os.environ), **job.env})
         return Ssh(replace(self.where, backend_options=()), hosts).run(whole, show=show, tell=tell)
 
+    def version(self, seconds: float) -> str:
+        """See :class:`.batch_commands.BatchCommands`."""
+        version = ask("qstat", "--version", seconds=seconds)
+        if "GE " in ask("qstat", "-help", seconds=seconds).output:
+            raise UnavailableError(
+                Words("qsub is here, and it is Grid Engine's ({})", Hint("backend", "sge"))
+            )
+        answer = ask("qstat", "-q", seconds=seconds)
+        if answer.code not in (0, *self.GONE_CODES):
+            raise NoAnswerError(answer.first_line)
+        match = re.search(r"(pbs_version = \S+|Version: \S+)", f"{version.output}\n{version.errors}")
+        return match[0] if match else "qsub"
 
-def of(where: Where) -> Pbs:
-    """What PBS is to do. Raises LaunchError if something has no meaning for it."""
-    return Pbs(where)
 
-
-def available(seconds: float) -> str:
-    """Which PBS it is, if its server answers."""
-    for name in Pbs.COMMANDS:
-        find_program(name, "on a machine of a PBS cluster")
-    version = answer_of("qstat", "--version", seconds=seconds)
-    said = f"{version.output}\n{version.errors}"
-    if "GE " in answer_of("qstat", "-help", seconds=seconds).output:
-        raise UnavailableError(Words("qsub is here, and it is Grid Engine's ({})", Hint("backend", "sge")))
-    answer = answer_of("qstat", "-q", seconds=seconds)
-    if answer.code not in (0, *_GONE):
-        raise UnavailableError(f"qsub is here, but no server answers ({answer.first_line})")
-    found = re.search(r"(pbs_version = \S+|Version: \S+)", said)
-    return found[0] if found else "qsub"
+of, available = Pbs, Pbs().available
 
 
 def _exported(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that mean the same on every host of a job."""
+    """Return the variables that mean the same on every host of a job."""
     return {
         name: value
         for name, value in environ.items()
@@ -157,15 +127,6 @@ def _exported(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _resources(request: BatchRequest) -> str:
-    """As many tasks as there are, each with a core: in the words of OpenPBS, or of Torque."""
-    answer = Pbs.ask("qstat", "--version")
-    count, gpus = request.tasks, request.gpus_per_task
-    if answer and "pbs_version" in answer.output + answer.errors:
-        return f"select={count}:ncpus=1:mpiprocs=1" + (f":ngpus={gpus}" if gpus else "")
-    return f"nodes={count}:ppn=1" + (f":gpus={gpus}" if gpus else "")
-
-
 def _attributes(text: str) -> dict[str, str]:
-    """What ``qstat -f`` says of a job; a line that begins with a tab continues the one before."""
+    """Return what ``qstat -f`` says of a job; a line that begins with a tab continues the one before."""
     return dict(_LINES.findall(re.sub(r"\n\t(?![A-Za-z_.]+ = )", "", text)))

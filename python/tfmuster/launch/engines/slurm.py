@@ -6,24 +6,24 @@ import os
 import re
 import shlex
 import signal
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from ...cluster.resolvers import slurm as resolver
 from ...errors import LaunchError, TfmusterError
 from ...runs.failure import Failure
 from ...runs.layout import PREEMPTED
 from ...runs.run import Run
+from ...system.ask import NoAnswerError, ask
 from ...system.interpreter import python_executable
 from ...words import Hint, Words
 from ..job import Job
-from ..remote.gather import AgentRequest, run_placed
+from ..remote.gather import AgentRequest
 from ..text_checks import check_line
 from .agent_command import AgentCommand
-from .base import UnavailableError, Where, answer_of, find_program
 from .batch import BatchEngine, BatchRequest
-from .batch_follow import JobState, Phase
+from .batch_commands import Variables, phases
 
 _NO_ROOM = re.compile(
     "More processors requested|Requested node configuration|nodes? count|not available", re.IGNORECASE
@@ -31,7 +31,9 @@ _NO_ROOM = re.compile(
 #: See :class:`.base.Engine`.
 READS = ("backend_options", "requeue")
 #: Slurm signals the launcher, which is the batch script's own process, two minutes before the time is over.
-_REQUEUE = ("#SBATCH --requeue", "#SBATCH --open-mode=append", "#SBATCH --signal=B:USR1@120")
+_REQUEUE = ("--requeue", "--open-mode=append", "--signal=B:USR1@120")
+#: What ``srun`` gets for a step. TensorFlow has threads of its own for all cores of the job.
+_STEP = ("--chdir=/", "--export=ALL", "--input=none", "--mpi=none", "--cpu-bind=none", "--kill-on-bad-exit=1")
 #: Slurm gives each task the GPUs that are its own, and only the task itself can tell which.
 _WITH_GPUS = '"--gpus=${CUDA_VISIBLE_DEVICES:--1}"'
 #: ``scancel`` asks all processes of a batch job to end, the launcher among them: only that one does as asked.
@@ -42,17 +44,19 @@ _FOR_THE_LAUNCHER = "trap '' TERM; "
 class Slurm(BatchEngine):
     """Has Slurm run a job. Inside an allocation the user's options are those of ``srun``."""
 
-    NAME, TITLE = "slurm", "Slurm"
-    COMMANDS = ("sbatch", "squeue", "scancel")
-    SUBMIT, CANCEL = ("sbatch", "--parsable", "--export=ALL"), "scancel"
+    SYSTEM: ClassVar[Variables] = resolver
+    SUBMIT, NUMBER = ("sbatch", "--parsable", "--export=ALL"), r"^\s*([0-9]+)\s*(?:;|$)"
+    STATE, GONE = ("squeue", "--noheader", "--format=%T|%r", "--jobs"), "Invalid job id"
+    PHASES = phases(waiting="PENDING CONFIGURING", over="none")
+    REMOTE_SHELL, SERVER = ("srun",), "controller"
+    INSTALL = "apt-get install slurm-client, on a machine of a Slurm cluster"
     CHECK = "`sinfo` says what there is to ask for."
     CHOOSING_HOSTS = Hint("backend_options", "--nodelist=node1,node2", "slurm")
-    SHELL = "/bin/bash"
-    batch_job = staticmethod(resolver.batch_job)
+    SHELL, MARK = "/bin/bash", "#SBATCH"
 
-    def slots_inside(self, environ: Mapping[str, str]) -> int | None:
-        """The tasks of the allocation."""
-        tasks = environ.get("SLURM_NTASKS", "")
+    def slots_inside(self) -> int | None:
+        """See :class:`.batch.BatchEngine`. They are the tasks of the allocation."""
+        tasks = os.environ.get("SLURM_NTASKS", "")
         return int(tasks) if tasks.isdigit() else None
 
     def directives(self, request: BatchRequest) -> list[str]:
@@ -65,45 +69,29 @@ class Slurm(BatchEngine):
             asked["gpus-per-task"] = str(request.gpus_per_task)
         for name, value in asked.items():
             check_line(value, name, without="\\")
-        lines = [f"#SBATCH --{name}={_quoted(value)}" for name, value in asked.items()]
-        return [
-            *lines,
-            # Without that, a job would begin anew whose training has no checkpoints.
-            *(_REQUEUE if self.where.requeue else ("#SBATCH --no-requeue",)),
-            *(f"#SBATCH {option}" for option in self.where.backend_options),
-        ]
+        lines = ['--{}="{}"'.format(name, value.replace('"', '\\"')) for name, value in asked.items()]
+        # Without --no-requeue, a job would begin anew whose training has no checkpoints.
+        again = _REQUEUE if self.where.requeue else ("--no-requeue",)
+        return [*lines, *again, *self.where.backend_options]
 
     def enter(self, request: BatchRequest) -> list[str]:
         """Nothing: the directives say it."""
         return []
 
-    def number_of(self, answer: str) -> str | None:
-        """See :class:`.batch.BatchEngine`."""
-        number = answer.strip().partition(";")[0]
-        return number if number.isdigit() else None
-
-    def state(self, number: str) -> JobState:
-        """See :class:`.batch.BatchEngine`."""
-        answer = self.ask("squeue", "--noheader", "--jobs", number, "--format=%T|%r")
-        # A job that is long over is no longer known, which is an answer.
-        if answer is None or (answer.code and "Invalid job id" not in answer.errors):
-            return JobState(Phase.UNKNOWN)
-        word, _, why = answer.output.strip().partition("|")
-        if not word:
-            return JobState(Phase.OVER)
-        if word in ("PENDING", "CONFIGURING"):
-            return JobState(Phase.WAITING, "" if why == "None" else why)
-        return JobState(Phase.RUNNING)
+    def word_for(self, number: str, text: str) -> tuple[str, str]:
+        """See :class:`.batch_commands.BatchCommands`."""
+        word, _, why = text.strip().partition("|")
+        return word or "none", "" if why == "None" else why
 
     def ending(self, number: str, host: str) -> str:
-        """Slurm's word, such as TIMEOUT."""
+        """Return Slurm's word, such as TIMEOUT."""
         answer = self.ask("scontrol", "--oneliner", "show", "job", number)
         fields = dict(word.partition("=")[::2] for word in answer.output.split()) if answer else {}
         return fields.get("JobState", "")
 
     def run_inside(self, job: Job, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
         """See :class:`.batch.BatchEngine`. Put the job into the queue again if its time was over."""
-        run, failure = run_placed(job, self, show=show, tell=tell)
+        run, failure = super().run_inside(job, show=show, tell=tell)
         number = os.environ.get("SLURM_JOB_ID")
         status = run.status()
         # When Slurm itself takes the machines away, it sends SIGTERM, and then puts the job there itself.
@@ -119,63 +107,43 @@ class Slurm(BatchEngine):
         own_gpus = _WITH_GPUS if "SLURM_GPUS_PER_TASK" in os.environ else ""
         patient = _FOR_THE_LAUNCHER if os.environ.get("ENVIRONMENT") == "BATCH" else ""
         agent = ["sh", "-c", f'{patient}exec "$@" {own_gpus}', "sh", *agent]
-        options = [
-            f"--ntasks={request.count}",
-            "--chdir=/",
-            "--export=ALL",
-            "--input=none",
-            "--mpi=none",
-            # TensorFlow has threads of its own for all cores of the job.
-            "--cpu-bind=none",
-            "--kill-on-bad-exit=1",
-        ]
+        options = [f"--ntasks={request.count}", *_STEP]
         if "SLURM_STEP_ID" in os.environ:
             options.append("--overlap")
         if cpus := os.environ.get("SLURM_CPUS_PER_TASK"):
             options.append(f"--cpus-per-task={cpus}")
         own = [word for option in self.where.backend_options for word in shlex.split(option)]
-        explain = partial(_explain, request.count)
         command = [program, *options, *own, *agent]
+        explain = partial(self.explain, request.count)
         return AgentCommand(command, {**os.environ, **request.env}, request, explain)
 
-
-def of(where: Where) -> Slurm:
-    """What Slurm is to do. Raises LaunchError if something has no meaning for it."""
-    return Slurm(where)
-
-
-def available(seconds: float) -> str:
-    """Which controller answers."""
-    for name in ("srun", "sbatch"):
-        find_program(name, "apt-get install slurm-client, on a machine of a Slurm cluster")
-    answer = answer_of("scontrol", "ping", seconds=seconds)
-    up = [line for line in answer.output.splitlines() if " is UP" in line]
-    if not up:
-        raise UnavailableError(f"srun is here, but no controller answers ({answer.first_line})")
-    return up[0].strip()
-
-
-def _quoted(value: str) -> str:
-    """A value as ``sbatch`` reads it in its lines of a script."""
-    return '"' + value.replace('"', '\\"') + '"'
-
-
-def _explain(count: int, text: str, lines: str) -> TfmusterError:
-    """Why srun has not started all agents."""
-    errors = [line.strip() for line in text.splitlines() if "error:" in line]
-    lines = "\n         ".join(errors[:4]) or lines
-    if _NO_ROOM.search(text):
+    def explain(self, count: int, text: str, lines: str) -> TfmusterError:
+        """See :class:`.batch.BatchEngine`."""
+        errors = [line.strip() for line in text.splitlines() if "error:" in line]
+        lines = "\n         ".join(errors[:4]) or lines
+        if _NO_ROOM.search(text):
+            return LaunchError(
+                "The allocation must have room for every task.",
+                found=f"{count} tasks; {lines}",
+                fix=Words(
+                    "Ask sbatch or salloc for more (--ntasks), or start fewer workers ({}).", Hint("workers")
+                ),
+                reason="slots",
+            )
         return LaunchError(
-            "The allocation must have room for every task.",
-            found=f"{count} tasks; {lines}",
-            fix=Words(
-                "Ask sbatch or salloc for more (--ntasks), or start fewer workers ({}).", Hint("workers")
-            ),
-            reason="slots",
+            f"srun must start {count} processes.",
+            found=lines,
+            fix="See that `srun hostname` works in the same allocation.",
+            reason="slurm",
         )
-    return LaunchError(
-        f"srun must start {count} processes.",
-        found=lines,
-        fix="See that `srun hostname` works in the same allocation.",
-        reason="slurm",
-    )
+
+    def version(self, seconds: float) -> str:
+        """Return which controller answers."""
+        answer = ask("scontrol", "ping", seconds=seconds)
+        up = [line for line in answer.output.splitlines() if " is UP" in line]
+        if not up:
+            raise NoAnswerError(answer.first_line)
+        return up[0].strip()
+
+
+of, available = Slurm, Slurm().available

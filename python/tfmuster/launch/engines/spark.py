@@ -28,7 +28,7 @@ from ..remote.gather import AgentRequest, run_placed
 from ..remote.host_checks import refusal
 from ..remote.ssh_faults import explain_ssh_failure
 from ..supervise.time_limits import SPARK_STAGE
-from .base import Engine, UnavailableError, Where, find_program, version_of
+from .base import Engine, UnavailableError, Where, find_program, refuse_hosts, version_of
 from .spark_session import check_slots, first_line, launcher_addresses_of, refuse_secrets, session_for
 
 _PLAIN = "plain"
@@ -103,14 +103,8 @@ def of(where: Where) -> Spark:
     LaunchError
         If hosts are given, an option is neither, or a session would be changed.
     """
-    hosts = where.hosts or where.hostfile
-    if hosts or where.addresses:
-        raise LaunchError(
-            "Spark chooses the executors' hosts.",
-            found=f"hosts {hosts}" if hosts else "--address",
-            fix=Words("Leave them out, and name the master: {}.", Hint("master", "spark://node1:7077")),
-            reason="hosts",
-        )
+    fix = Words("Leave them out, and name the master: {}.", Hint("master", "spark://node1:7077"))
+    refuse_hosts(where, "Spark chooses the executors' hosts.", fix)
     conf = {}
     plain = False
     for option in where.backend_options:

@@ -160,13 +160,10 @@ class Ssh(Engine):
 
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
-        hosts = ",".join(
-            f"{host.user}@{host.name}:{host.slots}" if host.user else f"{host.name}:{host.slots}"
-            for host in self.hosts
-        )
-        named = (
-            ["--hosts", hosts] if self.where.hosts_from is None else ["--hosts-from", self.where.hosts_from]
-        )
+        if self.where.hosts_from is None:
+            named = ["--hosts", ",".join(map(str, self.hosts))]
+        else:
+            named = ["--hosts-from", self.where.hosts_from]
         options = [*named, *replace(self.where, remote_python=self.python).sent_options()]
         if self.where.min_workers is not None:
             options += ["--min-workers", str(self.where.min_workers)]

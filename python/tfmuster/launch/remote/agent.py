@@ -31,17 +31,20 @@ import queue
 import secrets
 import select
 import shutil
+import socket
 import sys
 import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 from ... import __version__
 from ...errors import LaunchError
+from ...net.addresses import host_key
 from ...net.channel import FILE, JSON, Frame, message, read_message
 from ...net.ports import held_ports
 from ...system.interpreter import r_version
@@ -52,7 +55,9 @@ from ..supervise.time_limits import AGENT_LAST_WORDS, BEAT, SILENT
 from .agent_connection import PREAMBLE, Way, agent_channel
 from .agent_worker import AgentWorker
 from .files import RUN, WORK, Arriving, DamagedError, not_kept
-from .host_names import known_names
+
+#: How long all look-ups of host names may take, in seconds.
+_LOOK_UP_SECONDS = 5.0
 
 
 class Agent:
@@ -214,6 +219,31 @@ class Agent:
         finally:
             # The other thread waits for this one.
             os._exit(0)
+
+
+def known_names(names: Mapping[str, list[str]], own: str) -> dict[str, list[str]]:
+    """Return each host's names that this host can look up and that don't lead back to this host."""
+    pool = ThreadPoolExecutor(max_workers=16)
+    asked = {
+        (host, name): pool.submit(_is_known, name, host == own)
+        for host, known in names.items()
+        for name in known
+    }
+    answered, _ = wait(asked.values(), timeout=_LOOK_UP_SECONDS)
+    pool.shutdown(wait=False, cancel_futures=True)
+    return {
+        host: [name for name in known if (answer := asked[host, name]) in answered and answer.result()]
+        for host, known in names.items()
+    }
+
+
+def _is_known(name: str, itself: bool) -> bool:
+    try:
+        found = socket.getaddrinfo(name.strip("[]"), None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
+    # Debian gives a machine's own name a loopback address; another host's name must not have one.
+    return itself or all(host_key(str(address[4][0])) != "localhost" for address in found)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from ...words import FACE_VARIABLE, Hint, Words
 from ..job import command_of, resolve_command
 from ..supervise.spares import Spares, can_wait
 from ..supervise.time_limits import AGENT_WORKER, BEAT
-from ..supervise.worker_process import Placement
+from ..supervise.worker_process import Placement, start_process
 from .files import PIECE, RUN, WORK
 from .outgoing import Outgoing
 from .working_folder import WorkingFolder
@@ -135,7 +135,7 @@ class AgentWorker:
             with self._starting:
                 if self._ending:
                     return 1
-                process = self._spares.take(placement) or _start(placement)
+                process = self._spares.take(placement) or start_process(placement)
                 guard_session(guard, self._job, process.pid)
         except OSError as error:
             self._write(message("say", text=f"{self._command[0]} can't be started: {error.strerror}"))
@@ -263,15 +263,3 @@ class AgentWorker:
             return False
         self._write(message("note", note=note))
         return True
-
-
-def _start(placement: Placement) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        placement.command,
-        env=dict(placement.env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        bufsize=0,
-        start_new_session=True,
-    )

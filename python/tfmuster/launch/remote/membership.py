@@ -14,8 +14,7 @@ from ..engines.base import Where
 from ..engines.hosts import Host, place_tasks
 from ..job import Job
 from ..supervise.restarts import Attempt
-from .discovery import Discovery
-from .growth import Growth
+from .discovery import Discovery, Growth
 
 #: What is found of a host that may be lost, and not only wrongly set up.
 _LOST: Final = ("unreachable", "no-sshd", "name-unknown", "busy", "no-agent")

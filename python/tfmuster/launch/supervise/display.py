@@ -20,8 +20,7 @@ from ...runs.states import State
 from ...runs.times import in_words
 from ...system.say import say
 from ...system.terminal_text import visible
-from .notebook import NotebookTable, in_notebook
-from .worker_table import Row, time_left, worker_table
+from .worker_table import NotebookTable, Row, in_notebook, time_left, worker_table
 
 if TYPE_CHECKING:
     from rich.console import Console

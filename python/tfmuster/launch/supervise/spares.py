@@ -31,7 +31,7 @@ from ...environment import (
 from ...errors import LaunchError
 from ...system.interpreter import python_executable, rscript_executable
 from ...system.processes import forget_helper, note_helper
-from .worker_process import Placement
+from .worker_process import Placement, start_process
 
 if TYPE_CHECKING:
     from ..job import Job
@@ -197,15 +197,7 @@ def _lasting(env: Mapping[str, str]) -> dict[str, str]:
 
 def _start(placement: Placement) -> _Spare:
     env = _lasting(placement.env)
-    process = subprocess.Popen(
-        placement.command,
-        env={**env, WARM_VARIABLE: "1"},
-        # It ends when the launcher closes this pipe, or dies.
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        bufsize=0,
-        start_new_session=True,
-    )
+    # It ends when the launcher closes its standard input, or dies.
+    process = start_process(placement, {**env, WARM_VARIABLE: "1"}, stdin=subprocess.PIPE)
     note_helper(process.pid)
     return _Spare(process, placement.command, env, Path(os.getcwd()))

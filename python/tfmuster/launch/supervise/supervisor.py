@@ -38,7 +38,7 @@ from .departing import Departing
 from .display import display
 from .spares import Waiting
 from .time_limits import SUPERVISOR
-from .worker_process import Placement, WorkerProcess, signal_of
+from .worker_process import Placement, WorkerProcess, first_failure, signal_of, start_process
 from .worker_table import Row
 
 _LOOK_SECONDS = 0.1
@@ -121,7 +121,7 @@ class Supervisor:
             # A session may have had another job, which was saved.
             SHUTDOWN.signal, SHUTDOWN.can_save = 0, partial(can_save, self._run.path)
             self._watch()
-            failure = self._first_failure()
+            failure = first_failure(self._workers)
             if failure is not None and SHUTDOWN.signal and not failure.error:
                 # Those who take the machine away end the workers, too.
                 raise KeyboardInterrupt
@@ -136,7 +136,7 @@ class Supervisor:
             forget_orders(self._run.path)
             forget_busy_stacks(self._run.path)
             if failure is not None:
-                failure = self._first_failure(until=failure.cause_time) or failure
+                failure = first_failure(self._workers, until=failure.cause_time) or failure
                 if not (self._interrupted or SHUTDOWN.signal) and self._another_after(failure):
                     state = RESTARTING
             # On a full disk, nothing can be recorded, but the error with the reason is already raised.
@@ -173,16 +173,7 @@ class Supervisor:
 
     def _start_here(self, placement: Placement) -> subprocess.Popen[bytes]:
         process = self._spares.take(placement) if self._spares is not None else None
-        process = process or subprocess.Popen(
-            placement.command,
-            env=dict(placement.env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            # The terminal's Ctrl-C reaches only the launcher, which then ends the workers in order.
-            start_new_session=True,
-        )
+        process = process or start_process(placement)
         guard_session(self._guard, self._job, process.pid)
         return process
 
@@ -315,11 +306,6 @@ class Supervisor:
         if self._show == "all" or (self._show == "chief" and worker.placement.is_chief):
             for line in lines:
                 self._display.line(f"{worker.task:<{self._width}} | {line}")
-
-    def _first_failure(self, until: float = float("inf")) -> Failure | None:
-        """Return the earliest failure, if it is not later than `until`."""
-        failures = [failure for worker in self._workers if (failure := worker.failure())]
-        return min((f for f in failures if f.cause_time <= until), key=lambda f: f.cause_time, default=None)
 
     def _end(self) -> None:
         """End every process of the job, and read its remaining output."""

@@ -8,19 +8,19 @@ import socket
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import psutil
 
-from ...runs.failure import FROZEN, LAST_LINES, UNPRINTED, Failure
+from ...runs.failure import FROZEN, LAST_LINES, UNPRINTED, Failure, without_traceback
 from ...runs.layout import PREEMPTED, read_json
 from ...runs.states import State
+from ...runs.traceback_text import HEADER
 from ...system.processes import birth
 from ...system.terminal_text import Lines
-from .held_lines import HeldLines
 
 #: Tasks that serve others, and are ended when the others have finished.
 SERVING = ("ps", "evaluator")
@@ -30,6 +30,8 @@ LEAVING_SECONDS = 5.0
 FROZEN_SECONDS = 10.0
 #: After how many seconds a stopped worker explains another worker's failure. TensorFlow waits about 6 s.
 _SUSPECT_SECONDS = 3.0
+#: How long a worker that has printed a traceback may take to end, in seconds. Otherwise it continues.
+_HELD_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,59 @@ class Placement:
     env: Mapping[str, str]
     host: str = ""
     start: Callable[[], subprocess.Popen[bytes]] | None = None
+
+
+class HeldLines:
+    """The lines of one worker from a traceback on, which are shown unless the worker has failed with it."""
+
+    def __init__(self) -> None:
+        self._held: list[str] = []
+        self._since = 0.0
+
+    def pass_on(self, lines: Sequence[str]) -> list[str]:
+        """Return those of the lines that can be shown now."""
+        if not self._held:
+            begin = next((at for at, line in enumerate(lines) if line == HEADER), len(lines))
+            lines, held = lines[:begin], lines[begin:]
+            self._since = time.monotonic()
+        else:
+            lines, held = [], lines
+        self._held += held
+        return list(lines)
+
+    def overdue(self, note: Mapping[str, Any]) -> list[str]:
+        """Return lines that have been held too long for a worker that fails, unless it has left a note."""
+        if not self._held or note or time.monotonic() < self._since + _HELD_SECONDS:
+            return []
+        return self._release()
+
+    def end(self, note: Mapping[str, Any]) -> list[str]:
+        """Return what is not part of the error in the worker's note, when the worker has ended."""
+        held = self._release()
+        trace, error = note.get("traceback"), note.get("error")
+        if not (held and isinstance(trace, str) and trace and isinstance(error, str)):
+            return held
+        return without_traceback(trace, error, held)
+
+    def _release(self) -> list[str]:
+        held, self._held = self._held, []
+        return held
+
+
+def start_process(
+    placement: Placement, env: Mapping[str, str] | None = None, *, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
+    """Start a worker's process in a session of its own, with another environment if `env` is one."""
+    return subprocess.Popen(
+        placement.command,
+        env=dict(placement.env if env is None else env),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        # The terminal's Ctrl-C reaches only the launcher, which then ends the workers in order.
+        start_new_session=True,
+    )
 
 
 @dataclass
@@ -209,6 +264,12 @@ class WorkerProcess:
     def _remote(self) -> dict[str, Any]:
         """Read what its proxy recorded about the process on another host."""
         return read_json(remote_path(self.note_path)) if self.placement.host else {}
+
+
+def first_failure(workers: Iterable[WorkerProcess], until: float = float("inf")) -> Failure | None:
+    """Return the earliest failure, if it is not later than `until`."""
+    failures = [failure for worker in workers if (failure := worker.failure())]
+    return min((f for f in failures if f.cause_time <= until), key=lambda f: f.cause_time, default=None)
 
 
 def signal_of(workers: Iterable[WorkerProcess]) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...runs.states import State
 from ...runs.times import in_words
+from ...system.ipython import ipython_shell
 from ...system.terminal_text import visible
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ _WITH_HOST = 90
 _HOST, _STATE = 16, 12
 #: Smallest share of the time for which it is said that a task waits for another.
 _LEAST_WAIT = 0.1
+#: Width for which the texts of a notebook are made, in characters.
+_NOTEBOOK_WIDTH = 120
 
 
 def time_left(state: State) -> str:
@@ -95,3 +100,49 @@ def worker_table(rows: Sequence[Row], *, width: int, height: int) -> Table:
         words = ", ".join(f"{count} {word}" for word, count in counts.most_common())
         table.add_row(Text(more), *([""] * (len(names) - 2)), Text(words))
     return table
+
+
+def in_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    return hasattr(ipython_shell(), "kernel")
+
+
+class NotebookTable:
+    """One output of a cell, which is replaced twice a second."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._begun = time.monotonic()
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Show the workers."""
+        self._replace(table_html(rows, time.monotonic() - self._begun))
+
+    def close(self) -> None:
+        """Remove the table."""
+        if self._handle is not None:
+            self._replace("")
+
+    def _replace(self, text: str) -> None:
+        from IPython.display import HTML, display
+
+        if self._handle is None:
+            self._handle = display(HTML(text), display_id=True)
+        else:
+            self._handle.update(HTML(text))
+
+
+def table_html(rows: Sequence[Row], seconds: float) -> str:
+    """Return the table as HTML, in which no text of a program is markup."""
+    names, texts = cells(rows, _NOTEBOOK_WIDTH)
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in texts
+    )
+    bars = [
+        f'<progress max="{state.steps * state.epochs}" '
+        f'value="{(state.epoch - 1) * state.steps + (state.step or 0)}"></progress>'
+        for _, _, state in rows
+        if state.epoch and state.epochs and state.steps
+    ][:1]
+    return f"<table><tr>{head}</tr>{body}</table>{''.join(bars)} {seconds:.0f} s"

@@ -57,4 +57,4 @@ def test_no_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", [Lsf, Pbs, Sge, Slurm])
 def test_every_batch_system_is_known(engine: Any) -> None:
-    assert engine.CANCEL in STOP_COMMANDS
+    assert engine.SYSTEM.STOP in STOP_COMMANDS

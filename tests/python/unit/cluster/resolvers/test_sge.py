@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tfmuster.cluster.resolvers import batch_job, engine_here, gpus_here, resolve_task
-from tfmuster.cluster.resolvers.sge import slot_hosts
+from tfmuster.cluster.resolvers.sge import SYSTEM
 from tfmuster.errors import LaunchError
 
 #: Recorded in a job of `qsub -pe spread 6`: with $round_robin on four hosts.
@@ -97,10 +97,10 @@ def test_a_batch_script_is_no_task_and_yet_a_job(hosts: Path) -> None:
         ("3.node2", HOST_FILE, "task 3 on node2, which has 2 slots"),
         ("1.node9", HOST_FILE, "node9 is not among node4, node2, node3, node1"),
         ("1.node2", "", "is empty"),
-        ("1.node2", "node2\n", "has the line 'node2'"),
-        ("1.node2", "node2 x q U\n", "has the line 'node2 x q U'"),
-        ("1.node2", "node2 0 q U\n", "has the line 'node2 0 q U'"),
-        ("1.node2", "node2 999999 q U\n", "has the line 'node2 999999 q U'"),
+        ("1.node2", "node2\n", "has the entry 'node2'"),
+        ("1.node2", "node2 x q U\n", "has the entry 'node2 x'"),
+        ("1.node2", "node2 0 q U\n", "has the entry 'node2 0'"),
+        ("1.node2", "node2 999999 q U\n", "has the entry 'node2 999999'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(hosts: Path, place: str, text: str, found: str) -> None:
@@ -138,4 +138,4 @@ def test_tasks_of_a_host_share_its_gpus(hosts: Path, place: str, visible: str, s
 
 
 def test_without_a_parallel_environment_there_is_this_host() -> None:
-    assert len(slot_hosts({"JOB_ID": "1"})) == 1
+    assert len(SYSTEM.slot_hosts({"JOB_ID": "1"})) == 1

@@ -11,8 +11,7 @@ from tfmuster.errors import LaunchError
 from tfmuster.launch.engines.base import Where
 from tfmuster.launch.engines.hosts import Host, parse_discovered
 from tfmuster.launch.job import Job
-from tfmuster.launch.remote.discovery import Discovery
-from tfmuster.launch.remote.growth import Growth
+from tfmuster.launch.remote.discovery import Discovery, Growth
 from tfmuster.launch.remote.host_checks import refusal
 from tfmuster.launch.remote.membership import Membership, Task
 from tfmuster.launch.supervise.restarts import Attempt

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.launch.supervise import held_lines
-from tfmuster.launch.supervise.held_lines import HeldLines
+from tfmuster.launch.supervise import worker_process
+from tfmuster.launch.supervise.worker_process import HeldLines
 
 TRACE = ["Traceback (most recent call last):", '  File "train.py", line 3, in <module>', "ValueError: no"]
 NOTE = {"error": TRACE[-1], "traceback": "\n".join(TRACE) + "\n"}
@@ -24,7 +24,7 @@ def test_what_a_program_survives_is_shown(monkeypatch: pytest.MonkeyPatch) -> No
     held = HeldLines()
     assert held.pass_on(TRACE) == []
     assert held.overdue({}) == []
-    monkeypatch.setattr(held_lines, "_SECONDS", 0.0)
+    monkeypatch.setattr(worker_process, "_HELD_SECONDS", 0.0)
     assert held.overdue({}) == TRACE
     assert held.pass_on(["Epoch 2"]) == ["Epoch 2"]
     assert held.pass_on(TRACE) == [] and held.end({}) == TRACE

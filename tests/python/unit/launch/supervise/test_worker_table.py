@@ -7,8 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from tfmuster.launch.supervise.notebook import table_html
-from tfmuster.launch.supervise.worker_table import Row, time_left, worker_table
+from tfmuster.launch.supervise.worker_table import Row, table_html, time_left, worker_table
 from tfmuster.runs.states import State
 
 TRAINING = State(

@@ -1,0 +1,196 @@
+"""What the resolvers of batch systems share: a job, its ports, its slots, the share of a host's GPUs.
+
+A batch system that gives a job slots on hosts is a subclass of `SlotSystem`, in a module of its own.
+"""
+
+from __future__ import annotations
+
+import abc
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from ...errors import LaunchError
+from ...system.gpus import VISIBLE, visible_gpus
+from ...words import Hint, Launch, Words
+from ..spec import Cluster, Task
+
+#: The first of the ports that jobs get by their numbers, the number of blocks, and ports per block. All lie
+#: below the ports that Linux uses for outgoing connections.
+FIRST_PORT = 20_000
+_BLOCKS, _BLOCK = 192, 64
+#: More slots than any job has. A number in a host file must not fill the memory.
+_MOST_SLOTS = 100_000
+_COUNT = re.compile("[1-9][0-9]{0,5}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """A job of a batch system such as Slurm.
+
+    Attributes
+    ----------
+    system : str
+        The name of the backend, such as ``slurm``.
+    number : str
+        The identifier of the job in its batch system.
+    stop : tuple of str
+        The command that ends the job, from any machine of the cluster.
+    """
+
+    system: str
+    number: str
+    stop: tuple[str, ...]
+
+
+class SlotSystem(abc.ABC):
+    """A batch system that gives a job slots on hosts. The slots are the workers' indices, in the same order.
+
+    A subclass says in which variables and files the job, its hosts and the task are.
+    """
+
+    #: The name of ``--backend``, and the name in texts.
+    BACKEND: ClassVar[str]
+    NAME: ClassVar[str]
+    #: The variable with the job's number, and the command that ends a job.
+    JOB: ClassVar[str]
+    STOP: ClassVar[str]
+    #: The variables that list the job's hosts, or name a file that does.
+    HOSTS: ClassVar[tuple[str, ...]]
+    #: How to start tasks whose variables say where they run.
+    START: ClassVar[str] = "Start the tasks with mpirun"
+
+    @abc.abstractmethod
+    def is_here(self, environ: Mapping[str, str]) -> bool:
+        """Tell whether the batch system has started this process as a task. A batch script is not a task."""
+
+    @abc.abstractmethod
+    def hosts(self, environ: Mapping[str, str]) -> list[str]:
+        """Return the host of each slot. At least one of the variables is set."""
+
+    @abc.abstractmethod
+    def rank(self, environ: Mapping[str, str], hosts: Sequence[str]) -> int:
+        """Return the number of this task's slot, from 0. Raises LaunchError if the variables don't say it."""
+
+    def batch_job(self, environ: Mapping[str, str]) -> BatchJob | None:
+        """Return the job that this process belongs to, even if the process is not a task."""
+        number = environ.get(self.JOB)
+        return BatchJob(self.BACKEND, number, (self.STOP, number)) if number else None
+
+    def resolve(self, environ: Mapping[str, str], base_port: int | None) -> Task:
+        """Find the task of this process in a cluster with one worker for each slot of its job.
+
+        Parameters
+        ----------
+        environ : mapping
+            The environment of the task.
+        base_port : int or None
+            The port of the first task on each host; the next task gets the next port. Default: a port from
+            20000 on that depends on the job, so that jobs on one host use different ports.
+
+        Raises
+        ------
+        LaunchError
+            A variable is missing, or variables contradict each other.
+        """
+        if not self._has_hosts(environ):
+            raise self.not_understood(f"no {' or '.join(self.HOSTS)}")
+        hosts = self.slot_hosts(environ)
+        if base_port is None:
+            number = re.match("[0-9]{1,18}", environ[self.JOB], re.ASCII)
+            base_port = port_of_job(7 * int(number[0]) if number else 0)
+        addresses = [f"{host}:{base_port + hosts[:at].count(host)}" for at, host in enumerate(hosts)]
+        return Cluster(worker=addresses).task("worker", self.rank(environ, hosts))
+
+    def gpus(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return a task's share of its host's GPUs, if all tasks of the host see the same GPUs."""
+        hosts = self.slot_hosts(environ)
+        rank = self.rank(environ, hosts)
+        return share_of_gpus(environ, hosts.count(hosts[rank]), hosts[:rank].count(hosts[rank]))
+
+    def slot_hosts(self, environ: Mapping[str, str]) -> list[str]:
+        """Return the host of each slot of the job; only this host if the batch system lists none.
+
+        Raises
+        ------
+        LaunchError
+            The list can't be read, or has another form.
+        """
+        if not self._has_hosts(environ):
+            return [socket.gethostname()]
+        hosts = self.hosts(environ)
+        if not hosts:
+            raise self.not_understood(f"{' and '.join(filter(environ.get, self.HOSTS))} is empty")
+        return hosts
+
+    def not_understood(self, found: str) -> LaunchError:
+        """Make the error for variables and files that don't say where the tasks run."""
+        return LaunchError(
+            f"{self.NAME}'s variables must say on which slot of its job each task runs.",
+            found=found,
+            fix=Words(
+                f"{self.START}, or let `{{}}` start them.",
+                Launch((Hint("backend", self.BACKEND),), script=None),
+            ),
+            reason="batch",
+        )
+
+    def repeated(self, counts: Sequence[tuple[str, str]], where: str) -> list[str]:
+        """Return each host as often as the text beside it says. Raises LaunchError if that is no count."""
+        hosts: list[str] = []
+        for host, count in counts:
+            if not _COUNT.fullmatch(count) or int(count) > _MOST_SLOTS - len(hosts):
+                raise self.not_understood(f"{where} has the entry {f'{host} {count}'.rstrip()[:200]!r}")
+            hosts += [host] * int(count)
+        return hosts
+
+    def _has_hosts(self, environ: Mapping[str, str]) -> bool:
+        return any(environ.get(name) for name in self.HOSTS)
+
+
+def port_of_job(number: int) -> int:
+    """Return the first port of a job's tasks on each host. Successive jobs get different ports."""
+    return FIRST_PORT + number % _BLOCKS * _BLOCK
+
+
+def share_of_gpus(environ: Mapping[str, str], tasks: int, local: int) -> dict[str, str]:
+    """Return a task's share of the GPUs that all tasks of its host see; nothing if there are too few.
+
+    Parameters
+    ----------
+    environ : mapping
+        The environment of the task.
+    tasks : int
+        Number of tasks on its host.
+    local : int
+        Number of this task among them, from 0.
+    """
+    here = visible_gpus({VISIBLE: environ.get(VISIBLE, "")})
+    if tasks < 2 or len(here) < tasks:
+        return {}
+    share = len(here) // tasks
+    return {VISIBLE: ",".join(here[share * local : share * (local + 1)])}
+
+
+def read_host_file(environ: Mapping[str, str], variable: str) -> list[list[str]]:
+    """Read the words of each line of the file in which a batch system lists the hosts of a job.
+
+    Raises
+    ------
+    LaunchError
+        The file can't be read, for example because only the job's first host has it.
+    """
+    try:
+        text = Path(environ[variable]).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise LaunchError(
+            "Every task must be able to read the list of the job's hosts.",
+            found=f"{variable}={environ[variable]}: {why}",
+            fix=f"Copy it to a directory that all hosts have, and set {variable} to the copy.",
+            reason="hosts",
+        ) from error
+    return [words for line in text.splitlines() if (words := line.split())]
