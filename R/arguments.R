@@ -61,18 +61,6 @@ argument_kinds <- list(
   variables = list(says = "strings with names, such as c(OMP_NUM_THREADS = \"1\")", is = is_variables)
 )
 
-launch_arguments <- c(
-  workers = "count", ps = "number", chief = "flag", evaluator = "flag",
-  backend_options = "strings", master = "name", hosts = "strings", copy = "flag", files = "strings",
-  remote_python = "name", env = "variables", quiet = "flag", only_chief = "flag", name = "name",
-  run_dir = "name", keras_compat = "flag", max_restarts = "number", start_timeout = "seconds",
-  stall_timeout = "limit", grace = "seconds", notice_command = "name", seed = "seed",
-  gpus_per_worker = "share", distribute = "flag", scale_batch = "flag", independent = "flag",
-  allow_nested = "flag", wait = "flag", packages = "strings", trust_hosts = "flag", isolated = "flag",
-  warm = "flag", oversubscribe = "flag", requeue = "flag", min_workers = "count", rejoin_timeout = "limit",
-  hosts_from = "name", grow = "seconds"
-)
-
 # `given`: arguments of the program. `settings`: the arguments of launch() that are values, by name.
 check_launch <- function(script, given, on, control, settings, call = rlang::caller_env()) {
   if (!is.function(script) && !is_text(script)) {

@@ -11,8 +11,9 @@ from ..keras_compat.agreement import Call
 from ..keras_compat.call_documents import SAMPLE
 from ..keras_compat.data_samples import close, sample_of
 from ..keras_compat.resume import training_epochs
+from ..options.hints import Hint
 from ..system.generators import job_seed
-from ..words import Hint, Words
+from ..words import Words
 
 _SEED: Final = "seed"
 _TENSORFLOW: Final = "TensorFlow"

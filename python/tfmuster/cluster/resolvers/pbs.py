@@ -12,7 +12,8 @@ import socket
 from collections.abc import Mapping
 
 from ...errors import LaunchError
-from ...words import Hint, Launch, Words
+from ...options.hints import Hint, Launch
+from ...words import Words
 from ..spec import Task
 from .batch_job import BatchJob
 from .slots import gpus_of_slot, port_of_job, read_host_file, task_of_slot

@@ -11,7 +11,8 @@ import socket
 from collections.abc import Mapping
 
 from ...errors import LaunchError
-from ...words import Hint, Launch, Words
+from ...options.hints import Hint, Launch
+from ...words import Words
 from ..spec import Task
 from .batch_job import BatchJob
 from .slots import port_of_job, read_host_file, share_of_gpus, task_of_slot

@@ -25,12 +25,14 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ...environment import SUBMITTED_VARIABLE
 from ...errors import LaunchError, TfmusterError
+from ...options.hints import Hint
+from ...options.table import Started
 from ...runs.failure import Failure
 from ...runs.layout import utc_now
 from ...runs.lifecycle import claim_run_dir, not_new
@@ -39,7 +41,7 @@ from ...runs.resuming import resumes
 from ...runs.run import Run
 from ...system.ask import Answer, NoAnswerError, ask
 from ...system.interpreter import package_root, python_executable, run_module
-from ...words import FACE_VARIABLE, Code, Hint, Part, Words, face
+from ...words import FACE_VARIABLE, Code, Part, Words, face
 from ..job import Job, launch_options
 from ..text_checks import check_line
 from .agent_command import CommandPerAgent
@@ -101,6 +103,7 @@ class BatchEngine(Engine):
     The user's options are those of the command that submits, each with its value.
     """
 
+    where: Started = field(default_factory=Started)
     launcher_addresses: Sequence[str] = ()
 
     #: The name of ``--backend`` and of its files, and the name in texts.
@@ -185,9 +188,7 @@ class BatchEngine(Engine):
 
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
-        options = [f"--backend-option={option}" for option in self.where.backend_options]
-        options += ["--requeue"] * self.where.requeue
-        return [f"--backend={self.NAME}", *self.where.sent_options(), *options]
+        return [f"--backend={self.NAME}", *self.where.on_command_line()]
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
@@ -314,7 +315,7 @@ class BatchEngine(Engine):
 
     def script(self, job: Job, run: Run | None = None) -> str:
         """The batch script; without a run directory it may be submitted again and again."""
-        inner = replace(self, where=replace(self.where, backend_options=()))
+        inner = replace(self, where=self.where.changed(backend_options=()))
         options = [*launch_options(job, run), *inner.as_options()]
         tfmuster = run_module("tfmuster", self.where.remote_python)
         command = [*tfmuster, "launch", "--quiet", *options, "--", *job.command]

@@ -13,18 +13,17 @@ from functools import partial
 
 from ...cluster.resolvers import lsf as resolver
 from ...errors import LaunchError, TfmusterError
+from ...options import table
+from ...options.hints import Hint
 from ...runs.failure import Failure
 from ...runs.run import Run
-from ...words import Hint
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from .agent_command import CommandPerAgent
-from .base import UnavailableError, Where, answer_of, find_program
+from .base import UnavailableError, answer_of, find_program
 from .batch import BatchEngine, BatchRequest
 from .batch_follow import JobState, Phase
 
-#: See :class:`.base.Engine`.
-READS = ("backend_options",)
 #: ``bkill`` asks all processes of a job to end, the launcher among them: only that one does as asked.
 _FOR_THE_LAUNCHER = ("INT", "TERM")
 _NAME_LENGTH = 128
@@ -105,7 +104,7 @@ class Lsf(BatchEngine):
         )
 
 
-def of(where: Where) -> Lsf:
+def of(where: table.Lsf) -> Lsf:
     """What LSF is to do. Raises LaunchError if something has no meaning for it."""
     return Lsf(where)
 

@@ -10,23 +10,23 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...cluster.resolvers import pbs as resolver
 from ...environment import PREFIX
+from ...options import table
+from ...options.hints import Hint
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.ask import Answer, ask
-from ...words import Hint, Words
+from ...words import Words
 from ..job import Job
-from .base import UnavailableError, Where, answer_of, find_program
+from .base import UnavailableError, answer_of, find_program
 from .batch import BatchEngine, BatchRequest
 from .batch_follow import JobState, Phase
 from .hosts import Host
 from .ssh import Ssh
 
-#: See :class:`.base.Engine`.
-READS = ("backend_options",)
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 #: Variables of a host, a login or a process.
 _OF_ONE_HOST = (
@@ -122,11 +122,12 @@ class Pbs(BatchEngine):
         lines = resolver.slot_hosts(os.environ)
         hosts = [Host(name, lines.count(name)) for name in dict.fromkeys(lines)]
         # An ssh login has none of what `qsub -V` and the modules of the batch script have set.
-        whole = replace(job, env={**_exported(os.environ), **job.env})
-        return Ssh(replace(self.where, backend_options=()), hosts).run(whole, show=show, tell=tell)
+        whole = job.changed(env={**_exported(os.environ), **job.env})
+        where = table.Ssh(**{name: getattr(self.where, name) for name in table.Elsewhere.ROWS})
+        return Ssh(where, hosts).run(whole, show=show, tell=tell)
 
 
-def of(where: Where) -> Pbs:
+def of(where: table.Pbs) -> Pbs:
     """What PBS is to do. Raises LaunchError if something has no meaning for it."""
     return Pbs(where)
 

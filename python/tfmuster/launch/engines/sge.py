@@ -17,20 +17,20 @@ from functools import partial
 
 from ...cluster.resolvers import sge as resolver
 from ...errors import LaunchError, TfmusterError
+from ...options import table
+from ...options.hints import Hint
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.ask import NoAnswerError, ask
-from ...words import Hint, Words
+from ...words import Words
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from .agent_command import CommandPerAgent
-from .base import UnavailableError, Where, answer_of, find_program
+from .base import UnavailableError, answer_of, find_program
 from .batch import BatchEngine, BatchRequest
 from .batch_follow import JobState, Phase
 
 _NAMED = Hint("backend_options", "-pe NAME", "sge")
-#: See :class:`.base.Engine`.
-READS = ("backend_options",)
 #: With -notify, what announces the end of a job, and of its soft limits.
 _WARNINGS = ("USR1", "USR2", "XCPU")
 _NAME_LENGTH = 100
@@ -145,7 +145,7 @@ class Sge(BatchEngine):
         )
 
 
-def of(where: Where) -> Sge:
+def of(where: table.Sge) -> Sge:
     """What Grid Engine is to do. Raises LaunchError if something has no meaning for it."""
     return Sge(where)
 

@@ -7,29 +7,29 @@ import re
 import shlex
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ...cluster.resolvers import slurm as resolver
 from ...errors import LaunchError, TfmusterError
+from ...options import table
+from ...options.hints import Hint
 from ...runs.failure import Failure
 from ...runs.layout import PREEMPTED
 from ...runs.run import Run
 from ...system.interpreter import python_executable
-from ...words import Hint, Words
+from ...words import Words
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from ..text_checks import check_line
 from .agent_command import AgentCommand
-from .base import UnavailableError, Where, answer_of, find_program
+from .base import UnavailableError, answer_of, find_program
 from .batch import BatchEngine, BatchRequest
 from .batch_follow import JobState, Phase
 
 _NO_ROOM = re.compile(
     "More processors requested|Requested node configuration|nodes? count|not available", re.IGNORECASE
 )
-#: See :class:`.base.Engine`.
-READS = ("backend_options", "requeue")
 #: Slurm signals the launcher, which is the batch script's own process, two minutes before the time is over.
 _REQUEUE = ("#SBATCH --requeue", "#SBATCH --open-mode=append", "#SBATCH --signal=B:USR1@120")
 #: Slurm gives each task the GPUs that are its own, and only the task itself can tell which.
@@ -41,6 +41,8 @@ _FOR_THE_LAUNCHER = "trap '' TERM; "
 @dataclass(frozen=True)
 class Slurm(BatchEngine):
     """Has Slurm run a job. Inside an allocation the user's options are those of ``srun``."""
+
+    where: table.Slurm = field(default_factory=table.Slurm)
 
     NAME, TITLE = "slurm", "Slurm"
     COMMANDS = ("sbatch", "squeue", "scancel")
@@ -139,7 +141,7 @@ class Slurm(BatchEngine):
         return AgentCommand(command, {**os.environ, **request.env}, request, explain)
 
 
-def of(where: Where) -> Slurm:
+def of(where: table.Slurm) -> Slurm:
     """What Slurm is to do. Raises LaunchError if something has no meaning for it."""
     return Slurm(where)
 

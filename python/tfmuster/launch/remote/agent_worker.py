@@ -20,13 +20,14 @@ from ...cluster.tf_config import parse_tf_config
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...net.channel import OUTPUT, Frame, message
+from ...options.hints import Hint
 from ...runs.leaving import order_to_leave
 from ...runs.run import Run
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
 from ...system.orphan_guard import guard_session
 from ...system.processes import end_job, stopped_trees
-from ...words import FACE_VARIABLE, Hint, Words
+from ...words import FACE_VARIABLE, Words
 from ..job import command_of, resolve_command
 from ..supervise.spares import Spares, can_wait
 from ..supervise.time_limits import AGENT_WORKER, BEAT

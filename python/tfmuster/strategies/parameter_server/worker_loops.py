@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...errors import WorkerError
-from ...words import Hint, Launch, Words
+from ...options.hints import Hint, Launch
+from ...words import Words
 
 _LOOK_SECONDS = 0.5
 

@@ -354,7 +354,7 @@ def test_an_r_function_runs_in_slurm_and_its_values_come_back(slurm: Slurm) -> N
 
 
 def test_without_waiting_a_job_that_can_not_start_says_so(slurm: Slurm) -> None:
-    line = "run = tfmuster.launch('nope.py', backend='slurm', wait=False)"
+    line = "run = tfmuster.launch('nope.py', on=tfmuster.Slurm(), wait=False)"
     write(slurm.shared, "session.py", "import tfmuster", line, "print(run.path)")
     run = Run(slurm.run(sys.executable, "session.py").stdout.strip())
     assert run.wait(timeout=30)["state"] == "failed"
