@@ -133,9 +133,7 @@ class Ssh(Engine):
                 AgentPlace(kind, host.name, {"ssh": self.agent_command(host, seconds), "host": host.target})
                 for kind, _, host in tasks
             ]
-            remote_job = RemoteJob(
-                job, attempt, where.copy, where.files, may_shrink=where.min_workers is not None
-            )
+            remote_job = RemoteJob(job, attempt, where, may_shrink=where.min_workers is not None)
             growth = membership.growth(tasks, self._can_be_reached)
             run = partial(
                 run_remote,

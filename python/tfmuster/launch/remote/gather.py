@@ -166,7 +166,7 @@ def run_placed(job: Job, starter: AgentStarter, *, show: str, tell: bool) -> tup
     """
 
     def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-        remote_job = RemoteJob(job, attempt, starter.where.copy, starter.where.files, secret=False)
+        remote_job = RemoteJob(job, attempt, starter.where, secret=False)
         # Report files that can't be sent before anything starts.
         remote_job.question()
         files_to_send(starter.where.files)
