@@ -6,6 +6,14 @@ check_settings <- function(settings, call = rlang::caller_env()) {
   check_arguments(settings, kinds, call = call)
 }
 
+# Settings of launch() with Python's integers.
+with_whole_numbers <- function(settings) {
+  of_kind <- launch_arguments %in% c("count", "number", "share", "seed")
+  whole <- intersect(names(launch_arguments)[of_kind], names(settings))
+  settings[whole] <- lapply(settings[whole], as_whole)
+  settings
+}
+
 # `values`: a named list. `kinds`: for each argument, by name, one of the names of argument_kinds.
 check_arguments <- function(values, kinds, kind = "launch", call = rlang::caller_env()) {
   for (name in names(kinds)) {

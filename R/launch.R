@@ -95,8 +95,7 @@ launch <- function(script, ..., workers = NULL, on = on_local(), control = launc
   on.exit(show$end(), add = TRUE)
   shown <- wait && !(quiet || control$only_chief)
   job <- unclass(control)[setdiff(names(control), c("globals", "packages"))]
-  whole <- c("ps", "gpus_per_worker")
-  job[whole] <- lapply(job[whole], as_whole)
+  job <- with_whole_numbers(job)
   job$env <- lapply(worker_variables(job$env), as.character)
   launched <- rlang::inject(run_python(
     "launch_shown", show$say, show$glance, as_path(script), !!!script_arguments(given),

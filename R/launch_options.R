@@ -8,8 +8,9 @@ launch_arguments <- c(
   gpus_per_worker = "share", only_chief = "flag", keras_compat = "flag", start_timeout = "seconds",
   stall_timeout = "limit", grace = "seconds", notice_command = "name", isolated = "flag", warm = "flag",
   oversubscribe = "flag", hosts = "strings", copy = "flag", files = "strings", remote_python = "name",
-  trust_hosts = "flag", hosts_from = "name", min_workers = "count", rejoin_timeout = "limit",
-  grow = "seconds", backend_options = "strings", master = "name", requeue = "flag", packages = "strings"
+  trust_hosts = "flag", fetch_limit = "number", hosts_from = "name", min_workers = "count",
+  rejoin_timeout = "limit", grow = "seconds", backend_options = "strings", master = "name", requeue = "flag",
+  packages = "strings"
 )
 
 #' @param isolated On this machine: give the workers a network of their own, in which they reach only each
@@ -32,12 +33,14 @@ on_local <- function(isolated = FALSE, warm = FALSE, oversubscribe = FALSE) {
 #' @param copy Send the script to the hosts. Default: use the one there, at the same path.
 #' @param files Send files and folders with the script. They keep their path relative to the working
 #'   directory. Each worker then runs in a temporary folder, which is removed afterwards. What the chief's
-#'   program writes there is copied to `files/` in the run directory, up to 2 GB. Default: none.
+#'   program writes there is copied to `files/` in the run directory, up to `fetch_limit` MB. Default: none.
 #' @param remote_python Use this Python with tfmuster on the hosts. Default: the path of this one.
 #' @param trust_hosts Functions only: let workers on other machines return objects of any kind. Reading them
 #'   lets every host of the job run code in this session, so set this only if you trust all of them. By
 #'   default, such workers return data: vectors, factors, data frames, matrices, lists of them, and models.
 #'   Workers on this machine may return objects of any kind.
+#' @param fetch_limit With `files` or `copy`: copy at most so many MB of what the chief's program writes on
+#'   its host to the run directory. Larger files stay on the host, and are named. Default: 2048.
 #' @param hosts_from Run on the machines that this shell command prints, a line HOST:SLOTS each. Each restart
 #'   runs it again. Default: none.
 #' @param min_workers With hosts and `max_restarts`: continue with N or more workers if hosts are lost. They
@@ -50,11 +53,12 @@ on_local <- function(isolated = FALSE, warm = FALSE, oversubscribe = FALSE) {
 #' @rdname on_local
 #' @export
 on_ssh <- function(hosts = NULL, copy = FALSE, files = character(), remote_python = NULL, trust_hosts = FALSE,
-                   warm = FALSE, hosts_from = NULL, min_workers = NULL, rejoin_timeout = 30, grow = NULL) {
+                   fetch_limit = 2048, warm = FALSE, hosts_from = NULL, min_workers = NULL,
+                   rejoin_timeout = 30, grow = NULL) {
   new_on("ssh", list(
     hosts = hosts, copy = copy, files = files, remote_python = remote_python, trust_hosts = trust_hosts,
-    warm = warm, hosts_from = hosts_from, min_workers = min_workers, rejoin_timeout = rejoin_timeout,
-    grow = grow
+    fetch_limit = fetch_limit, warm = warm, hosts_from = hosts_from, min_workers = min_workers,
+    rejoin_timeout = rejoin_timeout, grow = grow
   ))
 }
 
@@ -65,10 +69,10 @@ on_ssh <- function(hosts = NULL, copy = FALSE, files = character(), remote_pytho
 #' @rdname on_local
 #' @export
 on_spark <- function(master = NULL, ..., copy = FALSE, files = character(), remote_python = NULL,
-                     trust_hosts = FALSE, spark = NULL) {
+                     trust_hosts = FALSE, fetch_limit = 2048, spark = NULL) {
   new_on("spark", list(
     master = master, backend_options = options_of(...), copy = copy, files = files,
-    remote_python = remote_python, trust_hosts = trust_hosts, spark = spark
+    remote_python = remote_python, trust_hosts = trust_hosts, fetch_limit = fetch_limit, spark = spark
   ))
 }
 
@@ -78,47 +82,50 @@ on_spark <- function(master = NULL, ..., copy = FALSE, files = character(), remo
 #' @rdname on_local
 #' @export
 on_slurm <- function(..., copy = FALSE, files = character(), remote_python = NULL, trust_hosts = FALSE,
-                     requeue = FALSE) {
+                     fetch_limit = 2048, requeue = FALSE) {
   new_on("slurm", list(
     backend_options = options_of(...), copy = copy, files = files, remote_python = remote_python,
-    trust_hosts = trust_hosts, requeue = requeue
+    trust_hosts = trust_hosts, fetch_limit = fetch_limit, requeue = requeue
   ))
 }
 
 #' @rdname on_local
 #' @export
-on_sge <- function(..., copy = FALSE, files = character(), remote_python = NULL, trust_hosts = FALSE) {
+on_sge <- function(..., copy = FALSE, files = character(), remote_python = NULL, trust_hosts = FALSE,
+                   fetch_limit = 2048) {
   new_on("sge", list(
     backend_options = options_of(...), copy = copy, files = files, remote_python = remote_python,
-    trust_hosts = trust_hosts
+    trust_hosts = trust_hosts, fetch_limit = fetch_limit
   ))
 }
 
 #' @rdname on_local
 #' @export
-on_pbs <- function(..., copy = FALSE, files = character(), remote_python = NULL, trust_hosts = FALSE) {
+on_pbs <- function(..., copy = FALSE, files = character(), remote_python = NULL, trust_hosts = FALSE,
+                   fetch_limit = 2048) {
   new_on("pbs", list(
     backend_options = options_of(...), copy = copy, files = files, remote_python = remote_python,
-    trust_hosts = trust_hosts
+    trust_hosts = trust_hosts, fetch_limit = fetch_limit
   ))
 }
 
 #' @rdname on_local
 #' @export
-on_lsf <- function(..., copy = FALSE, files = character(), remote_python = NULL, trust_hosts = FALSE) {
+on_lsf <- function(..., copy = FALSE, files = character(), remote_python = NULL, trust_hosts = FALSE,
+                   fetch_limit = 2048) {
   new_on("lsf", list(
     backend_options = options_of(...), copy = copy, files = files, remote_python = remote_python,
-    trust_hosts = trust_hosts
+    trust_hosts = trust_hosts, fetch_limit = fetch_limit
   ))
 }
 
 #' @rdname on_local
 #' @export
 on_mpi <- function(hosts = NULL, ..., copy = FALSE, files = character(), remote_python = NULL,
-                   trust_hosts = FALSE) {
+                   trust_hosts = FALSE, fetch_limit = 2048) {
   new_on("mpi", list(
     hosts = hosts, backend_options = options_of(...), copy = copy, files = files,
-    remote_python = remote_python, trust_hosts = trust_hosts
+    remote_python = remote_python, trust_hosts = trust_hosts, fetch_limit = fetch_limit
   ))
 }
 

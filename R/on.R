@@ -85,6 +85,5 @@ where_of <- function(on) {
   where["hosts"] <- list(if (!is.null(hosts)) paste(hosts, collapse = ","))
   where$files <- lapply(where$files, as_path)
   where$backend_options <- as.list(where$backend_options)
-  where$min_workers <- as_whole(where$min_workers)
-  where
+  with_whole_numbers(where)
 }

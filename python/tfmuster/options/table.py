@@ -292,7 +292,7 @@ class Elsewhere(Place):
         help="Send {a_file} with the script{repeatable}. Default: none.",
         more="They keep their path relative to the working directory. Each worker then runs in a temporary "
         "folder, which is removed afterwards. What the chief's program writes there is copied to `files/` "
-        "in the run directory, up to 2 GB.",
+        "in the run directory, up to {fetch_limit} MB.",
         else_ignored=True,
     )
     remote_python: str | None = option(
@@ -310,6 +310,14 @@ class Elsewhere(Place):
         more="Reading them lets every host of the job run code in this session, so set this only if you "
         "trust all of them. By default, such workers return data: {data}. Workers on this machine may "
         "return objects of any kind.",
+    )
+    fetch_limit: int = option(
+        NUMBER,
+        default=2048,
+        metavar="MB",
+        help="With {files} or {copy}: copy at most so many MB of what the chief's program writes on its host "
+        "to the run directory. Default: 2048.",
+        more="Larger files stay on the host, and are named.",
     )
 
 

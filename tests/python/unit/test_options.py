@@ -54,7 +54,9 @@ def other_value(row: Option) -> Any:
 
 
 def parsed(words: list[str]) -> dict[str, Any]:
-    with command.make_context("launch", [*words, "--", "train.py"], parent=click.Context(cli)) as context:
+    # click keeps the help option of a command's first context.
+    parent = click.Context(cli, **cli.context_settings)
+    with command.make_context("launch", [*words, "--", "train.py"], parent=parent) as context:
         return dict(context.params)
 
 

@@ -59,6 +59,7 @@ class AgentWorker:
         self._came = came
         self._command: tuple[str, ...] = ()
         self._sent = False
+        self._fetch_limit = 0
         self._starting = threading.Lock()
         self._ending = False
         self._gpus: dict[str, str] = {}
@@ -81,6 +82,7 @@ class AgentWorker:
         """
         os.environ[FACE_VARIABLE] = str(ask.get("face"))
         first, *arguments = ask["command"]
+        self._fetch_limit = ask["fetch_limit"]
         if ask["directory"] is None:
             self._sent = True
             directory = self._folder / WORK
@@ -170,7 +172,7 @@ class AgentWorker:
     def _say_where_files_are(self) -> None:
         """Tell the launcher where files are that the chief's program writes, and that don't come back."""
         if self._sent:
-            self._work = WorkingFolder(self._folder / WORK, self._write, self._came)
+            self._work = WorkingFolder(self._folder / WORK, self._fetch_limit, self._write, self._came)
             self._write(message("folder", path=str(self._work.kept), own=True))
         elif not self._shared:
             self._write(message("folder", path=os.getcwd(), own=False))

@@ -95,6 +95,7 @@ class RemoteJob:
             # Files are sent to a separate folder.
             "directory": None if self.where.copy or self.where.files else os.getcwd(),
             "script": script and script[1],
+            "fetch_limit": self.where.fetch_limit,
             "face": face(),
         }
 

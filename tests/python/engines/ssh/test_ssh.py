@@ -157,6 +157,21 @@ class TestFourHosts:
         assert "files of the program" not in done.stderr
         shutil.rmtree(folder)
 
+    def test_no_more_comes_back_than_the_limit(self, network: Network) -> None:
+        sizes = {"small": 10, "medium": 1 << 20, "large": (1 << 20) + 1}
+        writes = "".join(f"open({name!r}, 'wb').write(bytes({size}))\n" for name, size in sizes.items())
+        (network.work / "train.py").write_text(writes)
+        done = network.launch("-H", "node1", "--copy", "--fetch-limit", "2", "train.py")
+        assert done.returncode == 0, done.stderr
+        assert sorted(path.name for path in (only_run(network.work) / "files").iterdir()) == [
+            "medium",
+            "small",
+        ]
+        _, kept = lines_of(done, "worker 0")
+        where = re.fullmatch(r"tfmuster: large: too large to come back, kept on node1 in (\S+)", kept)
+        assert where is not None, kept
+        shutil.rmtree(where[1])
+
     def test_where_files_are_that_do_not_come_back(self, network: Network) -> None:
         writes = "import pathlib, time\npathlib.Path('model.keras').write_text('a model')\n"
         put(network, "train.py", writes)
