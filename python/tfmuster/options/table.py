@@ -315,8 +315,8 @@ class Elsewhere(Place):
         NUMBER,
         default=2048,
         metavar="MB",
-        help="With {files} or {copy}: copy at most so many MB of what the chief's program writes on its host "
-        "to the run directory. Default: 2048.",
+        help="Copy at most this many MB of what the chief's program writes on its host to the run directory, "
+        "with {files} or {copy}. Default: 2048.",
         more="Larger files stay on the host, and are named.",
     )
 
