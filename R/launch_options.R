@@ -39,8 +39,8 @@ on_local <- function(isolated = FALSE, warm = FALSE, oversubscribe = FALSE) {
 #'   lets every host of the job run code in this session, so set this only if you trust all of them. By
 #'   default, such workers return data: vectors, factors, data frames, matrices, lists of them, and models.
 #'   Workers on this machine may return objects of any kind.
-#' @param fetch_limit Copy at most this many MB of what the chief's program writes on its host to the run
-#'   directory, with `files` or `copy`. Larger files stay on the host, and are named. Default: 2048.
+#' @param fetch_limit Send at most this many MB of what the chief's program writes back to the run directory,
+#'   with `files` or `copy`. Larger files stay on the host, and are named. Default: 2048.
 #' @param hosts_from Run on the machines that this shell command prints, a line HOST:SLOTS each. Each restart
 #'   runs it again. Default: none.
 #' @param min_workers With hosts and `max_restarts`: continue with N or more workers if hosts are lost. They

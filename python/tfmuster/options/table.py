@@ -315,7 +315,7 @@ class Elsewhere(Place):
         NUMBER,
         default=2048,
         metavar="MB",
-        help="Copy at most this many MB of what the chief's program writes on its host to the run directory, "
+        help="Send at most this many MB of what the chief's program writes back to the run directory, "
         "with {files} or {copy}. Default: 2048.",
         more="Larger files stay on the host, and are named.",
     )
