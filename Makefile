@@ -88,6 +88,9 @@ lint-r: .stamps/r .stamps/r-develop
 types: .stamps/dev ## mypy --strict on the Python core
 	$(BIN)/mypy
 
+options: .stamps/dev ## write R's functions of places and of control from the table of options
+	$(BIN)/python scripts/write_r_options.py
+
 man: .stamps/r .stamps/r-develop ## write man/ and NAMESPACE anew from the roxygen comments in R/
 	@if $(HAVE_R); then Rscript -e 'roxygen2::roxygenise(load_code = "source")'; else $(WITHOUT_R); fi
 

@@ -6,6 +6,14 @@ check_settings <- function(settings, call = rlang::caller_env()) {
   check_arguments(settings, kinds, call = call)
 }
 
+# Settings of launch() with Python's integers.
+with_whole_numbers <- function(settings) {
+  of_kind <- launch_arguments %in% c("count", "number", "share", "seed")
+  whole <- intersect(names(launch_arguments)[of_kind], names(settings))
+  settings[whole] <- lapply(settings[whole], as_whole)
+  settings
+}
+
 # `values`: a named list. `kinds`: for each argument, by name, one of the names of argument_kinds.
 check_arguments <- function(values, kinds, kind = "launch", call = rlang::caller_env()) {
   for (name in names(kinds)) {
@@ -59,18 +67,6 @@ argument_kinds <- list(
   seconds = list(says = "a positive number of seconds", is = is_seconds),
   limit = list(says = "a number of seconds, or 0 for no limit", is = is_limit),
   variables = list(says = "strings with names, such as c(OMP_NUM_THREADS = \"1\")", is = is_variables)
-)
-
-launch_arguments <- c(
-  workers = "count", ps = "number", chief = "flag", evaluator = "flag",
-  backend_options = "strings", master = "name", hosts = "strings", copy = "flag", files = "strings",
-  remote_python = "name", env = "variables", quiet = "flag", only_chief = "flag", name = "name",
-  run_dir = "name", keras_compat = "flag", max_restarts = "number", start_timeout = "seconds",
-  stall_timeout = "limit", grace = "seconds", notice_command = "name", seed = "seed",
-  gpus_per_worker = "share", distribute = "flag", scale_batch = "flag", independent = "flag",
-  allow_nested = "flag", wait = "flag", packages = "strings", trust_hosts = "flag", isolated = "flag",
-  warm = "flag", oversubscribe = "flag", requeue = "flag", min_workers = "count", rejoin_timeout = "limit",
-  hosts_from = "name", grow = "seconds"
 )
 
 # `given`: arguments of the program. `settings`: the arguments of launch() that are values, by name.

@@ -80,7 +80,7 @@ launch <- function(script, ..., workers = NULL, on = on_local(), control = launc
   if (is_function && is.null(name)) name <- if (is.symbol(called)) as.character(called) else "fn"
   where <- where_of(on)
   # Reading objects that are more than data runs code that the workers' machines choose.
-  any <- is_function && run_python("any_values", where[["hosts"]], where$backend, isTRUE(on$trust_hosts))
+  any <- is_function && run_python("any_values", where)
   claim <- claim_for(script, name, given, run_dir, any)
   # Removes only what the claim has made, and nothing once a run has begun there.
   if (!is.null(claim)) on.exit(claim$release(), add = TRUE)
@@ -94,15 +94,14 @@ launch <- function(script, ..., workers = NULL, on = on_local(), control = launc
   show <- session_display()
   on.exit(show$end(), add = TRUE)
   shown <- wait && !(quiet || control$only_chief)
-  job <- unclass(control)[setdiff(names(control), c("strategy", "globals", "packages"))]
-  whole <- c("ps", "gpus_per_worker")
-  job[whole] <- lapply(job[whole], as_whole)
-  job$env <- worker_variables(job$env)
+  job <- unclass(control)[setdiff(names(control), c("globals", "packages"))]
+  job <- with_whole_numbers(job)
+  job$env <- lapply(worker_variables(job$env), as.character)
   launched <- rlang::inject(run_python(
     "launch_shown", show$say, show$glance, as_path(script), !!!script_arguments(given),
     workers = as_whole(workers), max_restarts = as_whole(max_restarts),
     seed = as_whole(seed %||% drawn_seed()), name = name, run_dir = run_dir, quiet = quiet, wait = wait,
-    !!!where, !!!job,
+    on = where, control = job,
     explain = function(error) failure_of(error, if (is_function) run_dir, shown)
   ))
   run <- new_run(format(launched$path))

@@ -6,6 +6,8 @@ thing by one of the classes of this module, and each face writes it in its own w
 
     fix=Words("Start fewer workers ({}).", Hint("workers", 2))
 
+`Hint` and `Launch`, which know the settings of a launch, are in :mod:`.options.hints`.
+
 Settings and commands are written for who has started the job: the command line, Python or R. Functions and
 values are written in the language of the program.
 
@@ -20,7 +22,6 @@ import difflib
 import json
 import math
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,21 +31,6 @@ Face = Literal["python", "shell", "r"]
 
 #: For the processes of a job: the face that has started it.
 FACE_VARIABLE: Final = "TFMUSTER_FACE"
-
-#: Options of ``tfmuster launch`` whose name is not that of the argument.
-_OPTIONS = {"workers": "-n", "hosts": "-H", "files": "--file", "backend_options": "--backend-option"}
-#: Where arguments of ``launch()`` are in R; a test compares them with its functions.
-IN_ON = (
-    *("backend", "backend_options", "master", "hosts", "copy", "files", "remote_python", "trust_hosts"),
-    *("isolated", "warm", "oversubscribe", "requeue", "min_workers", "rejoin_timeout", "hosts_from", "grow"),
-)
-IN_CONTROL = (
-    *("ps", "chief", "evaluator", "strategy", "distribute", "scale_batch", "independent", "allow_nested"),
-    *("env", "gpus_per_worker", "only_chief", "keras_compat", "start_timeout", "stall_timeout", "grace"),
-    "notice_command",
-)
-#: Those that the functions of R, such as ``on_ssh("node1:2")``, take without a name.
-_UNNAMED = ("hosts", "master", "backend_options")
 
 _FACES: dict[str, Face] = {"python": "python", "shell": "shell", "r": "r"}
 _speaking: list[Face] = []
@@ -79,6 +65,11 @@ class Part(abc.ABC):
     @abc.abstractmethod
     def said(self, face: Face) -> str:
         """Return the text for one face."""
+
+    @property
+    def hints(self) -> list[dict[str, Any]]:
+        """The settings of `launch()` that the part names, as data."""
+        return []
 
     def __str__(self) -> str:
         return self.said(face())
@@ -133,91 +124,6 @@ class Code(Part):
         return self.said(language() if self.shell is None else face())
 
 
-@dataclass(frozen=True)
-class Hint(Part):
-    """A setting of ``launch()``, by the name of its argument in Python; without a value, its name alone.
-
-    ``backend`` is the engine that the setting is for, if it is not clear from the setting.
-    """
-
-    option: str
-    value: Any = None
-    backend: str | None = None
-
-    def said(self, face: Face) -> str:
-        """Return the setting as an option of the command line, or as an argument."""
-        if face == "shell":
-            return self._as_option()
-        if self.value is None:
-            return self.option
-        if face == "r":
-            placed = self.option in ("backend", *_UNNAMED)
-            return _r_on([self]) if placed else str(Argument(self.option, self.value).said("r"))
-        several = self.option in ("backend_options", "files") and isinstance(self.value, str)
-        return Argument(self.option, [self.value] if several else self.value).said("python")
-
-    def _as_option(self) -> str:
-        option = _OPTIONS.get(self.option, f"--{self.option.replace('_', '-')}")
-        if self.value is None or self.value is True:
-            return option
-        value = shlex.quote(str(self.value))
-        return f"{option}={value}" if str(self.value).startswith("-") else f"{option} {value}"
-
-
-@dataclass(frozen=True)
-class Launch(Part):
-    """A call of ``launch()`` with some settings. `script` is what is launched, or None for the settings.
-
-    With `by_command`, Python says the command, too: for a script that runs without a launcher. With `of`, it
-    is written for that face, whichever has started the job.
-    """
-
-    hints: tuple[Hint, ...]
-    script: str | None = "..."
-    by_command: bool = False
-    of: Face | None = None
-
-    def said(self, face: Face) -> str:
-        """Return the command, or the call."""
-        face = self.of or face
-        if face == "shell" or (face == "python" and self.by_command):
-            words = ["tfmuster launch", *(hint.said("shell") for hint in self.hints)]
-            return " ".join([*words, self.script or ""]).strip()
-        first = [] if self.script is None else [self.script.lower()]
-        settings = [self._setting(hint, face) for hint in self.hints if not self._placed(hint, face)]
-        if face == "r":
-            on = [hint for hint in self.hints if hint.option in IN_ON]
-            settings += [f"{_r_on(on)}"] if on else []
-            control = [self._setting(hint, face) for hint in self.hints if hint.option in IN_CONTROL]
-            settings += [f"control = launch_control({', '.join(control)})"] if control else []
-        return f"launch({', '.join([*first, *settings])})"
-
-    @staticmethod
-    def _placed(hint: Hint, face: Face) -> bool:
-        return face == "r" and hint.option in (*IN_ON, *IN_CONTROL)
-
-    @staticmethod
-    def _setting(hint: Hint, face: Face) -> str:
-        if hint.value is None:
-            return f"{hint.option} = ..." if face == "r" else f"{hint.option}=..."
-        return hint.said(face)
-
-
-def _r_on(hints: Iterable[Hint]) -> str:
-    """Return settings as R's ``on = on_ssh("node1:2", copy = TRUE)``."""
-    backend, unnamed, named = None, [], []
-    for hint in hints:
-        backend = hint.backend or backend
-        if hint.option == "backend":
-            backend = hint.value
-        elif hint.option in _UNNAMED:
-            backend = backend or {"hosts": "ssh", "master": "spark"}.get(hint.option)
-            unnamed.append(r_text(hint.value))
-        else:
-            named.append(f"{hint.option} = {r_text(hint.value)}")
-    return f"on = on_{backend or 'local'}({', '.join([*unnamed, *named])})"
-
-
 class Words(str):
     """A text with parts, written for the face of this process.
 
@@ -241,17 +147,7 @@ class Words(str):
     @property
     def hints(self) -> list[dict[str, Any]]:
         """The settings that the text names, as data."""
-        found: list[dict[str, Any]] = []
-        for part in self.parts:
-            if isinstance(part, Hint):
-                found.append({"option": part.option, "value": part.value})
-            else:
-                within = part.hints if isinstance(part, (Launch, Words)) else ()
-                found += [
-                    {"option": each.option, "value": each.value} if isinstance(each, Hint) else each
-                    for each in within
-                ]
-        return found
+        return [hint for part in self.parts if isinstance(part, (Part, Words)) for hint in part.hints]
 
 
 @overload

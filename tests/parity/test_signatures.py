@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import subprocess
-from importlib import import_module
 
 import pytest
 
 import tfmuster
 from tfmuster.cluster.spec import Cluster
-from tfmuster.launch.engines.registry import BACKENDS
+from tfmuster.options.table import PLACES, Control
 
 #: Python's functions that R has as `run_list()`, `run_open()`, `view_run()`, `tfmuster_doctor()` and
 #: `tfmuster_test()`, with arguments of R's own, and a learning rate that R passes to `train_mnist()`.
@@ -42,19 +41,17 @@ def formals() -> dict[str, list[str]]:
     return {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line.strip()}
 
 
-#: What R chooses by the name of ``on_slurm()`` and its like, and passes in their ``...``.
-OF_PLACES = {"backend", "backend_options"}
+def test_places_and_control_have_the_same_arguments(formals: dict[str, list[str]]) -> None:
+    assert {f"on_{place.backend}" for place in PLACES} == {name for name in formals if name.startswith("on_")}
+    for name, twin in (("launch_control", Control), *((f"on_{place.backend}", place) for place in PLACES)):
+        # R passes the options of a backend in `...`.
+        python = [
+            argument for argument in inspect.signature(twin).parameters if argument != "backend_options"
+        ]
+        assert [argument for argument in formals[name] if argument not in OF_ONE_LANGUAGE] == python
 
 
-def test_the_arguments_of_launch_are_all_in_r(formals: dict[str, list[str]]) -> None:
-    python = set(inspect.signature(import_module("tfmuster.launch").launch).parameters) - OF_ONE_LANGUAGE
-    places = {name for name in formals if name.startswith("on_")}
-    assert {f"on_{name}" for name in BACKENDS} == places
-    in_r = {argument for name in ("launch", "launch_control", *places) for argument in formals[name]}
-    assert in_r - OF_ONE_LANGUAGE - {"on", "control"} | OF_PLACES == python
-
-
-@pytest.mark.parametrize("name", sorted(set(TWINS) - {"launch"}))
+@pytest.mark.parametrize("name", sorted(TWINS))
 def test_same_arguments(formals: dict[str, list[str]], name: str) -> None:
     python = list(inspect.signature(TWINS[name]).parameters)
     # R takes the workers by position.

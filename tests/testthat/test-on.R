@@ -7,12 +7,12 @@ test_that("an object prints what it does, and the command that does the same", {
   shown <- capture.output(print(ssh))
   expect_equal(shown[1], format(ssh))
   expect_match(shown[2], "with ssh")
-  expect_match(shown[3], "  As a command: tfmuster launch --hosts node1:2,node2:1 --copy .* SCRIPT$")
+  expect_match(shown[3], "  As a command: tfmuster launch --hosts=node1:2,node2:1 --copy .* SCRIPT$")
   slurm <- on_slurm("--partition=gpu", "--time=1:00:00", requeue = TRUE)
   expect_equal(format(slurm), "on_slurm(\"--partition=gpu\", \"--time=1:00:00\", requeue = TRUE)")
   expect_output(print(slurm), "launch --backend=slurm --backend-option=--partition=gpu .*--requeue SCRIPT$")
   expect_output(print(on_mpi("a:2", "--map-by node")), "on_mpi(\"a:2\", \"--map-by node\")", fixed = TRUE)
-  expect_output(print(on_spark("local[2]", "spark.executor.memory=4g")), "--master")
+  expect_output(print(on_spark("local[2]", "spark.executor.memory=4g")), "--master=local\\[2\\]")
   for (batch in list(on_sge("-pe mpi"), on_pbs("-q gpu"), on_lsf("-q gpu"))) {
     expect_output(print(batch), "Submits a job")
   }

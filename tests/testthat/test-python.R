@@ -5,16 +5,8 @@ python_arguments <- function(name) {
   parameters <- inspect$signature(bridge$resolve(name))$parameters
   names <- reticulate::py_to_r(reticulate::import_builtins(FALSE)$list(parameters))
   defaults <- lapply(names, function(name) reticulate::py_to_r(parameters[[name]]$default))
-  names[names == "args"] <- "..."
+  names[names %in% c("args", "backend_options")] <- "..."
   rlang::set_names(defaults, names)
-}
-
-# In R, arguments of launch() are in launch(), in launch_control(), and in on_local() and its like.
-launch_formals <- function() {
-  places <- paste0("on_", c("local", "ssh", "slurm", "sge", "pbs", "lsf", "mpi", "spark"))
-  all <- c(formals(launch), formals(launch_control), do.call(c, unname(lapply(places, formals))))
-  all <- all[!duplicated(names(all)) & !names(all) %in% c("on", "control")]
-  c(all, list(backend = NULL, backend_options = NULL))
 }
 
 test_that("R functions and their Python twins take the same arguments with the same defaults", {
@@ -22,18 +14,23 @@ test_that("R functions and their Python twins take the same arguments with the s
   twins <- c(
     "strategy", "mnist", "synthetic", "mnist_model", "train_mnist", "doctor",
     "check_cluster", "tf_config_json", "use_tf_config", "parse_tf_config",
-    "save_model", "model_to_bytes", "model_from_bytes", "save_model_file", "launch", "checkpoint_callback"
+    "save_model", "model_to_bytes", "model_from_bytes", "save_model_file", "launch", "checkpoint_callback",
+    "Local", "Ssh", "Slurm", "Sge", "Pbs", "Lsf", "Mpi", "Spark", "Control"
   )
   # Other packages of R have these names.
   in_r <- c(
-    doctor = "tfmuster_doctor", save_model = "model_to_file", checkpoint_callback = "callback_checkpoint"
+    doctor = "tfmuster_doctor", save_model = "model_to_file", checkpoint_callback = "callback_checkpoint",
+    Control = "launch_control"
   )
   for (twin in twins) {
     python <- python_arguments(twin)
-    named <- if (twin %in% names(in_r)) in_r[[twin]] else twin
-    r <- if (twin == "launch") launch_formals() else formals(named)
+    place <- if (twin %in% c("Local", "Ssh", "Slurm", "Sge", "Pbs", "Lsf", "Mpi", "Spark")) {
+      paste0("on_", tolower(twin))
+    }
+    named <- place %||% if (twin %in% names(in_r)) in_r[[twin]] else twin
+    r <- formals(named)
     # What only functions of R need.
-    of_r <- if (twin == "launch") c("args", "globals", "packages") else character()
+    of_r <- c(if (twin == "launch") "args", if (twin == "Control") c("globals", "packages"))
     expect_setequal(setdiff(!!names(r), of_r), !!names(python))
     plain <- Filter(function(default) is.atomic(default) && length(default) == 1, python)
     expect_equal(lapply(r[names(plain)], eval), plain, info = twin)

@@ -9,14 +9,12 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from ..options.table import ROWS
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 #: Options of ``tfmuster launch`` that say how many workers there are, and where.
-_BEFORE = {
-    "workers": ("-n", "-np", "--workers"),
-    "hosts": ("-H", "--hosts"),
-    "hostfile": ("--hostfile",),
-}
+_BEFORE = {name: ROWS[name].flags for name in ("workers", "hosts", "hostfile")}
 
 #: Whether ``--`` stands before the program, in the context's notes.
 _SEPARATED = f"{__name__}.separated"

@@ -7,8 +7,8 @@ import os
 
 from ..environment import INDEPENDENT_VARIABLE, is_on
 from ..errors import ClusterError
+from ..options.hints import Hint
 from ..system.say import say
-from ..words import Hint
 from .tf_config import is_chief, parse_tf_config
 
 #: Types of the tasks that train one model together.

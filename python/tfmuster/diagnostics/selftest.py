@@ -75,11 +75,14 @@ def _run(
 ) -> str | None:
     """Run the job, and return what is wrong with it, or None."""
     from ..launch import launch
+    from ..options.table import Control
 
     program = Path(__file__).with_name("selftest_worker.py") if script is None else script
     if tell:
         say(f"tfmuster: starting {_WORKERS} workers on this machine")
-    run = launch(program, workers=_WORKERS, run_dir=run_dir, name="test", env=env, wait=False)
+    run = launch(
+        program, workers=_WORKERS, run_dir=run_dir, name="test", control=Control(env=env), wait=False
+    )
     try:
         if tell:
             _tell_phases(run, timeout)

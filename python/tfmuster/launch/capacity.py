@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..errors import LaunchError
+from ..options.hints import Hint
 from ..system.cores import usable_cores
 from ..system.memory import free_memory
-from ..words import Hint, Words
+from ..words import Words
 
 if TYPE_CHECKING:
     from .job import Job

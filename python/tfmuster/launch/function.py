@@ -27,11 +27,13 @@ from typing import Any
 from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError
+from ..options.hints import Hint, Launch
+from ..options.table import Elsewhere, Place, Ssh
 from ..runs.layout import CALL, file_stem, sha256_of
 from ..runs.plain_values import NotPlainError, PackedModel, plain_error, write_plain
 from ..strategies.by_name import check_name
 from ..system.replace import replacing_file
-from ..words import Argument, Words
+from ..words import Words, language
 from .engines.hosts import named_hosts, only_this_machine
 
 #: Script that each worker runs.
@@ -47,14 +49,14 @@ def name_of(function: Callable[..., Any]) -> str:
     return name if name.isidentifier() else "function"
 
 
-def any_values(hosts: str | None, backend: str | None, trust_hosts: bool) -> bool:
+def any_values(on: Place) -> bool:
     """Return whether workers may return objects of any kind: on this machine, or if their hosts are trusted.
 
     Reading such objects runs code that the worker's machine chooses.
     """
-    if trust_hosts or backend == "local" or (hosts is None and backend is None):
+    if not isinstance(on, Elsewhere) or on.trust_hosts:
         return True
-    return backend in (None, "ssh") and hosts is not None and only_this_machine(named_hosts(hosts, None))
+    return isinstance(on, Ssh) and on.hosts is not None and only_this_machine(named_hosts(on.hosts, None))
 
 
 def put_call(
@@ -232,9 +234,9 @@ class _PlainResult:
                 "lists and dicts of them.",
                 found=str(error),
                 fix=Words(
-                    "Return its parts. If you trust all hosts of the job, pass {} to launch(): reading other "
-                    "objects runs code from them on your machine.",
-                    Argument("trust_hosts", True),
+                    "Return its parts. If you trust all hosts of the job, write {}: reading other objects "
+                    "runs code from them on your machine.",
+                    Launch((Hint("trust_hosts", True),), of=language()),
                 ),
                 reason="value",
             ) from error

@@ -8,9 +8,8 @@ import secrets
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..cluster.spec import Task
 from ..environment import (
@@ -34,11 +33,12 @@ from ..environment import (
     start_timeout,
 )
 from ..errors import LaunchError
+from ..options.table import Control, Plain
 from ..runs.resuming import record_launch, resumed_hash_seed, resumed_seed
 from ..runs.run import Run
 from ..system.interpreter import python_executable, rscript_executable, run_module
 from ..system.output_encoding import output_encoding
-from ..words import FACE_VARIABLE, Code, Value, Words, face, r_text
+from ..words import FACE_VARIABLE, Code, Words, face, r_text
 from .nested import check_not_nested, in_a_job
 from .supervise.restarts import Attempt
 from .text_checks import check_text, command_name
@@ -83,57 +83,40 @@ def hash_seed_for(env: Mapping[str, str], run_dir: str | os.PathLike[str] | None
     return given_hash_seed(env) or resumed_hash_seed(run_dir) or given_hash_seed(os.environ) or "0"
 
 
-@dataclass(frozen=True)
-class Job:
-    """The program of a job, and its number of tasks. See :func:`tfmuster.launch.launch` for the fields."""
+class Job(Control, Plain):
+    """The program of a job, and its settings.
+
+    Attributes
+    ----------
+    command : sequence of str
+        The program and its arguments.
+    where : sequence of str or None
+        The engine as options of ``tfmuster launch``; None if another process can't start the job there.
+    hash_seed : str
+        The seed of Python's hashes, and so the order of sets, in every worker.
+    """
 
     command: Sequence[str]
-    workers: int = 2
-    ps: int = 0
-    chief: bool = False
-    evaluator: bool = False
-    env: Mapping[str, str] = field(default_factory=dict)
-    name: str | None = None
-    run_dir: str | os.PathLike[str] | None = None
-    keras_compat: bool = True
-    max_restarts: int = 0
-    start_timeout: float | None = None
-    stall_timeout: float | None = None
-    grace: float | None = None
-    notice_command: str | None = None
-    gpus_per_worker: int | None = None
-    seed: int = field(default_factory=lambda: seed_for(None))
-    independent: bool = False
-    distribute: bool = False
-    scale_batch: bool = False
-    allow_nested: bool = False
-    #: The engine as options of ``tfmuster launch``; None if another process can't start the job there.
-    where: Sequence[str] | None = None
-    #: The seed of Python's hashes, and so the order of sets, in every worker.
-    hash_seed: str = field(init=False)
+    where: Sequence[str] | None
+    hash_seed: str
+    if TYPE_CHECKING:
+        workers: int
+        seed: int
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "hash_seed", hash_seed_for(self.env, self.run_dir))
+    def __init__(
+        self, command: Sequence[str], *, where: Sequence[str] | None = None, **settings: Any
+    ) -> None:
+        settings["workers"] = 2 if settings.get("workers") is None else settings["workers"]
+        super().__init__(**settings)
+        seed = seed_for(self.seed, self.run_dir)
+        hash_seed = hash_seed_for(self.env, self.run_dir)
+        for name, value in (("command", command), ("where", where), ("seed", seed), ("hash_seed", hash_seed)):
+            object.__setattr__(self, name, value)
         check_not_nested(self.allow_nested)
-        counts = [("workers", self.workers, 1), ("ps", self.ps, 0), ("restarts", self.max_restarts, 0)]
-        if self.gpus_per_worker is not None:
-            counts.append(("GPUs per worker", self.gpus_per_worker, 0))
-        for what, count, least in counts:
-            if isinstance(count, bool) or not isinstance(count, int) or count < least:
-                raise LaunchError(
-                    f"The number of {what} must be a whole number, {least} or more.",
-                    found=str(Value(count)),
-                    reason=what.lower().replace(" ", "-"),
-                )
+        # A variable of the environment may be wrong, too.
         start_timeout(self.start_timeout)
         stall_timeout(self.stall_timeout)
         grace(self.grace)
-        if type(self.seed) is not int or not 0 <= self.seed <= LARGEST_SEED:
-            raise LaunchError(
-                f"The seed must be a whole number from 0 to {LARGEST_SEED}.",
-                found=str(Value(self.seed)),
-                reason="seed",
-            )
         self._check_training()
         if self.notice_command is not None and not self.notice_command.strip():
             raise LaunchError(
@@ -148,8 +131,8 @@ class Job:
                 fix=Words("Name a script or a command{}.", Code("", "", " after `--`")),
                 reason="command",
             )
-        given = (self.name or "", str(self.run_dir or ""), self.notice_command or "")
-        check_text(*self.command, *map(str, self.env.values()), *given)
+        texts = (self.name or "", str(self.run_dir or ""), self.notice_command or "")
+        check_text(*self.command, *self.env.values(), *texts)
 
     def _check_training(self) -> None:
         """Raise LaunchError for settings of the training that contradict each other."""
@@ -165,6 +148,10 @@ class Job:
             wrong = (kind, "distribute is for jobs that have only workers and a chief.")
         if wrong is not None:
             raise LaunchError(wrong[1], found=wrong[0], fix=fix, reason="distribute")
+
+    def changed(self, **settings: Any) -> Job:
+        """See :class:`tfmuster.options.rows.Settings`."""
+        return Job(self.command, where=self.where, **{**self.values(), **settings})
 
     def sizes(self) -> dict[str, int]:
         """Return the number of tasks of each kind."""
@@ -269,26 +256,10 @@ def launch_options(job: Job, run: Run | None) -> list[str]:
     With a run, its environment variables are named only, because they may be secrets: whoever runs the
     command sets them. Without one, the command is for the user, and has their values.
     """
-    options = ["-n", str(job.workers), "--ps", str(job.ps), "--name", job.run_name()]
-    options += ["--max-restarts", str(job.max_restarts), "--seed", str(job.seed)]
-    for name, value in job.env.items():
-        options += ["--env", f"{name}={value}" if run is None else name]
-    if run is not None:
-        options += ["--run-dir", str(run.path)]
-    if job.start_timeout is not None:
-        options += ["--start-timeout", str(job.start_timeout)]
-    if job.stall_timeout is not None:
-        options += ["--stall-timeout", str(job.stall_timeout)]
-    if job.grace is not None:
-        options += ["--grace", str(job.grace)]
-    if job.notice_command is not None:
-        options += ["--notice-command", job.notice_command]
-    if job.gpus_per_worker is not None:
-        options += ["--gpus-per-worker", str(job.gpus_per_worker)]
-    switches = {"--chief": job.chief, "--evaluator": job.evaluator, "--no-keras-compat": not job.keras_compat}
-    switches["--allow-nested"] = job.allow_nested
-    switches |= {f"--{field.replace('_', '-')}": getattr(job, field) for field, _ in _SWITCHES}
-    return options + [switch for switch, on in switches.items() if on]
+    run_dir = None if run is None else str(run.path)
+    env = job.env if run is None else {}
+    options = job.on_command_line(env=env, name=job.run_name(), run_dir=run_dir, only_chief=False)
+    return options if run is None else [*options, *(f"--env={name}" for name in job.env)]
 
 
 def _rscript() -> str:

@@ -8,8 +8,9 @@ import sys
 
 from ..environment import ALLOW_NESTED_VARIABLE, JOB_VARIABLE, NESTED_VARIABLE, is_on
 from ..errors import LaunchError
+from ..options.hints import Hint, Launch
 from ..system.own_line import own_line
-from ..words import Hint, Launch, Words, language
+from ..words import Words, language
 
 
 def in_a_job() -> bool:

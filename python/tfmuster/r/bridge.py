@@ -31,6 +31,7 @@ from ..worker.load_hooks import held_back
 from .session import guard_r_functions
 
 if TYPE_CHECKING:
+    from ..options.table import Place
     from ..runs.run import Run
 
 __all__ = [
@@ -69,7 +70,7 @@ _FOR_R = {
     "claim_run_dir": "runs.lifecycle",
     "command_name": "launch.text_checks",
     "where_text": "r.bridge",
-    "any_values": "launch.function",
+    "any_values": "r.bridge",
     "warm_workers": "launch.warm",
     "check_r_result": "runs.values",
     "check_returned": "runs.values",
@@ -184,18 +185,22 @@ def launch_shown(
     glance: Callable[[Mapping[str, Any]], object],
     /,
     *args: Any,
+    on: Mapping[str, Any],
+    control: Mapping[str, Any],
     **kwargs: Any,
 ) -> Run:
     """Launch a job whose output R's functions show.
 
-    See :class:`tfmuster.launch.supervise.display.Foreign`.
+    Settings are dicts, of which those of ``on`` have the engine's name as ``backend``. See
+    :class:`tfmuster.launch.supervise.display.Foreign` for the functions.
     """
     from ..launch import launch
     from ..launch.supervise.display import shown_by, shown_path
+    from ..options.table import Control
 
     begun = time.monotonic()
     with shown_by(say, glance), heard_by(say):
-        run: Run = launch(*args, **kwargs)
+        run: Run = launch(*args, on=_place(on), control=Control(**control), **kwargs)
         if not kwargs.get("quiet"):
             waited = kwargs.get("wait", True)
             how = f" in {time.monotonic() - begun:.1f} s" if waited else f"; {shown_path(run)}"
@@ -210,14 +215,27 @@ def selftest_shown(show: Callable[[str], object], /, *args: Any, **kwargs: Any) 
         return report
 
 
-def where_text(**settings: Any) -> str:
+def where_text(on: Mapping[str, Any]) -> str:
     """Return the command that runs a script where these settings say, as a shell takes it."""
     import shlex
 
-    from ..launch.engines.base import Where
     from ..launch.engines.registry import engine_for
 
-    return shlex.join(["tfmuster", "launch", *engine_for(Where(**settings)).as_options(), "SCRIPT"])
+    return shlex.join(["tfmuster", "launch", *engine_for(_place(on)).as_options(), "SCRIPT"])
+
+
+def any_values(on: Mapping[str, Any]) -> bool:
+    """Do what :func:`tfmuster.launch.function.any_values` does."""
+    from ..launch.function import any_values
+
+    return any_values(_place(on))
+
+
+def _place(on: Mapping[str, Any]) -> Place:
+    from ..launch.engines.registry import place_for
+
+    backend, settings = on["backend"], {name: value for name, value in on.items() if name != "backend"}
+    return place_for(backend, settings)
 
 
 def resolve(target: str) -> Any:

@@ -25,12 +25,12 @@ import threading
 from typing import Any, Final, NoReturn
 
 from ..environment import NOTICE_COMMAND_VARIABLE, grace
+from ..options.hints import Hint
 from ..runs.leaving import is_ending, note_saves, own_order
 from ..runs.states import State, say_state
 from ..system.notice import Notice
 from ..system.r_calls import leave_r
 from ..system.say import say
-from ..words import Hint
 from .agreement import training_tasks
 from .control_channel import ControlChannel
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..words import Hint, Words
+from ..options.hints import Hint
+from ..words import Words
 
 #: Start of the error of a worker whose host has stopped answering.
 LOST = "was lost: "

@@ -14,8 +14,9 @@ from typing import Any
 
 from .. import errors
 from ..errors import EXIT_USAGE, LaunchError, WorkerError
+from ..options.hints import Hint
 from ..system.terminal_text import safe_text
-from ..words import Hint, Words, hints_in
+from ..words import Words, hints_in
 from .advice import advice_for
 from .note_fields import is_time, known_classes, known_hints
 from .traceback_text import HEADER, cause_of, own_lines

@@ -19,11 +19,12 @@ from ..cluster.findings import printable
 from ..cluster.resolvers import batch_job
 from ..environment import SUBMITTED_VARIABLE
 from ..errors import LaunchError
+from ..options.hints import Hint
 from ..system.ask import NoAnswerError, ask
 from ..system.processes import birth
 from ..system.shutdown_signal import SHUTDOWN
 from ..system.versions import recorded_versions
-from ..words import Hint, Words
+from ..words import Words
 from .index import remember_run
 from .layout import ANY_VALUES, CALL, CLAIMED, NAMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
 from .next_steps import resume_text

@@ -11,9 +11,10 @@ from typing import Any
 
 from ..cluster.findings import printable
 from ..errors import TfmusterError
+from ..options.hints import Hint
 from ..system.say import say
 from ..system.terminal_text import safe_text, visible
-from ..words import Code, Hint, Value, Words
+from ..words import Code, Value, Words
 from .failure import Failure, signal_name
 from .index import known_runs
 from .layout import CALL, RUNS, UNFINISHED

@@ -17,9 +17,10 @@ from typing import Final, NamedTuple
 from ..cluster.resolvers import batch_job
 from ..environment import PREFIX, TOKEN_VARIABLE
 from ..errors import LaunchError, parts_of
+from ..options.hints import Hint
 from ..system.interpreter import run_module, with_tfmuster_on_path
 from ..system.output_encoding import decoded, output_encoding
-from ..words import Hint, Words
+from ..words import Words
 from .hidden_values import HIDDEN, without_secret, without_secrets
 from .layout import PREEMPTED, RESUME, UNFINISHED, holds_run, read_json, utc_now, write_json
 from .next_steps import stop_text

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
 from ..keras_compat.process import PROCESS
+from ..options.hints import Hint, Launch
 from ..system.own_line import own_script
 from ..system.tensorflow_import import import_tensorflow
-from ..words import Argument, Hint, Launch, Value, Words
+from ..words import Argument, Value, Words
 
 if TYPE_CHECKING:
     from ..cluster.spec import Task

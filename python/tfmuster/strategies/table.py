@@ -9,9 +9,10 @@ from typing import Any
 
 from ..cluster.tf_config import current_task
 from ..errors import TfmusterError
+from ..options.hints import Hint, Launch
 from ..system.gpus import visible_gpus
 from ..system.tensorflow_import import is_installed
-from ..words import Argument, Hint, Launch, Words, now
+from ..words import Argument, Words, now
 
 _TPU_NEEDS = Words(
     "TensorFlow needs a Cloud TPU: a TPU VM ({}), or the name of a TPU of the project",

@@ -11,8 +11,9 @@ from ..keras_compat.agreement.calls import Call
 from ..keras_compat.agreement.documents import SAMPLE
 from ..keras_compat.agreement.samples import close, sample_of
 from ..keras_compat.steps.resume import training_epochs
+from ..options.hints import Hint
 from ..system.generators import job_seed
-from ..words import Hint, Words
+from ..words import Words
 
 _SEED: Final = "seed"
 _TENSORFLOW: Final = "TensorFlow"

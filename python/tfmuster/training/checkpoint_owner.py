@@ -12,8 +12,9 @@ from typing import Any, Final
 from ..cluster.findings import printable
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError
+from ..options.hints import Hint
 from ..runs.run import Run
-from ..words import Hint, Words
+from ..words import Words
 
 #: Parts of an optimizer's configuration that say nothing of the training. Keras numbers the names.
 _NAMES: Final = ("name", "module", "registered_name")

@@ -14,9 +14,10 @@ from ..environment import (
     full_workers,
     is_on,
 )
+from ..options.hints import Hint
 from ..system.activity import ACTIVITY
 from ..system.say import say
-from ..words import Hint, language
+from ..words import language
 
 
 def distributes() -> bool:

@@ -15,9 +15,9 @@ from support.clock import in_time
 from support.launching import nothing_left, read_json, wait_until, write
 from support.placing import Plain
 from tfmuster.errors import LaunchError, RendezvousError
-from tfmuster.launch.engines.base import Where
 from tfmuster.launch.job import Job
 from tfmuster.launch.remote.gather import AgentRequest, run_placed
+from tfmuster.options.table import Elsewhere
 from tfmuster.runs.failure import Failure
 from tfmuster.runs.run import Run
 
@@ -44,7 +44,7 @@ class TestJobs:
             "print(task, sys.argv[1:], len(os.environ['TFMUSTER_TOKEN']), len(config['cluster']['worker']))",
         )
         beside = write(tmp_path, "beside.txt", "it came along")
-        starter = Plain(Where(copy=True, files=[beside]))
+        starter = Plain(Elsewhere(copy=True, files=[beside]))
         ended, failure = run(tmp_path, starter, script, "a b", "$(x)", ps=1)
         assert failure is None
         out, err = capfd.readouterr()

@@ -12,6 +12,7 @@ from support.clock import in_time
 from support.launching import nothing_left, only_run, tfmuster, write
 from tfmuster.errors import LaunchError
 from tfmuster.launch import launch
+from tfmuster.options.table import Control
 from tfmuster.system import gpus
 from tfmuster.system.gpus import assign_gpus, visible_gpus
 
@@ -95,13 +96,13 @@ def test_too_few_gpus_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     write(tmp_path, "train.py", SHOW)
     monkeypatch.setenv("PATH", plant(tmp_path, *gpu_lines(6)))
     with pytest.raises(LaunchError) as caught:
-        launch("train.py", workers=4, gpus_per_worker=2, quiet=True)
+        launch("train.py", workers=4, control=Control(gpus_per_worker=2), quiet=True)
     assert "6 GPUs for 4 workers with 2 each" in str(caught.value)
     assert "Start at most 3 workers" in str(caught.value)
-    with pytest.raises(LaunchError, match="GPUs per worker"):
-        launch("train.py", workers=1, gpus_per_worker=-1)
+    with pytest.raises(LaunchError, match="`gpus_per_worker` must be a whole number of at least 0"):
+        Control(gpus_per_worker=-1)
     with pytest.raises(LaunchError, match="Give each fewer GPUs; `nvidia-smi -L`"):
-        launch("train.py", workers=1, gpus_per_worker=7)
+        launch("train.py", workers=1, control=Control(gpus_per_worker=7))
     assert not (tmp_path / "runs").exists()
 
 
@@ -124,6 +125,6 @@ def test_a_launch_in_the_background_shares_them_out_too(
 ) -> None:
     write(tmp_path, "train.py", SHOW)
     monkeypatch.setenv("PATH", plant(tmp_path, *gpu_lines(4)))
-    run = launch("train.py", workers=2, gpus_per_worker=2, wait=False)
+    run = launch("train.py", workers=2, control=Control(gpus_per_worker=2), wait=False)
     assert run.wait(20)["state"] == "done"
     assert (only_run(tmp_path) / "logs" / "worker-1.log").read_text() == "2,3\n"

@@ -27,6 +27,7 @@ from support.r import NEEDS_R
 from tfmuster import __version__
 from tfmuster.errors import LaunchError, WorkerError
 from tfmuster.launch import launch
+from tfmuster.options.table import Control
 from tfmuster.runs.listing import runs_in
 from tfmuster.runs.run import Run
 from tfmuster.system.cores import usable_cores
@@ -149,12 +150,14 @@ def test_a_parameter_server_and_an_evaluator_end_with_the_workers(tmp_path: Path
 
 def test_from_python_a_run_or_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, "train.py", "import os, sys", "print(os.environ['COLOUR'])", "sys.exit(int(sys.argv[1]))")
-    run = launch("train.py", "0", workers=2, env={"COLOUR": "green"}, run_dir=tmp_path / "first")
+    run = launch(
+        "train.py", "0", workers=2, control=Control(env={"COLOUR": "green"}), run_dir=tmp_path / "first"
+    )
     assert run.status()["state"] == "done"
     assert run.logs() == {"worker 0": "green\n", "worker 1": "green\n"}
     assert sorted(capfd.readouterr().out.splitlines()) == ["worker 0 | green", "worker 1 | green"]
     with pytest.raises(WorkerError) as failed:
-        launch(tmp_path / "train.py", "5", workers=1, quiet=True, env={"COLOUR": "red"})
+        launch(tmp_path / "train.py", "5", workers=1, quiet=True, control=Control(env={"COLOUR": "red"}))
     assert failed.value.fields["task"] == "worker 0"
     assert failed.value.fields["exit_code"] == 5
     assert failed.value.fields["last_lines"] == ("red",)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from support.launching import plant
-from tfmuster.launch.engines.base import Where
 from tfmuster.launch.engines.batch_commands import JobState, Phase
 from tfmuster.launch.engines.pbs import Pbs, _exported
 from tfmuster.launch.engines.registry import availability
 from tfmuster.launch.job import Job
+from tfmuster.options import table
 
 OPENPBS = "echo 'pbs_version = 23.06.06'"
 TORQUE = "echo 'Version: 6.1.3' >&2"
@@ -117,14 +117,14 @@ def test_hosts_are_asked_for(
     planted: Path, version: str, gpus: int | None, options: tuple[str, ...], line: str
 ) -> None:
     plant(planted, qstat=version)
-    script = Pbs(Where(backend_options=options)).script(Job(["train.py"], workers=3, gpus_per_worker=gpus))
+    script = Pbs(table.Pbs(*options)).script(Job(["train.py"], workers=3, gpus_per_worker=gpus))
     assert line in script
 
 
 @pytest.mark.parametrize("option", ["-l select=3:ncpus=4", "-l walltime=9,nodes=1:ppn=3", "-q x -lselect=1"])
 def test_an_option_may_ask_for_hosts_instead(planted: Path, option: str) -> None:
     plant(planted, qstat=OPENPBS)
-    script = Pbs(Where(backend_options=(option,))).script(Job(["train.py"], workers=3))
+    script = Pbs(table.Pbs(option)).script(Job(["train.py"], workers=3))
     assert f"#PBS {option}\n" in script
     assert "mpiprocs" not in script
 
@@ -145,7 +145,7 @@ def test_variables_of_one_host_stay_there() -> None:
     ("programs", "found"),
     [
         ({"qstat": f'[ "$1" = --version ] && {OPENPBS}'}, "yes: pbs_version = 23.06.06"),
-        ({"qstat": "echo 'SGE 8.1.9'"}, "no: qsub is here, and it is Grid Engine's (backend='sge')"),
+        ({"qstat": "echo 'SGE 8.1.9'"}, "no: qsub is here, and it is Grid Engine's (on=Sge())"),
         ({"qstat": "echo refused >&2; exit 1"}, "no: qsub is here, but no server answers (refused)"),
     ],
 )

@@ -22,6 +22,7 @@ from support.launching import environment, nothing_left, python, start_tfmuster,
 from support.paths import PROGRAMS, ROOT
 from tfmuster.errors import LaunchError, TfmusterError
 from tfmuster.launch import launch
+from tfmuster.options.table import Control
 from tfmuster.runs.run import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -150,7 +151,14 @@ def test_a_run_is_resumed_in_its_environment(tmp_path: Path, monkeypatch: pytest
         before.chdir(tmp_path)
         before.setenv("TFMUSTER_STALL_TIMEOUT", "77")
         before.setenv("TFMUSTER_TOKEN", token)
-        first = launch("train.py", workers=1, run_dir="run", env={"COLOR": "blue"}, wait=False, quiet=True)
+        first = launch(
+            "train.py",
+            workers=1,
+            run_dir="run",
+            control=Control(env={"COLOR": "blue"}),
+            wait=False,
+            quiet=True,
+        )
         run = Run(tmp_path / "run")
         assert first.wait(30)["state"] == "failed"
     assert token not in (run.path / "resume.json").read_text()
@@ -163,7 +171,14 @@ def test_a_run_is_resumed_in_its_environment(tmp_path: Path, monkeypatch: pytest
 def test_a_secret_of_the_environment_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, "train.py", "raise SystemExit('fails')")
-    run = launch("train.py", workers=1, run_dir="run", env={"API_KEY": "abc-123"}, wait=False, quiet=True)
+    run = launch(
+        "train.py",
+        workers=1,
+        run_dir="run",
+        control=Control(env={"API_KEY": "abc-123"}),
+        wait=False,
+        quiet=True,
+    )
     assert run.wait(30)["state"] == "failed"
     assert "abc-123" not in (run.path / "resume.json").read_text()
     with pytest.raises(LaunchError, match=r"(?s)can't be resumed by its name.*its environment has a secret"):

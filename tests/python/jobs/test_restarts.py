@@ -25,6 +25,7 @@ from support.paths import PROGRAMS
 from tfmuster.errors import LaunchError, TfmusterError, WorkerError
 from tfmuster.launch import launch
 from tfmuster.launch.supervise import worker_process as worker
+from tfmuster.options.table import Control
 from tfmuster.runs.run import Run
 
 HOST = socket.gethostname()
@@ -162,17 +163,17 @@ def test_a_worker_that_goes_on_in_time_is_not_frozen(tmp_path: Path, monkeypatch
 
 def test_from_python_and_detached(tmp_path: Path) -> None:
     write(tmp_path, "train.py", TASK, "print(os.environ['TFMUSTER_START_TIMEOUT'])", "sys.exit(not attempt)")
-    options = {"workers": 1, "quiet": True, "max_restarts": 1, "start_timeout": 12.5}
+    options = {"workers": 1, "quiet": True, "max_restarts": 1, "control": Control(start_timeout=12.5)}
     for wait in (True, False):
         run = launch("train.py", wait=wait, **options)
         assert run.wait(20)["state"] == "done"
         assert run.status()["restarts"] == 1
         assert run.logs()["worker 0"].count("12.5\n") == 2
     for count in (-1, True, 1.5):
-        with pytest.raises(LaunchError, match="number of restarts must be a whole number"):
+        with pytest.raises(LaunchError, match="`max_restarts` must be a whole number of at least 0"):
             launch("train.py", max_restarts=count)  # type: ignore[arg-type]
-    with pytest.raises(TfmusterError, match="positive number of seconds"):
-        launch("train.py", start_timeout=0)
+    with pytest.raises(TfmusterError, match="`start_timeout` must be a positive number of seconds"):
+        Control(start_timeout=0)
 
 
 def test_who_did_not_arrive_may_arrive_the_next_time(tmp_path: Path) -> None:

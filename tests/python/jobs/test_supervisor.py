@@ -132,7 +132,11 @@ def test_an_error_on_purpose_says_all_by_itself(tmp_path: Path) -> None:
 
 
 def test_settings_that_an_error_names_are_data(tmp_path: Path) -> None:
-    raises = ["from tfmuster.errors import LaunchError", "from tfmuster.words import Hint, Words"]
+    raises = [
+        "from tfmuster.errors import LaunchError",
+        "from tfmuster.options.hints import Hint",
+        "from tfmuster.words import Words",
+    ]
     fix = 'Words("Start fewer ({}).", Hint("workers", 1))'
     done, error, _ = fail(tmp_path, *raises, f"raise LaunchError('Too many.', fix={fix})", workers=1)
     assert error["fix"] == "Start fewer (-n 1)."

@@ -78,11 +78,11 @@ def test_another_environment_or_folder_gets_new_processes(
 ) -> None:
     tfmuster.workers(1)
     ready(tmp_path, 1)
-    [[_, warm, *_, seen]] = call(1, env={"OF_THE_CALL": "yes"})
+    [[_, warm, *_, seen]] = call(1, control=tfmuster.Control(env={"OF_THE_CALL": "yes"}))
     assert not warm and seen == "yes"
     # Those that wait then are like the last call's.
     ready(tmp_path, 1)
-    [[_, warm, *_, seen]] = call(1, env={"OF_THE_CALL": "yes"})
+    [[_, warm, *_, seen]] = call(1, control=tfmuster.Control(env={"OF_THE_CALL": "yes"}))
     assert warm and seen == "yes"
     ready(tmp_path, 1)
     (tmp_path / "elsewhere").mkdir()

@@ -51,10 +51,6 @@ NAMED_AFTER_ARGUMENTS = {
     ("model", "epochs"),
     ("model", "steps-per-epoch"),
     ("model", "batch-size"),
-    ("launch", "workers"),
-    ("launch", "ps"),
-    ("launch", "restarts"),
-    ("launch", "gpus-per-worker"),
 }
 KIND_OF = {
     name: each.kind
@@ -123,7 +119,6 @@ def test_no_reason_is_missing() -> None:
     assert others == {
         "reason",
         "name.replace('_', '-')",
-        "what.lower().replace(' ', '-')",
         "failure['message']",
     }
 

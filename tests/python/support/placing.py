@@ -10,13 +10,13 @@ from pathlib import Path
 
 from support.launching import environment
 from tfmuster.errors import TfmusterError
-from tfmuster.launch.engines.base import Where
 from tfmuster.launch.remote.gather import AgentRequest
+from tfmuster.options.table import Elsewhere
 
 
 @dataclass
 class Plain:
-    where: Where = field(default_factory=lambda: Where(copy=True))
+    where: Elsewhere = field(default_factory=lambda: Elsewhere(copy=True))
     launcher_addresses: Sequence[str] = ()
     #: Of which agents nothing comes, and which have another secret.
     absent: Sequence[int] = ()

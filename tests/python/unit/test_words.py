@@ -15,7 +15,8 @@ import pytest
 import tfmuster
 from tfmuster import words
 from tfmuster.errors import LaunchError
-from tfmuster.words import Argument, Code, Face, Hint, Launch, Part, Value, Words, did_you_mean, speaking
+from tfmuster.options.hints import Hint, Launch
+from tfmuster.words import Argument, Code, Face, Part, Value, Words, did_you_mean, speaking
 
 FACES: tuple[Face, ...] = ("python", "shell", "r")
 
@@ -32,31 +33,36 @@ def _of_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
         (Hint("workers", 2), "workers=2", "-n 2", "workers = 2"),
         (Hint("copy", True), "copy=True", "--copy", "copy = TRUE"),
         (Hint("run_dir", "a b"), "run_dir='a b'", "--run-dir 'a b'", 'run_dir = "a b"'),
-        (Hint("hosts", "a:1,b:2"), "hosts='a:1,b:2'", "-H a:1,b:2", 'on = on_ssh("a:1,b:2")'),
-        (Hint("hosts", "a:1", "mpi"), "hosts='a:1'", "-H a:1", 'on = on_mpi("a:1")'),
-        (Hint("backend", "lsf"), "backend='lsf'", "--backend lsf", "on = on_lsf()"),
-        (Hint("master", "local[2]"), "master='local[2]'", "--master 'local[2]'", 'on = on_spark("local[2]")'),
+        (Hint("hosts", "a:1,b:2"), "on=Ssh('a:1,b:2')", "-H a:1,b:2", 'on = on_ssh("a:1,b:2")'),
+        (Hint("hosts", "a:1", "mpi"), "on=Mpi('a:1')", "-H a:1", 'on = on_mpi("a:1")'),
+        (Hint("backend", "lsf"), "on=Lsf()", "--backend lsf", "on = on_lsf()"),
+        (
+            Hint("master", "local[2]"),
+            "on=Spark('local[2]')",
+            "--master 'local[2]'",
+            'on = on_spark("local[2]")',
+        ),
         (
             Hint("backend_options", "-pe smp", "sge"),
-            "backend_options=['-pe smp']",
+            "on=Sge('-pe smp')",
             "--backend-option='-pe smp'",
             'on = on_sge("-pe smp")',
         ),
         (
             Hint("backend_options", "plain=yes", "spark"),
-            "backend_options=['plain=yes']",
+            "on=Spark('plain=yes')",
             "--backend-option plain=yes",
             'on = on_spark("plain=yes")',
         ),
         (
             Launch((Hint("workers", 2), Hint("ps", 1))),
-            "launch(..., workers=2, ps=1)",
+            "launch(..., workers=2, control=Control(ps=1))",
             "tfmuster launch -n 2 --ps 1 ...",
             "launch(..., workers = 2, control = launch_control(ps = 1))",
         ),
         (
             Launch((Hint("hosts", "a:1"), Hint("copy", True)), script="SCRIPT"),
-            "launch(script, hosts='a:1', copy=True)",
+            "launch(script, on=Ssh('a:1', copy=True))",
             "tfmuster launch -H a:1 --copy SCRIPT",
             'launch(script, on = on_ssh("a:1", copy = TRUE))',
         ),
@@ -127,7 +133,10 @@ def test_an_error_knows_its_settings_and_is_written_when_it_is_raised() -> None:
     assert said["hints"] == [{"option": "workers", "value": 2}, {"option": "ps", "value": 1}]
     assert said["message"] == "{braces}" and type(error.to_dict()["fix"]) is str
     # Another process writes it in its own way.
-    assert pickle.loads(pickle.dumps(fix)) == "Start fewer (workers=2), or use launch(..., ps=1)."
+    assert (
+        pickle.loads(pickle.dumps(fix))
+        == "Start fewer (workers=2), or use launch(..., control=Control(ps=1))."
+    )
     assert "hints" not in LaunchError("no settings", fix="none").to_dict()
 
 
@@ -150,6 +159,7 @@ _OF_ONE_FACE = re.compile(
 _OTHERS = (
     "cli/",
     "words.py",
+    "options/",
     "launch/manifests/",
     "diagnostics/tuning.py",
     "system/",

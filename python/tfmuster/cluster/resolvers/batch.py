@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from ...errors import LaunchError
+from ...options.hints import Hint, Launch
 from ...system.gpus import VISIBLE, visible_gpus
-from ...words import Hint, Launch, Words
+from ...words import Words
 from ..spec import Cluster, Task
 
 #: The first of the ports that jobs get by their numbers, the number of blocks, and ports per block. All lie

@@ -12,8 +12,9 @@ import weakref
 from typing import Any
 
 from ...errors import DataError
+from ...options.hints import Hint, Launch
 from ...system.tensorflow_import import import_tensorflow
-from ...words import Argument, Hint, Launch, Value, Words
+from ...words import Argument, Value, Words
 from .. import seams
 from ..process import multi_worker, require_tensorflow_backend
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import StrategyError
-from ...words import Hint, Words, language
+from ...options.hints import Hint
+from ...words import Words, language
 from .. import seams
 from ..jax_processes import spans_all_processes
 from ..process import PROCESS, keras_backend, multi_worker

@@ -22,7 +22,8 @@ from typing import Any
 
 from ...environment import full_workers
 from ...errors import StrategyError
-from ...words import Hint, Words
+from ...options.hints import Hint
+from ...words import Words
 from .. import seams
 from ..data.own_rows import are_own_rows
 from ..process import PROCESS, multi_worker, worker_of

@@ -1,15 +1,14 @@
-"""Define the interface of all engines, and the settings that say where a job runs."""
+"""Define the interface of all engines."""
 
 from __future__ import annotations
 
 import abc
-import os
 import shutil
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import LaunchError
+from ...options.table import Place
 from ...system.ask import Answer, NoAnswerError, ask
 
 if TYPE_CHECKING:
@@ -18,54 +17,25 @@ if TYPE_CHECKING:
     from ..job import Job
 
 
-@dataclass(frozen=True, kw_only=True)
-class Where:
-    """The user's settings of where a job runs; see :func:`tfmuster.launch.launch` for the fields."""
-
-    backend: str | None = None
-    hosts: str | None = None
-    hostfile: str | os.PathLike[str] | None = None
-    copy: bool = False
-    files: Sequence[str | os.PathLike[str]] = ()
-    remote_python: str | None = None
-    ssh_config: str | os.PathLike[str] | None = None
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    backend_options: Sequence[str] = ()
-    master: str | None = None
-    spark: Any = None
-    isolated: bool = False
-    warm: bool = False
-    oversubscribe: bool = False
-    requeue: bool = False
-    min_workers: int | None = None
-    rejoin_timeout: float = 30.0
-    hosts_from: str | None = None
-    grow: float | None = None
-
-    def sent_options(self) -> list[str]:
-        """Return the options of ``tfmuster launch`` for files to send and for the remote Python."""
-        options = ["--copy"] if self.copy else []
-        options += [f"--file={os.fspath(path)}" for path in self.files]
-        return options + ([f"--remote-python={self.remote_python}"] if self.remote_python else [])
-
-
 @dataclass(frozen=True)
 class Engine(abc.ABC):
     """Runs jobs in one kind of place: local processes, ssh, Spark, Slurm, MPI.
 
-    Each engine is a module of this package with a subclass of this class, a constant and two functions:
+    Each engine is a module of this package with a subclass of this class and two functions:
 
-    - ``READS`` names the fields of `Where` that it reads in addition to those that all engines read.
     - ``of(where) -> Engine`` makes the engine. It raises LaunchError for settings that it does not support.
     - ``available(seconds) -> str`` returns a version, or raises `UnavailableError`.
 
+    The class of the user's settings, which has the name of the module as ``backend``, is in
+    :mod:`tfmuster.options.table`.
+
     Attributes
     ----------
-    where : Where
+    where : Place
         The user's settings.
     """
 
-    where: Where = field(default_factory=Where)
+    where: Any = field(default_factory=Place)
 
     @property
     def slots(self) -> int | None:
@@ -123,7 +93,7 @@ class Engine(abc.ABC):
         return None
 
 
-def refuse_hosts(where: Where, message: str, fix: str) -> None:
+def refuse_hosts(where: Place, message: str, fix: str) -> None:
     """Raise LaunchError if the user names machines of an engine that chooses them itself."""
     hosts = where.hosts or where.hostfile
     if hosts or where.addresses:

@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -20,6 +20,8 @@ from typing import ClassVar
 from ...cluster.resolvers.batch import SlotSystem
 from ...environment import SUBMITTED_VARIABLE
 from ...errors import LaunchError, TfmusterError
+from ...options.hints import Hint
+from ...options.table import Started
 from ...runs.failure import Failure
 from ...runs.layout import utc_now
 from ...runs.lifecycle import claim_run_dir, not_new
@@ -27,7 +29,7 @@ from ...runs.recording import record_info, record_stop_command
 from ...runs.resuming import resumes
 from ...runs.run import Run
 from ...system.interpreter import package_root, python_executable, run_module
-from ...words import FACE_VARIABLE, Hint, Part, Words, face
+from ...words import FACE_VARIABLE, Part, Words, face
 from ..job import Job, launch_options
 from ..remote.gather import AgentRequest, StartedAgents, run_placed
 from ..text_checks import check_line
@@ -74,6 +76,7 @@ class BatchEngine(BatchCommands, Engine):
     The user's options are those of the command that submits, each with its value.
     """
 
+    where: Started = field(default_factory=Started)
     launcher_addresses: Sequence[str] = ()
 
     #: How a user asks for certain machines.
@@ -116,9 +119,7 @@ class BatchEngine(BatchCommands, Engine):
 
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
-        options = [f"--backend-option={option}" for option in self.where.backend_options]
-        options += ["--requeue"] * self.where.requeue
-        return [f"--backend={self.name}", *self.where.sent_options(), *options]
+        return [f"--backend={self.name}", *self.where.on_command_line()]
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
@@ -213,7 +214,7 @@ class BatchEngine(BatchCommands, Engine):
 
     def script(self, job: Job, run: Run | None = None) -> str:
         """The batch script; without a run directory it may be submitted again and again."""
-        inner = replace(self, where=replace(self.where, backend_options=()))
+        inner = replace(self, where=self.where.changed(backend_options=()))
         options = [*launch_options(job, run), *inner.as_options()]
         tfmuster = run_module("tfmuster", self.where.remote_python)
         command = [*tfmuster, "launch", "--quiet", *options, "--", *job.command]

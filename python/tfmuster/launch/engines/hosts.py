@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ...errors import LaunchError
 from ...net.addresses import address_problems, is_loopback
-from ...words import Code, Hint, Words
+from ...options.hints import Hint
+from ...words import Code, Words
 
 # ssh would read a leading "-" as an option, and its configuration may pass both names to a shell.
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...cluster.spec import Cluster, Task
@@ -16,6 +16,7 @@ from ...cluster.task_variables import hosts_of, task_variables
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError
 from ...net.ports import held_ports
+from ...options import table
 from ...runs.failure import Failure
 from ...runs.layout import file_stem
 from ...runs.lifecycle import record_git
@@ -33,14 +34,10 @@ from ..supervise.spares import Spares, can_wait, check_warm
 from ..supervise.supervisor import Supervisor
 from ..supervise.warm_workers import warm_workers_for
 from ..supervise.worker_process import Placement
-from .base import Engine, Where
+from .base import Engine
 from .hosts import Host, named_hosts, only_this_machine
 
 HOST = "127.0.0.1"
-
-
-#: See :class:`.base.Engine`.
-READS = ("isolated", "warm", "oversubscribe")
 
 
 @dataclass(frozen=True)
@@ -51,18 +48,10 @@ class ThisMachine(Engine):
     ----------
     hosts : sequence of Host
         Names of this machine with their slots. May be empty.
-    isolated : bool
-        Whether the workers get a network of their own, in which they reach only each other.
-    warm : bool
-        Whether a process that has imported TensorFlow waits for each worker, for the next attempt.
-    oversubscribe : bool
-        Whether to start more workers than the machine carries.
     """
 
+    where: table.Local = field(default_factory=table.Local)
     hosts: Sequence[Host] = ()
-    isolated: bool = False
-    warm: bool = False
-    oversubscribe: bool = False
 
     @property
     def slots(self) -> int | None:
@@ -71,30 +60,30 @@ class ThisMachine(Engine):
 
     def as_options(self) -> list[str]:
         """Return only these options: the job's options give the number of workers."""
-        return [f"--{name}" for name in READS if getattr(self, name)]
+        return self.where.on_command_line(hosts=None, hostfile=None)
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
         command = resolve_command(job.command)
-        if not self.oversubscribe:
+        if not self.where.oversubscribe:
             check_capacity(job)
-        if self.warm:
+        if self.where.warm:
             check_warm(job, waits=can_wait(command), found=command[0])
         kept = warm_workers_for(command)
         kinds = [kind for kind, size in job.sizes().items() for _ in range(size)]
         gpus = assign_gpus(kinds, job.gpus_per_worker, {**os.environ, **job.env})
 
         def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-            spares.wanted = self.warm and attempt.number < attempt.most
+            spares.wanted = self.where.warm and attempt.number < attempt.most
             return _run_once(
                 job, (*enter, *command), gpus, attempt, show=show, tell=tell, spares=kept or spares
             )
 
-        with _own_network() if self.isolated else nullcontext(()) as enter, Spares() as spares:
+        with _own_network() if self.where.isolated else nullcontext(()) as enter, Spares() as spares:
             return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
 
-def of(where: Where) -> ThisMachine:
+def of(where: table.Local) -> ThisMachine:
     """Make the engine for this machine.
 
     Raises
@@ -110,7 +99,7 @@ def of(where: Where) -> ThisMachine:
             fix="Leave the hosts out, or choose the backend ssh.",
             reason="backend",
         )
-    return ThisMachine(hosts=machines, **{name: getattr(where, name) for name in READS})
+    return ThisMachine(where, machines)
 
 
 def available(seconds: float) -> str:

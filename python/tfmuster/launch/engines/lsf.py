@@ -9,13 +9,11 @@ import re
 from dataclasses import dataclass
 
 from ...cluster.resolvers.lsf import SYSTEM
+from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask
-from ...words import Hint
 from .batch import BatchEngine, BatchRequest
 from .batch_commands import Phase, phases
 
-#: See :class:`.base.Engine`.
-READS = ("backend_options",)
 _ENDINGS = re.compile(r"TERM_[A-Z_]+: [^.;]*|Exited with exit code [0-9]+|Exited by signal [0-9]+")
 
 

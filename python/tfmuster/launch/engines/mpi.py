@@ -10,25 +10,25 @@ import re
 import shlex
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ...environment import MPIRUN_VARIABLE
 from ...errors import LaunchError, TfmusterError
+from ...options import table
+from ...options.hints import Hint
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.ask import ask
 from ...system.interpreter import python_executable
-from ...words import Hint, Words
+from ...words import Words
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from .agent_command import AgentCommand
-from .base import Engine, UnavailableError, Where, version_of
+from .base import Engine, UnavailableError, version_of
 from .hosts import Host, named_hosts
 
 #: The variable that names the program, if it is not the one on PATH.
-#: See :class:`.base.Engine`.
-READS = ("backend_options",)
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _ASK_SECONDS = 20.0
 _NO_SLOTS = re.compile(r"not enough slots|more processes? .* than|requested .* slots", re.IGNORECASE)
@@ -44,6 +44,8 @@ class Mpi(Engine):
         The machines. If empty, mpirun decides: it uses the machines of the batch job, or this one.
     """
 
+    where: table.Mpi = field(default_factory=table.Mpi)
+
     hosts: Sequence[Host] = ()
     launcher_addresses: Sequence[str] = ()
 
@@ -54,14 +56,8 @@ class Mpi(Engine):
 
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
-        hosts = ",".join(map(str, self.hosts))
-        given = {"hosts": hosts, "ssh-config": self.where.ssh_config}
-        options = [
-            "--backend=mpi",
-            *(f"--{name}={os.fspath(value)}" for name, value in given.items() if value),
-        ]
-        options += self.where.sent_options()
-        return options + [f"--backend-option={option}" for option in self.where.backend_options]
+        hosts = ",".join(map(str, self.hosts)) or None
+        return ["--backend=mpi", *self.where.on_command_line(hosts=hosts, hostfile=None)]
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
@@ -89,7 +85,7 @@ class Mpi(Engine):
         return [*options, "--allow-run-as-root"] if os.geteuid() == 0 else options
 
 
-def of(where: Where) -> Mpi:
+def of(where: table.Mpi) -> Mpi:
     """Make the engine for mpirun.
 
     Raises

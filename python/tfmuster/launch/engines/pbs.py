@@ -10,14 +10,16 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...cluster.resolvers.pbs import SYSTEM
 from ...environment import PREFIX
+from ...options import table
+from ...options.hints import Hint
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.ask import Answer, NoAnswerError, ask
-from ...words import Hint, Words
+from ...words import Words
 from ..job import Job
 from .base import UnavailableError
 from .batch import BatchEngine, BatchRequest
@@ -25,8 +27,6 @@ from .batch_commands import SUBMIT_SECONDS, phases
 from .hosts import Host
 from .ssh import Ssh
 
-#: See :class:`.base.Engine`.
-READS = ("backend_options",)
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 #: Variables of a host, a login or a process.
 _OF_ONE_HOST = frozenset(
@@ -96,8 +96,9 @@ class Pbs(BatchEngine):
         lines = self.slot_hosts()
         hosts = [Host(name, lines.count(name)) for name in dict.fromkeys(lines)]
         # An ssh login has none of what `qsub -V` and the modules of the batch script have set.
-        whole = replace(job, env={**_exported(os.environ), **job.env})
-        return Ssh(replace(self.where, backend_options=()), hosts).run(whole, show=show, tell=tell)
+        whole = job.changed(env={**_exported(os.environ), **job.env})
+        where = table.Ssh(**{name: getattr(self.where, name) for name in table.Elsewhere.ROWS})
+        return Ssh(where, hosts).run(whole, show=show, tell=tell)
 
     def version(self, seconds: float) -> str:
         """See :class:`.batch_commands.BatchCommands`."""

@@ -6,60 +6,58 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...errors import LaunchError
+from ...options.hints import Hint
+from ...options.table import BACKENDS, PLACES, ROWS, Local, Place, Ssh
 from ...words import Value, Words, choice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from .base import Engine, Where
+    from .base import Engine
 
-#: The engines: modules of this package, with the names that ``--backend`` takes. To add one, add its module
-#: and its name here.
-BACKENDS = ("local", "ssh", "spark", "slurm", "sge", "pbs", "lsf", "mpi")
 #: Time limit of each engine's availability check, in seconds.
 ANSWER_SECONDS = 5.0
-#: Settings that not all engines read, and their names in an error.
-_SETTINGS = {
-    "master": "A Spark master or session",
-    "spark": "A Spark master or session",
-    "backend_options": "A backend option",
-    "isolated": "A network of the job's own (isolated)",
-    "warm": "Keeping spare processes (warm)",
-    "oversubscribe": "Starting more workers than the machine carries (oversubscribe)",
-    "requeue": "Requeuing (requeue)",
-    "hosts_from": "Asking a command for hosts (hosts_from)",
-    "grow": "Continuing with more workers (grow)",
-    "min_workers": "Continuing with fewer workers (min_workers)",
-}
 
 
-def engine_for(where: Where) -> Engine:
-    """Make the engine for the user's settings.
+def place_for(backend: str | None, settings: Mapping[str, Any]) -> Place:
+    """Return the place of an engine by its name, with the settings that it knows.
 
     Raises
     ------
     LaunchError
-        If there is no such engine, or it does not support the settings.
+        There is no such engine, or it does not know a setting (reason ``backend``), or a value is refused.
     """
-    has_hosts = any(each is not None for each in (where.hosts, where.hostfile, where.hosts_from))
-    name = where.backend or ("ssh" if has_hosts else "local")
-    if name not in BACKENDS:
+    has_hosts = any(settings.get(name) is not None for name in ("hosts", "hostfile", "hosts_from"))
+    name = backend or (Ssh if has_hosts else Local).backend
+    place = next((place for place in PLACES if place.backend == name), None)
+    if place is None:
         raise LaunchError(
-            Words("There is no backend {}.", Value(name)),
-            fix=choice(name, BACKENDS),
-            reason="backend",
+            Words("There is no backend {}.", Value(name)), fix=choice(name, BACKENDS), reason="backend"
         )
-    module = _module(name)
-    for setting, what in _SETTINGS.items():
-        if getattr(where, setting) and setting not in module.READS:
+    known = {}
+    for setting, value in settings.items():
+        if setting in place.ROWS:
+            known[setting] = value
+        elif value and value != ROWS[setting].default and not ROWS[setting].else_ignored:
             # If the setting were ignored, the job would run differently than its user expects.
             raise LaunchError(
-                f"{what} needs a backend that reads it.",
-                found="no backend" if where.backend is None else f"the backend {name}",
+                Words("{} needs a backend that reads it.", Hint(setting)),
+                found="no backend" if backend is None else f"the backend {name}",
                 fix="Name the backend, or leave the setting out.",
                 reason="backend",
             )
-    engine: Engine = module.of(where)
+    return place(**known)
+
+
+def engine_for(place: Place) -> Engine:
+    """Make the engine of a place.
+
+    Raises
+    ------
+    LaunchError
+        If it does not support the settings.
+    """
+    engine: Engine = _module(place.backend).of(place)
     return engine
 
 

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 
 from ...cluster.resolvers.sge import SYSTEM
 from ...errors import LaunchError, TfmusterError
+from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask
-from ...words import Hint, Words
+from ...words import Words
 from .batch import BatchEngine, BatchRequest
 from .batch_commands import phases
 
 _NAMED = Hint("backend_options", "-pe NAME", "sge")
-#: See :class:`.base.Engine`.
-READS = ("backend_options",)
 _TURNED_OFF = "information is turned off"
 _ENVIRONMENT = re.compile(r"(?:^|\s)-pe(?:\s+(?P<name>[^\s-]\S*))?(?:\s+(?P<slots>[0-9][-0-9]*))?(?=\s|$)")
 #: How long the accounting may take to have a job that is over, and how long to be searched, seconds.

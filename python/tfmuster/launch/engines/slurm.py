@@ -6,18 +6,20 @@ import os
 import re
 import shlex
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
 from ...cluster.resolvers import slurm as resolver
 from ...errors import LaunchError, TfmusterError
+from ...options import table
+from ...options.hints import Hint
 from ...runs.failure import Failure
 from ...runs.layout import PREEMPTED
 from ...runs.run import Run
 from ...system.ask import NoAnswerError, ask
 from ...system.interpreter import python_executable
-from ...words import Hint, Words
+from ...words import Words
 from ..job import Job
 from ..remote.gather import AgentRequest
 from ..text_checks import check_line
@@ -28,8 +30,6 @@ from .batch_commands import Variables, phases
 _NO_ROOM = re.compile(
     "More processors requested|Requested node configuration|nodes? count|not available", re.IGNORECASE
 )
-#: See :class:`.base.Engine`.
-READS = ("backend_options", "requeue")
 #: Slurm signals the launcher, which is the batch script's own process, two minutes before the time is over.
 _REQUEUE = ("--requeue", "--open-mode=append", "--signal=B:USR1@120")
 #: What ``srun`` gets for a step. TensorFlow has threads of its own for all cores of the job.
@@ -43,6 +43,8 @@ _FOR_THE_LAUNCHER = "trap '' TERM; "
 @dataclass(frozen=True)
 class Slurm(BatchEngine):
     """Has Slurm run a job. Inside an allocation the user's options are those of ``srun``."""
+
+    where: table.Slurm = field(default_factory=table.Slurm)
 
     SYSTEM: ClassVar[Variables] = resolver
     SUBMIT, NUMBER = ("sbatch", "--parsable", "--export=ALL"), r"^\s*([0-9]+)\s*(?:;|$)"

@@ -15,28 +15,28 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import LaunchError, TfmusterError
+from ...options import table
+from ...options.hints import Hint
 from ...runs.failure import Failure
 from ...runs.run import Run
-from ...words import Argument, Hint, Value, Words, now
+from ...words import Argument, Value, Words, now
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
 from ..remote.host_checks import refusal
 from ..remote.ssh_faults import explain_ssh_failure
 from ..supervise.time_limits import SPARK_STAGE
-from .base import Engine, UnavailableError, Where, find_program, refuse_hosts, version_of
+from .base import Engine, UnavailableError, find_program, refuse_hosts, version_of
 from .spark_session import check_slots, first_line, launcher_addresses_of, refuse_secrets, session_for
 
 _PLAIN = "plain"
 #: Oldest version of Java that pyspark 4 supports.
 _OLDEST_JAVA = 17
 _AT_ONCE = Argument("wait", False)
-#: See :class:`.base.Engine`.
-READS = ("backend_options", "master", "spark")
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class Spark(Engine):
     plain : bool
         Whether to use a Spark that encrypts its connections, although TensorFlow does not encrypt its own.
     """
+
+    where: table.Spark = field(default_factory=table.Spark)
 
     conf: Mapping[str, str] = field(default_factory=dict)
     plain: bool = False
@@ -69,12 +71,7 @@ class Spark(Engine):
                 fix="Give the master instead of the session.",
                 reason="spark-session",
             )
-        master = self.where.master
-        options = ["--backend", "spark", *(["--master", master] if master else [])]
-        settings = {**self.conf, **({_PLAIN: "yes"} if self.plain else {})}
-        for key, value in settings.items():
-            options += ["--backend-option", f"{key}={value}"]
-        return options + replace(self.where, copy=False).sent_options()
+        return ["--backend=spark", *self.where.on_command_line(copy=False)]
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """Run a job to its end; see :class:`.base.Engine`.
@@ -95,7 +92,7 @@ class Spark(Engine):
             return run_placed(job, starter, show=show, tell=tell)
 
 
-def of(where: Where) -> Spark:
+def of(where: table.Spark) -> Spark:
     """Make the engine for Spark, from options such as ``spark.executor.cores=2`` and ``plain=yes``.
 
     Raises
@@ -151,10 +148,10 @@ def available(seconds: float) -> str:
 class _Executors:
     """Starts agents on the executors of a session."""
 
-    def __init__(self, context: Any, where: Where) -> None:
+    def __init__(self, context: Any, where: table.Spark) -> None:
         self._context = context
         # Executors have their own working directories, so the script must be sent.
-        self.where = replace(where, copy=True)
+        self.where = where.changed(copy=True)
         self.launcher_addresses: Sequence[str] = launcher_addresses_of(context)
 
     def start(self, call: AgentRequest) -> _Stage:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DependencyError, LaunchError
+from ...options.hints import Hint
 from ...system.interpreter import python_executable
-from ...words import Hint, Words
+from ...words import Words
 
 _APP = "tfmuster"
 #: Default settings of new sessions. By default, Spark waits silently for slots for minutes.

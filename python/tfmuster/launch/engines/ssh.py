@@ -12,18 +12,20 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from ...environment import start_timeout
 from ...errors import LaunchError
 from ...net.addresses import address_problems
+from ...options import table
+from ...options.hints import Hint
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.ask import NoAnswerError, ask
 from ...system.interpreter import package_root, python_executable
-from ...words import Code, Hint, Value, Words
+from ...words import Code, Value, Words
 from ..job import Job
 from ..remote.discovery import Discovery
 from ..remote.files import SCRIPTS, script_to_send
@@ -33,7 +35,7 @@ from ..remote.run import RemoteJob, run_remote
 from ..remote.spare_agents import SpareAgents
 from ..supervise.restarts import Attempt, with_restarts
 from ..supervise.spares import check_warm
-from .base import Engine, Where, find_program, version_of
+from .base import Engine, find_program, version_of
 from .hosts import Host, named_hosts, only_this_machine
 from .local import ThisMachine
 
@@ -65,8 +67,6 @@ _SSH_OPTIONS = (
 _CONNECT_SECONDS = 10
 #: How long ssh may take to read its configuration, in seconds.
 _CONFIG_SECONDS = 20.0
-#: See :class:`.base.Engine`.
-READS = ("min_workers", "hosts_from", "grow", "warm")
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ class Ssh(Engine):
     hosts : sequence of Host
         The machines, filled in this order.
     """
+
+    where: table.Ssh = field(default_factory=table.Ssh)
 
     hosts: Sequence[Host] = ()
 
@@ -131,9 +133,7 @@ class Ssh(Engine):
                 AgentPlace(kind, host.name, {"ssh": self.agent_command(host, seconds), "host": host.target})
                 for kind, _, host in tasks
             ]
-            remote_job = RemoteJob(
-                job, attempt, where.copy, where.files, may_shrink=where.min_workers is not None
-            )
+            remote_job = RemoteJob(job, attempt, where, may_shrink=where.min_workers is not None)
             growth = membership.growth(tasks, self._can_be_reached)
             run = partial(
                 run_remote,
@@ -160,21 +160,9 @@ class Ssh(Engine):
 
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
-        if self.where.hosts_from is None:
-            named = ["--hosts", ",".join(map(str, self.hosts))]
-        else:
-            named = ["--hosts-from", self.where.hosts_from]
-        options = [*named, *replace(self.where, remote_python=self.python).sent_options()]
-        if self.where.min_workers is not None:
-            options += ["--min-workers", str(self.where.min_workers)]
-            options += ["--rejoin-timeout", str(self.where.rejoin_timeout)]
-        if self.where.warm:
-            options.append("--warm")
-        if self.where.grow is not None:
-            options += ["--grow", str(self.where.grow)]
-        if self.where.ssh_config is not None:
-            options += ["--ssh-config", str(self.where.ssh_config)]
-        return options + [f"--address={host}={address}" for host, address in self.where.addresses.items()]
+        hosts = ",".join(map(str, self.hosts))
+        named = hosts if self.where.hosts_from is None else None
+        return self.where.on_command_line(hosts=named, hostfile=None, remote_python=self.python)
 
     def ssh(self, *arguments: str) -> list[str]:
         """Return an argument list that runs ssh."""
@@ -212,7 +200,7 @@ class Ssh(Engine):
         return names
 
 
-def of(where: Where) -> Engine:
+def of(where: table.Ssh) -> Engine:
     """Make the engine for the hosts: ssh, or the local engine if all hosts are this machine.
 
     Raises
@@ -243,11 +231,6 @@ def of(where: Where) -> Engine:
 def available(seconds: float) -> str:
     """Return the version of ssh."""
     return version_of(find_program("ssh", "apt-get install openssh-client"), "-V", seconds=seconds).first_line
-
-
-def parse_addresses(texts: Sequence[str]) -> dict[str, str]:
-    """Parse texts of the form ``HOST=ADDRESS``, as on the command line, into a dict."""
-    return {host: address for host, _, address in (text.partition("=") for text in texts)}
 
 
 def _ssh() -> str:

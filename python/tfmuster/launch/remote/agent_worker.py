@@ -20,13 +20,14 @@ from ...cluster.tf_config import parse_tf_config
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...net.channel import OUTPUT, Frame, message
+from ...options.hints import Hint
 from ...runs.leaving import order_to_leave
 from ...runs.run import Run
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
 from ...system.orphan_guard import guard_session
 from ...system.processes import end_job, stopped_trees
-from ...words import FACE_VARIABLE, Hint, Words
+from ...words import FACE_VARIABLE, Words
 from ..job import command_of, resolve_command
 from ..supervise.spares import Spares, can_wait
 from ..supervise.time_limits import AGENT_WORKER, BEAT
@@ -58,6 +59,7 @@ class AgentWorker:
         self._came = came
         self._command: tuple[str, ...] = ()
         self._sent = False
+        self._fetch_limit = 0
         self._starting = threading.Lock()
         self._ending = False
         self._gpus: dict[str, str] = {}
@@ -80,6 +82,7 @@ class AgentWorker:
         """
         os.environ[FACE_VARIABLE] = str(ask.get("face"))
         first, *arguments = ask["command"]
+        self._fetch_limit = ask["fetch_limit"]
         if ask["directory"] is None:
             self._sent = True
             directory = self._folder / WORK
@@ -169,7 +172,7 @@ class AgentWorker:
     def _say_where_files_are(self) -> None:
         """Tell the launcher where files are that the chief's program writes, and that don't come back."""
         if self._sent:
-            self._work = WorkingFolder(self._folder / WORK, self._write, self._came)
+            self._work = WorkingFolder(self._folder / WORK, self._fetch_limit, self._write, self._came)
             self._write(message("folder", path=str(self._work.kept), own=True))
         elif not self._shared:
             self._write(message("folder", path=os.getcwd(), own=False))

@@ -13,8 +13,9 @@ from typing import Any
 
 from ...errors import LaunchError
 from ...net.channel import FILE, Frame, message
+from ...options.hints import Hint
 from ...runs.layout import FILES, checkpoint_step
-from ...words import Hint, Words
+from ...words import Words
 
 SCRIPTS = (".py", ".r")
 #: Largest piece of output or of a file, in bytes.

@@ -5,7 +5,7 @@ works as over ssh (:mod:`.run`): supervisor, run directory, restarts, files to s
 write a new engine::
 
     class Mine:  # an AgentStarter
-        where = Where(copy=True)  # whether the script is sent, and which files with it
+        where = Elsewhere(copy=True)  # whether the script is sent, and which files with it
         launcher_addresses = ()  # names of this machine, if the engine knows better ones
 
         def start(self, request: AgentRequest) -> StartedAgents:  # request.count agents, of rank 0, 1, ...
@@ -36,11 +36,12 @@ from ...errors import RendezvousError, TfmusterError
 from ...net.addresses import is_loopback
 from ...net.connections import Connection, Connections
 from ...net.ports import listen
+from ...options.hints import Hint
+from ...options.table import Elsewhere
 from ...runs.failure import Failure
 from ...runs.run import Run
 from ...system.interpreter import package_root
-from ...words import Hint, Words
-from ..engines.base import Where
+from ...words import Words
 from ..job import Job
 from ..supervise.restarts import Attempt, with_restarts
 from .call_home import KEY_PURPOSE, host_names
@@ -125,7 +126,7 @@ class AgentStarter(Protocol):
     """An engine that starts agents."""
 
     @property
-    def where(self) -> Where:
+    def where(self) -> Elsewhere:
         """The user's settings: whether to send the script to the agents, and which files."""
 
     @property
@@ -165,7 +166,7 @@ def run_placed(job: Job, starter: AgentStarter, *, show: str, tell: bool) -> tup
     """
 
     def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-        remote_job = RemoteJob(job, attempt, starter.where.copy, starter.where.files, secret=False)
+        remote_job = RemoteJob(job, attempt, starter.where, secret=False)
         # Report files that can't be sent before anything starts.
         remote_job.question()
         files_to_send(starter.where.files)

@@ -8,9 +8,10 @@ from typing import Any
 
 from ... import __version__
 from ...errors import LaunchError
+from ...options.hints import Hint
 from ...system.interpreter import r_version
 from ...system.versions import installed_versions
-from ...words import Code, Hint, Words
+from ...words import Code, Words
 
 #: Difference of clocks above which there is a warning, in seconds.
 CLOCK_SECONDS = 5.0

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from ...errors import LaunchError
+from ...options.hints import Hint
+from ...options.table import Ssh
 from ...system.say import say
-from ...words import Hint, Value, Words
-from ..engines.base import Where
+from ...words import Words
 from ..engines.hosts import Host, place_tasks
 from ..job import Job
 from ..supervise.restarts import Attempt
@@ -31,7 +31,7 @@ class Membership:
 
     Parameters
     ----------
-    where : Where
+    where : Ssh
         Whether hosts may be left out, or are discovered.
     hosts : sequence of Host
         The hosts at the start.
@@ -44,7 +44,7 @@ class Membership:
         The settings do not fit the job (reason ``min-workers``).
     """
 
-    def __init__(self, where: Where, hosts: Sequence[Host], job: Job) -> None:
+    def __init__(self, where: Ssh, hosts: Sequence[Host], job: Job) -> None:
         self._least, self._seconds, self._every = where.min_workers, where.rejoin_timeout, where.grow
         self._discovery = None if where.hosts_from is None else Discovery(where.hosts_from)
         self._hosts = hosts
@@ -55,10 +55,6 @@ class Membership:
         self._tried: set[str] = set()
         self._unfit: set[str] = set()
         self._names: list[str] = []
-        if not _are_seconds(self._seconds) or self._seconds < 0:
-            raise _no_seconds("rejoin_timeout", self._seconds, "a number of seconds, 0 or more")
-        if self._every is not None and (not _are_seconds(self._every) or self._every <= 0):
-            raise _no_seconds("grow", self._every, "a positive number of seconds")
         if self._least is not None:
             self._check(self._least)
         elif self._every is not None:
@@ -66,7 +62,7 @@ class Membership:
 
     def _check(self, least: int) -> None:
         job, given = self._job, Hint("min_workers", least)
-        if type(least) is not int or not 1 <= least <= job.workers:
+        if least > job.workers:
             raise _unfitting(Words("{} and {} workers", given, job.workers))
         if not job.max_restarts:
             raise _unfitting(Words("{} without {}", given, Hint("max_restarts")))
@@ -171,14 +167,6 @@ class Membership:
             "checkpoint.",
             reason="min-workers",
         )
-
-
-def _are_seconds(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _no_seconds(name: str, value: object, needed: str) -> LaunchError:
-    return LaunchError(f"{name} must be {needed}.", found=str(Value(value)), reason="min-workers")
 
 
 def _unfitting(found: str) -> LaunchError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from ...environment import (
     TOKEN_VARIABLE,
     start_timeout,
 )
+from ...options.table import Elsewhere
 from ...runs.failure import Failure
 from ...runs.layout import RESTARTING, file_stem, read_json
 from ...runs.lifecycle import record_git
@@ -72,10 +73,8 @@ class RemoteJob:
         What to run.
     attempt : Attempt
         The attempt to run the job.
-    copy : bool
-        Whether to send the script. Otherwise it must exist on the hosts.
-    files : sequence of path
-        Files and folders to send together with the script.
+    where : Elsewhere
+        Whether to send the script, and which files with it.
     secret : bool
         Whether nobody else can read what is sent over the connections.
     may_shrink : bool
@@ -84,8 +83,7 @@ class RemoteJob:
 
     job: Job
     attempt: Attempt
-    copy: bool = False
-    files: Sequence[str | os.PathLike[str]] = ()
+    where: Elsewhere = field(default_factory=Elsewhere)
     secret: bool = True
     may_shrink: bool = False
 
@@ -95,8 +93,9 @@ class RemoteJob:
         return {
             "command": list(self.job.command),
             # Files are sent to a separate folder.
-            "directory": None if self.copy or self.files else os.getcwd(),
+            "directory": None if self.where.copy or self.where.files else os.getcwd(),
             "script": script and script[1],
+            "fetch_limit": self.where.fetch_limit,
             "face": face(),
         }
 
@@ -109,7 +108,7 @@ class RemoteJob:
             If the script can't be sent.
         """
         path = Path(self.job.command[0])
-        sent = (self.copy or self.files) and path.suffix.lower() in SCRIPTS
+        sent = (self.where.copy or self.where.files) and path.suffix.lower() in SCRIPTS
         return script_to_send(path) if sent else None
 
     def there(self, task: Task, run: Run) -> dict[str, Any]:
@@ -152,7 +151,7 @@ class RemoteJob:
 
     def remote_files(self) -> list[tuple[str, str]]:
         """Return the files to send."""
-        return files_to_send(self.files)
+        return files_to_send(self.where.files)
 
 
 def run_remote(

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ... import __version__
-from ...words import Hint
+from ...options.hints import Hint
 
 #: Pattern in ssh's message, code, meaning, fix. The first match counts.
 _FAULTS = (

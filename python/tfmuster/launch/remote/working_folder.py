@@ -20,8 +20,6 @@ from ...runs.layout import FILES
 from .files import file_frames
 from .outgoing import FileState, files_below
 
-#: How much comes back at most, in bytes.
-FETCH_LIMIT: Final = 2 << 30
 #: How many names are said.
 _NAMED: Final = 3
 
@@ -33,6 +31,8 @@ class WorkingFolder:
     ----------
     folder : Path
         The folder, with what the launcher has sent. Hidden files and Python's bytecode are left out.
+    limit : int
+        How much comes back at most, in MB.
     write : callable
         Sends a frame.
     came : callable
@@ -41,8 +41,9 @@ class WorkingFolder:
     """
 
     def __init__(
-        self, folder: Path, write: Callable[[Frame], None], came: Callable[[], Sequence[str]]
+        self, folder: Path, limit: int, write: Callable[[Frame], None], came: Callable[[], Sequence[str]]
     ) -> None:
+        self._limit = limit << 20
         self._folder, self._write, self._came = folder, write, came
         #: What the launcher has, by name.
         self._known = {file.name: file.state for file in files_below(folder)}
@@ -52,7 +53,7 @@ class WorkingFolder:
     def bring_back(self) -> None:
         """Send the new and changed files, the smallest first, and keep those that don't arrive."""
         changed = sorted(self._changed(), key=lambda file: file.state[1])
-        fit = sum(size <= FETCH_LIMIT for size in itertools.accumulate(file.state[1] for file in changed))
+        fit = sum(size <= self._limit for size in itertools.accumulate(file.state[1] for file in changed))
         sent = [file for file in changed[:fit] if self._send(file.name)]
         if sent:
             self._write(message("back"))

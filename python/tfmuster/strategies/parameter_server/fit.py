@@ -10,8 +10,9 @@ from ...errors import ModelError, StrategyError, WorkerError
 from ...keras_compat import seams
 from ...keras_compat.process import PROCESS, require_tensorflow_backend
 from ...keras_compat.runtime.parameter_server import Position, quiet_coordinator
+from ...options.hints import Hint, Launch
 from ...system.say import say
-from ...words import Argument, Hint, Launch, Value, Words
+from ...words import Argument, Value, Words
 from .data import worker_datasets
 from .serving import NAME, WITH_SERVERS
 from .steps import Outcome, Steps

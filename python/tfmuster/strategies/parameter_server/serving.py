@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from ...errors import StrategyError
 from ...keras_compat.process import PROCESS
 from ...net.ports import free_ports
+from ...options.hints import Hint, Launch
 from ...rendezvous.join import is_worker_process, join_cluster
 from ...rendezvous.port_guard import all_connected, guard_also, serving
 from ...rendezvous.serving_end import exit_at_once, serve_until_over
 from ...runs.states import State, say_state
 from ...system.tensorflow_import import import_tensorflow
-from ...words import Hint, Launch, Words
+from ...words import Words
 
 if TYPE_CHECKING:
     from ...cluster.spec import Task

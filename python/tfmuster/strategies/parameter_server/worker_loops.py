@@ -14,7 +14,8 @@ from typing import Any
 
 from ...errors import WorkerError
 from ...keras_compat import seams
-from ...words import Hint, Launch, Words
+from ...options.hints import Hint, Launch
+from ...words import Words
 
 _LOOK_SECONDS = 0.5
 

@@ -126,7 +126,7 @@ def test_a_job_that_is_ended_leaves_nothing(pbs: Pbs, who: str) -> None:
 def test_a_run_that_waits_is_stopped(pbs: Pbs) -> None:
     slurm = pbs.slurm
     write(slurm.shared, "train.py", "print('trained')")
-    options = "workers=2, backend='pbs', wait=False"
+    options = "workers=2, on=tfmuster.Pbs(), wait=False"
     lines = ("import tfmuster", f"run = tfmuster.launch('train.py', {options})", "print(run.path)")
     write(slurm.shared, "session.py", *lines)
     full = slurm.popen("srun", "--exclusive", "-N", 4, "sleep", 99)

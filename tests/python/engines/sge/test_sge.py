@@ -308,7 +308,7 @@ def test_a_job_that_is_ended_leaves_nothing(sge: Sge, who: str) -> None:
 @pytest.mark.parametrize("room", [True, False])
 def test_a_run_is_stopped_from_another_machine_than_its_own(sge: Sge, room: bool) -> None:
     write(sge.shared, "train.py", *WAITS)
-    options = "workers=2, backend='sge', wait=False, backend_options=['-pe spread']"
+    options = "workers=2, on=tfmuster.Sge('-pe spread'), wait=False"
     lines = ("import tfmuster", f"run = tfmuster.launch('train.py', {options})", "print(run.path)")
     write(sge.shared, "session.py", *lines)
     if not room:
@@ -326,7 +326,7 @@ def test_a_run_is_stopped_from_another_machine_than_its_own(sge: Sge, room: bool
 
 def test_a_run_whose_session_has_ended_waits_and_runs(sge: Sge) -> None:
     write(sge.shared, "train.py", "print('trained')")
-    options = "workers=2, backend='sge', wait=False, backend_options=['-pe spread']"
+    options = "workers=2, on=tfmuster.Sge('-pe spread'), wait=False"
     lines = ("import tfmuster", f"run = tfmuster.launch('train.py', {options})", "print(run.path)")
     write(sge.shared, "session.py", *lines)
     run = Run(sge.run(sys.executable, "session.py").stdout.strip())

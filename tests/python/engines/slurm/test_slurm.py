@@ -300,7 +300,7 @@ def test_without_waiting_a_run_is_there_while_slurm_has_no_room(slurm: Slurm) ->
     write(slurm.shared, "train.py", "print('trained')")
     lines = (
         "import sys, tfmuster",
-        "options = {'backend': 'slurm', 'wait': False, 'workers': 2, 'backend_options': ['--nodes=2']}",
+        "options = {'on': tfmuster.Slurm('--nodes=2'), 'wait': False, 'workers': 2}",
         "run = tfmuster.launch(sys.argv[1], **options)",
         "print(run.path, run.status()['state'])",
     )
@@ -320,7 +320,7 @@ def test_without_waiting_a_run_is_there_while_slurm_has_no_room(slurm: Slurm) ->
 @pytest.mark.parametrize("room", [True, False])
 def test_a_run_is_stopped_from_another_machine_than_its_own(slurm: Slurm, room: bool) -> None:
     write(slurm.shared, "train.py", "import time", "print('begun', flush=True)", "time.sleep(99)")
-    options = "workers=2, backend='slurm', wait=False, backend_options=['--nodes=2']"
+    options = "workers=2, on=tfmuster.Slurm('--nodes=2'), wait=False"
     lines = ("import tfmuster", f"run = tfmuster.launch('train.py', {options})", "print(run.path)")
     write(slurm.shared, "session.py", *lines)
     full = None
@@ -354,7 +354,7 @@ def test_an_r_function_runs_in_slurm_and_its_values_come_back(slurm: Slurm) -> N
 
 
 def test_without_waiting_a_job_that_can_not_start_says_so(slurm: Slurm) -> None:
-    line = "run = tfmuster.launch('nope.py', backend='slurm', wait=False)"
+    line = "run = tfmuster.launch('nope.py', on=tfmuster.Slurm(), wait=False)"
     write(slurm.shared, "session.py", "import tfmuster", line, "print(run.path)")
     run = Run(slurm.run(sys.executable, "session.py").stdout.strip())
     assert run.wait(timeout=30)["state"] == "failed"

@@ -22,6 +22,7 @@ from support.launching import nothing_left, tfmuster, wait_until, write
 from support.spark_cluster import SparkCluster, few_programs, java_home, may_rename_machines, why_not
 from tfmuster import launch
 from tfmuster.errors import LaunchError, WorkerError
+from tfmuster.options.table import Spark
 
 REASON = why_not()
 on_spark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
@@ -138,9 +139,7 @@ class TestOneSession:
             return os.getcwd(), float(total), strategy.num_replicas_in_sync
 
         for number in (1, 2):
-            values = launch(
-                train, number, workers=2, backend="spark", spark=session, run_dir=tmp_path / str(number)
-            )
+            values = launch(train, number, workers=2, on=Spark(spark=session), run_dir=tmp_path / str(number))
             assert [value[1:] for value in values.values()] == [(2.0 * number, 2)] * 2
             assert values.run.status()["state"] == "done"
         assert not session.sparkContext.statusTracker().getActiveJobsIds()
@@ -148,10 +147,10 @@ class TestOneSession:
     def test_too_few_slots(self, session: Any, tmp_path: Path) -> None:
         script = write(tmp_path, "t.py", "")
         # By now all executors have come, or have had the time.
-        launch(script, workers=3, backend="spark", spark=session, run_dir=tmp_path / "enough", quiet=True)
+        launch(script, workers=3, on=Spark(spark=session), run_dir=tmp_path / "enough", quiet=True)
         begun = time.monotonic()
         with pytest.raises(LaunchError) as caught:
-            launch(script, workers=5, backend="spark", spark=session, run_dir=tmp_path / "run")
+            launch(script, workers=5, on=Spark(spark=session), run_dir=tmp_path / "run")
         assert in_time(begun, 15)
         assert caught.value.found is not None
         assert caught.value.found.startswith("5 tasks, 3 slots on 3 executors of spark://127.0.0.1:")
@@ -167,7 +166,7 @@ class TestOneSession:
         )
         begun = time.monotonic()
         with pytest.raises(WorkerError) as caught:
-            launch(script, workers=3, backend="spark", spark=session, run_dir=tmp_path / "run", quiet=True)
+            launch(script, workers=3, on=Spark(spark=session), run_dir=tmp_path / "run", quiet=True)
         assert in_time(begun, 60)
         assert caught.value.fields["task"] == "worker 2"
         assert "KeyError: 'no such digit'" in caught.value.fields["traceback"]
@@ -189,7 +188,7 @@ class TestOneSession:
 
         watcher = threading.Thread(target=watch)
         watcher.start()
-        launch(script, workers=1, backend="spark", spark=session, run_dir=tmp_path / "run", quiet=True)
+        launch(script, workers=1, on=Spark(spark=session), run_dir=tmp_path / "run", quiet=True)
         watcher.join()
         assert time.monotonic() - early[0] > 3
         assert log.read_text() == "early\nlate\n"
@@ -206,8 +205,7 @@ class TestOneSession:
         run = launch(
             *(script,),
             workers=2,
-            backend="spark",
-            spark=session,
+            on=Spark(spark=session),
             run_dir=tmp_path / "run",
             max_restarts=1,
             quiet=True,
@@ -222,15 +220,15 @@ class TestOneSession:
             return Path("beside.txt").read_text(), strategy_name
 
         values = launch(
-            *(read, "x"), workers=2, backend="spark", spark=session, files=[beside], run_dir=tmp_path / "run"
+            *(read, "x"), workers=2, on=Spark(spark=session, files=[beside]), run_dir=tmp_path / "run"
         )
         assert list(values.values()) == [("it came along\n", "x")] * 2
-        more = launch(placed, 1, Digits(1), workers=1, backend="spark", run_dir=tmp_path / "active")
+        more = launch(placed, 1, Digits(1), workers=1, on=Spark(), run_dir=tmp_path / "active")
         assert more["worker 0"][:2] == ("worker 0", 42)
 
     def test_another_master_beside_it(self, session: Any, tmp_path: Path) -> None:
         with pytest.raises(LaunchError, match="A process can have only one Spark session"):
-            launch(placed, 1, None, backend="spark", master="local[2]", run_dir=tmp_path / "run")
+            launch(placed, 1, None, on=Spark("local[2]"), run_dir=tmp_path / "run")
 
     def test_an_interrupt_ends_the_stage(self, session: Any, tmp_path: Path) -> None:
         script = write(tmp_path, "t.py", "import time", "print('up', flush=True)", "time.sleep(120)")
@@ -242,7 +240,7 @@ class TestOneSession:
 
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            launch(script, workers=2, backend="spark", spark=session, run_dir=tmp_path / "run", quiet=True)
+            launch(script, workers=2, on=Spark(spark=session), run_dir=tmp_path / "run", quiet=True)
         wait_until(lambda: not session.sparkContext.statusTracker().getActiveJobsIds())
         nothing_left(tmp_path, seconds=5)
 
@@ -346,16 +344,7 @@ class TestCommandLine:
     def test_without_waiting(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("TFMUSTER_START_TIMEOUT", "120")
-        run = launch(
-            placed,
-            1,
-            Digits(1),
-            workers=1,
-            backend="spark",
-            master="local[1]",
-            backend_options=SMALL,
-            wait=False,
-        )
+        run = launch(placed, 1, Digits(1), workers=1, on=Spark("local[1]", *SMALL), wait=False)
         assert run.values()["worker 0"][:2] == ("worker 0", 42)
 
     def test_modules_that_the_executors_python_lacks(self, tmp_path: Path) -> None:

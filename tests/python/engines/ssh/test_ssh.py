@@ -22,9 +22,9 @@ from support.hosts import ALL, ECHO, NETWORK, Network, lines_of, put, summary
 from support.launching import DISK_IS_FULL, TFMUSTER, only_run, read_json, wait_until
 from support.paths import PROGRAMS
 from support.r import NEEDS_R
-from tfmuster.launch.engines.base import Where
 from tfmuster.launch.engines.hosts import Host
 from tfmuster.launch.engines.ssh import Ssh
+from tfmuster.options import table
 from tfmuster.runs.leaving import can_save
 from tfmuster.runs.run import Run
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(120)
 def test_neither_keys_nor_tickets_are_forwarded(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("Host *\n  ForwardAgent yes\n  GSSAPIDelegateCredentials yes\n")
-    ssh = Ssh(Where(ssh_config=str(config)))
+    ssh = Ssh(table.Ssh(ssh_config=str(config)))
     *command, _ = ssh.agent_command(Host("node1", 1), 30.0)
     said = subprocess.run([command[0], "-G", *command[1:]], capture_output=True, text=True, check=True).stdout
     assert {"forwardagent no", "gssapidelegatecredentials no"} <= set(said.splitlines())
@@ -156,6 +156,21 @@ class TestFourHosts:
         assert [(path.name, path.stat().st_size) for path in folder.iterdir()] == [("large", (2 << 30) + 1)]
         assert "files of the program" not in done.stderr
         shutil.rmtree(folder)
+
+    def test_no_more_comes_back_than_the_limit(self, network: Network) -> None:
+        sizes = {"small": 10, "medium": 1 << 20, "large": (1 << 20) + 1}
+        writes = "".join(f"open({name!r}, 'wb').write(bytes({size}))\n" for name, size in sizes.items())
+        (network.work / "train.py").write_text(writes)
+        done = network.launch("-H", "node1", "--copy", "--fetch-limit", "2", "train.py")
+        assert done.returncode == 0, done.stderr
+        assert sorted(path.name for path in (only_run(network.work) / "files").iterdir()) == [
+            "medium",
+            "small",
+        ]
+        _, kept = lines_of(done, "worker 0")
+        where = re.fullmatch(r"tfmuster: large: too large to come back, kept on node1 in (\S+)", kept)
+        assert where is not None, kept
+        shutil.rmtree(where[1])
 
     def test_where_files_are_that_do_not_come_back(self, network: Network) -> None:
         writes = "import pathlib, time\npathlib.Path('model.keras').write_text('a model')\n"
@@ -304,13 +319,13 @@ class TestFourHosts:
     def test_from_python_and_in_the_background(self, network: Network) -> None:
         put(network, "t.py", "import sys\nsys.exit(int(sys.argv[1]))\n")
         program = (
-            "from tfmuster import launch\n"
+            "from tfmuster import Ssh, launch\n"
             "from tfmuster.errors import WorkerError\n"
-            "run = launch('t.py', '0', hosts='node1,node2:2', quiet=True)\n"
+            "run = launch('t.py', '0', on=Ssh('node1,node2:2'), quiet=True)\n"
             "print(run.status()['state'], len(run.status()['tasks']))\n"
-            "run = launch('t.py', '0', hosts='node1,node2:2', wait=False)\n"
+            "run = launch('t.py', '0', on=Ssh('node1,node2:2'), wait=False)\n"
             "print(run.wait(20)['state'])\n"
-            "try:\n    launch('t.py', '4', hosts='node2', quiet=True)\n"
+            "try:\n    launch('t.py', '4', on=Ssh('node2'), quiet=True)\n"
             "except WorkerError as error:\n    print(error)\n"
         )
         out = network.run_here(sys.executable, "-c", program)

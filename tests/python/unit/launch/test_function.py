@@ -18,6 +18,7 @@ from support.functions import placed
 from tfmuster import launch
 from tfmuster.errors import LaunchError, StrategyError
 from tfmuster.launch.function import any_values, name_of, put_call
+from tfmuster.options.table import Control, Local, Mpi, Place, Slurm, Spark, Ssh
 from tfmuster.runs.lifecycle import claim_call
 
 
@@ -47,26 +48,23 @@ class TestPure:
         assert not (tmp_path / "run").exists()
 
     @pytest.mark.parametrize(
-        ("hosts", "backend", "trust_hosts", "free"),
+        ("on", "free"),
         [
-            (None, None, False, True),
-            (None, "local", False, True),
-            ("localhost:2", None, False, True),
-            ("node1,node2", None, False, False),
-            ("node1,node2", "ssh", True, True),
-            (None, "slurm", False, False),
-            (None, "spark", False, False),
-            ("localhost", "mpi", False, False),
+            (Local(), True),
+            (Ssh("localhost:2"), True),
+            (Ssh("node1,node2"), False),
+            (Ssh("node1,node2", trust_hosts=True), True),
+            (Slurm(), False),
+            (Spark(), False),
+            (Mpi("localhost"), False),
         ],
     )
-    def test_who_may_return_anything(
-        self, hosts: str | None, backend: str | None, trust_hosts: bool, free: bool
-    ) -> None:
-        assert any_values(hosts, backend, trust_hosts) is free
+    def test_who_may_return_anything(self, on: Place, free: bool) -> None:
+        assert any_values(on) is free
 
     def test_a_strategy_that_there_is_none_of(self, tmp_path: Path) -> None:
         with pytest.raises(StrategyError, match="There is no strategy 'morrored'"):
-            launch(placed, 1, strategy="morrored", run_dir=tmp_path / "run")
+            launch(placed, 1, control=Control(strategy="morrored"), run_dir=tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
     @pytest.mark.parametrize(

@@ -30,7 +30,9 @@ def test_the_error_has_the_line_that_launches() -> None:
         f"{error.found}".endswith('Job(["train.py"], **settings)')
         and "test_nested.py, line" in f"{error.found}"
     )
-    assert "write launch(..., allow_nested=True), or set TFMUSTER_ALLOW_NESTED=1" in str(error.fix)
+    assert "write launch(..., control=Control(allow_nested=True)), or set TFMUSTER_ALLOW_NESTED=1" in str(
+        error.fix
+    )
 
 
 def test_one_level_is_allowed_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

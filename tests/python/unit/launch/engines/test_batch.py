@@ -6,9 +6,8 @@ import pytest
 
 from support.batch_systems import SYSTEMS
 from tfmuster.errors import LaunchError
-from tfmuster.launch.engines.base import Where
 from tfmuster.launch.engines.batch import BatchRequest
-from tfmuster.launch.engines.registry import engine_for
+from tfmuster.launch.engines.registry import engine_for, place_for
 
 
 @pytest.mark.parametrize(
@@ -22,11 +21,11 @@ def test_names_are_made_safe(name: str, safe: str) -> None:
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_hosts_are_refused(name: str) -> None:
     with pytest.raises(LaunchError, match="chooses the nodes"):
-        engine_for(Where(backend=name, hosts="node1"))
+        engine_for(place_for(name, {"hosts": "node1"}))
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize("option", ["no option", "-l a=b\nsecond line"])
 def test_an_option_is_one_line_and_begins_as_one(name: str, option: str) -> None:
     with pytest.raises(LaunchError, match="without control characters, and must start with -"):
-        engine_for(Where(backend=name, backend_options=(option,)))
+        engine_for(place_for(name, {"backend_options": option}))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tfmuster.errors import LaunchError
-from tfmuster.launch.engines.base import Where
 from tfmuster.launch.engines.local import ThisMachine
-from tfmuster.launch.engines.registry import engine_for
+from tfmuster.launch.engines.registry import engine_for, place_for
+from tfmuster.options.table import Local, Ssh
 from tfmuster.words import speaking
 
 
@@ -40,12 +40,12 @@ class TestEngines:
     )
     def test_refused(self, where: dict[str, Any], found: str | None, fix: str) -> None:
         with pytest.raises(LaunchError) as caught:
-            engine_for(Where(**where))
+            engine_for(place_for(where.pop("backend", None), where))
         assert caught.value.found == found
         assert str(caught.value.fix).startswith(fix)
 
     def test_chosen_by_the_hosts(self) -> None:
-        assert engine_for(Where()) == engine_for(Where(backend="local")) == ThisMachine()
-        here = engine_for(Where(hosts="localhost:3"))
+        assert engine_for(place_for(None, {})) == engine_for(Local()) == ThisMachine()
+        here = engine_for(place_for(None, {"hosts": "localhost:3"}))
         assert isinstance(here, ThisMachine) and here.slots == 3
-        assert engine_for(Where(hosts="a:2,b", backend="ssh")).slots == 3
+        assert engine_for(Ssh("a:2,b")).slots == 3

@@ -14,10 +14,10 @@ from support.functions import placed
 from support.launching import write
 from tfmuster import launch
 from tfmuster.errors import DependencyError, LaunchError
-from tfmuster.launch.engines.base import Where
 from tfmuster.launch.engines.registry import engine_for
 from tfmuster.launch.engines.spark import Spark, _finding, _python_fault
 from tfmuster.launch.engines.spark_session import check_slots, first_line, refuse_secrets
+from tfmuster.options import table
 
 
 class TestRefusals:
@@ -25,53 +25,53 @@ class TestRefusals:
 
     def test_options(self) -> None:
         engine = engine_for(
-            Where(
-                backend="spark",
-                master="spark://a:7077",
-                backend_options=["spark.executor.cores=2", "plain=yes"],
+            table.Spark(
+                "spark://a:7077",
+                "spark.executor.cores=2",
+                "plain=yes",
                 files=["data"],
                 remote_python="/opt/python",
             )
         )
         assert isinstance(engine, Spark)
         assert engine.as_options() == [
-            *("--backend", "spark", "--master", "spark://a:7077"),
-            *("--backend-option", "spark.executor.cores=2", "--backend-option", "plain=yes"),
-            *("--file=data", "--remote-python=/opt/python"),
+            *("--backend=spark", "--file=data", "--remote-python=/opt/python"),
+            *("--backend-option=spark.executor.cores=2", "--backend-option=plain=yes"),
+            "--master=spark://a:7077",
         ]
 
     @pytest.mark.parametrize("option", ["executor.cores=2", "spark.executor.cores", "plain=perhaps", ""])
     def test_what_is_no_option(self, option: str) -> None:
         with pytest.raises(LaunchError, match="a setting of Spark"):
-            engine_for(Where(backend="spark", backend_options=[option]))
+            engine_for(table.Spark(None, option))
 
     @pytest.mark.parametrize(
         "given", [{"hosts": "node1:2"}, {"hostfile": "hosts"}, {"addresses": {"a": "b"}}]
     )
     def test_hosts_are_spark_s_to_choose(self, given: dict[str, Any]) -> None:
         with pytest.raises(LaunchError, match="Spark chooses") as refused:
-            engine_for(Where(backend="spark", **given))
+            engine_for(table.Spark(**given))
         assert refused.value.fields["reason"] == "hosts"
 
     def test_a_session_and_a_master(self) -> None:
         with pytest.raises(LaunchError, match="already has a master"):
-            engine_for(Where(backend="spark", spark=object(), master="local[2]"))
+            engine_for(table.Spark("local[2]", spark=object()))
 
     def test_a_session_can_not_go_to_another_process(self, tmp_path: Path) -> None:
         with pytest.raises(LaunchError, match="can't use this session"):
-            launch(placed, 1, None, backend="spark", spark=object(), wait=False, run_dir=tmp_path / "run")
+            launch(placed, 1, None, on=table.Spark(spark=object()), wait=False, run_dir=tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
     def test_what_is_no_session(self, tmp_path: Path) -> None:
         script = write(tmp_path, "t.py", "")
         with pytest.raises(LaunchError, match="a SparkSession of pyspark") as caught:
-            launch(script, backend="spark", spark={"master": "local"}, run_dir=tmp_path / "run")
+            launch(script, on=table.Spark(spark={"master": "local"}), run_dir=tmp_path / "run")
         assert caught.value.found == "builtins.dict"
 
     def test_without_pyspark(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pyspark", None)
         with pytest.raises(DependencyError) as caught:
-            launch(write(tmp_path, "t.py", ""), backend="spark", run_dir=tmp_path / "run")
+            launch(write(tmp_path, "t.py", ""), on=table.Spark(), run_dir=tmp_path / "run")
         assert caught.value.fields["package"] == "pyspark"
         assert caught.value.fix == "pip install 'tfmuster[spark]'"
 

@@ -28,11 +28,11 @@ def messages(frames: list[Frame]) -> list[Message]:
 
 def test_what_can_not_be_sent_is_kept_and_said(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frames: list[Frame] = []
-    folder = WorkingFolder(work, frames.append, lambda: ["files/refused"])
+    folder = WorkingFolder(work, 1, frames.append, lambda: ["files/refused"])
     not_utf_8 = os.fsdecode(b"\xff")
     for name in ("small", "locked", "refused", not_utf_8):
         (work / name).write_text("x")
-    (work / "large").write_bytes(bytes(11))
+    (work / "large").write_bytes(bytes(1 << 20))
     sent = working_folder.file_frames
 
     def file_frames(path: Path, name: str) -> Iterator[Frame]:
@@ -41,7 +41,6 @@ def test_what_can_not_be_sent_is_kept_and_said(work: Path, monkeypatch: pytest.M
         yield from sent(path, name)
 
     monkeypatch.setattr(working_folder, "file_frames", file_frames)
-    monkeypatch.setattr(working_folder, "FETCH_LIMIT", 10)
     folder.bring_back()
     said = messages(frames)
     assert sorted(each["path"] for each in said if each["type"] == "file") == ["files/refused", "files/small"]
@@ -56,7 +55,7 @@ def test_what_can_not_be_sent_is_kept_and_said(work: Path, monkeypatch: pytest.M
 
 
 def test_what_the_launcher_has_not_acknowledged_is_kept(work: Path) -> None:
-    folder = WorkingFolder(work, lambda frame: None, SimpleQueue().get)
+    folder = WorkingFolder(work, 1, lambda frame: None, SimpleQueue().get)
     (work / "model").write_text("a model")
     threading.Thread(target=folder.bring_back, daemon=True).start()
     # The agent's other thread, which ends it.

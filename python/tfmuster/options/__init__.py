@@ -1,0 +1,1 @@
+"""The settings of a launch: one row each (:mod:`.table`), for the command line, Python and R."""

@@ -1,0 +1,109 @@
+"""Name settings and calls of `launch()` in a message, as its reader writes them: :mod:`tfmuster.words`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..words import Argument, Face, Part, Value
+from .table import PLACES, ROWS, Control, Plain, Waiting
+
+
+@dataclass(frozen=True)
+class Hint(Part):
+    """A setting of a launch, by its name in Python; without a value, its name alone.
+
+    ``backend`` is the engine that the setting is for, if it is not clear from the setting.
+    """
+
+    option: str
+    value: Any = None
+    backend: str | None = None
+
+    @property
+    def hints(self) -> list[dict[str, Any]]:
+        """The setting as data."""
+        return [{"option": self.option, "value": self.value}]
+
+    def said(self, face: Face) -> str:
+        """Return the setting as an option of the command line, or as an argument."""
+        if face == "shell":
+            return self._as_option()
+        if self.value is None:
+            return self.option
+        if self.option == "backend" or self.option in _unnamed():
+            return _on([self], face)
+        return str(Argument(self.option, self.value).said(face))
+
+    def _as_option(self) -> str:
+        row = ROWS.get(self.option)
+        flag = row.flags[0] if row is not None and row.flags else f"--{self.option.replace('_', '-')}"
+        if self.value is None or self.value is True:
+            return flag
+        value = shlex.quote(str(self.value))
+        return f"{flag}={value}" if str(self.value).startswith("-") else f"{flag} {value}"
+
+
+@dataclass(frozen=True)
+class Launch(Part):
+    """A call of ``launch()`` with some settings. `script` is what is launched, or None for the settings.
+
+    With `by_command`, Python says the command, too: for a script that runs without a launcher. With `of`, it
+    is written for that face, whichever has started the job.
+    """
+
+    settings: tuple[Hint, ...]
+    script: str | None = "..."
+    by_command: bool = False
+    of: Face | None = None
+
+    @property
+    def hints(self) -> list[dict[str, Any]]:
+        """The settings as data."""
+        return [hint for setting in self.settings for hint in setting.hints]
+
+    def said(self, face: Face) -> str:
+        """Return the command, or the call."""
+        face = self.of or face
+        if face == "shell" or (face == "python" and self.by_command):
+            words = ["tfmuster launch", *(hint.said("shell") for hint in self.settings)]
+            return " ".join([*words, self.script or ""]).strip()
+        control = [hint for hint in self.settings if hint.option in Control.ROWS]
+        plain = [hint for hint in self.settings if hint.option in {**Plain.ROWS, **Waiting.ROWS}]
+        place = [hint for hint in self.settings if hint not in control and hint not in plain]
+        words = [] if self.script is None else [self.script.lower()]
+        words += [_argument(hint, face) for hint in plain]
+        words += [_on(place, face)] if place else []
+        if control:
+            name, equals = ("launch_control", " = ") if face == "r" else ("Control", "=")
+            words.append(f"control{equals}{name}({', '.join(_argument(hint, face) for hint in control)})")
+        return f"launch({', '.join(words)})"
+
+
+def _argument(hint: Hint, face: Face) -> str:
+    equals = " = " if face == "r" else "="
+    return f"{hint.option}{equals}{'...' if hint.value is None else Value(hint.value).said(face)}"
+
+
+def _on(hints: Iterable[Hint], face: Face) -> str:
+    """Return settings as Python's ``on=Ssh('node1:2', copy=True)``, or as R's."""
+    hints = list(hints)
+    named = [str(hint.value) for hint in hints if hint.option == "backend" and hint.value is not None]
+    named += [hint.backend for hint in hints if hint.backend is not None]
+    options = [hint for hint in hints if hint.option != "backend"]
+    known = [place for place in PLACES if all(hint.option in place.ROWS for hint in options)]
+    known.sort(key=lambda place: not all("python" in place.ROWS[hint.option].faces for hint in options))
+    backend = named[0] if named else known[0].backend if known else "ssh"
+    unnamed = [hint for hint in options if hint.option in _unnamed()]
+    lists = [hint.value if isinstance(hint.value, (list, tuple)) else [hint.value] for hint in unnamed]
+    words = ["..." if value is None else Value(value).said(face) for values in lists for value in values]
+    words += [_argument(hint, face) for hint in options if hint.option not in _unnamed()]
+    name = f"on = on_{backend}" if face == "r" else f"on={backend.capitalize()}"
+    return f"{name}({', '.join(words)})"
+
+
+def _unnamed() -> set[str]:
+    """Return the settings that the classes of places take without their names."""
+    return {name.lstrip("*") for place in PLACES for name in place.UNNAMED}

@@ -1,0 +1,333 @@
+"""Describe a setting of a launch by one row, and make classes of settings from rows.
+
+A row is a field of a class of :mod:`.table`::
+
+    grace: float | None = option(SECONDS, default=None, help="Let workers take this long to save.")
+
+The name, the type and the default are those of the field. The classes that have the field are the places
+where the setting is known. The kind of value says what is refused. The text is written once: it is the help
+of the command line and, with `more`, the documentation in Python and R. ``{grace}`` in it is another setting,
+which each face spells in its own way.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..environment import LARGEST_SEED
+from ..errors import LaunchError
+from ..words import Face, Value, did_you_mean
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Callable[[Any], Any]:
+        """Do nothing: the decorator is for type checkers, and typing has it from Python 3.11 on."""
+        return lambda cls: cls
+
+
+#: Longest time that may be set, in seconds.
+_MOST_SECONDS = 1e9
+_DOC_WIDTH = 105
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What values a setting takes. None is also taken where it is the default.
+
+    Attributes
+    ----------
+    name : str
+        The name of the check in R, in ``argument_kinds``.
+    says : str
+        The end of "`grace` must be ...".
+    fits : callable
+        Returns whether a value is one.
+    clean : callable
+        Returns a value in the form in which it is kept.
+    least, most, is_open, is_whole
+        Limits of a number; `is_open` leaves the least out.
+    """
+
+    name: str
+    says: str
+    fits: Callable[[Any], bool]
+    clean: Callable[[Any], Any] = lambda value: value
+    least: int | None = None
+    most: int | None = None
+    is_open: bool = False
+    is_whole: bool = False
+
+
+def whole(name: str, says: str, least: int, most: int | None = None) -> Kind:
+    """Return the kind of whole numbers from `least` to `most`."""
+
+    def fits(value: Any) -> bool:
+        return type(value) is int and least <= value <= (value if most is None else most)
+
+    return Kind(name, says, fits, least=least, most=most, is_whole=True)
+
+
+def seconds(name: str, says: str, *, is_open: bool) -> Kind:
+    """Return the kind of times, above 0 or from 0 on."""
+
+    def fits(value: Any) -> bool:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        return number and (value > 0 if is_open else value >= 0) and value < _MOST_SECONDS
+
+    return Kind(name, says, fits, least=0, is_open=is_open)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _are(is_one: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a check of one value or a sequence of them."""
+    return lambda value: is_one(value) or (isinstance(value, Sequence) and all(map(is_one, value)))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_variables(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(_is_text(part) for item in value.items() for part in item)
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return (value,) if _is_path(value) else tuple(value)
+
+
+def _as_list_of_hosts(value: Any) -> Any:
+    return value if value is None or _is_text(value) else ",".join(value)
+
+
+FLAG = Kind("flag", "True or False", lambda value: isinstance(value, bool))
+NAME = Kind("name", "one string", _is_text)
+PATH = Kind("name", "one path", _is_path)
+FOLDER = replace(PATH, says="the path of a folder")
+STRINGS = Kind("strings", "strings", _are(_is_text), _as_tuple)
+PATHS = Kind("strings", "paths", _are(_is_path), _as_tuple)
+HOSTS = Kind("strings", "strings", _are(_is_text), _as_list_of_hosts)
+COUNT = whole("count", "a whole number of at least 1", 1)
+NUMBER = whole("number", "a whole number of at least 0", 0)
+SHARE = whole("share", "a whole number of at least 0", 0)
+SEED = whole("seed", f"a whole number from 0 to {LARGEST_SEED}", 0, LARGEST_SEED)
+SECONDS = seconds("seconds", "a positive number of seconds", is_open=True)
+LIMIT = seconds("limit", "a number of seconds, or 0 for no limit", is_open=False)
+VARIABLES = Kind("variables", 'strings by name, such as {"OMP_NUM_THREADS": "1"}', _are_variables, dict)
+ADDRESSES = Kind("", "addresses by host", _are_variables, dict)
+#: What an engine checks itself.
+OBJECT = Kind("", "an object", lambda value: True)
+
+
+@dataclass(frozen=True)
+class Option:
+    """A row of the table.
+
+    Attributes
+    ----------
+    name : str
+        The name in Python and R.
+    kind : Kind
+        What it takes.
+    default
+        Its value unless it is set.
+    help : str
+        What it does, for all faces.
+    more : str
+        What Python's and R's documentation say in addition.
+    flags : tuple of str
+        Its spellings on the command line: the one of messages first, the complete one last. Of a switch that
+        is on by default, they turn it off. () if the command line does not have it.
+    metavar : str
+        The value in the help of the command line.
+    variable : str
+        An environment variable that sets it on the command line.
+    faces : tuple of str
+        Who has it.
+    else_ignored : bool
+        Whether the command line ignores it with an engine that does not know it. Otherwise it is refused.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    help: str
+    more: str = ""
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+    variable: str | None = None
+    faces: tuple[Face, ...] = ("shell", "python", "r")
+    else_ignored: bool = False
+
+    @property
+    def flag(self) -> str:
+        """The complete spelling on the command line."""
+        return self.flags[-1]
+
+    def text(self, face: Face, spelled: Mapping[str, str]) -> str:
+        """Return what the setting does, for one face. `spelled` has the names in braces."""
+        first, default, last = self.help.partition(" Default: ")
+        more = f" {self.more}" if self.more and face != "shell" else ""
+        return f"{first}{more}{default}{last}".format_map(spelled).replace(
+            "`", "``" if face == "python" else "`"
+        )
+
+    def check(self, value: Any) -> Any:
+        """Return a value in the form in which it is kept.
+
+        Raises
+        ------
+        LaunchError
+            The setting does not take it (reason ``argument``).
+        """
+        if not (self.kind.fits(value) or (value is None and self.default is None)):
+            raise LaunchError(
+                f"`{self.name}` must be {self.kind.says}.", found=str(Value(value)), reason="argument"
+            )
+        return value if value is None else self.kind.clean(value)
+
+    def on_command_line(self, value: Any) -> list[str]:
+        """Return a value as options of ``tfmuster launch``; [] for the default."""
+        if value == self.default or not self.flags:
+            return []
+        if self.kind is FLAG:
+            return [self.flag]
+        if isinstance(value, Mapping):
+            return [f"{self.flag}={name}={text}" for name, text in value.items()]
+        values = value if isinstance(value, tuple) else (value,)
+        return [f"{self.flag}={os.fspath(one) if _is_path(one) else one}" for one in values]
+
+
+def option(
+    kind: Kind,
+    *,
+    default: Any,
+    help: str,
+    more: str = "",
+    flags: tuple[str, ...] | None = None,
+    metavar: str | None = None,
+    variable: str | None = None,
+    faces: tuple[Face, ...] = ("shell", "python", "r"),
+    else_ignored: bool = False,
+    kw_only: bool = True,
+) -> Any:
+    """Declare a row; see :class:`Option` for the arguments. `flags` are made from the name by default.
+
+    `kw_only` is for type checkers; see `Settings.UNNAMED`.
+    """
+    row = {"kind": kind, "help": help, "more": more, "flags": flags, "metavar": metavar}
+    row |= {"variable": variable, "faces": faces, "else_ignored": else_ignored}
+    if isinstance(default, dict):
+        return field(default_factory=default.copy, metadata=row)
+    return field(default=default, metadata=row)
+
+
+def _row(declared: Field[Any]) -> Option:
+    row = dict(declared.metadata)
+    flags = row.pop("flags")
+    if flags is None:
+        flags = (f"--{declared.name.replace('_', '-')}",) if "shell" in row["faces"] else ()
+    default = declared.default if declared.default_factory is MISSING else declared.default_factory()
+    return Option(name=declared.name, default=default, flags=flags, **row)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option,))
+class Settings:
+    """Settings that are rows, with the values of one launch. They can't be changed."""
+
+    #: Settings that may be passed without their names; the last takes all others if it begins with "*".
+    UNNAMED: ClassVar[tuple[str, ...]] = ()
+    ROWS: ClassVar[Mapping[str, Option]] = {}
+
+    def __init_subclass__(cls) -> None:
+        """Make a class of rows from its fields, and document them."""
+        super().__init_subclass__()
+        dataclass(frozen=True, init=False, repr=False)(cls)
+        cls.ROWS = {declared.name: _row(declared) for declared in fields(cls) if "kind" in declared.metadata}  # type: ignore[arg-type]
+        public = cls.public("python")
+        unnamed = [name.lstrip("*") for name in cls.UNNAMED]
+        positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [
+            inspect.Parameter(name.lstrip("*"), inspect.Parameter.VAR_POSITIONAL)
+            if name.startswith("*")
+            else inspect.Parameter(name, positional, default=cls.ROWS[name].default)
+            for name in cls.UNNAMED
+        ]
+        parameters += [
+            inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=row.default)
+            for row in public
+            if row.name not in unnamed
+        ]
+        cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, *unnamed: Any, **named: Any) -> None:
+            for place, name in enumerate(self.UNNAMED):
+                if name.startswith("*") and unnamed[place:]:
+                    named.setdefault(name[1:], unnamed[place:])
+                elif not name.startswith("*") and place < len(unnamed):
+                    named.setdefault(name, unnamed[place])
+            limited = not any(name.startswith("*") for name in self.UNNAMED)
+            if limited and len(unnamed) > len(self.UNNAMED):
+                self._refuse(f"{len(unnamed)} arguments without names", None)
+            for name in named:
+                if name not in self.ROWS:
+                    self._refuse(f"no argument `{name}`", name)
+            for row in self.ROWS.values():
+                object.__setattr__(self, row.name, row.check(named.get(row.name, row.default)))
+
+    def __repr__(self) -> str:
+        """Return the call that makes the object."""
+        unnamed: list[str] = []
+        named: list[str] = []
+        for row in self.ROWS.values():
+            value = getattr(self, row.name)
+            if value == row.default:
+                continue
+            if f"*{row.name}" in self.UNNAMED:
+                unnamed += map(repr, value)
+            elif row.name in self.UNNAMED:
+                unnamed.insert(0, repr(value))
+            else:
+                named.append(f"{row.name}={value!r}")
+        return f"{type(self).__name__}({', '.join([*unnamed, *named])})"
+
+    @classmethod
+    def _refuse(cls, found: str, name: str | None) -> None:
+        raise LaunchError(
+            f"{cls.__name__}() must be called with arguments that it has.",
+            found=found,
+            fix=None if name is None else did_you_mean(name, [row.name for row in cls.public("python")]),
+            reason="argument",
+        )
+
+    @classmethod
+    def public(cls, face: Face) -> list[Option]:
+        """Return the rows that a face has."""
+        return [row for row in cls.ROWS.values() if face in row.faces]
+
+    def values(self) -> dict[str, Any]:
+        """Return all settings by name."""
+        return {name: getattr(self, name) for name in self.ROWS}
+
+    def changed(self, **settings: Any) -> Self:
+        """Return settings with other values for some of them."""
+        return type(self)(**{**self.values(), **settings})
+
+    def on_command_line(self, **others: Any) -> list[str]:
+        """Return the settings as options of ``tfmuster launch``, without those that have the default value.
+
+        `others` are values that differ there.
+        """
+        values = {**self.values(), **others}
+        return [word for name, row in self.ROWS.items() for word in row.on_command_line(values[name])]
