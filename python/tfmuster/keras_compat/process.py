@@ -16,7 +16,6 @@ from . import seams
 from .jax_processes import jax_process_index
 
 if TYPE_CHECKING:
-    from ..cluster.spec import Task
     from ..system.register import Seam
 
 Listener = Callable[..., None]
@@ -40,8 +39,8 @@ class ProcessState:
 
     #: The strategy that connects it to others; TensorFlow allows only one. None before it is made.
     strategy: Any = None
-    #: The task of the strategy that the program has made by `tfmuster.strategy`, and how it sums.
-    task: Task | None = None
+    #: The `Task` of the strategy that the program has made by `tfmuster.strategy`, and how it sums.
+    task: Any = None
     communication: str = "auto"
     #: Whether a default strategy of the program is being made, or has been (``launch --distribute``).
     makes_default: bool = False
