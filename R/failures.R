@@ -1,5 +1,5 @@
-# How an R program fails on a worker: its condition, where R and Python raised it, and what the session says
-# of it. Backtraces are sent as texts, because another session reads them.
+# How an R program fails on a worker, and what the session says of it. Backtraces are sent as texts, because
+# another session reads them.
 
 # Write down the failure of a function, and return the exit code of its process. `raised`: the number of the
 # frame that raised the error, if it is still there. `save`: writes the condition, as plain data, for the
@@ -9,7 +9,8 @@ fail_on_call <- function(condition, save, raised = NULL) {
   condition <- tryCatch(cause_of(condition), error = function(e) condition)
   if (inherits(condition, "tfmuster_callback_error")) frames <- condition$frames
   try(save(plain_condition(condition, frames)), silent = TRUE)
-  said <- error_lines(condition)
+  rlang::local_options(cli.width = 10000)
+  said <- error_lines(condition, as_rlang = TRUE)
   cat(said[1], "\n", sep = "", file = stderr())
   tell_failure(said[1], c(said[-1], frame_lines(frames)), condition)
   if (inherits(condition, "tfmuster_error_rendezvous")) 3L else 1L
@@ -34,107 +35,23 @@ cause_of <- function(condition) {
 # what to do, and the settings that an error of tfmuster names.
 tell_failure <- function(said, unprinted, error = NULL) {
   ours <- if (!inherits(error, "condition") || inherits(error, "tfmuster_error")) error
-  unprinted <- paste(unprinted, collapse = "\n")
   # What startup.R has seen before, of a script.
   seen <- getOption("tfmuster.failed")
   is_seen <- is.character(seen$said) && grepl(plain_text(seen$said), plain_text(said), fixed = TRUE)
   seen <- if (is_seen) seen else list(classes = if (inherits(error, "condition")) class(error))
   try(run_python("report_end", said), silent = TRUE)
   try(
-    run_python(
-      "leave_r_note", said, unprinted, fix = ours$fix, hints = ours$hints, classes = as.list(seen$classes),
-      condition = seen$condition
-    ),
+    write_note(headline(said), unprinted, unprinted, ours$fix, ours$hints, seen$classes, seen$condition),
     silent = TRUE
   )
 }
 
-# The lines of an error, the first with the error itself, as rlang shows them but not wrapped.
-error_lines <- function(condition) {
-  rlang::local_options(cli.width = 10000)
-  place <- rlang::format_error_call(str2lang(text_of(conditionCall(condition)) %||% "NULL"))
-  place <- if (is.null(place)) "Error:" else paste0("Error in ", place, ":")
-  text <- paste(place, trimws(conditionMessage(condition)))
-  strsplit(cli::ansi_strip(text), "\n", fixed = TRUE)[[1]]
-}
-
-# The number of the frame that raised an error, for its calling handler, whose frame has the number `handler`.
-raised_at <- function(handler) {
-  by_r <- handler > 1 && identical(sys.function(handler - 1), base::.handleSimpleError)
-  handler - if (by_r) 2 else 1
-}
-
-# The backtrace of an error: R's frames from the function on, then Python's. A list with the texts `call`, the
-# numbers `parent` of their callers, `visible`, `scope`, and Python's own text in `python`; NULL if empty.
-frames_of <- function(condition, raised, said = conditionMessage(condition)) {
-  trace <- if (is.list(condition)) condition$trace
-  if (!inherits(trace, "rlang_trace")) trace <- rlang::trace_back(bottom = sys.frame(raised))
-  lines <- if (!inherits(condition, "tfmuster_error")) python_traceback(said)
-  frames <- add_python_frames(as_frames(trace), lines)
-  if (length(frames$call)) frames
-}
-
-# Python's lines of the traceback of an error with this text. reticulate keeps the one of the last error.
-python_traceback <- function(said) {
-  last <- reticulate::py_last_error()
-  if (is_of(last, said)) unlist(last$traceback)
-}
-
-# Whether an error with this text is the last one of Python.
-is_of <- function(last, said) {
-  has <- function(part) grepl(plain_text(part), plain_text(said), fixed = TRUE)
-  !is.null(last) && has(last$type) && has(last$value)
-}
-
-add_python_frames <- function(frames, lines) {
-  found <- regmatches(lines, regexec("File \"(.*)\", line ([0-9]+), in ([^\n]*)", lines))
-  for (place in Filter(length, found)) {
-    path <- paste(utils::tail(strsplit(place[2], "/", fixed = TRUE)[[1]], 3), collapse = "/")
-    frames$call <- c(frames$call, sprintf("%s() at %s:%s", place[4], path, place[3]))
-    frames$parent <- c(frames$parent, length(frames$parent))
-    frames$visible <- c(frames$visible, TRUE)
-    frames$scope <- c(frames$scope, NA)
-  }
-  if (length(lines)) frames$python <- paste(lines, collapse = "")
-  frames
-}
-
-# The lines of a backtrace in the log.
-frame_lines <- function(frames) {
-  trace <- as_trace(frames[setdiff(names(frames), "python")])
-  if (is.null(trace)) {
-    return(character())
-  }
-  python <- if (!is.null(frames$python)) strsplit(frames$python, "\n", fixed = TRUE)[[1]]
-  c(
-    "Backtrace:", cli::ansi_strip(format(trace, simplify = "branch")),
-    if (length(python)) c("Traceback of Python:", python)
-  )
-}
-
-# rlang's trace of frames that a worker has written, or NULL. Its calls are names: nothing is evaluated.
-as_trace <- function(frames) {
-  rows <- seq_along(frames$call)
-  if (!length(rows)) {
-    return(NULL)
-  }
-  texts <- gsub("[[:cntrl:]]", " ", paste0(frames$call, ifelse(nzchar(frames$call), "", " ")))
-  parent <- as.integer(frames$parent)
-  if (anyNA(parent) || any(parent < 0 | parent >= rows)) parent <- rows - 1L
-  trace <- rlang::trace_back()
-  columns <- list(
-    call = lapply(texts, as.name), parent = parent, visible = as.logical(frames$visible),
-    namespace = rep(NA_character_, length(rows)), scope = as.character(frames$scope)
-  )
-  trace <- structure(columns, row.names = rows, class = class(trace), version = attr(trace, "version"))
-  # What another version of rlang can't show is left out.
-  tryCatch(
-    {
-      format(trace)
-      trace
-    },
-    error = function(e) NULL
-  )
+# The error in one line. R starts a long message, or one with several parts, on a new one.
+headline <- function(said) {
+  lines <- strsplit(paste0(said, "\n"), "\n", fixed = TRUE)[[1]]
+  lines <- lines[seq_along(lines) >= max(0, grep("^Error( in .*)?:", lines))]
+  first <- trimws(lines[1], "right")
+  if (endsWith(first, ":") && length(lines) > 1) paste(first, sub("^[ !]+", "", lines[2])) else first
 }
 
 # The condition that plain_condition() has written. str2lang() only parses.
@@ -164,23 +81,22 @@ failure_of <- function(error, run_dir, shown) {
   list(error = utils::modifyList(error, texts, keep.null = TRUE), parent = parent)
 }
 
-# The condition that an R script has failed with, made of what its R has noted, or NULL.
+# The condition that an R script has failed with: as its R has noted it, or made of the texts of its note. NULL
+# if there is none.
 script_condition <- function(error) {
+  condition <- noted_condition(error)
   lines <- strsplit(error$traceback %||% "", "\n", fixed = TRUE)[[1]]
   begin <- match("Backtrace:", lines)
-  condition <- noted_condition(error)
   if (is.null(condition) && !is.na(begin)) condition <- said_condition(error, lines[seq_len(begin - 1)])
-  if (is.na(begin) || is.null(condition)) {
+  if (is.na(begin) || is.null(condition) || !is.null(condition$trace)) {
     return(condition)
   }
-  lines <- lines[-seq_len(begin)]
-  rows <- grepl("^ *[0-9]+[.] ", lines)
-  calls <- sub("^ *[0-9]+[.] ", "", lines[rows])
-  frames <- list(
+  calls <- grep("^ *[0-9]+[.] ", lines[-seq_len(begin)], value = TRUE)
+  calls <- sub("^ *[0-9]+[.] ", "", calls)
+  condition$trace <- as_trace(list(
     call = sub("^global ", "", calls), parent = seq_along(calls) - 1L, visible = rep(TRUE, length(calls)),
     scope = ifelse(startsWith(calls, "global "), "global", NA)
-  )
-  condition$trace <- as_trace(add_python_frames(frames, lines[!rows]))
+  ))
   condition
 }
 

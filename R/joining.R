@@ -53,8 +53,6 @@ last_words <- function(said = geterrmessage(), last = last_rlang_error()) {
 
 last_rlang_error <- function() tryCatch(rlang::last_error(), error = function(e) NULL)
 
-plain_text <- function(text) gsub("[[:space:]]+", " ", cli::ansi_strip(text))
-
 # The exit code of an R program after an error: 3 if the rendezvous failed, as for Python.
 exit_status <- function(said) {
   if (identical(the$raised$kind, "rendezvous") && is_raised(said)) 3L else 1L

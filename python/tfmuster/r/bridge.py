@@ -21,7 +21,6 @@ import tfmuster
 
 from .. import __version__
 from ..errors import DependencyError, TfmusterError, TfmusterWarning
-from ..runs.error_file import leave_r_note
 from ..system.interpreter import python_executable
 from ..system.say import heard_by
 from ..system.say import say as tell
@@ -39,7 +38,6 @@ __all__ = [
     "adopt_environment",
     "keep_temporary_files_in",
     "launch_shown",
-    "leave_r_note",
     "missing_modules",
     "outcome",
     "resolve",
@@ -86,7 +84,6 @@ _FOR_R = {
     "start_tensorboard": "runs.tensorboard",
     "check_name": "strategies.by_name",
     "job": "diagnostics.selftest",
-    "leave_r_note": "runs.error_file",
     "failure_texts": "r.failures",
     "condition_bytes": "r.failures",
 }

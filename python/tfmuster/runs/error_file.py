@@ -1,4 +1,7 @@
-"""Write the exception that ends this worker to a file that its launcher reads."""
+"""Write the note of a worker's failure, which its launcher reads. R's is written by worker/site/failure_note.R.
+
+A worker whose Python has only the standard library imports this module, too.
+"""
 
 from __future__ import annotations
 
@@ -7,69 +10,54 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..environment import ERROR_FILE_VARIABLE
 from ..errors import TfmusterError
 from ..system.replace import replacing_file
-from .failure import UNPRINTED, _last_r_error
+
+#: In a worker's note: what it has not printed of its error, for its log.
+UNPRINTED = "unprinted"
 
 
 def leave_note(error: BaseException, *, age: float = 0.0) -> None:
-    """Write an error that is printed without a traceback; `sitecustomize` writes uncaught exceptions.
+    """Write the error that ends this worker, unless it has noted a cause before, such as a stall."""
+    path = os.environ.get(ERROR_FILE_VARIABLE)
+    if path is not None and not _has_noted(path):
+        write_note(Path(path), note_of(error, age=age))
+
+
+def note_of(error: BaseException, *, age: float = 0.0) -> dict[str, Any]:
+    """Return the fields of an error's note, as :class:`~tfmuster.runs.failure.Failure` describes them.
 
     ``age`` says how long ago it happened, in seconds: the earliest error of a job is its cause.
     """
-    _leave(
-        "".join(traceback.format_exception_only(error)).strip(),
-        "".join(traceback.format_exception(error)) if error.__traceback__ else "",
-        age,
-        **advice_of(error),
-    )
+    text = "".join(traceback.format_exception_only(error)).strip()
+    if isinstance(error, SyntaxError):
+        # Python's text starts with the location, but a headline has one line.
+        text = f"{type(error).__name__}: {error}"
+    note: dict[str, Any] = {"time": time.time() - age, "error": text}
+    if error.__traceback__:
+        note["traceback"] = "".join(traceback.format_exception(error))
+    if isinstance(error, TfmusterError):
+        note |= {"fix": error.fix and str(error.fix), "hints": error.fields.get("hints")}
+    return note
 
 
-def advice_of(error: BaseException) -> dict[str, Any]:
-    """Return what an error of tfmuster tells its user to do, and the settings that it names."""
-    if not isinstance(error, TfmusterError):
-        return {}
-    return {"fix": error.fix and str(error.fix), "hints": error.fields.get("hints")}
+def write_note(path: Path, note: Mapping[str, Any]) -> None:
+    """Write a note as one of this process, which may represent a worker on another machine.
 
-
-def leave_r_note(
-    message: str,
-    trace: str = "",
-    *,
-    fix: str | None = None,
-    hints: Sequence[Mapping[str, Any]] | None = None,
-    classes: Sequence[str] = (),
-    condition: str | None = None,
-) -> None:
-    """Write the error that ends a worker's R program.
-
-    Parameters
-    ----------
-    message : str
-        The text of R's ``geterrmessage()``.
-    trace : str
-        R's backtrace and Python's traceback, which R has not printed: the launcher adds them to the log.
-    fix, hints
-        What an error of tfmuster tells its user to do, and the settings that it names.
-    classes, condition
-        The classes of R's condition, and the condition itself, see :class:`~tfmuster.runs.failure.Failure`.
+    A failure to write must not hide the failure itself: on a full disk, the note may not fit either.
     """
-    more: dict[str, Any] = {UNPRINTED: trace, "fix": fix, "hints": hints}
-    more |= {"classes": classes, "condition": condition}
-    _leave(_last_r_error(message.splitlines()), trace, **more)
+    text = json.dumps({"traceback": "", **note, "pid": os.getpid()}, default=str, ensure_ascii=False)
+    with contextlib.suppress(OSError), replacing_file(path) as file:
+        file.write(text.encode(errors="replace"))
 
 
-def _leave(error: str, trace: str, age: float = 0.0, **more: Any) -> None:
-    path = os.environ.get(ERROR_FILE_VARIABLE)
-    if path is None:
-        return
-    note = {"time": time.time() - age, "pid": os.getpid(), "error": error, "traceback": trace}
-    note |= {name: value for name, value in more.items() if value}
-    # A failure to write must not hide the error itself.
-    with contextlib.suppress(OSError), replacing_file(Path(path)) as file:
-        file.write(json.dumps(note, default=str).encode())
+def _has_noted(path: str) -> bool:
+    """Return whether this process has left a note of an error before."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(path, encoding="utf-8") as file:
+        return bool(json.load(file)["pid"] == os.getpid())
+    return False

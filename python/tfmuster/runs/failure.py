@@ -26,8 +26,6 @@ LAST_LINES = 20
 
 #: The error of a worker that neither ends nor continues.
 FROZEN = "is frozen ({} is stopped by a signal)"
-#: In a worker's note: what it has not printed of its error, for its log.
-UNPRINTED = "unprinted"
 #: Errors that a worker raises when a peer has gone, TensorFlow's and tfmuster's own.
 _PEER_IS_GONE = re.compile(
     r"tensorflow\.[\w.]+\.(Unavailable|Aborted|Cancelled|DeadlineExceeded)Error: "
@@ -114,7 +112,7 @@ class Failure:
         last_lines: tuple[str, ...],
         log: str,
     ) -> Failure:
-        """Make a failure from an exit code, as in `subprocess`, and the note that `sitecustomize` wrote.
+        """Make a failure from an exit code, as in `subprocess`, and the note that the worker left.
 
         A frozen worker has no exit code. The note marks a worker that is frozen or lost. The exit code of a
         lost worker is unknown. Another machine may have sent any note: what can't be is left out.
@@ -300,16 +298,11 @@ def _last_traceback(lines: Sequence[str]) -> int | None:
 
 
 def _r_error(lines: Sequence[str]) -> str:
-    """Return the error that ended Rscript, taken from its last lines; "" if no error ended it."""
-    return _last_r_error(lines[:-1]) if lines and lines[-1] == "Execution halted" else ""
-
-
-def _last_r_error(lines: Sequence[str]) -> str:
-    """Return the last error in lines that R has written, as one line."""
+    """Return the error that ended Rscript in one line, from its last lines; "" if no error ended it."""
     begin = max((at for at, line in enumerate(lines) if _R_ERROR.match(line)), default=None)
-    if begin is None:
+    if begin is None or lines[-1] != "Execution halted":
         return ""
-    first, then = lines[begin].rstrip(), "".join(lines[begin + 1 : begin + 2])
+    first, then = lines[begin].rstrip(), "".join(lines[begin + 1 : -1][:1])
     # R starts a long message, or one with several parts, on a new line.
     return f"{first} {then.lstrip(' !')}" if first.endswith(":") else first
 

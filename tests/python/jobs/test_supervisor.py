@@ -155,9 +155,12 @@ def test_what_a_worker_has_not_printed_of_its_error_is_added_to_its_log(tmp_path
     # As R does, which prints only the first line.
     done, error, _ = fail(
         tmp_path,
-        "from tfmuster.runs.error_file import leave_r_note",
+        "from pathlib import Path",
+        "from tfmuster.runs.error_file import write_note",
         "print('Error in `g()`: no luck', flush=True)",
-        "leave_r_note('Error in `g()`: no luck', 'Backtrace:\\n 1. f()\\n 2. g()')",
+        "trace = 'Backtrace:\\n 1. f()\\n 2. g()'",
+        "note = {'error': 'Error in `g()`: no luck', 'traceback': trace, 'unprinted': trace}",
+        "write_note(Path(os.environ['TFMUSTER_ERROR_FILE']), {**note, 'time': time.time()})",
         "sys.exit(1)",
         workers=1,
     )

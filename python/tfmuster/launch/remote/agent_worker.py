@@ -21,6 +21,7 @@ from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...net.channel import OUTPUT, Frame, message
 from ...options.hints import Hint
+from ...runs.error_file import note_of
 from ...runs.leaving import order_to_leave
 from ...runs.run import Run
 from ...system.gpus import assign_gpus
@@ -226,9 +227,7 @@ class AgentWorker:
 
     def _refuse(self, error: TfmusterError) -> int:
         """Send an error as if the worker had raised it, and return its exit code."""
-        text = f"{type(error).__module__}.{type(error).__name__}: {error}"
-        note = {"time": time.time(), "pid": os.getpid(), "error": text, "traceback": ""}
-        self._write(message("note", note=note))
+        self._write(message("note", note=note_of(error)))
         return error.exit_code
 
     def _forward(self, selector: selectors.BaseSelector, seconds: float) -> bool:

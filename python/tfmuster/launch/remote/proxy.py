@@ -37,6 +37,7 @@ import orjson
 
 from ...net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
 from ...runs.advice import LOST
+from ...runs.error_file import note_of, write_note
 from ...runs.failure import not_writable
 from ...runs.layout import CALL, may_arrive, task_of, write_json
 from ...runs.leaving import order_in
@@ -132,8 +133,8 @@ class WorkerProxy:
             elif said["type"] == "folder":
                 self._record(folder=str(said["path"]), own=bool(said["own"]))
             elif said["type"] == "note":
-                note = said["note"]
-                self._note({**note, "time": float(note["time"]) - self._ahead})
+                moment = float(said["note"]["time"]) - self._ahead
+                write_note(self._note_path, {**said["note"], "time": moment})
             elif said["type"] == "process":
                 since = said["stopped_at"] and float(said["stopped_at"]) - self._ahead
                 self._record(pid=int(said["pid"]), stopped=said["stopped"], stopped_at=since)
@@ -182,20 +183,14 @@ class WorkerProxy:
         """Record that the connection is lost, with the last time at which it worked."""
         self._say(f"{self._host} {LOST}{why}")
         moment = time.time() - self._connection.silence
-        self._note({"time": moment, "error": f"{LOST}{why}", "traceback": "", "lost": True})
+        write_note(self._note_path, {"time": moment, "error": f"{LOST}{why}", "lost": True})
         return 1
 
     def _no_room(self, error: OSError) -> int:
         """Record that the worker's files can't be written here."""
         reason = not_writable(self._run_dir, error)
-        text = f"{type(reason).__module__}.{type(reason).__name__}: {reason}"
-        self._note({"time": time.time(), "error": text, "traceback": ""})
+        write_note(self._note_path, note_of(reason))
         return reason.exit_code
-
-    def _note(self, note: dict[str, Any]) -> None:
-        # On a full disk, the note may not fit either.
-        with contextlib.suppress(OSError):
-            write_json(self._note_path, {**note, "pid": os.getpid()})
 
     def _ask_to_end(self, *_: object) -> None:
         self._ending = True

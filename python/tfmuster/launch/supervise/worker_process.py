@@ -15,7 +15,8 @@ from typing import IO, Any
 
 import psutil
 
-from ...runs.failure import FROZEN, LAST_LINES, UNPRINTED, Failure, without_traceback
+from ...runs.error_file import UNPRINTED
+from ...runs.failure import FROZEN, LAST_LINES, Failure, without_traceback
 from ...runs.layout import PREEMPTED, read_json
 from ...runs.states import State
 from ...runs.traceback_text import HEADER

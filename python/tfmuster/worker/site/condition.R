@@ -58,8 +58,8 @@ is_data <- function(x, depth = 0) {
 
 # What an R script has failed with, without long fields, for its note: the bytes of an RDS file, in
 # hexadecimal.
-condition_text <- function(condition, most = 1e5) {
-  plain <- plain_condition(condition)
+condition_text <- function(condition, frames = NULL, most = 1e5) {
+  plain <- plain_condition(condition, frames[setdiff(names(frames), "python")])
   for (name in setdiff(names(plain), "message")) {
     if (utils::object.size(plain[[name]]) > most / 4) plain[[name]] <- NULL
   }

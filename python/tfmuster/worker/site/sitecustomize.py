@@ -99,45 +99,15 @@ def _tfmuster() -> None:
 def _note_exception(kind: "type[BaseException]", value: BaseException, trace: "Any") -> None:
     """Write the exception and its time to a file now: TensorFlow can delay Python's exit by many seconds."""
     try:
-        path = os.environ["TFMUSTER_ERROR_FILE"]
-        # What this process has noted before, such as a stall of the job, is the cause.
-        if not issubclass(kind, KeyboardInterrupt) and not _has_noted(path):
-            import json
-            import time
-            import traceback
+        if not issubclass(kind, KeyboardInterrupt):
+            _tfmuster()
+            from tfmuster.runs.error_file import leave_note
 
-            error = "".join(traceback.format_exception_only(kind, value)).strip()
-            if issubclass(kind, SyntaxError):
-                # Python's text starts with the location, but a headline has one line.
-                error = f"{kind.__name__}: {value}"
-            note = {
-                "time": time.time(),
-                "pid": os.getpid(),
-                "error": error,
-                "traceback": "".join(traceback.format_exception(kind, value, trace)),
-            }
-            if kind.__module__ == "tfmuster.errors":
-                from tfmuster.runs.error_file import advice_of
-
-                note |= advice_of(value)
-            with open(path + ".part", "w", encoding="utf-8", errors="replace") as file:
-                json.dump(note, file, default=str)
-            os.replace(path + ".part", path)
+            leave_note(value)
     except Exception:
         # A failure here must not hide the exception itself.
         pass
     sys.__excepthook__(kind, value, trace)
-
-
-def _has_noted(path: str) -> bool:
-    """Return whether this process has left a note of an error before."""
-    import json
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            return bool(json.load(file)["pid"] == os.getpid())
-    except FileNotFoundError:
-        return False
 
 
 def _prepare() -> None:

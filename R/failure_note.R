@@ -1,0 +1,1 @@
+../python/tfmuster/worker/site/failure_note.R
