@@ -65,7 +65,7 @@ def resume(name: str | None, folder: str | None, detach: bool) -> int:
     from ..runs.resuming import launch_again
     from .launch import command as launch
 
-    again = launch_again(find_run(name, folder, changes=True))
+    again = launch_again(find_run(name, folder, changes=True).path)
     os.environ.update(again.env)
     os.chdir(again.directory)
     arguments = ["--detach", *again.arguments] if detach else again.arguments

@@ -195,7 +195,7 @@ class Job(Control, Plain):
         """Record in its run how the job is launched again."""
         # In a batch job the options of its system are not known. They were recorded on submission.
         if self.where is not None and SUBMITTED_VARIABLE not in os.environ:
-            record_launch(run, [*launch_options(self, run), *self.where], self.command, self.env)
+            record_launch(run.path, [*launch_options(self, run), *self.where], self.command, self.env)
 
     def run_name(self) -> str:
         """Return the given name, or one made from the command."""

@@ -10,16 +10,13 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..errors import LaunchError
 from ..system.ask import NoAnswerError, ask
 from .layout import STOP_COMMAND, UNFINISHED, read_json
 from .ownership import check_owner
 from .recording import record_end
-
-if TYPE_CHECKING:
-    from .run import Run
+from .status import wait_for_end
 
 #: How long a batch system may take to accept the request to end a job, in seconds.
 _ANSWER_SECONDS = 30.0
@@ -62,7 +59,7 @@ def stop_command(run_dir: Path) -> list[str]:
     return command
 
 
-def end_batch_job(run: Run, command: Sequence[str]) -> None:
+def end_batch_job(run_dir: Path, command: Sequence[str]) -> None:
     """Ask the batch system to end a run's job, and wait for its end.
 
     Raises
@@ -70,7 +67,7 @@ def end_batch_job(run: Run, command: Sequence[str]) -> None:
     LaunchError
         The batch system does not answer here, or refuses.
     """
-    has_begun = (run.path / "logs").is_dir()
+    has_begun = (run_dir / "logs").is_dir()
     try:
         answer = ask(*command, seconds=_ANSWER_SECONDS)
     except NoAnswerError as error:
@@ -78,14 +75,14 @@ def end_batch_job(run: Run, command: Sequence[str]) -> None:
     else:
         found = None if answer.code == 0 else answer.first_line
     # A job that has not started has no launcher that could record its end.
-    state = run.wait(_BATCH_SECONDS if has_begun and not found else _SHARED_SECONDS)["state"]
+    state = wait_for_end(run_dir, _BATCH_SECONDS if has_begun and not found else _SHARED_SECONDS)["state"]
     if state not in UNFINISHED:
         return
     if found:
         raise LaunchError(
-            f"The batch job of the run {run.name} must be ended by its batch system.",
+            f"The batch job of the run {run_dir.name} must be ended by its batch system.",
             found=found,
             fix=f"Run this on a machine of the cluster: {shlex.join(command)}",
-            run=run.name,
+            run=run_dir.name,
         )
-    record_end(run, "interrupted")
+    record_end(run_dir, "interrupted")

@@ -1,4 +1,4 @@
-"""Write the note of a worker's failure, which its launcher reads. R's is written by worker/site/failure_note.R.
+"""Write the note of a worker's failure, which its launcher reads. For R, worker/site/failure_note.R does so.
 
 A worker whose Python has only the standard library imports this module, too.
 """

@@ -29,8 +29,9 @@ from .index import remember_run
 from .layout import ANY_VALUES, CALL, CLAIMED, NAMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
 from .next_steps import resume_text
 from .recording import record_info, record_status, record_stop_command
+from .records import read_info
 from .resuming import resuming
-from .run import Run
+from .status import status_of
 
 #: Time limit of each git command, in seconds.
 _GIT_SECONDS = 5.0
@@ -45,11 +46,11 @@ def new_run(
     job: str | None = None,
     seed: int | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> Run:
+) -> Path:
     """Make a run directory: `run_dir`, or by default ``runs/<UTC time>-<name>``, and record the job in it.
 
     If `run_dir` has a run of the same command that has ended before its program had finished, that run is
-    resumed.
+    resumed. Return the absolute path.
 
     ``job`` is the name that the job's processes have in their environment, and ``settings`` are the settings
     of the training; ``run.json`` records both.
@@ -68,10 +69,11 @@ def new_run(
         "seed": seed,
         **(settings or {}),
     }
-    with contextlib.nullcontext() if run_dir is None else resuming(Path(run_dir), command) as earlier:
-        if earlier is not None:
-            _record(earlier, {**about, "resumed": 1 + int(earlier.info().get("resumed", 0))})
-            return earlier
+    wanted = None if run_dir is None else Path(run_dir).absolute()
+    with contextlib.nullcontext() if wanted is None else resuming(wanted, command) as resumed:
+        if wanted is not None and resumed:
+            _record(wanted, {**about, "resumed": 1 + int(read_info(wanted).get("resumed", 0))})
+            return wanted
         claim = claim_run_dir(name, run_dir)
         try:
             # The session that has submitted this batch job has recorded its run.
@@ -82,16 +84,15 @@ def new_run(
             claim.release()
             raise
         (claim.path / CALL / CLAIMED).unlink(missing_ok=True)
-        run = Run(claim.path)
-        _record(run, about)
-    return run
+        _record(claim.path, about)
+    return claim.path
 
 
-def _record(run: Run, about: Mapping[str, Any]) -> None:
+def _record(run_dir: Path, about: Mapping[str, Any]) -> None:
     """Write what is known of a job when it starts."""
     batch = batch_job()
     if batch is not None:
-        record_stop_command(run, batch.stop)
+        record_stop_command(run_dir, batch.stop)
     import psutil
 
     about = {
@@ -106,9 +107,9 @@ def _record(run: Run, about: Mapping[str, Any]) -> None:
         "versions": recorded_versions(),
         **({f"{batch.system}_job": batch.number} if batch else {}),
     }
-    record_info(run, about)
-    record_status(run, state="starting", restarts=0, tasks={})
-    remember_run(run.path)
+    record_info(run_dir, about)
+    record_status(run_dir, state="starting", restarts=0, tasks={})
+    remember_run(run_dir)
 
 
 class Claim:
@@ -195,7 +196,7 @@ def _check_free(path: Path, shown: Path) -> None:
     if holds_run(path):
         # Whether a run that has begun or has ended is resumed depends on the command.
         begun = os.path.exists(path / "logs") or SUBMITTED_VARIABLE in os.environ
-        refused = not begun and Run(path).status()["state"] in UNFINISHED
+        refused = not begun and status_of(path)["state"] in UNFINISHED
     else:
         claimed = os.path.exists(path / CALL / CLAIMED)
         refused = _names_in(path) not in ([], [CALL] if claimed else [])
@@ -301,7 +302,7 @@ def _not_made(path: Path, error: OSError) -> LaunchError:
     )
 
 
-def record_git(run: Run) -> None:
+def record_git(run_dir: Path) -> None:
     """Add the commit of the working directory to ``run.json``, if it is a git repository."""
     try:
         commit = ask("git", "rev-parse", "HEAD", seconds=_GIT_SECONDS)
@@ -310,4 +311,4 @@ def record_git(run: Run) -> None:
         return
     if commit.code == status.code == 0:
         state = {"commit": commit.output.strip(), "changed": bool(status.output.strip())}
-        record_info(run, {**run.info(), "git": state})
+        record_info(run_dir, {**read_info(run_dir), "git": state})

@@ -1,4 +1,4 @@
-"""Read the text of a log file, which may be much larger than memory."""
+"""Find the logs of a run, and read their text, which may be much larger than memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ..system.output_encoding import decoded
+from .layout import task_of
 
 #: Bytes that are read at a time.
 BLOCK = 1024 * 1024
@@ -13,6 +14,28 @@ BLOCK = 1024 * 1024
 _MOST_READ = 1024 * BLOCK
 #: Bytes that are kept of a line. A progress bar writes one line, of which a terminal shows the end.
 _LONGEST = 64 * 1024
+
+
+def log_paths(run_dir: Path) -> dict[str, Path]:
+    """Return the path of each task's log in a run directory, by the task's name, such as ``worker 0``."""
+    paths = sorted((run_dir / "logs").glob("*-*.log"), key=_task_order)
+    return {task_of(path.stem): path for path in paths if path.is_file()}
+
+
+def _task_order(path: Path) -> tuple[str, int]:
+    kind, _, index = path.stem.rpartition("-")
+    return kind, int(index) if index.isdigit() else 0
+
+
+def separate(path: Path, line: str) -> None:
+    """Append a line to a log that parts the output of two starts."""
+    with path.open("ab+") as log:
+        cut = ""
+        if log.tell():
+            log.seek(-1, 2)
+            # The output of a killed worker may end in the middle of a line.
+            cut = "" if log.read() == b"\n" else "\n"
+        log.write(f"{cut}---- {line} ----\n".encode())
 
 
 def whole_text(path: Path, encoding: str | None = None) -> str:

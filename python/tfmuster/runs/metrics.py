@@ -93,6 +93,15 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     return [values for _, values in sorted(epochs.items())]
 
 
+def history_of(run_dir: Path) -> dict[str, list[float]]:
+    """Return the metrics of each epoch by name; see :meth:`.run.Run.history`."""
+    epochs = read_metrics(run_dir)
+    names = dict.fromkeys(name for values in epochs for name in values if name not in NO_METRICS)
+    if any(values["fit"] > 1 for values in epochs):
+        return {name: [values.get(name, _NAN) for values in epochs] for name in names}
+    return {name: [values[name] for values in epochs if name in values] for name in names}
+
+
 def epoch_line(values: Mapping[str, Any]) -> str:
     """Describe one line in words, with the loss first and the speed last."""
     names = [name for name in values if name not in (*NO_METRICS, "images_per_second")]

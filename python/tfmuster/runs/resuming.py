@@ -23,9 +23,11 @@ from ..system.output_encoding import decoded, output_encoding
 from ..words import Words
 from .hidden_values import HIDDEN, without_secret, without_secrets
 from .layout import PREEMPTED, RESUME, UNFINISHED, holds_run, read_json, utc_now, write_json
+from .log_text import log_paths, separate
 from .next_steps import stop_text
 from .ownership import check_owner
-from .run import Run
+from .records import read_info
+from .status import status_of
 from .stopping import end_left_over
 
 #: States of a run that can be started again.
@@ -50,13 +52,15 @@ class Again(NamedTuple):
     env: dict[str, str]
 
 
-def record_launch(run: Run, options: Sequence[str], command: Sequence[str], env: Mapping[str, str]) -> None:
+def record_launch(
+    run_dir: Path, options: Sequence[str], command: Sequence[str], env: Mapping[str, str]
+) -> None:
     """Record how a run was launched. Values that look like secrets are not kept.
 
     Parameters
     ----------
-    run : Run
-        The run.
+    run_dir : Path
+        The run directory.
     options : sequence of str
         The job and where it runs, as options of ``tfmuster launch``.
     command : sequence of str
@@ -73,10 +77,10 @@ def record_launch(run: Run, options: Sequence[str], command: Sequence[str], env:
         "directory": os.getcwd(),
         "env": {name: without_secret(name, value) for name, value in variables.items()},
     }
-    write_json(run.path / RESUME, record, mode=0o600)
+    write_json(run_dir / RESUME, record, mode=0o600)
 
 
-def launch_again(run: Run) -> Again:
+def launch_again(run_dir: Path) -> Again:
     """Return how to resume a run.
 
     Raises
@@ -87,17 +91,17 @@ def launch_again(run: Run) -> Again:
         The run has not ended, its program has finished, or it was launched in a way that can't be repeated
         from here (reason ``resume``).
     """
-    check_owner(run.path, run.path / "run.json", run.path / "status.json", run.path / RESUME)
-    state = run.status()["state"]
+    check_owner(run_dir, run_dir / "run.json", run_dir / "status.json", run_dir / RESUME)
+    state = status_of(run_dir)["state"]
     if state not in RESUMABLE:
         runs = state in UNFINISHED
         raise LaunchError(
             "This run can't be resumed.",
-            found=f"{run.name} is {state}" if runs else f"the program of {run.name} has finished",
-            fix=f"Stop it first: {stop_text(run.name, save=True)}" if runs else "Start a new run.",
+            found=f"{run_dir.name} is {state}" if runs else f"the program of {run_dir.name} has finished",
+            fix=f"Stop it first: {stop_text(run_dir.name, save=True)}" if runs else "Start a new run.",
             reason="resume",
         )
-    record = read_json(run.path / RESUME)
+    record = read_json(run_dir / RESUME)
     given = [*record.get("options", ()), *record.get("command", ()), *record.get("env", {}).values()]
     if not record or any(HIDDEN in word for word in given):
         raise LaunchError(
@@ -107,7 +111,7 @@ def launch_again(run: Run) -> Again:
             else "another program has started its workers",
             fix=Words(
                 "Launch it as before, with {}: it resumes from its newest checkpoint.",
-                Hint("run_dir", str(run.path)),
+                Hint("run_dir", str(run_dir)),
             ),
             reason="resume",
         )
@@ -116,91 +120,78 @@ def launch_again(run: Run) -> Again:
 
 def resumed_seed(run_dir: str | os.PathLike[str] | None) -> int | None:
     """Return the seed of the unfinished run in a directory; None if there is none."""
-    run = _unfinished_run(run_dir)
-    seed = None if run is None else run.info().get("seed")
+    unfinished = _unfinished_run(run_dir)
+    seed = None if unfinished is None else read_info(unfinished).get("seed")
     return None if seed is None else int(seed)
 
 
 def resumed_hash_seed(run_dir: str | os.PathLike[str] | None) -> str | None:
     """Return the seed of Python's hashes in the unfinished run in a directory; None if there is none."""
-    run = _unfinished_run(run_dir)
-    return None if run is None else str(run.info().get("hash_seed", "0"))
+    unfinished = _unfinished_run(run_dir)
+    return None if unfinished is None else str(read_info(unfinished).get("hash_seed", "0"))
 
 
-def _unfinished_run(run_dir: str | os.PathLike[str] | None) -> Run | None:
-    if run_dir is None or not holds_run(Path(run_dir)):
+def _unfinished_run(run_dir: str | os.PathLike[str] | None) -> Path | None:
+    if run_dir is None or not holds_run(path := Path(run_dir)):
         return None
-    run = Run(run_dir)
-    return run if run.status()["state"] in RESUMABLE else None
+    return path if status_of(path)["state"] in RESUMABLE else None
 
 
 @contextlib.contextmanager
-def resuming(path: Path, command: Sequence[str]) -> Iterator[Run | None]:
-    """Provide the run in a directory if this command resumes it; None if the directory has no such run.
+def resuming(run_dir: Path, command: Sequence[str]) -> Iterator[bool]:
+    """Tell whether this command resumes the run in a directory, which then is prepared for that.
 
     Inside the block no other launcher can resume it.
     """
-    record = path / "run.json"
-    if not holds_run(path):
-        yield None
+    record = run_dir / "run.json"
+    if not holds_run(run_dir):
+        yield False
         return
-    run = Run(path)
     with record.open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            yield None
+            yield False
             return
-        if not resumes(run, command):
-            yield None
+        if not resumes(run_dir, command):
+            yield False
             return
-        check_owner(run.path, record, run.path / "status.json")
-        _prepare(run)
-        yield run
+        check_owner(run_dir, record, run_dir / "status.json")
+        _prepare(run_dir)
+        yield True
 
 
-def resumes(run: Run, command: Sequence[str]) -> bool:
+def resumes(run_dir: Path, command: Sequence[str]) -> bool:
     """Return whether a launch of this command in the directory of a run resumes it."""
-    same = run.info().get("command") == without_secrets(command)
-    return same and (run.status()["state"] in RESUMABLE or _is_of_this_job(run))
+    same = read_info(run_dir).get("command") == without_secrets(command)
+    return same and (status_of(run_dir)["state"] in RESUMABLE or _is_of_this_job(run_dir))
 
 
-def _is_of_this_job(run: Run) -> bool:
+def _is_of_this_job(run_dir: Path) -> bool:
     """Whether a run's launcher was in this batch job, which its system has started again, and so has gone."""
-    batch, info = batch_job(), run.info()
+    batch, info = batch_job(), read_info(run_dir)
     same = batch is not None and info.get(f"{batch.system}_job") == batch.number
-    return same and run.status()["state"] in UNFINISHED and info.get("pid") != os.getpid()
+    return same and status_of(run_dir)["state"] in UNFINISHED and info.get("pid") != os.getpid()
 
 
-def _prepare(run: Run) -> None:
+def _prepare(run_dir: Path) -> None:
     """End what is left of the earlier start, and mark its logs."""
-    status = run.status()
+    status = status_of(run_dir)
     if status["state"] == "lost":
-        end_left_over(run.info(), status)
-    for path in run.log_paths().values():
+        end_left_over(read_info(run_dir), status)
+    for path in log_paths(run_dir).values():
         separate(path, f"resumed, {utc_now()}, after: {status['state']}")
     # A run that was ended while it waited for a batch system has none yet.
-    (run.path / "logs").mkdir(exist_ok=True)
-    for path in (*(run.path / "logs").glob("*.json"), run.path / "error.json"):
+    (run_dir / "logs").mkdir(exist_ok=True)
+    for path in (*(run_dir / "logs").glob("*.json"), run_dir / "error.json"):
         path.unlink(missing_ok=True)
 
 
-def separate(path: Path, line: str) -> None:
-    """Append a line to a log that parts the output of two starts."""
-    with path.open("ab+") as log:
-        cut = ""
-        if log.tell():
-            log.seek(-1, 2)
-            # The output of a killed worker may end in the middle of a line.
-            cut = "" if log.read() == b"\n" else "\n"
-        log.write(f"{cut}---- {line} ----\n".encode())
-
-
-def resume_run(run: Run) -> None:
+def resume_run(run_dir: Path) -> None:
     """Restart a run in the background; see :meth:`.run.Run.resume`."""
-    launch_again(run)
+    launch_again(run_dir)
     done = subprocess.run(
-        [*run_module("tfmuster"), "runs", "resume", "--detach", str(run.path)],
+        [*run_module("tfmuster"), "runs", "resume", "--detach", str(run_dir)],
         env=with_tfmuster_on_path(os.environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -208,5 +199,5 @@ def resume_run(run: Run) -> None:
     )
     if done.returncode:
         said = decoded(done.stderr, output_encoding(os.environ)).strip() or f"exit code {done.returncode}"
-        parts = {"message": f"The run {run.name} could not be resumed.", "found": said}
+        parts = {"message": f"The run {run_dir.name} could not be resumed.", "found": said}
         raise LaunchError(**(parts_of(said) or parts), reason="resume")

@@ -22,23 +22,22 @@ another.
 
 from __future__ import annotations
 
-import math
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 from ..errors import TfmusterError
 from ..words import Code, Value, Words
-from .layout import MODEL, UNFINISHED, task_of
-from .liveness import is_lost
-from .log_text import last_lines, whole_text
-from .metrics import NO_METRICS, read_metrics
+from .layout import MODEL, UNFINISHED
+from .log_text import last_lines, log_paths, whole_text
+from .metrics import history_of
 from .next_steps import stop_text
 from .notes import read_notes
-from .records import read_error, read_info, read_status
+from .records import read_error, read_info
 from .removing import remove_files
+from .resuming import resume_run
 from .stacks import ask_for_stacks
+from .status import status_of, wait_for_end
 from .stopping import stop_run
 from .values import Values, returned_model, values_of
 
@@ -93,25 +92,7 @@ class Run:
         nothing for five minutes, or for an hour while it starts the workers. ``restarts`` is the number of
         restarts.
         """
-        status = {"state": "starting", "restarts": 0, "tasks": {}, **read_status(self.path)}
-        if is_lost(self.info() if self._is_readable() else None, status):
-            # The run may have ended since the first look.
-            status.update(read_status(self.path))
-            if status["state"] in UNFINISHED:
-                status["state"] = "lost"
-        if status["state"] == "running":
-            from .states import read_states
-
-            for task, said in read_states(self.path).items():
-                if status["tasks"].get(task, {}).get("state") == "running":
-                    status["tasks"][task] |= {"doing": said.text, "progress": said.to_dict()}
-        return status
-
-    def _is_readable(self) -> bool:
-        """Whether this user may know where the launcher is; of another user's run, it may not."""
-        path = self.path / "run.json"
-        effective = os.access in os.supports_effective_ids
-        return not path.exists() or os.access(path, os.R_OK, effective_ids=effective)
+        return status_of(self.path)
 
     def error(self) -> dict[str, Any] | None:
         """Return the first failure, or None."""
@@ -119,8 +100,7 @@ class Run:
 
     def log_paths(self) -> dict[str, Path]:
         """Return the path of each task's log, by the task's name, such as ``worker 0``."""
-        paths = sorted((self.path / "logs").glob("*-*.log"), key=_task_order)
-        return {task_of(path.stem): path for path in paths if path.is_file()}
+        return log_paths(self.path)
 
     def logs(self, task: str | None = None, *, lines: int | None = None) -> dict[str, str]:
         """Return the output of every task, or of one, by the task's name.
@@ -168,11 +148,7 @@ class Run:
         If a restart repeated an epoch, its last metrics count. The epochs of several calls of ``fit`` follow
         each other, and a metric that some of them lack is NaN there.
         """
-        epochs = read_metrics(self.path)
-        names = dict.fromkeys(name for values in epochs for name in values if name not in NO_METRICS)
-        if any(values["fit"] > 1 for values in epochs):
-            return {name: [values.get(name, math.nan) for values in epochs] for name in names}
-        return {name: [values[name] for values in epochs if name in values] for name in names}
+        return history_of(self.path)
 
     def model(self) -> Any:
         """Load the model in ``model.keras``, or else one that a function returned, in Keras's safe mode."""
@@ -210,12 +186,7 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> dict[str, Any]:
         """Wait until the run has ended, at most `timeout` seconds, and return its status."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while (status := self.status())["state"] in UNFINISHED:
-            if end is not None and time.monotonic() > end:
-                break
-            time.sleep(0.1)
-        return status
+        return wait_for_end(self.path, timeout)
 
     def check(self) -> None:
         """Raise the first failure, if the run has failed.
@@ -256,7 +227,7 @@ class Run:
             The run belongs to another user (reason ``foreign``), can't be stopped from here, or can't be
             saved now.
         """
-        return stop_run(self, timeout, save=save)
+        return stop_run(self.path, timeout, save=save)
 
     def resume(self) -> Run:
         """Restart the run in the background, as it was launched, and return it when its workers run.
@@ -270,9 +241,7 @@ class Run:
             The run has not ended, its program has finished, or it can't be launched from here (reason
             ``resume``).
         """
-        from .resuming import resume_run
-
-        resume_run(self)
+        resume_run(self.path)
         return self
 
     @property
@@ -305,8 +274,3 @@ class Run:
                 run=self.name,
             )
         return remove_files(self.path)
-
-
-def _task_order(path: Path) -> tuple[str, int]:
-    job, _, index = path.stem.rpartition("-")
-    return job, int(index) if index.isdigit() else 0

@@ -6,7 +6,7 @@ import contextlib
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..environment import grace
 from ..errors import LaunchError, TfmusterError
@@ -17,44 +17,43 @@ from .leaving import can_save, note_ending
 from .liveness import launcher_process
 from .next_steps import stop_text
 from .ownership import check_owner
-
-if TYPE_CHECKING:
-    from .run import Run
+from .records import read_info
+from .status import status_of, wait_for_end
 
 #: A launcher looks for this file in its run directory. If it is not empty, the training is to be saved.
 _STOP: Final = "stop"
 _SAVE: Final = "save"
 
 
-def stop_run(run: Run, timeout: float, *, save: bool) -> dict[str, Any]:
+def stop_run(run_dir: Path, timeout: float, *, save: bool) -> dict[str, Any]:
     """End a run and all its processes; see :meth:`.run.Run.stop`."""
     # These files name the processes that are ended.
-    check_owner(run.path, run.path / "run.json", run.path / "status.json")
-    status, info = run.status(), run.info()
+    check_owner(run_dir, run_dir / "run.json", run_dir / "status.json")
+    status, info = status_of(run_dir), read_info(run_dir)
     if status["state"] == "lost":
         end_left_over(info, status)
     if status["state"] not in UNFINISHED:
         return status
     if save:
-        return _save(run, timeout)
+        return _save(run_dir, timeout)
     launcher = launcher_process(info)
     if launcher is None:
         host = info.get("host")
         if host != socket.gethostname():
-            command = stop_command(run.path)
+            command = stop_command(run_dir)
             if not command:
-                message = f"The run {run.name} can be stopped on its own host only."
-                raise LaunchError(message, found=f"host {host}", run=run.name)
-            end_batch_job(run, command)
-        return run.status()
+                message = f"The run {run_dir.name} can be stopped on its own host only."
+                raise LaunchError(message, found=f"host {host}", run=run_dir.name)
+            end_batch_job(run_dir, command)
+        return status_of(run_dir)
     if info.get("ends_on_sigterm"):
         # Else the launcher would save first.
-        note_ending(run.path)
+        note_ending(run_dir)
         with contextlib.suppress(Exception):
             launcher.terminate()
     else:
-        _stop_path(run).touch()
-    return run.wait(timeout)
+        _stop_path(run_dir).touch()
+    return wait_for_end(run_dir, timeout)
 
 
 def end_left_over(info: Mapping[str, Any], status: Mapping[str, Any]) -> None:
@@ -80,19 +79,19 @@ def end_left_over(info: Mapping[str, Any], status: Mapping[str, Any]) -> None:
     end_job(info["job"])
 
 
-def _save(run: Run, timeout: float) -> dict[str, Any]:
-    if not can_save(run.path):
+def _save(run_dir: Path, timeout: float) -> dict[str, Any]:
+    if not can_save(run_dir):
         raise TfmusterError(
-            f"The run {run.name} can't be saved now.",
+            f"The run {run_dir.name} can't be saved now.",
             found=Words("it is in no training with {}()", Code("checkpoint_callback", "callback_checkpoint")),
-            fix=f"wait until fit() runs, or end it without saving: {stop_text(run.name)}",
-            run=run.name,
+            fix=f"wait until fit() runs, or end it without saving: {stop_text(run_dir.name)}",
+            run=run_dir.name,
         )
-    _stop_path(run).write_text(_SAVE)
-    return run.wait(timeout + grace(run.info().get("grace")))
+    _stop_path(run_dir).write_text(_SAVE)
+    return wait_for_end(run_dir, timeout + grace(read_info(run_dir).get("grace")))
 
 
-def asked_to_save(run: Run) -> bool:
+def asked_to_save(run_dir: Path) -> bool:
     """Return whether another session has asked the launcher, which calls this, to save the run and end it.
 
     Raises
@@ -100,17 +99,17 @@ def asked_to_save(run: Run) -> bool:
     TfmusterError
         Another session has asked to end the run at once.
     """
-    path = _stop_path(run)
+    path = _stop_path(run_dir)
     if not path.exists():
         return False
     save = path.read_text() == _SAVE
     path.unlink(missing_ok=True)
     if not save:
         raise TfmusterError(
-            f"The run {run.name} was stopped.", found="asked for by another session", run=run.name
+            f"The run {run_dir.name} was stopped.", found="asked for by another session", run=run_dir.name
         )
     return True
 
 
-def _stop_path(run: Run) -> Path:
-    return run.path / _STOP
+def _stop_path(run_dir: Path) -> Path:
+    return run_dir / _STOP

@@ -100,21 +100,21 @@ def test_the_commit_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     run = Run(tmp_path)
     (tmp_path / "run.json").write_text('{"name": "train"}')
-    record_git(run)
+    record_git(run.path)
     assert run.info() == {"name": "train"}
     git(tmp_path, "init", "--quiet")
-    record_git(run)
+    record_git(run.path)
     # A repository without a commit.
     assert run.info() == {"name": "train"}
     (tmp_path / "train.py").write_text("pass\n")
     git(tmp_path, "add", "train.py")
     git(tmp_path, "commit", "--quiet", "--message", "first")
     commit = git(tmp_path, "rev-parse", "HEAD")
-    record_git(run)
+    record_git(run.path)
     assert run.info()["git"] == {"commit": commit, "changed": False}
     (tmp_path / "train.py").write_text("print()\n")
-    record_git(run)
+    record_git(run.path)
     assert run.info()["git"] == {"commit": commit, "changed": True}
     monkeypatch.setenv("PATH", "")
-    record_git(run)
+    record_git(run.path)
     assert run.info()["git"] == {"commit": commit, "changed": True}

@@ -13,6 +13,7 @@ import pytest
 from support.launching import python
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.recording import record_end
+from tfmuster.runs.run import Run
 
 #: Changes the user after the imports: another user may not read this Python.
 AS_ANOTHER = """
@@ -41,9 +42,11 @@ def folder() -> Iterator[Path]:
     """Another user can't enter pytest's own folders."""
     made = Path(tempfile.mkdtemp())
     made.chmod(0o755)
-    run = new_run("train", run_dir=made / "runs" / NAME, command=["train.py"], cluster={"worker": ["a:1"]})
+    run = Run(
+        new_run("train", run_dir=made / "runs" / NAME, command=["train.py"], cluster={"worker": ["a:1"]})
+    )
     (run.path / "logs" / "worker-0.log").write_text("text\n")
-    record_end(run, "done", tasks={})
+    record_end(run.path, "done", tasks={})
     yield made
     shutil.rmtree(made)
 

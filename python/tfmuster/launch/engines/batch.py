@@ -192,7 +192,7 @@ class BatchEngine(BatchCommands, Engine):
 
     def _submit_in(self, run: Run, job: Job) -> Submitted:
         resumed = has_started(run)
-        if resumed and not resumes(run, job.command):
+        if resumed and not resumes(run.path, job.command):
             raise not_new(run.path)
         for name in self.commands:
             self.program(name)
@@ -200,7 +200,7 @@ class BatchEngine(BatchCommands, Engine):
         if not resumed:
             about = {"name": run.name, "command": list(job.command), "cluster": {}, "started": utc_now()}
             # No machine has its launcher yet.
-            record_info(run, {**about, "directory": os.getcwd(), "host": ""})
+            record_info(run.path, {**about, "directory": os.getcwd(), "host": ""})
         job.record(run)
         try:
             number = self.submit_script(script, {**os.environ, **job.env})
@@ -209,7 +209,7 @@ class BatchEngine(BatchCommands, Engine):
                 forget(run)
             raise
         # Not into run.json, which the launcher may be writing now.
-        record_stop_command(run, [self.SYSTEM.STOP, number])
+        record_stop_command(run.path, [self.SYSTEM.STOP, number])
         return Submitted(self, number, run)
 
     def script(self, job: Job, run: Run | None = None) -> str:

@@ -96,7 +96,7 @@ def follow(job: Submitted, *, show: str, tell: bool) -> tuple[Run, Failure | Non
             _wait_for_files(job.run)
             if _written_state(job.run) in UNFINISHED:
                 # Its launcher was killed before it could write that.
-                record_end(job.run, "interrupted")
+                record_end(job.run.path, "interrupted")
         raise
     finally:
         shown.close()
@@ -152,7 +152,7 @@ def note_failed_start(run: Run, error: TfmusterError, backend: str) -> None:
         failure = _failure(run, backend, "the launcher", f"could not start the workers: {lines[0]}", lines)
         # Not by record_end(): what never began is removed again, if the launcher waits.
         write_json(run.path / "error.json", failure.to_dict())
-        record_status(run, state="failed")
+        record_status(run.path, state="failed")
 
 
 def _keep_log(job: Submitted) -> str:
@@ -189,7 +189,7 @@ def _outcome(job: Submitted) -> tuple[Run, Failure | None]:
     failure = _failure(run, system.name, f"job {job.number}", said, lines)
     if state in UNFINISHED:
         # Its launcher was killed, and could not write it.
-        record_end(run, "failed", failure.to_dict())
+        record_end(run.path, "failed", failure.to_dict())
     return run, failure
 
 

@@ -26,6 +26,7 @@ from ...system.interpreter import worker_environment
 from ...system.limits import need_files
 from ...system.private_network import private_network
 from ...system.say import say
+from ..begin import begin_run
 from ..capacity import check_capacity
 from ..job import Job, command_of, resolve_command
 from ..supervise.display import shown_path
@@ -143,12 +144,12 @@ def _run_once(
             if size
         }
         cluster = Cluster(**addresses)
-        run = attempt.begin(job, cluster)
+        run = begin_run(job, attempt, cluster)
         if tell and attempt.number == 0:
             say(f"tfmuster: {_count(sizes)} on this machine; {shown_path(run)}")
         placements = placements_of(job, command, gpus, attempt=attempt, cluster=cluster, folder=run.path)
         if attempt.number == 0:
-            record_git(run)
+            record_git(run.path)
         supervisor = Supervisor(
             attempt.name, run, placements, show=show, another_after=attempt.another_after, spares=spares
         )

@@ -38,6 +38,7 @@ from ...system.processes import end_job
 from ...system.say import say
 from ...system.terminal_text import visible
 from ...words import face
+from ..begin import begin_run
 from ..job import Job
 from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
@@ -188,9 +189,9 @@ def run_remote(
     """
     job, attempt = remote_job.job, remote_job.attempt
     with _connected(remote_job, places, names, spares) as (cluster, remotes, warnings):
-        run = attempt.begin(job, cluster)
+        run = begin_run(job, attempt, cluster)
         if attempt.number == 0:
-            record_git(run)
+            record_git(run.path)
         if tell and attempt.number == 0:
             hosts = ", ".join(dict.fromkeys(remote.host for remote in remotes))
             count = "1 task" if len(remotes) == 1 else f"{len(remotes)} tasks"

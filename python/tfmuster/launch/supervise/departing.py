@@ -48,7 +48,7 @@ class Departing:
         TfmusterError
             Another session has asked to end the run at once.
         """
-        asked = asked_to_save(self._run)
+        asked = asked_to_save(self._run.path)
         if asked and not SHUTDOWN.signal:
             SHUTDOWN.signal = signal.SIGTERM
         if not SHUTDOWN.signal:

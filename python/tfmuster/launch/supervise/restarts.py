@@ -9,20 +9,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ...environment import MAX_RESTARTS_VARIABLE, RESTART_VARIABLE, TOKEN_VARIABLE
 from ...runs.failure import Failure
 from ...runs.layout import RESTARTING, utc_now
-from ...runs.lifecycle import new_run
-from ...runs.recording import record_end, record_info, record_status
-from ...runs.resuming import separate
+from ...runs.log_text import separate
+from ...runs.recording import record_end, record_status
 from ...runs.run import Run
 from ...system.say import say
-
-if TYPE_CHECKING:
-    from ...cluster.spec import Cluster
-    from ..job import Job
 
 
 @dataclass(frozen=True)
@@ -48,26 +42,6 @@ class Attempt:
     run: Run | None = None
     name: str = field(default_factory=lambda: secrets.token_hex(16))
     token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
-
-    def begin(self, job: Job, cluster: Cluster) -> Run:
-        """Return the run, which the first attempt makes."""
-        if self.run is None:
-            run = new_run(
-                job.run_name(),
-                run_dir=job.run_dir,
-                command=job.command,
-                cluster=cluster.to_dict(),
-                job=self.name,
-                seed=job.seed,
-                settings=job.settings(),
-            )
-            job.record(run)
-            return run
-        info = self.run.info()
-        clusters = [*info.get("clusters", [info["cluster"]]), cluster.to_dict()]
-        # Hosts may have been lost, or have come back.
-        record_info(self.run, {**info, "cluster": cluster.to_dict(), "clusters": clusters, "job": self.name})
-        return self.run
 
     def variables(self) -> dict[str, str]:
         """Return the attempt's environment variables for the workers."""
@@ -106,13 +80,13 @@ def with_restarts(
             about += f", {utc_now()}, after: {failure.headline()}"
         try:
             _prepare(run, about)
-            record_status(run, restarts=number)
+            record_status(run.path, restarts=number)
             run, failure = attempt(Attempt(number, most, run))
         except BaseException as error:
             if run.status()["state"] == RESTARTING:
                 # The next attempt did not start, so this one was the last.
                 state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-                record_end(run, state, survived.to_dict() if survived else None)
+                record_end(run.path, state, survived.to_dict() if survived else None)
             raise
     return run, failure
 

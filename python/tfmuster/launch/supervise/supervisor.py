@@ -115,7 +115,7 @@ class Supervisor:
             for placement in self._placements:
                 self._workers.append(self._start(placement))
             try:
-                record_status(self._run, state="running", tasks=self._tasks())
+                record_status(self._run.path, state="running", tasks=self._tasks())
             except OSError as full:
                 raise not_writable(self._run.path, full) from full
             # A session may have had another job, which was saved.
@@ -142,11 +142,11 @@ class Supervisor:
             # On a full disk, nothing can be recorded, but the error with the reason is already raised.
             with contextlib.suppress(OSError):
                 if state == RESTARTING:
-                    record_status(self._run, state=state, tasks=self._tasks())
+                    record_status(self._run.path, state=state, tasks=self._tasks())
                 else:
                     error = failure.to_dict() if failure else None
                     fields = {"signal": signal_of(self._workers)} if state == PREEMPTED else {}
-                    record_end(self._run, state, error, tasks=self._tasks(), **fields)
+                    record_end(self._run.path, state, error, tasks=self._tasks(), **fields)
                     self._report.renew(at_once=True)
             dismiss_guard(guard)
             if self._spares is not None:
@@ -287,7 +287,7 @@ class Supervisor:
     def _note(self, tasks: dict[str, Any]) -> None:
         self._next_beat = time.monotonic() + BEAT_SECONDS
         try:
-            record_status(self._run, tasks=tasks)
+            record_status(self._run.path, tasks=tasks)
         except OSError as error:
             self._disk_error = self._disk_error or error
 

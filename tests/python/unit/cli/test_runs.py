@@ -10,6 +10,7 @@ from tfmuster.cli import main
 from tfmuster.runs.layout import append_json, write_json
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.recording import record_end
+from tfmuster.runs.run import Run
 from tfmuster.system.terminal_text import safe_text
 
 EVIL = "a\x9b31mb\u202ec\x1b]0;t\x07d"
@@ -44,7 +45,7 @@ def test_nothing_that_changes_a_terminal_is_printed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in (EVIL, f"{EVIL}-2"):
-        run = new_run(EVIL, run_dir=Path("runs", name), command=[EVIL], cluster={"worker": [EVIL]})
+        run = Run(new_run(EVIL, run_dir=Path("runs", name), command=[EVIL], cluster={"worker": [EVIL]}))
         (run.path / "logs" / f"worker-0{EVIL}.log").write_text(f"{EVIL}\n{EVIL}")
         (run.path / "stacks").mkdir()
         (run.path / "stacks" / f"worker-0{EVIL}.txt").write_text(EVIL)
@@ -53,7 +54,7 @@ def test_nothing_that_changes_a_terminal_is_printed(
         append_json(run.path / "metrics.jsonl", {"epoch": 1, EVIL: 1})
         if state == "failed":
             error = {"task": EVIL, "error": EVIL, "traceback": EVIL, "last_lines": [EVIL], "host": EVIL}
-            record_end(run, state, error, tasks={EVIL: {"state": EVIL, "host": EVIL}})
+            record_end(run.path, state, error, tasks={EVIL: {"state": EVIL, "host": EVIL}})
         else:
             # Nobody has this name: the run can't be stopped here.
             write_json(run.path / "run.json", {**run.info(), "host": EVIL})

@@ -11,6 +11,7 @@ from tfmuster.launch.job import Job, resolve_command
 from tfmuster.launch.supervise.restarts import Attempt
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.recording import record_end
+from tfmuster.runs.run import Run
 from tfmuster.words import speaking
 
 
@@ -78,9 +79,9 @@ def test_all_workers_have_one_hash_seed_which_a_resumed_run_keeps(
     command = ["train.py"]
     job = Job(command=command, env=of_job, run_dir=tmp_path / "run")
     assert job.variables(Attempt(0, 0))["PYTHONHASHSEED"] == seed
-    run = new_run("train", run_dir=job.run_dir, command=command, cluster={}, settings=job.settings())
-    record_end(run, "failed")
+    run = Run(new_run("train", run_dir=job.run_dir, command=command, cluster={}, settings=job.settings()))
+    record_end(run.path, "failed")
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     assert Job(command=command, run_dir=run.path).hash_seed == seed
-    record_end(run, "done")
+    record_end(run.path, "done")
     assert Job(command=command, run_dir=run.path).hash_seed == "7"

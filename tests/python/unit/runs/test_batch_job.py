@@ -15,7 +15,6 @@ from tfmuster.launch.engines.sge import Sge
 from tfmuster.launch.engines.slurm import Slurm
 from tfmuster.runs.batch_job import STOP_COMMANDS, stop_command
 from tfmuster.runs.recording import record_stop_command
-from tfmuster.runs.run import Run
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,7 @@ from tfmuster.runs.run import Run
     ],
 )
 def test_the_commands_of_batch_systems(tmp_path: Path, command: list[str]) -> None:
-    record_stop_command(Run(tmp_path), command)
+    record_stop_command(tmp_path, command)
     assert stop_command(tmp_path) == command
 
 

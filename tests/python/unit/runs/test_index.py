@@ -22,7 +22,7 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_run(folder: Path, name: str) -> Run:
-    return new_run("train", run_dir=folder / "runs" / name, command=["train.py"], cluster={})
+    return Run(new_run("train", run_dir=folder / "runs" / name, command=["train.py"], cluster={}))
 
 
 def test_a_run_is_found_from_another_folder(
@@ -59,8 +59,12 @@ def test_the_command_line_lists_and_shows_them(
 ) -> None:
     run = a_run(tmp_path / "1", "20260101T000000Z-train")
     monkeypatch.setenv("TZ", "UTC")
-    record_info(run, {**run.info(), "started": "2026-01-01T00:00:00.000+00:00", "pid": 1, "host": "other"})
-    record_end(run, "done", tasks={"worker 0": {"state": "done"}}, updated="2026-01-01T00:03:20.000+00:00")
+    record_info(
+        run.path, {**run.info(), "started": "2026-01-01T00:00:00.000+00:00", "pid": 1, "host": "other"}
+    )
+    record_end(
+        run.path, "done", tasks={"worker 0": {"state": "done"}}, updated="2026-01-01T00:03:20.000+00:00"
+    )
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert main(["runs", "list"]) == 0

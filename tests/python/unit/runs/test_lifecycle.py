@@ -129,7 +129,7 @@ def test_files_of_the_user_under_names_of_a_run(
     for claim in (
         lambda: claim_run_dir("train", "mine"),
         lambda: claim_call("train", "mine"),
-        lambda: new_run("train", run_dir="mine", command=["train.py"], cluster={}),
+        lambda: Run(new_run("train", run_dir="mine", command=["train.py"], cluster={})),
     ):
         with pytest.raises(LaunchError, match="must be new") as refused:
             claim()
@@ -159,7 +159,7 @@ def test_a_run_that_waits_for_a_batch_system_keeps_its_directory(
     with pytest.raises(LaunchError, match="already holds a run"):
         new_run("train", run_dir="mine", command=["train.py"], cluster={})
     monkeypatch.setenv(SUBMITTED_VARIABLE, "slurm")
-    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    run = Run(new_run("train", run_dir="mine", command=["train.py"], cluster={}))
     assert run.info()["pid"] and (run.path / "logs").is_dir()
 
 
@@ -168,20 +168,20 @@ def test_a_run_that_ended_while_it_waited_can_be_resumed(here: Path) -> None:
     (here / "mine").mkdir()
     write_json(here / "mine" / "run.json", record)
     write_json(here / "mine" / "status.json", {"state": "interrupted"})
-    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    run = Run(new_run("train", run_dir="mine", command=["train.py"], cluster={}))
     assert run.info()["resumed"] == 1 and (run.path / "logs").is_dir()
 
 
 def test_what_a_run_has_left_does_not_stop_the_next(here: Path) -> None:
-    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    run = Run(new_run("train", run_dir="mine", command=["train.py"], cluster={}))
     (run.path / "checkpoints").mkdir()
     (run.path / "model.keras").write_text("model")
     for name in NAMES:
         if not (run.path / name).exists():
             (run.path / name).write_text("{}")
-    record_end(run, "done")
+    record_end(run.path, "done")
     assert run.remove() == ["checkpoints", "model.keras"]
-    assert new_run("train", run_dir="mine", command=["train.py"], cluster={}).path == run.path
+    assert Run(new_run("train", run_dir="mine", command=["train.py"], cluster={})).path == run.path
 
 
 def test_a_run_that_has_begun_is_kept(here: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_run_that_has_begun_is_kept(here: Path) -> None:
 
 
 def test_a_step_of_the_clock_does_not_lose_a_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    run = Run(new_run("train", run_dir="mine", command=["train.py"], cluster={}))
     stock = psutil.Process.create_time
     # On Linux this is the time of the machine's start by the clock as it is now, plus ticks.
     monkeypatch.setattr(psutil.Process, "create_time", lambda process: stock(process) + 3600.0)
@@ -201,7 +201,7 @@ def test_a_step_of_the_clock_does_not_lose_a_run(here: Path, monkeypatch: pytest
 
 
 def test_another_process_with_the_number_of_the_launcher_is_not_it(here: Path) -> None:
-    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    run = Run(new_run("train", run_dir="mine", command=["train.py"], cluster={}))
     info = run.info()
     write_json(run.path / "run.json", {**info, "pid_birth": info["pid_birth"] + "1"})
     assert run.status()["state"] == "lost"
@@ -223,9 +223,9 @@ def test_another_process_with_the_number_of_the_launcher_is_not_it(here: Path) -
 def test_a_run_of_another_machine_or_user_is_lost_when_its_launcher_writes_nothing(
     monkeypatch: pytest.MonkeyPatch, state: str, seconds: float, becomes: str, foreign: bool
 ) -> None:
-    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    run = Run(new_run("train", run_dir="mine", command=["train.py"], cluster={}))
     if foreign:
-        monkeypatch.setattr(Run, "_is_readable", lambda run: False)
+        monkeypatch.setattr("tfmuster.runs.status._is_readable", lambda run_dir: False)
         monkeypatch.setattr(Run, "info", lambda run: {})
     else:
         write_json(run.path / "run.json", {**run.info(), "host": "elsewhere"})
@@ -240,7 +240,7 @@ def test_a_run_of_another_machine_or_user_is_lost_when_its_launcher_writes_nothi
 
 def test_workers_that_have_longer_to_start_are_waited_for(here: Path) -> None:
     settings = Job(["true"], workers=1, start_timeout=600).settings()
-    run = new_run("train", run_dir="mine", command=["train.py"], cluster={}, settings=settings)
+    run = Run(new_run("train", run_dir="mine", command=["train.py"], cluster={}, settings=settings))
     write_json(run.path / "run.json", {**run.info(), "host": "elsewhere"})
     for seconds, state in ((3700, "starting"), (4300, "lost")):
         written = datetime.now(timezone.utc) - timedelta(seconds=seconds)
@@ -249,7 +249,7 @@ def test_workers_that_have_longer_to_start_are_waited_for(here: Path) -> None:
 
 
 def test_a_run_that_waits_for_a_batch_system_is_not_lost(here: Path) -> None:
-    run = new_run("train", run_dir="mine", command=["train.py"], cluster={})
+    run = Run(new_run("train", run_dir="mine", command=["train.py"], cluster={}))
     write_json(run.path / "run.json", {**run.info(), "host": ""})
     write_json(run.path / "status.json", {"state": "starting", "updated": "2026-01-01T00:00:00+00:00"})
     assert run.status()["state"] == "starting"

@@ -17,11 +17,11 @@ EVIL = "a\x9b31mb\u202ec\x1b[2J"
 
 
 def a_run(folder: Path) -> Run:
-    run = new_run("train", run_dir=folder / "run", command=["train.py", EVIL], cluster={})
+    run = Run(new_run("train", run_dir=folder / "run", command=["train.py", EVIL], cluster={}))
     append_json(run.path / "metrics.jsonl", {"epoch": 1, EVIL: 1})
     append_json(run.path / "notes.jsonl", {"about": EVIL, "text": EVIL})
     record_end(
-        run, "failed", {"error": EVIL, "task": EVIL}, tasks={EVIL: {"state": "failed", "host": "node"}}
+        run.path, "failed", {"error": EVIL, "task": EVIL}, tasks={EVIL: {"state": "failed", "host": "node"}}
     )
     return run
 
@@ -37,13 +37,13 @@ def test_texts_for_a_terminal_have_nothing_that_changes_it(tmp_path: Path) -> No
 
 
 def test_how_a_run_failed_is_in_words_for_its_user(tmp_path: Path) -> None:
-    run = new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={})
+    run = Run(new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={}))
     states = {
         "worker 0": {"state": "ended", "exit_code": -15},
         "worker 1": {"state": "failed", "exit_code": 1},
     }
     error = "tfmuster.errors.ModelError: No such model.\n  to do: choose another"
-    record_end(run, "failed", {"error": error, "task": "worker 1", "exit_code": 1}, tasks=states)
+    record_end(run.path, "failed", {"error": error, "task": "worker 1", "exit_code": 1}, tasks=states)
     told = summary(run)
     assert told["worker 0"] == "ended, SIGTERM" and told["worker 1"] == "failed, exit code 1"
     assert told["first failure"].endswith(": No such model.\n  to do: choose another")
@@ -53,7 +53,7 @@ def test_a_state_or_a_host_is_a_word(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     tasks = {"worker 0": {"state": EVIL, "host": EVIL}}
     write_json(run.path / "status.json", {"state": EVIL, "restarts": 0, "tasks": tasks})
-    record_info(run, {**run.info(), "host": EVIL})
+    record_info(run.path, {**run.info(), "host": EVIL})
     assert "host" not in run.info()
     assert run.status()["tasks"] == {"worker 0": {"state": "unknown"}}
     assert repr(run).isprintable()

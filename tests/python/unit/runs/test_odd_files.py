@@ -49,12 +49,14 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with two runs, both of which have failed."""
     monkeypatch.chdir(tmp_path)
     for name in (A_RUN, "20260102T000000Z-b"):
-        run = new_run("train", run_dir=Path("runs", name), command=["train.py"], cluster={"worker": ["a:1"]})
+        run = Run(
+            new_run("train", run_dir=Path("runs", name), command=["train.py"], cluster={"worker": ["a:1"]})
+        )
         (run.path / "states").mkdir()
         (run.path / "logs" / "worker-0.log").write_text("text\n")
         error = {"time": "2026-01-01T00:00:00+00:00", "task": "worker 0", "host": "a", "exit_code": 1}
         more = {"signal": None, "error": "E: x", "traceback": "", "last_lines": ["x"], "log": "l"}
-        record_end(run, "failed", {**error, **more}, tasks={"worker 0": dict(TASK)})
+        record_end(run.path, "failed", {**error, **more}, tasks={"worker 0": dict(TASK)})
     return tmp_path / "runs"
 
 

@@ -32,7 +32,7 @@ NAME = "20260101T000000Z-train"
 
 
 def a_run(folder: Path, state: str = "done", *, days: float = 0) -> Run:
-    run = new_run("train", run_dir=folder, command=["train.py"], cluster={})
+    run = Run(new_run("train", run_dir=folder, command=["train.py"], cluster={}))
     return ended(run, state, days=days)
 
 
@@ -40,7 +40,7 @@ def ended(run: Run, state: str = "done", *, days: float = 0) -> Run:
     folder = run.path
     (folder / "logs" / "worker-0.log").write_text("text\n")
     if state != "starting":
-        record_end(run, state)
+        record_end(run.path, state)
     written = (datetime.now(timezone.utc) - timedelta(days=days)).isoformat()
     write_json(folder / "status.json", {"state": state, "updated": written})
     return run
@@ -56,7 +56,7 @@ def remove(*arguments: object, folder: Path) -> tuple[int, str]:
 def own_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run whose directory tfmuster has named, with what programs write there by tfmuster's functions."""
     monkeypatch.chdir(folder)
-    run = ended(new_run("train", run_dir=None, command=["train.py"], cluster={}))
+    run = ended(Run(new_run("train", run_dir=None, command=["train.py"], cluster={})))
     for name in ("checkpoints", "checkpoints-fit-2", "tensorboard"):
         (run.path / name).mkdir()
     (run.path / "checkpoints" / ".owner.json").write_text("{}")
@@ -87,7 +87,7 @@ def test_what_tfmuster_has_not_written_stays_whatever_the_folder_is_called(
     (named.path / "checkpoints" / "best.keras").write_bytes(b"by Keras's own callback")
     for name in ("training-1.csv", "ps-0.log", "worker-0.error.json", "slurm.log"):
         (named.path / "logs" / name).write_text("text")
-    record_info(named, {**named.info(), "slurm_job": "7"})
+    record_info(named.path, {**named.info(), "slurm_job": "7"})
     assert remove(named.name, folder=tmp_path / "runs") == (
         0,
         f"{named.name}: removed, but for checkpoints, logs, own.csv\n",

@@ -8,14 +8,15 @@ from tfmuster.runs.layout import append_json, write_json
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.recording import record_info, record_status
 from tfmuster.runs.rows import glance_row, task_rows
+from tfmuster.runs.run import Run
 
 EVIL = "a\x9b31mb\u202ec\x1b[2J"
 
 
 def test_a_row_for_each_task_with_what_it_reports_and_none_for_the_rest(tmp_path: Path) -> None:
-    run = new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={})
+    run = Run(new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={}))
     tasks = {task: {"state": "running", "host": "node", "pid": 7} for task in ("worker 0", "worker 1")}
-    record_status(run, state="running", tasks=tasks)
+    record_status(run.path, state="running", tasks=tasks)
     (run.path / "states").mkdir(exist_ok=True)
     said = {"phase": "training", "epoch": 2, "step": 3, "sum_share": 0.5, "wait_share": 0.4}
     write_json(run.path / "states" / "worker-0.json", {**said, "waits_for": EVIL})
@@ -29,8 +30,8 @@ def test_a_row_for_each_task_with_what_it_reports_and_none_for_the_rest(tmp_path
 
 
 def test_a_row_for_the_run(tmp_path: Path) -> None:
-    run = new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={})
-    record_info(run, {**run.info(), "started": "2026-01-01T00:00:00+00:00"})
+    run = Run(new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={}))
+    record_info(run.path, {**run.info(), "started": "2026-01-01T00:00:00+00:00"})
     for epoch, loss in enumerate((2.0, 1.0), start=1):
         append_json(run.path / "metrics.jsonl", {"epoch": epoch, "loss": loss, EVIL: loss})
     status = {"state": "done", "restarts": 2, "tasks": {"worker 0": {}}, "updated": "2026-01-01T00:01:30Z"}
@@ -44,6 +45,6 @@ def test_a_row_for_the_run(tmp_path: Path) -> None:
         "seconds": 90.0,
         "epochs": 2,
     }
-    empty = new_run("other", run_dir=tmp_path / "other", command=["train.py"], cluster={})
+    empty = Run(new_run("other", run_dir=tmp_path / "other", command=["train.py"], cluster={}))
     (empty.path / "run.json").unlink()
     assert glance_row(empty)["seconds"] is None

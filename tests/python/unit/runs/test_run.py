@@ -25,16 +25,18 @@ def test_of_an_epoch_that_was_repeated_the_last_counts(tmp_path: Path) -> None:
 
 
 def test_what_is_started_is_for_its_user_alone(tmp_path: Path) -> None:
-    run = new_run(
-        "train",
-        run_dir=tmp_path / "run",
-        command=["train.py", "--token", "abc", "KEY=1"],
-        cluster={"worker": []},
+    run = Run(
+        new_run(
+            "train",
+            run_dir=tmp_path / "run",
+            command=["train.py", "--token", "abc", "KEY=1"],
+            cluster={"worker": []},
+        )
     )
     written = run.path / "run.json"
     assert written.stat().st_mode & 0o777 == 0o600
     assert run.info()["command"] == ["train.py", "--token", "***", "KEY=1"]
-    record_info(run, {**run.info(), "job": "another"})
+    record_info(run.path, {**run.info(), "job": "another"})
     assert written.stat().st_mode & 0o777 == 0o600
     assert "abc" not in written.read_text()
 
@@ -44,8 +46,8 @@ def test_a_run_of_another_user_is_not_lost() -> None:
     # Others can't look into pytest's own folder.
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        run = new_run("train", run_dir=Path(folder, "run"), command=["train.py"], cluster={"worker": []})
-        record_status(run, state="running")
+        run = Run(new_run("train", run_dir=Path(folder, "run"), command=["train.py"], cluster={"worker": []}))
+        record_status(run.path, state="running")
         os.seteuid(65534)
         try:
             assert (run.info(), run.status()["state"]) == ({}, "running")
@@ -55,7 +57,7 @@ def test_a_run_of_another_user_is_not_lost() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 def test_a_run_of_another_user_is_not_stopped(tmp_path: Path) -> None:
-    run = new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={"worker": []})
+    run = Run(new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={"worker": []}))
     os.chown(run.path / "run.json", 65534, 65534)
     with pytest.raises(TfmusterError, match="must be your own") as caught:
         run.stop()

@@ -9,6 +9,7 @@ import pytest
 from tfmuster.runs.layout import append_json
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.listing import summary
+from tfmuster.runs.run import Run
 from tfmuster.runs.speeds import speed_of, speeds
 from tfmuster.runs.times import in_words
 
@@ -29,7 +30,7 @@ def test_a_duration_has_two_units(seconds: float, words: str) -> None:
 
 
 def test_the_speed_of_a_run_is_that_of_its_last_training(tmp_path: Path) -> None:
-    run = new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={})
+    run = Run(new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={}))
     assert speed_of(run) == "" and "speed" not in summary(run)
     path = run.path / "states" / "worker-0.jsonl"
     path.parent.mkdir()
