@@ -16,7 +16,7 @@ from ..keras_compat.data.data_errors import keep_error, plain_text, unreadable_r
 from ..keras_compat.rows.local_batch import LocalBatch, part_of, suits_replicas, without_autotuning
 from ..system.cores import usable_cores
 from ..system.tensorflow_import import import_tensorflow
-from .file_plan import Piece, Plan
+from .file_plan import FilePlan, Piece
 
 #: Batches whose chunks are read ahead.
 _AHEAD = 2
@@ -80,7 +80,7 @@ def file_batches(
         ``pyarrow`` is missing, which reads Parquet files.
     """
     chunks = read.chunks(_paths(files))
-    plan = Plan(chunks, int(batch_size), int(seed), bool(shuffle), drop_remainder=bool(drop_remainder))
+    plan = FilePlan(chunks, int(batch_size), int(seed), bool(shuffle), drop_remainder=bool(drop_remainder))
     _check(plan, strategy)
     tf = import_tensorflow()
     sample = _columns([Piece(0, np.array([0]))], {0: read.read(plan.chunks[0])})
@@ -132,7 +132,7 @@ def _paths(files: Any) -> list[str]:
     return paths
 
 
-def _check(plan: Plan, strategy: Any) -> None:
+def _check(plan: FilePlan, strategy: Any) -> None:
     replicas = strategy.num_replicas_in_sync if strategy is not None else 1
     size = plan.batch_size
     if not suits_replicas(size, strategy) or (plan.drop_remainder and size > plan.rows):
@@ -147,7 +147,7 @@ def _check(plan: Plan, strategy: Any) -> None:
 
 
 def _generate(
-    read: Any, plan: Plan, part: tuple[int, int] | None, planned: Iterator[tuple[int, list[Piece]]]
+    read: Any, plan: FilePlan, part: tuple[int, int] | None, planned: Iterator[tuple[int, list[Piece]]]
 ) -> Iterator[Any]:
     """Read the batches, or one worker's part of each: its number, and that of the workers."""
     tf = import_tensorflow()
@@ -182,7 +182,7 @@ def _generate(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _unfinished(read: Any, plan: Plan, pieces: list[Piece], columns: tuple[Any, ...]) -> DataError | None:
+def _unfinished(read: Any, plan: FilePlan, pieces: list[Piece], columns: tuple[Any, ...]) -> DataError | None:
     """Return the error for the first row that a reader can't finish alone, or None."""
     tf = import_tensorflow()
     places = [
@@ -204,7 +204,7 @@ def _unfinished(read: Any, plan: Plan, pieces: list[Piece], columns: tuple[Any, 
 
 
 def _planned(
-    plan: Plan, part: tuple[int, int], numbers: Iterator[int], first_epoch: int
+    plan: FilePlan, part: tuple[int, int], numbers: Iterator[int], first_epoch: int
 ) -> Iterator[tuple[int, list[Piece]]]:
     """Yield the batches with these numbers, which are counted over all epochs, and what they consist of."""
     epoch, following = -1, -1

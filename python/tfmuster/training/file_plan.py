@@ -53,7 +53,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FilePlan:
     """The global batches of all epochs."""
 
     chunks: Sequence[Chunk]
