@@ -53,10 +53,8 @@ cat(as.character(getRversion()), Sys.getenv("R_HOME"), sep = "\\n", fill = FALSE
 for (p in packages) cat(p, have(p), sep = "\\t", fill = TRUE)
 """
 
-Report = dict[str, Any]
 
-
-def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
+def doctor(*, devices: bool = True, timeout: float = 120.0) -> dict[str, Any]:
     """Report on this machine's environment.
 
     Parameters
@@ -73,7 +71,7 @@ def doctor(*, devices: bool = True, timeout: float = 120.0) -> Report:
         and ``notes``. ``engines`` says whether each can start jobs from here, or why not. ``devices`` is None
         unless requested. ``notes`` are sentences on what you must know before you run several workers.
     """
-    report: Report = {
+    report: dict[str, Any] = {
         "tfmuster": __version__,
         "python": {
             "version": platform.python_version(),
@@ -107,7 +105,7 @@ def _package_versions() -> dict[str, str | None]:
     return {"tensorflow": tensorflow_version(), **{package: version_of(package) for package in _PACKAGES}}
 
 
-def _r_report() -> Report | None:
+def _r_report() -> dict[str, Any] | None:
     """Return the versions of R and its packages, or None without R."""
     rscript = rscript_executable()
     if rscript is None:
@@ -131,7 +129,7 @@ def _r_report() -> Report | None:
     }
 
 
-def _machine() -> Report:
+def _machine() -> dict[str, Any]:
     import psutil
 
     return {
@@ -195,7 +193,7 @@ def _devices(timeout: float) -> list[str] | str:
     return f"TensorFlow does not start: {said[-1] if said else f'exit code {answer.code}'}"
 
 
-def notes(report: Report) -> list[str]:
+def notes(report: dict[str, Any]) -> list[str]:
     """Return sentences on what a report means for running several workers."""
     packages, r = report["packages"], report["r"]
     told = [
