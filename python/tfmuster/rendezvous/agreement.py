@@ -56,7 +56,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Comparison:
     """The result of an exchange. It is the same on all tasks, and false if there is anything to report.
 
     Attributes
@@ -80,7 +80,7 @@ def agree(
     *,
     timeout: float | None = None,
     control: ControlChannel | None = None,
-) -> Answer:
+) -> Comparison:
     """Send this task's document to the others, and wait for the comparison of all.
 
     Every task of the job that trains must call this function equally often. On one machine the answer takes
@@ -100,7 +100,7 @@ def agree(
 
     Returns
     -------
-    Answer
+    Comparison
         True if all documents are equal; also if there is no connection or no other task.
 
     Raises
@@ -112,9 +112,9 @@ def agree(
     """
     control = control or ControlChannel.current()
     if control is None or not control.active or len(trainers := training_tasks(control)) < 2:
-        return Answer()
+        return Comparison()
     if control.task.name not in trainers:
-        return Answer()
+        return Comparison()
     size = len(orjson.dumps(document))
     if size > MAX_DOCUMENT:
         raise ValueError(f"a document of {size} bytes; at most {MAX_DOCUMENT} are allowed")
@@ -123,12 +123,12 @@ def agree(
         None if timeout is None else timeout + 10.0,
     )
     if said is None:
-        return Answer()
+        return Comparison()
     differences = [
         Difference(name, tuple((value, tuple(tasks)) for value, tasks in values))
         for name, values in said.get("differ", ())
     ]
-    return Answer(tuple(differences), dict(said.get("absent", {})))
+    return Comparison(tuple(differences), dict(said.get("absent", {})))
 
 
 def training_tasks(control: ControlChannel) -> list[str]:

@@ -7,7 +7,8 @@ import time
 from ..net.channel import Message
 from ..net.connections import Connection, Connections
 from ..net.ports import Resolver
-from .roster import Roster, printable
+from ..system.terminal_text import bounded_text
+from .roster import Roster
 
 
 class CallBack:
@@ -63,7 +64,7 @@ class CallBack:
                     self._roster.answered_by[name] = message["task"]
                 self._connections.end(connection, "not the one called")
         elif message["type"] == "trouble" and name in self._roster.missing():
-            self._roster.cut_off[name] = printable(message["reason"])
+            self._roster.cut_off[name] = bounded_text(message["reason"])
             return message
         return None
 

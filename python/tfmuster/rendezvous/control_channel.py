@@ -22,7 +22,7 @@ from ..net.channel import Message
 from ..runs.stacks import answer_request
 from ..system.activity import ACTIVITY
 from ..system.exit_code import failure_of_exit, watch_exit
-from .failures import STALLED, Failure, disappeared, exception_fields, failure_text
+from .failures import STALLED, disappeared, exception_fields, failure_text
 from .replies import Replies
 from .silence import Silence
 
@@ -61,7 +61,7 @@ class ControlChannel:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.first_failure: Failure | None = None
+        self.first_failure: Message | None = None
         self.seed: Message = {}
         self.peers: list[str] = []
         self.direct = False
@@ -73,7 +73,7 @@ class ControlChannel:
         self._connection: Connection | None = None
         self._chief: RendezvousServer | None = None
         self._chief_process: dict[str, Any] = {}
-        self._callbacks: list[Callable[[Failure], None]] = []
+        self._callbacks: list[Callable[[Message], None]] = []
         self._lock = threading.Lock()
         self._said = False
         self._silence: Silence | None = None
@@ -166,7 +166,7 @@ class ControlChannel:
         """Call `failed` with the type, text and traceback of an exception."""
         self.failed(exception_fields(error), age=age)
 
-    def on_failure(self, callback: Callable[[Failure], None]) -> None:
+    def on_failure(self, callback: Callable[[Message], None]) -> None:
         """Call `callback(first_failure)` once: when another task fails, or now if one has failed.
 
         The callback registered last is called first, usually in the control channel's thread: don't call R.
@@ -317,10 +317,10 @@ class ControlChannel:
             self._note({**chief, **end, "traceback": "", "time": moment})
         self._let_go()
 
-    def _note(self, failure: Failure) -> None:
+    def _note(self, failure: Message) -> None:
         with self._lock:
             self.first_failure = failure
-            callbacks: list[Callable[[Failure], None]] = []
+            callbacks: list[Callable[[Message], None]] = []
             if failure["task"] != self.task.name or failure["kind"] == STALLED:
                 callbacks, self._callbacks = self._callbacks, []
         for callback in reversed(callbacks):

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from ..net.channel import Message
-from .roster import printable
+from ..system.terminal_text import bounded_text
 
 #: Limits of an answer: names that differ, values of a name, tasks of a value, characters of a value.
 MAX_DIFFERENCES: Final = 8
@@ -43,8 +43,8 @@ class Exchange:
     def add(self, task: str, about: str, document: Mapping[str, Any]) -> None:
         """Add the document of a task."""
         for name, value in {"call": about, **document}.items():
-            self.entries.setdefault(printable(name), {}).setdefault(_canonical(value), []).append(task)
-        self.abouts[task] = printable(about, 40)
+            self.entries.setdefault(bounded_text(name), {}).setdefault(_canonical(value), []).append(task)
+        self.abouts[task] = bounded_text(about, 40)
 
     def differences(self, order: Sequence[str]) -> list[Any]:
         """Return the entries that differ: each name with its values and their tasks, sorted as in `order`."""
@@ -104,7 +104,7 @@ class Exchanges:
 
     def give_up(self, exchange: Exchange, doing: Callable[[str], str]) -> Answers:
         """End an exchange without the absent tasks."""
-        absent = {task: printable(doing(task), MAX_VALUE) for task in self.absent(exchange)[:MAX_TASKS]}
+        absent = {task: bounded_text(doing(task), MAX_VALUE) for task in self.absent(exchange)[:MAX_TASKS]}
         return self._answer(exchange, {"absent": absent, "differ": exchange.differences(self._tasks)})
 
     def _answer(self, exchange: Exchange, result: Message) -> Answers:
@@ -122,4 +122,4 @@ def _canonical(value: Any) -> bytes:
 
 def _shown(value: bytes) -> Any:
     read = orjson.loads(value)
-    return read if isinstance(read, (int, float)) or read is None else printable(read, MAX_VALUE)
+    return read if isinstance(read, (int, float)) or read is None else bounded_text(read, MAX_VALUE)

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..errors import TfmusterError
+from ..net.channel import Message
 from ..net.sockets import SILENT_SECONDS
-from .roster import printable
-
-Failure = dict[str, Any]
+from ..system.terminal_text import bounded_text
 
 #: Kind of a failure of a task that the others wait for. The task itself may be unable to report it.
 STALLED: Final = "stalled"
@@ -34,7 +33,7 @@ def disappeared(why: str) -> dict[str, Any]:
     return {"kind": "disappeared", "message": f"disappeared: {message}", "age": age}
 
 
-def failure_text(failure: Failure) -> str:
+def failure_text(failure: Message) -> str:
     """Say a failure in one line: ``worker 1 (host b, pid 12) failed: ValueError: no such layer``."""
     verb = "" if failure["kind"] in ("disappeared", STALLED) else "failed: "
     return f"{failure['task']} (host {failure['host']}, pid {failure['pid']}) {verb}{failure['message']}"
@@ -50,7 +49,7 @@ def this_process() -> dict[str, Any]:
     return {"host": socket.gethostname(), "pid": os.getpid()}
 
 
-def earliest(known: Failure | None, process: Mapping[str, Any], report: Mapping[str, Any]) -> Failure:
+def earliest(known: Message | None, process: Mapping[str, Any], report: Mapping[str, Any]) -> Message:
     """Return the earlier failure: the one that is known, or the one that a task reports now."""
     moment = time.time() - min(max(0.0, float(report["age"])), 3600.0)
     if known is not None and moment >= known["time"]:
@@ -58,7 +57,7 @@ def earliest(known: Failure | None, process: Mapping[str, Any], report: Mapping[
     return {
         "type": "failure",
         **process,
-        "kind": printable(report["kind"], 40),
+        "kind": bounded_text(report["kind"], 40),
         "message": str(report["message"])[:4000],
         "traceback": str(report.get("traceback") or "")[-16_000:],
         "time": moment,

@@ -35,7 +35,6 @@ from .token_file import token_of_home
 if TYPE_CHECKING:
     from ..cluster.spec import Task
     from ..net.channel import Message
-    from .failures import Failure
 
 #: How long the main thread may take to notice by itself that the job has failed, in seconds. TensorFlow
 #: reports the end of a peer within a second or two, or not at all.
@@ -153,7 +152,7 @@ def _tell_progress(progress: Message) -> None:
     say_waiting(progress)
 
 
-def _tell_and_end(failure: Failure) -> None:
+def _tell_and_end(failure: Message) -> None:
     say(f"tfmuster: {failure_text(failure)}")
     stalled = failure["kind"] == STALLED
     if stalled:
@@ -165,7 +164,7 @@ def _tell_and_end(failure: Failure) -> None:
         timer.start()
 
 
-def _leave_stall(failure: Failure) -> None:
+def _leave_stall(failure: Message) -> None:
     """Write this task's stacks, and the error that the launcher shows."""
     control = ControlChannel.current()
     task = control.task.name if control is not None else "this task"
@@ -184,7 +183,7 @@ def is_worker_process() -> bool:
     return not session and ipython_shell() is None
 
 
-def _end(failure: Failure) -> None:
+def _end(failure: Message) -> None:
     if failure["kind"] != STALLED:
         # The launcher knows no failure of a process that has ended with code 0 in mid-program.
         leave_note(WorkerError(failure_text(failure)))

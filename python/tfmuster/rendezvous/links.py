@@ -26,7 +26,7 @@ class Links:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._names = training_tasks(task)
+        self._names = linked_tasks(task)
         self._made: dict[str, socket.socket] = {}
         self._lock = threading.Lock()
 
@@ -75,8 +75,8 @@ class Links:
             each.close()
 
 
-def training_tasks(task: Task) -> list[str]:
-    """Return the names of the tasks that train, in TensorFlow's order; none with parameter servers."""
+def linked_tasks(task: Task) -> list[str]:
+    """Return the names of the tasks that sum tensors, in TensorFlow's order; none with parameter servers."""
     tasks = task.cluster.tasks()
     if any(each.type == "ps" for each in tasks):
         return []
@@ -86,7 +86,7 @@ def training_tasks(task: Task) -> list[str]:
 
 def links_wanted(chief: Task, participants: Iterable[Participant]) -> bool:
     """Tell whether all training tasks connect to each other. The chief's process says why not."""
-    names = training_tasks(chief)
+    names = linked_tasks(chief)
     wishes = {each.name: each.links for each in participants if each.name in names}
     if len(names) < 2 or not any(wishes.values()):
         return False

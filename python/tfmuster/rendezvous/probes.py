@@ -12,8 +12,9 @@ from ..net.channel import Message
 from ..net.connections import PENDING_SECONDS, Connection, Connections
 from ..net.ports import Resolver
 from ..system.limits import fewer_files, open_files
+from ..system.terminal_text import bounded_text
 from .error import MAX_LISTED, Entry
-from .roster import ALL_PAIRS, number_of_targets, printable
+from .roster import ALL_PAIRS, number_of_targets
 
 if TYPE_CHECKING:
     from .links import Links
@@ -112,9 +113,9 @@ class Probes:
             return
         problem = None
         if message["job"] != self._task.cluster.digest:
-            problem = f"{printable(message['task'])} of another cluster answers there"
+            problem = f"{bounded_text(message['task'])} of another cluster answers there"
         elif message["task"] != probe.name:
-            problem = f"{printable(message['task'])} answers there"
+            problem = f"{bounded_text(message['task'])} answers there"
         elif self._link and self._links.calls(probe.name):
             probe.asked = True
             connection.send({"type": "link", "task": self._task.name})

@@ -13,25 +13,21 @@ from typing import Any, Final
 from ..cluster.spec import Cluster, Task
 from ..errors import RendezvousError
 from ..net.channel import Message
+from ..system.terminal_text import bounded_text
 from .error import MAX_LISTED, MAX_SHOWN, Entry, listed, rendezvous_error
 from .seeding import agreed_seed, read_seed
 
 #: With up to this many tasks, every pair is checked; with more, a ring, and the chief with all tasks.
 ALL_PAIRS: Final = 64
-_MAX_TEXT: Final = 200
-
-
-def printable(value: object, limit: int = _MAX_TEXT) -> str:
-    """Show `value` as one line of at most `limit` characters without control characters."""
-    text = "".join(c if c.isprintable() else "?" for c in str(value)[: limit + 1])
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _entry(value: object) -> Entry | None:
     """Return what a task says of a trouble of its own, or None."""
     if not isinstance(value, dict):
         return None
-    return {printable(k, 40): v if isinstance(v, int) else printable(v) for k, v in list(value.items())[:4]}
+    return {
+        bounded_text(k, 40): v if isinstance(v, int) else bounded_text(v) for k, v in list(value.items())[:4]
+    }
 
 
 @dataclass(frozen=True)
@@ -58,19 +54,19 @@ class Participant:
         if not isinstance(versions, dict) or not isinstance(pid, int):
             raise ValueError("not a hello")
         return cls(
-            name=printable(hello.get("task")),
-            id=printable(hello.get("id")),
-            host=printable(hello.get("host"), 64),
+            name=bounded_text(hello.get("task")),
+            id=bounded_text(hello.get("id")),
+            host=bounded_text(hello.get("host"), 64),
             pid=pid,
-            digest=printable(hello.get("digest")),
-            versions={printable(k, 40): printable(v, 40) for k, v in list(versions.items())[:16]},
+            digest=bounded_text(hello.get("digest")),
+            versions={bounded_text(k, 40): bounded_text(v, 40) for k, v in list(versions.items())[:16]},
             port=_entry(hello.get("port")),
             limits=_entry(hello.get("limits")),
-            origin=printable(hello.get("from") or "", 64),
+            origin=bounded_text(hello.get("from") or "", 64),
             links=hello.get("links") is True,
             seed=read_seed(hello.get("seed")),
             generators={
-                printable(k, 40): printable(v, 40)
+                bounded_text(k, 40): bounded_text(v, 40)
                 for k, v in list(dict(hello.get("generators") or {}).items())[:8]
             },
         )
@@ -145,9 +141,9 @@ class Roster:
         self.unreachable += [
             {
                 "from": participant.name,
-                "to": printable(problem["to"], 40),
+                "to": bounded_text(problem["to"], 40),
                 "address": self.addresses[problem["to"]],
-                "reason": printable(problem["reason"]),
+                "reason": bounded_text(problem["reason"]),
             }
             for problem in problems
         ]
@@ -290,8 +286,8 @@ def cluster_differences(chief: Cluster, theirs: Mapping[str, Any]) -> list[str]:
     for job in dict.fromkeys([*chief.jobs, *theirs]):
         ours = chief.jobs.get(job, ())
         other = theirs.get(job)
-        other = [printable(a, 100) for a in other] if isinstance(other, list) else []
-        name = printable(job, 40)
+        other = [bounded_text(a, 100) for a in other] if isinstance(other, list) else []
+        name = bounded_text(job, 40)
         if len(ours) != len(other):
             points.append(f"{len(other)} {name} addresses instead of {len(ours)}")
         points += [

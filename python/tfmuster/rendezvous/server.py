@@ -17,13 +17,14 @@ from ..errors import RendezvousError
 from ..net.channel import Message
 from ..net.connections import PENDING_SECONDS, Connection, Connections
 from ..net.ports import room_for_strangers
+from ..system.terminal_text import bounded_text
 from .call_back import CallBack
 from .error import MAX_LISTED, gave_up
 from .exchanges import Answers
 from .failures import disappeared, earliest, this_process
 from .links import Links, links_wanted
 from .origins import LISTENING, origins, pass_on
-from .roster import Participant, Roster, check_targets, cluster_differences, printable
+from .roster import Participant, Roster, check_targets, cluster_differences
 from .watch import KINDS, Watch
 
 #: How long the other tasks may take to arrive after a fault that waiting can't fix, in seconds.
@@ -226,7 +227,7 @@ class RendezvousServer(threading.Thread):
 
     def _handle_end(self, connection: Connection) -> None:
         if connection.why in _TOKEN_REASONS and len(self._roster.strangers) < MAX_LISTED:
-            self._roster.strangers[printable(connection.host, 64)] = _TOKEN_REASONS[connection.why]
+            self._roster.strangers[bounded_text(connection.host, 64)] = _TOKEN_REASONS[connection.why]
         participant = connection.owner
         if not isinstance(participant, Participant) or self._clients.get(participant.id) is not connection:
             return

@@ -10,7 +10,8 @@ from typing import Final
 import psutil
 
 from ..environment import stall_timeout
-from .failures import STALLED, Failure
+from ..net.channel import Message
+from .failures import STALLED
 
 #: A process is busy if it uses this share of a core.
 _BUSY_SHARE: Final = 0.03
@@ -50,7 +51,7 @@ class Silence:
             self.heard(now)
         return now - self._since
 
-    def as_stall(self, task: str, process: Failure, now: float) -> Failure | None:
+    def as_stall(self, task: str, process: Message, now: float) -> Message | None:
         """Return the failure of a silent process, for which `task` waits, if the limit for stalls is over."""
         seconds = self.seconds(now)
         if seconds < stall_timeout():

@@ -19,7 +19,7 @@ _MOST_NAMED: Final = 8
 
 
 @dataclass
-class Report:
+class TaskReport:
     """What the chief knows of a task.
 
     Attributes
@@ -83,7 +83,7 @@ class Stall:
 
     Attributes
     ----------
-    awaited : tuple of Report
+    awaited : tuple of TaskReport
         The tasks that the others wait for; all tasks if each waits for another.
     seconds : float
         For how long.
@@ -91,12 +91,12 @@ class Stall:
         Names them, and says what every task does.
     """
 
-    awaited: tuple[Report, ...]
+    awaited: tuple[TaskReport, ...]
     seconds: float
     message: str
 
 
-def find_stall(reports: Mapping[str, Report], limit: float, now: float) -> Stall | None:
+def find_stall(reports: Mapping[str, TaskReport], limit: float, now: float) -> Stall | None:
     """Return the stall of a job, if it has lasted for `limit` seconds; ``inf`` allows any length.
 
     A task that has finished its program can't come any more, so waiting for it is a stall at once.
@@ -125,7 +125,7 @@ def find_stall(reports: Mapping[str, Report], limit: float, now: float) -> Stall
     return _stall(awaited, waiting, all_reports, now)
 
 
-def _waits_for_finished(reports: Sequence[Report], now: float) -> Stall | None:
+def _waits_for_finished(reports: Sequence[TaskReport], now: float) -> Stall | None:
     finished = [report for report in reports if report.done]
     for report in reports:
         if not finished or not report.inside:
@@ -139,7 +139,7 @@ def _waits_for_finished(reports: Sequence[Report], now: float) -> Stall | None:
     return None
 
 
-def _waits_for_data(reports: Sequence[Report], now: float) -> Stall | None:
+def _waits_for_data(reports: Sequence[TaskReport], now: float) -> Stall | None:
     """Return the stall of tasks in a step for which other tasks have no data.
 
     The workers take each step together, so data that end everywhere end at nearly the same time.
@@ -154,7 +154,7 @@ def _waits_for_data(reports: Sequence[Report], now: float) -> Stall | None:
     return _stall(ended, waiting, reports, now) if waiting else None
 
 
-def cannot_come(absent: Report, waiting: Sequence[Report]) -> bool:
+def cannot_come(absent: TaskReport, waiting: Sequence[TaskReport]) -> bool:
     """Return whether a task can't come to an exchange in which others wait.
 
     It has finished, or it is in an execution that the waiting tasks have not entered, so it waits for them.
@@ -163,7 +163,7 @@ def cannot_come(absent: Report, waiting: Sequence[Report]) -> bool:
 
 
 def _stall(
-    awaited: Sequence[Report], waiting: Sequence[Report], reports: Sequence[Report], now: float
+    awaited: Sequence[TaskReport], waiting: Sequence[TaskReport], reports: Sequence[TaskReport], now: float
 ) -> Stall:
     seconds = max(report.waits(now) for report in waiting)
     names = _names(awaited)
@@ -182,7 +182,7 @@ def _stall(
     return Stall(tuple(awaited), seconds, "\n".join([headline, *lines]))
 
 
-def _names(reports: Sequence[Report]) -> str:
+def _names(reports: Sequence[TaskReport]) -> str:
     names = [report.task for report in reports]
     if len(names) > _MOST_NAMED:
         return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} more"

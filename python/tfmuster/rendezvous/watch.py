@@ -7,12 +7,13 @@ from typing import Any, Final
 from ..cluster.spec import Task
 from ..environment import stall_timeout
 from ..net.channel import Message
+from ..system.terminal_text import bounded_text
 from .departure import Departure
 from .exchanges import Answers, Exchanges
 from .failures import STALLED, earliest
-from .roster import Participant, printable
+from .roster import Participant
 from .silence import Silence
-from .stalls import Report, cannot_come, find_stall
+from .stalls import TaskReport, cannot_come, find_stall
 
 #: Kinds of messages for the watch.
 KINDS: Final = ("agree", "doing", "leave", "points")
@@ -32,7 +33,7 @@ class Watch:
 
     def __init__(self, task: Task) -> None:
         trainers = [each.name for each in task.cluster.tasks() if each.type in ("chief", "worker")]
-        self.reports = {name: Report(name) for name in trainers}
+        self.reports = {name: TaskReport(name) for name in trainers}
         self._exchanges = Exchanges(trainers)
         self._departure = Departure(trainers)
         self._limit = stall_timeout()
@@ -63,7 +64,7 @@ class Watch:
         self._silences[report.task] = Silence(report.host, report.pid, now)
         if message["type"] == "doing":
             return self._answered(self._hopeless())
-        report.asked, report.about = now, printable(message["about"], 40)
+        report.asked, report.about = now, bounded_text(message["about"], 40)
         return self._answered(self._exchanges.offer(report.task, message, now) or self._hopeless())
 
     def done(self, participant: Participant, message: Message, now: float) -> Answers:
@@ -114,5 +115,5 @@ def _checked(doing: Any) -> dict[str, Any]:
         raise ValueError("not a report")
     known: dict[str, Any] = {name: float(doing[name]) for name in _NUMBERS if name in doing}
     known |= {name: int(known[name]) for name in known if name not in ("unchanged", "still")}
-    texts = {name: printable(doing.get(name) or "", 40) for name in ("call", "library")}
+    texts = {name: bounded_text(doing.get(name) or "", 40) for name in ("call", "library")}
     return {**known, **texts, "inside": bool(doing.get("inside"))}

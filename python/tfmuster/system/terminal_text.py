@@ -52,6 +52,12 @@ def visible(line: str) -> str:
     return _CONTROLS.sub("", line).rstrip()
 
 
+def bounded_text(value: object, limit: int = 200) -> str:
+    """Show `value` as one line of at most `limit` characters without control characters."""
+    text = "".join(c if c.isprintable() else "?" for c in str(value)[: limit + 1])
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def safe_text(text: str) -> str:
     """Return text of several lines without what would change the terminal, or hide a part of the text.
 

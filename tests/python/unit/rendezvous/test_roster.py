@@ -17,9 +17,9 @@ from tfmuster.rendezvous.roster import (
     check_targets,
     cluster_differences,
     number_of_targets,
-    printable,
 )
 from tfmuster.rendezvous.server import RendezvousServer
+from tfmuster.system.terminal_text import bounded_text
 
 CLUSTER = Cluster(worker=["10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222"])
 VERSIONS = {"tfmuster": "0.1.0", "tensorflow": "2.21.0"}
@@ -238,8 +238,8 @@ def test_what_is_no_hello_is_refused(broken):
 
 
 def test_text_from_elsewhere_is_cut_and_printable():
-    assert printable("a\x1b[31m\nb") == "a?[31m?b"
-    assert printable("x" * 500, 10) == "x" * 9 + "…"
+    assert bounded_text("a\x1b[31m\nb") == "a?[31m?b"
+    assert bounded_text("x" * 500, 10) == "x" * 9 + "…"
 
 
 def test_who_tries_to_reach_whom():

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tfmuster.rendezvous.stalls import Report, cannot_come, find_stall
+from tfmuster.rendezvous.stalls import TaskReport, cannot_come, find_stall
 
 NOW = 1000.0
 
@@ -24,7 +24,7 @@ def report(task, *, inside=False, executions=7, still=100.0, unchanged=None, hea
         "unchanged": still if unchanged is None else unchanged,
         **more,
     }
-    return Report(task, "host", 12, doing, heard, **fields)
+    return TaskReport(task, "host", 12, doing, heard, **fields)
 
 
 def stall_of(*reports, limit=60.0):
