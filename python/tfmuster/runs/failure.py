@@ -18,8 +18,7 @@ from ..options.hints import Hint
 from ..system.terminal_text import safe_text
 from ..words import Words, hints_in
 from .advice import advice_for
-from .note_fields import is_time, known_classes, known_hints
-from .traceback_text import HEADER, cause_of, own_lines
+from .traceback_text import HEADER, R_ERROR, cause_of, own_lines, without_traceback
 
 #: How many of a failed worker's last output lines are shown.
 LAST_LINES = 20
@@ -33,11 +32,7 @@ _PEER_IS_GONE = re.compile(
 )
 #: How long the launcher may take to notice that a worker has ended, in seconds.
 _NOTICED_SECONDS = 1.0
-#: What Python writes between the traceback of a cause and that of its consequence.
-_CHAINED = re.compile(r"^(The above exception was the direct cause|During handling of the above)", re.M)
-#: How R shows an unhandled error.
-_R_ERROR = re.compile(r"Error( in .*)?:")
-#: The first line of its backtrace.
+#: The first line of R's backtrace.
 _R_HEADER = "Backtrace:"
 #: How Python shows errors that tfmuster raises itself.
 _ON_PURPOSE = re.compile(r"tfmuster\.errors\.(\w+): ")
@@ -122,7 +117,7 @@ class Failure:
         texts = ("error", "traceback", "fix", "condition")
         said = {name: note[name] for name in texts if isinstance(note.get(name), str)}
         failure = cls(
-            time=note["time"] if is_time(note.get("time")) else time,
+            time=note["time"] if _is_time(note.get("time")) else time,
             task=task,
             host=host,
             exit_code=code if code is not None and code >= 0 else None,
@@ -132,8 +127,8 @@ class Failure:
             last_lines=last_lines,
             log=log,
             fix=said.get("fix"),
-            hints=known_hints(note.get("hints")),
-            classes=known_classes(note.get("classes")),
+            hints=_known_hints(note.get("hints")),
+            classes=_known_classes(note.get("classes")),
             condition=said.get("condition"),
         )
         if failure.fix or not (advice := failure.advice()):
@@ -248,7 +243,10 @@ class Failure:
         when = datetime.fromisoformat(values["time"]).timestamp()
         names = (field.name for field in fields(cls))
         known = {name: values[name] for name in names if name in values}
-        known |= {"hints": known_hints(values.get("hints")), "classes": known_classes(values.get("classes"))}
+        known |= {
+            "hints": _known_hints(values.get("hints")),
+            "classes": _known_classes(values.get("classes")),
+        }
         return cls(**{**known, "time": when, "last_lines": tuple(values["last_lines"])})
 
     def to_error(self) -> WorkerError:
@@ -261,45 +259,9 @@ class Failure:
         return WorkerError(self.headline(), found=found, **{**self.to_dict(), "fix": fix})
 
 
-def without_traceback(traceback: str, error: str, lines: Sequence[str]) -> list[str]:
-    """Remove the lines of the traceback, which may have started before the first of `lines`.
-
-    What Python prints may differ from what the traceback module writes: Keras removes its own frames.
-    """
-    lines = [line.rstrip() for line in lines]
-    if not traceback or not error:
-        return lines
-    if _R_ERROR.match(error):
-        begin = max((at for at, line in enumerate(lines) if _R_ERROR.match(line)), default=None)
-        return lines[:begin]
-    # A mistake in a script is printed without a header, and with another text than its error has.
-    written = [line.rstrip() for line in traceback.rstrip().splitlines()]
-    for end in range(len(lines), 0, -1):
-        if lines[:end][-len(written) :] == written[-end:]:
-            return lines[: max(0, end - len(written))] + lines[end:]
-    said = [line.rstrip() for line in error.splitlines()]
-    for end in range(len(lines), 0, -1):
-        # Its text may have started before the first line, too.
-        if lines[:end][-len(said) :] == said[-end:]:
-            start = _last_traceback(lines[:end])
-            return lines[: 0 if start is None else start] + lines[end:]
-    return lines[: _last_traceback(lines)]
-
-
-def _last_traceback(lines: Sequence[str]) -> int | None:
-    """Return where the last traceback begins, with those of its causes; None if there is none.
-
-    Earlier ones are of errors that the program has handled.
-    """
-    headers = [at for at, line in enumerate(lines) if line == HEADER]
-    while len(headers) > 1 and _CHAINED.search("\n".join(lines[headers[-2] : headers[-1]])):
-        headers.pop()
-    return headers[-1] if headers else None
-
-
 def _r_error(lines: Sequence[str]) -> str:
     """Return the error that ended Rscript in one line, from its last lines; "" if no error ended it."""
-    begin = max((at for at, line in enumerate(lines) if _R_ERROR.match(line)), default=None)
+    begin = max((at for at, line in enumerate(lines) if R_ERROR.match(line)), default=None)
     if begin is None or lines[-1] != "Execution halted":
         return ""
     first, then = lines[begin].rstrip(), "".join(lines[begin + 1 : -1][:1])
@@ -323,3 +285,37 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def _known_hints(value: Any) -> tuple[dict[str, Any], ...]:
+    """Return the hints that a note or a file has; what can't be one is left out."""
+    return tuple(
+        {"option": hint["option"], "value": hint.get("value")}
+        for hint in (value if isinstance(value, list | tuple) else ())
+        if isinstance(hint, Mapping) and _is_name(hint.get("option")) and _is_plain(hint.get("value"))
+    )
+
+
+def _known_classes(value: Any) -> tuple[str, ...]:
+    """Return the classes that a note or a file has, safe to show."""
+    names = value if isinstance(value, list | tuple) else ()
+    return tuple(safe_text(name) for name in names if isinstance(name, str))
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value.isidentifier()
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is what an option may have, and safe to show."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, int | float) or (isinstance(value, str) and value.isprintable())
+
+
+def _is_time(value: Any) -> bool:
+    """Return whether a value is a time in seconds since the epoch, of which there is a date."""
+    try:
+        return isinstance(value, int | float) and bool(datetime.fromtimestamp(value, timezone.utc))
+    except (ValueError, OverflowError, OSError):
+        return False

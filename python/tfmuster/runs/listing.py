@@ -22,8 +22,7 @@ from .metrics import epoch_line, read_metrics
 from .records import unreadable, written
 from .removing import whose
 from .run import Run
-from .speeds import speed_of
-from .times import in_words, local_time, seconds_of
+from .times import in_words, local_time, seconds_of, speed_of
 
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 

@@ -1,15 +1,15 @@
-"""Times and durations of a run, as people read them."""
+"""Times, durations, and speeds of a run, as people read them."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Any
 
 from .layout import UNFINISHED
-
-if TYPE_CHECKING:
-    from .run import Run
+from .run import Run
+from .states import SPEEDS, read_events, read_states
 
 
 def local_time(text: str | None) -> str | None:
@@ -46,3 +46,30 @@ def in_words(seconds: float) -> str:
         return f"{hours} h {minutes} min"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h"
+
+
+def speeds(run: Run) -> dict[str, dict[str, Any]]:
+    """Return ``steps_per_second``, and if known ``images_per_second``, of each task in its last training."""
+    found: dict[str, dict[str, Any]] = {}
+    for task, events in read_events(run.path).items():
+        for event in events:
+            if told := {name: event[name] for name in SPEEDS if name in event}:
+                found[task] = told
+    for task, state in read_states(run.path).items():
+        if state.phase == "training" and state.steps_per_second is not None:
+            found[task] = state.measured
+    return found
+
+
+def speed_of(run: Run) -> str:
+    """Return the speed of a run, which its workers have together; "" if none is known."""
+    return speed_text(next(iter(speeds(run).values()), {}))
+
+
+def speed_text(told: Mapping[str, Any]) -> str:
+    """Return a speed in images/s, or else in steps/s; "" if none is known."""
+    if (images := told.get("images_per_second")) is not None:
+        return f"{images:,.0f} images/s"
+    if (steps := told.get("steps_per_second")) is not None:
+        return f"{steps:.1f} steps/s"
+    return ""

@@ -10,6 +10,8 @@ from ..system.own_line import LIBRARY
 #: The first line of a traceback.
 HEADER = "Traceback (most recent call last):"
 
+#: How R shows an unhandled error.
+R_ERROR = re.compile(r"Error( in .*)?:")
 _FRAME = re.compile(r'\s*File "([^"]+)", line \d+')
 #: How many lines of the error itself are shown, and how many characters of a headline.
 _MOST_LINES, _MOST_CHARACTERS = 30, 400
@@ -22,6 +24,8 @@ _PER_REPLICA = re.compile(r"\(PerReplica:\{.*?\n\}\)", re.DOTALL)
 #: What R says of a file that it can't open, and the warning that says why.
 _NO_CONNECTION = "cannot open the connection"
 _UNOPENED = re.compile(r"cannot open (?:compressed )?(?:file|URL) '.*")
+#: What Python writes between the traceback of a cause and that of its consequence.
+_CHAINED = re.compile(r"^(The above exception was the direct cause|During handling of the above)", re.M)
 
 
 def cause_of(error: str, output: Sequence[str] = ()) -> str:
@@ -85,3 +89,39 @@ def own_lines(traceback: str) -> list[str]:
 def _path(frame: str) -> str:
     match = _FRAME.match(frame)
     return match[1] if match else ""
+
+
+def without_traceback(traceback: str, error: str, lines: Sequence[str]) -> list[str]:
+    """Remove the lines of the traceback, which may have started before the first of `lines`.
+
+    What Python prints may differ from what the traceback module writes: Keras removes its own frames.
+    """
+    lines = [line.rstrip() for line in lines]
+    if not traceback or not error:
+        return lines
+    if R_ERROR.match(error):
+        begin = max((at for at, line in enumerate(lines) if R_ERROR.match(line)), default=None)
+        return lines[:begin]
+    # A mistake in a script is printed without a header, and with another text than its error has.
+    written = [line.rstrip() for line in traceback.rstrip().splitlines()]
+    for end in range(len(lines), 0, -1):
+        if lines[:end][-len(written) :] == written[-end:]:
+            return lines[: max(0, end - len(written))] + lines[end:]
+    said = [line.rstrip() for line in error.splitlines()]
+    for end in range(len(lines), 0, -1):
+        # Its text may have started before the first line, too.
+        if lines[:end][-len(said) :] == said[-end:]:
+            start = _last_traceback(lines[:end])
+            return lines[: 0 if start is None else start] + lines[end:]
+    return lines[: _last_traceback(lines)]
+
+
+def _last_traceback(lines: Sequence[str]) -> int | None:
+    """Return where the last traceback begins, with those of its causes; None if there is none.
+
+    Earlier ones are of errors that the program has handled.
+    """
+    headers = [at for at, line in enumerate(lines) if line == HEADER]
+    while len(headers) > 1 and _CHAINED.search("\n".join(lines[headers[-2] : headers[-1]])):
+        headers.pop()
+    return headers[-1] if headers else None

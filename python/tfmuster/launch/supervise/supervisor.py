@@ -24,7 +24,7 @@ from ...runs.layout import PREEMPTED, RESTARTING, file_stem
 from ...runs.leaving import can_save, forget_orders, note_ending
 from ...runs.liveness import BEAT_SECONDS
 from ...runs.recording import record_end, record_status
-from ...runs.report.renewal import ReportRenewal
+from ...runs.report import ReportRenewal
 from ...runs.run import Run
 from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...system.limits import cannot_start

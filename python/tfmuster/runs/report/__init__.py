@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import TfmusterError
 from ...system.replace import replacing_file
+from ...system.say import say
 from ...words import Code, Words
 from ..run import Run
-from .content import content
+from .content import RENEWAL_SECONDS, content
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["report_html", "write_report"]
+__all__ = ["ReportRenewal", "report_html", "write_report"]
 
 #: File name of the page in the run directory.
 REPORT = "report.html"
@@ -98,3 +100,32 @@ def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
             run=run.name,
         ) from error
     return str(target)
+
+
+class ReportRenewal:
+    """Replaces ``report.html`` in a run directory if it is there. No failure of it ends the job.
+
+    Parameters
+    ----------
+    run : Run
+        The run, which any program can write to, so that its files may hold anything.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._failed = False
+
+    def renew(self, *, at_once: bool = False) -> None:
+        """Replace the page if it is some seconds old or, `at_once`, however old it is."""
+        if self._failed and not at_once:
+            return
+        try:
+            age = time.time() - (self._run.path / REPORT).stat().st_mtime
+            if at_once or age > RENEWAL_SECONDS:
+                write_report(self._run)
+        except (OSError, TfmusterError, ImportError):
+            # Nobody has asked for a page, or another environment has written it, and this one has no jinja2.
+            return
+        except Exception as error:
+            self._failed = True
+            say(f"tfmuster: the report can't be renewed: {type(error).__name__}: {error}")

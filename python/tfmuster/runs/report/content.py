@@ -13,10 +13,9 @@ from ..layout import UNFINISHED, utc_now
 from ..listing import last_epoch, took
 from ..records import unreadable
 from ..run import Run
-from ..speeds import speed_of, speed_text, speeds
 from ..states import SPEEDS, read_events, read_shares
 from ..tail import log_lines
-from ..times import local_time
+from ..times import local_time, speed_of, speed_text, speeds
 from .charts import curves, timeline
 
 _TAIL_LINES = 40

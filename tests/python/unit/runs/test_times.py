@@ -10,8 +10,7 @@ from tfmuster.runs.layout import append_json
 from tfmuster.runs.lifecycle import new_run
 from tfmuster.runs.listing import summary
 from tfmuster.runs.run import Run
-from tfmuster.runs.speeds import speed_of, speeds
-from tfmuster.runs.times import in_words
+from tfmuster.runs.times import in_words, speed_of, speeds
 
 
 @pytest.mark.parametrize(

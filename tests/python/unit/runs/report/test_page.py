@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.evil_run import Seen, made_run
-from tfmuster.runs.report import report_html, write_report
-from tfmuster.runs.report.renewal import ReportRenewal
+from tfmuster.runs.report import ReportRenewal, report_html, write_report
 from tfmuster.runs.run import Run
 from tfmuster.runs.states import note_phase
 
@@ -51,7 +50,7 @@ def test_a_file_of_a_task_that_is_cut_short_ends_no_job(
     def fails(_: Run) -> None:
         raise AssertionError("an error that nobody has foreseen")
 
-    monkeypatch.setattr("tfmuster.runs.report.renewal.write_report", fails)
+    monkeypatch.setattr("tfmuster.runs.report.write_report", fails)
     os.utime(page, (0, 0))
     for _ in range(3):
         renewal.renew()
