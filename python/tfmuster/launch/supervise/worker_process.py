@@ -16,10 +16,10 @@ from typing import IO, Any
 import psutil
 
 from ...runs.error_file import UNPRINTED
-from ...runs.failure import FROZEN, LAST_LINES, Failure, without_traceback
+from ...runs.failure import FROZEN, LAST_LINES, Failure
 from ...runs.layout import PREEMPTED, read_json
 from ...runs.states import State
-from ...runs.traceback_text import HEADER
+from ...runs.traceback_text import HEADER, without_traceback
 from ...system.processes import birth
 from ...system.terminal_text import Lines
 
