@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 from chaos_worker import CHECKPOINTS
 
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 
 SIGNALS = ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGUSR1")
 ORDERS = ("exception", "os._exit", "title and daemon", "descriptors")
@@ -324,7 +324,7 @@ class Job:
     def _helpers(self, kind: str, host: str) -> list[psutil.Process]:
         """The processes of a kind: those of the launcher, or those on a host."""
         launcher = psutil.Process(int(self.run.info()["pid"]))
-        marks = {"guard": "end_orphans", "proxy": "tfmuster.launch.remote.proxy", "ssh": "BatchMode=yes"}
+        marks = {"guard": "end_orphans", "proxy": "tfmuster.launch.remote.proxies.proxy", "ssh": "BatchMode=yes"}
         found = []
         if kind in marks:
             for process in launcher.children(recursive=True):
@@ -343,7 +343,7 @@ class Job:
         for process in processes:
             with contextlib.suppress(psutil.Error):
                 words, waits = " ".join(process.cmdline()), process.environ().get("TFMUSTER_WARM")
-                agent = "tfmuster.launch.remote.agent" in words and words.startswith(sys.executable)
+                agent = "tfmuster.launch.remote.agents.agent" in words and words.startswith(sys.executable)
                 login = words.startswith("sshd: ") and "listener" not in words
                 if {"spare": waits, "spare agent": waits, "agent": agent, "sshd": login}[kind]:
                     found.append(process)

@@ -41,7 +41,7 @@ def worker() -> None:
     import tensorflow as tf
 
     import tfmuster
-    from tfmuster.rendezvous import port_guard
+    from tfmuster.rendezvous.task import port_guard
 
     if os.environ.get(GATE):
         port_guard.filters_work = lambda: "the kernel refuses socket filters"

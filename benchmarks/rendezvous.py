@@ -24,7 +24,7 @@ from typing import Any
 from tfmuster.cluster.spec import Cluster, Task
 from tfmuster.errors import TfmusterError
 from tfmuster.net.ports import free_ports
-from tfmuster.rendezvous.meet import muster
+from tfmuster.rendezvous.task.meet import muster
 
 VERSIONS = {"tfmuster": "0.1.0", "tensorflow": "2.21.0", "keras": "3.15.1", "python": "3.11"}
 #: Threads of one process; more of them spend their time on waiting for each other.

@@ -38,7 +38,7 @@ TASKS = (10, 100, 1000)
 RENDEZVOUS = "rendezvous alone"
 PROGRAM = """
 import time
-from tfmuster.rendezvous.join import join_cluster
+from tfmuster.rendezvous.task.join import join_cluster
 from tfmuster.cluster.tf_config import current_task
 join_cluster(current_task(), timeout=120)
 print("met", time.time(), flush=True)

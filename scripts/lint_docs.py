@@ -144,7 +144,7 @@ def docstrings() -> Iterator[tuple[str, str]]:
     sys.path.insert(0, str(ROOT / "python"))
     import tfmuster
     from tfmuster.launch import launch
-    from tfmuster.runs import listing
+    from tfmuster.tracking.show import listing
 
     # These two are modules that are called.
     called = {"launch": launch, "runs": listing.list_runs}

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 
 import tfmuster  # noqa: E402
-from tfmuster.runs.report import report_html  # noqa: E402
+from tfmuster.tracking.show.report import report_html  # noqa: E402
 
 os.environ.pop("TF_CPP_MIN_LOG_LEVEL", None)  # it shows TensorFlow's native lines
 LAUNCH = [sys.executable, "-m", "tfmuster", "launch", "-n", "2"]

@@ -38,13 +38,13 @@ from .models.saving import model_from_bytes as model_from_bytes
 from .models.saving import model_to_bytes as model_to_bytes
 from .models.saving import save_model as save_model
 from .models.saving import save_model_file as save_model_file
-from .runs.listing import find_run as find_run
-from .runs.report import write_report as write_report
-from .runs.run import Run as Run
-from .runs.tensorboard import tensorboard_callback as tensorboard_callback
 from .strategies.by_name import strategy as strategy
 from .strategies.parameter_server import ps_fit as ps_fit
 from .strategies.table import strategy_table as strategy_table
+from .tracking.run import Run as Run
+from .tracking.show.listing import find_run as find_run
+from .tracking.show.report import write_report as write_report
+from .tracking.show.tensorboard import tensorboard_callback as tensorboard_callback
 from .training.batches import batches as batches
 from .training.checkpoints import checkpoint_callback as checkpoint_callback
 from .training.custom_loop import distributed_step as distributed_step

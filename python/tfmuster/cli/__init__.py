@@ -92,10 +92,10 @@ def _main(argv: Sequence[str] | None) -> int:
         result = cli.main(args=argv, prog_name="tfmuster", standalone_mode=False)
     except TfmusterError as error:
         if ERROR_FILE_VARIABLE in os.environ:
-            from ..runs.error_file import leave_note
+            from ..tracking.failure.error_file import leave_note
 
             leave_note(error)
-        control = sys.modules.get("tfmuster.rendezvous.control_channel")
+        control = sys.modules.get("tfmuster.rendezvous.task.control_channel")
         if control is not None and (channel := control.ControlChannel.current()):
             # Send the other tasks the cause, not only the exit code.
             channel.report_exception(error)

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import EXIT_DONE, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
-from ..runs.layout import PREEMPTED
 from ..system.say import say
 from ..system.terminal_text import visible
+from ..tracking.record.layout import PREEMPTED
 
 if TYPE_CHECKING:
     from ..launch.engines.base import Engine
     from ..launch.job import Job
-    from ..runs.run import Run
+    from ..tracking.run import Run
 
 
 def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool = False) -> int:

@@ -50,8 +50,8 @@ def command() -> None:
 )
 def list_runs(folder: str | None, everywhere: bool) -> None:
     """List runs, oldest first: those in the folder runs or, if it has none, yours in all folders."""
-    from ..runs.listing import run_table
-    from ..runs.records import unreadable
+    from ..tracking.record.records import unreadable
+    from ..tracking.show.listing import run_table
 
     table = run_table(folder, all=everywhere)
     if not table and folder is None and not everywhere:
@@ -85,7 +85,7 @@ def _row(run: dict[str, str], everywhere: bool) -> tuple[str, ...]:
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON. Default: a summary.")
 def show(name: str | None, folder: str | None, as_json: bool) -> None:
     """Show the command of a run, its progress, how workers read their input, and its first failure."""
-    from ..runs.listing import document, find_run, summary
+    from ..tracking.show.listing import document, find_run, summary
 
     run = find_run(name, folder)
     if as_json:
@@ -113,8 +113,8 @@ def show(name: str | None, folder: str | None, as_json: bool) -> None:
 )
 def logs(name: str | None, folder: str | None, follow: bool, task: str | None, lines: int | None) -> None:
     """Show the output of the workers, each line with the worker's name."""
-    from ..runs.listing import find_run
-    from ..runs.tail import each_log_line, follow_lines
+    from ..tracking.show.listing import find_run
+    from ..tracking.show.tail import each_log_line, follow_lines
 
     run = find_run(name, folder)
     for line in follow_lines(run, task) if follow else each_log_line(run, task, lines=lines):
@@ -132,7 +132,7 @@ def stacks(name: str | None, folder: str | None, as_json: bool) -> int:
 
     A run that has stalled keeps the stacks in `stacks/` of its run directory.
     """
-    from ..runs.listing import find_run
+    from ..tracking.show.listing import find_run
 
     run = find_run(name, folder)
     texts = run.stacks()
@@ -158,8 +158,8 @@ def stacks(name: str | None, folder: str | None, as_json: bool) -> int:
 )
 def report(name: str | None, folder: str | None, output: str | None) -> None:
     """Write one HTML page: summary, cluster, curves, timeline, output, environment, first failure."""
-    from ..runs.listing import find_run
-    from ..runs.report import write_report
+    from ..tracking.show.listing import find_run
+    from ..tracking.show.report import write_report
 
     click.echo(visible(write_report(find_run(name, folder), output)))
 

@@ -7,8 +7,8 @@ import os
 import click
 
 from ..errors import EXIT_DONE, EXIT_USAGE, EXIT_WORKER_FAILED, TfmusterError
-from ..runs.layout import RUNS
 from ..system.terminal_text import visible
+from ..tracking.record.layout import RUNS
 
 FOLDER = click.option(
     "--runs",
@@ -21,7 +21,7 @@ FOLDER = click.option(
 
 def complete_run(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of runs that begin like a word, for the completion of a shell, newest first."""
-    from ..runs.listing import list_runs
+    from ..tracking.show.listing import list_runs
 
     runs = list_runs() or list_runs(all=True)
     return [run.name for run in reversed(runs) if run.name.startswith(incomplete)]
@@ -39,7 +39,7 @@ def stop(name: str | None, folder: str | None, save: bool) -> int:
 
     A run in another folder is found by its full name only.
     """
-    from ..runs.listing import find_run
+    from ..tracking.show.listing import find_run
 
     run = find_run(name, folder, changes=True)
     state = run.stop(save=save)["state"]
@@ -61,8 +61,8 @@ def resume(name: str | None, folder: str | None, detach: bool) -> int:
     It keeps its run directory. A program with checkpoint_callback() resumes from its newest checkpoint. A run
     in another folder is found by its full name only.
     """
-    from ..runs.listing import find_run
-    from ..runs.resuming import launch_again
+    from ..tracking.lifecycle.resuming import launch_again
+    from ..tracking.show.listing import find_run
     from .launch import command as launch
 
     again = launch_again(find_run(name, folder, changes=True).path)
@@ -86,7 +86,7 @@ def remove(names: tuple[str, ...], folder: str | None, older_than: str | None) -
 
     Files that tfmuster has not written stay. A run in another folder is found by its full name only.
     """
-    from ..runs.listing import ended_before, find_run
+    from ..tracking.show.listing import ended_before, find_run
 
     if bool(names) == (older_than is not None):
         raise click.UsageError("Name the runs to remove, or give --older-than.")

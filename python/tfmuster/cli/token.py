@@ -12,7 +12,7 @@ def command() -> None:
     Every worker that finds it in your home directory uses it, unless TFMUSTER_TOKEN is set: other users can
     then neither take a worker's place nor end the start. A job of `tfmuster launch` has a secret of its own.
     """
-    from ..rendezvous.token_file import make_token_file
+    from ..rendezvous.task.token_file import make_token_file
 
     path = make_token_file()
     click.echo(f"Workers that you start yourself use the secret in {path}.")

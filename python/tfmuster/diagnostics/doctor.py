@@ -23,7 +23,7 @@ from ..environment import MNIST_VARIABLE
 from ..errors import TfmusterError
 from ..launch.engines.registry import availability
 from ..net.ports import held_ports
-from ..rendezvous.port_guard import guarding_works
+from ..rendezvous.task.port_guard import guarding_works
 from ..system.ask import NoAnswerError, ask
 from ..system.compiled import NotCompiled
 from ..system.interpreter import python_executable, rscript_executable, run_code

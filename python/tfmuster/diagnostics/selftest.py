@@ -13,10 +13,10 @@ import orjson
 
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import TfmusterError
-from ..runs.layout import write_json
-from ..runs.run import Run
 from ..system.say import say
 from ..system.tensorflow_import import require_tensorflow
+from ..tracking.record.layout import write_json
+from ..tracking.run import Run
 from ..words import Code
 
 _WORKERS = 2

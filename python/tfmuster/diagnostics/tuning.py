@@ -20,7 +20,7 @@ from ..environment import GRADIENT_DTYPE_VARIABLE, STEPS_PER_EXECUTION_VARIABLE,
 from ..errors import LaunchError
 from ..launch.engines.local import ThisMachine
 from ..launch.job import Job
-from ..runs.layout import read_json
+from ..tracking.record.layout import read_json
 
 BATCH = "{batch}"
 _THREADS_VARIABLE = "TF_NUM_INTRAOP_THREADS"

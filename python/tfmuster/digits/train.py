@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from ..environment import MAX_RESTARTS_VARIABLE
 from ..errors import ModelError, StrategyError
 from ..keras_compat.process import require_tensorflow_backend
-from ..runs.states import State, say_state
 from ..system.tensorflow_import import require_tensorflow
+from ..tracking.live.states import State, say_state
 from ..training.learning_rates import scaled_learning_rate
 from ..words import Argument
 from ..worker.progress import progress_callback

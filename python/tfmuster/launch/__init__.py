@@ -133,10 +133,10 @@ def launch(
         If a worker failed after the last restart, and ``wait`` is True. The fields say which worker failed,
         when and why. For a function, ``__cause__`` is its own exception, if that can be sent.
     """
-    from ..runs.layout import CALL
-    from ..runs.lifecycle import claim_call
-    from ..runs.values import error_of
     from ..system.say import has_listener
+    from ..tracking.lifecycle.beginning import claim_call
+    from ..tracking.record.layout import CALL
+    from ..tracking.values.values import error_of
     from . import function
     from .detached import start_detached
     from .engines.local import ThisMachine

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..cluster.spec import Cluster
-from ..runs.lifecycle import new_run
-from ..runs.recording import record_info
-from ..runs.run import Run
+from ..tracking.lifecycle.beginning import new_run
+from ..tracking.record.recording import record_info
+from ..tracking.run import Run
 from .job import Job
 from .supervise.restarts import Attempt
 

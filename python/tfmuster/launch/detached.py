@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from ..environment import start_timeout
 from ..errors import LaunchError, parts_of
-from ..runs.lifecycle import claim_run_dir
-from ..runs.run import Run
 from ..system.interpreter import run_module, with_tfmuster_on_path
 from ..system.output_encoding import decoded, output_encoding
+from ..tracking.lifecycle.beginning import claim_run_dir
+from ..tracking.run import Run
 from ..words import FACE_VARIABLE, Argument, Words, face
 from .job import launch_options
 

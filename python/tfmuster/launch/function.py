@@ -3,7 +3,7 @@
 ``launch(function)`` pickles the function and everything it uses with cloudpickle, into the folder ``call`` of
 the run directory. Only this user can read that folder. Each worker is a new Python process that calls the
 function and writes its value there. The file is also sent to workers on other machines. Those write their
-values in a form that runs nothing when it is read (:mod:`tfmuster.runs.plain_values`), unless the user trusts
+values in a form that runs nothing when it is read (:mod:`tfmuster.tracking.values.plain_values`), unless the user trusts
 them.
 """
 
@@ -29,10 +29,10 @@ from ..environment import RUN_DIR_VARIABLE
 from ..errors import LaunchError
 from ..options.hints import Hint, Launch
 from ..options.table import Elsewhere, Place, Ssh
-from ..runs.layout import CALL, file_stem, sha256_of
-from ..runs.plain_values import NotPlainError, PackedModel, plain_error, write_plain
 from ..strategies.by_name import check_name
 from ..system.replace import replacing_file
+from ..tracking.record.layout import CALL, file_stem, sha256_of
+from ..tracking.values.plain_values import NotPlainError, PackedModel, plain_error, write_plain
 from ..words import Words, language
 from .engines.hosts import named_hosts, only_this_machine
 

@@ -34,10 +34,10 @@ from ..environment import (
 )
 from ..errors import LaunchError
 from ..options.table import Control, Plain
-from ..runs.resuming import record_launch, resumed_hash_seed, resumed_seed
-from ..runs.run import Run
 from ..system.interpreter import python_executable, rscript_executable, run_module
 from ..system.output_encoding import output_encoding
+from ..tracking.lifecycle.resuming import record_launch, resumed_hash_seed, resumed_seed
+from ..tracking.run import Run
 from ..words import FACE_VARIABLE, Code, Words, face, r_text
 from .nested import check_not_nested, in_a_job
 from .supervise.restarts import Attempt

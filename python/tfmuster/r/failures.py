@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..runs.failure import Failure
-from ..runs.rds import NotDataError, check_rds_bytes
+from ..tracking.failure.failure import Failure
+from ..tracking.values.rds import NotDataError, check_rds_bytes
 
 
 def failure_texts(error: Mapping[str, Any], *, has_cause: bool, shown: bool) -> dict[str, Any]:

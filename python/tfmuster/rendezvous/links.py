@@ -15,7 +15,7 @@ from ..cluster.spec import Task
 from ..net.channel import Message
 from ..net.connections import Connection, Connections
 from ..system.say import say
-from .roster import ALL_PAIRS, Participant
+from .chief.roster import ALL_PAIRS, Participant
 
 if TYPE_CHECKING:
     from ..collectives import Group

@@ -6,9 +6,9 @@ from typing import Any
 
 from ..keras_compat import install, install_on_jax
 from ..keras_compat.process import PROCESS, keras_backend, listen
-from ..runs.notes import say_note
 from ..system.say import say
-from .agreement import agree, raise_cause
+from ..tracking.record.notes import say_note
+from .task.agreement import agree, raise_cause
 
 
 def prepare_keras() -> bool:

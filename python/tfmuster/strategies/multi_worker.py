@@ -40,8 +40,8 @@ def multi_worker_mirrored(communication: str, start_timeout: float | None, gradi
     dtype = compat.wanted_dtype() if gradient_dtype is None else compat.checked_dtype(gradient_dtype)
     tf = import_tensorflow()
     compat.check_not_started(name)
-    from ..rendezvous.join import join_cluster
-    from ..rendezvous.port_guard import all_connected
+    from ..rendezvous.task.join import join_cluster
+    from ..rendezvous.task.port_guard import all_connected
 
     join_cluster(task, timeout=start_timeout, link=sums_directly(how))
     prepare_sums(how)

@@ -15,10 +15,10 @@ from ..keras_compat.process import is_chief, multi_worker
 from ..keras_compat.saving.files import send_bytes
 from ..keras_compat.steps.building import build
 from ..keras_compat.steps.resume import resume_at, training_epochs
-from ..rendezvous.agreement import agree
-from ..rendezvous.farewell import FAREWELL
-from ..runs.states import State
+from ..rendezvous.preemption.task import FAREWELL
+from ..rendezvous.task.agreement import agree
 from ..system.say import say
+from ..tracking.live.states import State
 from . import checkpoint_files
 from .checkpoint_data import changed_seed, check_data, data_of
 from .checkpoint_owner import changed_settings, learning_rate, owner_of, settings_of

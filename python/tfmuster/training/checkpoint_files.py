@@ -26,10 +26,10 @@ import psutil
 
 from ..environment import CHECKPOINT_DIR_VARIABLE, RUN_DIR_VARIABLE, UNPACKED_GB_VARIABLE
 from ..errors import CheckpointError, TfmusterWarning
-from ..runs.layout import CHECKPOINT, CHECKPOINT_OWNER, checkpoint_step
 from ..system.archives import TooLargeError, check_zip
 from ..system.processes import birth
 from ..system.replace import PART, replacing_file
+from ..tracking.record.layout import CHECKPOINT, CHECKPOINT_OWNER, checkpoint_step
 from ..words import Code, Words
 
 #: Whether each checkpoint that this process has written or read can be read. Large ones take seconds.

@@ -13,7 +13,7 @@ from ..cluster.findings import printable
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError
 from ..options.hints import Hint
-from ..runs.run import Run
+from ..tracking.run import Run
 from ..words import Words
 
 #: Parts of an optimizer's configuration that say nothing of the training. Keras numbers the names.

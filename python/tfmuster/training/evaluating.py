@@ -13,10 +13,10 @@ from ..environment import RUN_DIR_VARIABLE
 from ..errors import StrategyError
 from ..keras_compat.process import require_tensorflow_backend
 from ..options.hints import Hint, Launch
-from ..rendezvous.control_channel import ControlChannel
-from ..rendezvous.join import join_cluster
-from ..runs.layout import append_json
-from ..runs.states import State, say_state
+from ..rendezvous.task.control_channel import ControlChannel
+from ..rendezvous.task.join import join_cluster
+from ..tracking.live.states import State, say_state
+from ..tracking.record.layout import append_json
 from ..words import Code, Words
 from . import checkpoint_files as checkpoints
 from .checkpoint_state import FIELDS, load_weights

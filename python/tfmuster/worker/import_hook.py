@@ -28,7 +28,7 @@ def install_import_hook(*, keras: bool = True) -> None:
     ``keras`` is False. In any case, neither Keras 3 nor Keras 2 trains a model in one of several workers
     alone (see :mod:`tfmuster.keras_compat.runtime.alone`).
     """
-    from ..runs.states import say_phase
+    from ..tracking.live.states import say_phase
 
     if "tensorflow" not in sys.modules:
         say_phase("importing")
@@ -113,9 +113,9 @@ def _watch_strategy() -> None:
     from ..keras_compat.runtime.starting import watch_start
     from ..keras_compat.runtime.strategy_hooks import patch_strategies
     from ..keras_compat.saving.copies import patch_checkpoints
-    from ..rendezvous.port_guard import serving
-    from ..runs.states import say_phase
+    from ..rendezvous.task.port_guard import serving
     from ..system.generators import job_seed, seed_tensorflow
+    from ..tracking.live.states import say_phase
 
     check_releases("tensorflow")
     if (seed := job_seed()) is not None:
@@ -142,8 +142,8 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     from ..keras_compat import check_not_started
     from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
     from ..keras_compat.sums.gradients import wanted_dtype
-    from ..rendezvous.control_channel import ControlChannel
-    from ..rendezvous.join import join_cluster
+    from ..rendezvous.task.control_channel import ControlChannel
+    from ..rendezvous.task.join import join_cluster
 
     control = ControlChannel.current()
     if control is not None and control.active:
@@ -164,7 +164,7 @@ def _joins() -> bool:
     from ..cluster.tf_config import current_task
     from ..cluster.together import workers_together
     from ..keras_compat import tensorflow_started
-    from ..rendezvous.control_channel import ControlChannel
+    from ..rendezvous.task.control_channel import ControlChannel
 
     if ControlChannel.current() is not None or tensorflow_started():
         return False
@@ -174,9 +174,9 @@ def _joins() -> bool:
 
 def _serve() -> None:
     """End the process of a parameter server when the job is over. Without a job, return."""
-    from ..rendezvous.control_channel import ControlChannel
-    from ..rendezvous.join import is_worker_process
-    from ..rendezvous.serving_end import exit_at_once, serve_until_over
+    from ..rendezvous.task.control_channel import ControlChannel
+    from ..rendezvous.task.join import is_worker_process
+    from ..rendezvous.task.serving_end import exit_at_once, serve_until_over
 
     control = ControlChannel.current()
     if control is None or not control.joined or control.task.type != "ps" or not is_worker_process():
@@ -205,8 +205,8 @@ def _refuse_other_cluster(task: Task, jobs: dict[str, list[str]], type: str, ind
 
 
 def _joined() -> None:
-    from ..rendezvous.port_guard import all_connected
-    from ..runs.states import say_phase
+    from ..rendezvous.task.port_guard import all_connected
+    from ..tracking.live.states import say_phase
 
     all_connected()
     load_hooks.release()

@@ -55,9 +55,9 @@ def _join(task: Task, connect: Callable[[], None]) -> None:
     import jax
 
     from ..keras_compat.jax_processes import watch_this_process
-    from ..rendezvous.join import join_cluster
-    from ..runs.states import say_phase
+    from ..rendezvous.task.join import join_cluster
     from ..system.versions import installed_versions, jax_versions
+    from ..tracking.live.states import say_phase
 
     if jax.config.jax_cpu_collectives_implementation is None:
         # Without it, CPUs of several processes can't add their gradients.
@@ -77,7 +77,7 @@ def _wait_for_others() -> None:
     Workers that still need this one would fail first, and be blamed. And JAX itself ends a process with an
     error if the others take more than five minutes longer.
     """
-    from ..rendezvous.control_channel import ControlChannel
+    from ..rendezvous.task.control_channel import ControlChannel
 
     control = ControlChannel.current()
     if control is not None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..cluster.tf_config import is_chief
 from ..collectives import Times, current_group
-from ..runs.metrics import append_metrics, next_fit, numbers
-from ..runs.states import State, _own_path, say_state
+from ..tracking.live.states import State, _own_path, say_state
+from ..tracking.record.metrics import append_metrics, next_fit, numbers
 
 #: Shortest time between two reports of steps, in seconds.
 _EVERY_SECONDS = 1.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..environment import RUN_DIR_VARIABLE, TRIAL_STEPS_VARIABLE
-from ..runs.layout import write_json
+from ..tracking.record.layout import write_json
 from .progress import Shares
 
 #: Steps before the measured ones, in which graphs are built and the steps per execution are chosen.
@@ -59,7 +59,7 @@ def trial_callback() -> list[Any]:
                 self._end()
 
         def _end(self) -> None:
-            from ..rendezvous.join import report_end
+            from ..rendezvous.task.join import report_end
 
             path = Path(os.environ[RUN_DIR_VARIABLE], f"trial-{os.getpid()}.json")
             found = {"seconds_per_step": self._seconds / self._measured, "steps": self._measured}

@@ -29,7 +29,7 @@ _MODULES = (
     "tfmuster.worker.import_hook",
     "tfmuster.keras_compat",
     "tfmuster.strategies.by_name",
-    "tfmuster.rendezvous.join",
+    "tfmuster.rendezvous.task.join",
     "tfmuster.worker.progress",
 )
 _then: list[Callable[[], Any]] = []

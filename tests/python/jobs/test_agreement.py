@@ -11,7 +11,7 @@ pytestmark = pytest.mark.timeout(60)
 
 AGREE = """
 import statistics
-from tfmuster.rendezvous.agreement import agree
+from tfmuster.rendezvous.task.agreement import agree
 
 def told(*args, **options):
     answer = agree(*args, **options)

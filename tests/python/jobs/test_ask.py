@@ -13,10 +13,10 @@ import pytest
 from support.clock import in_time
 from support.launching import nothing_left
 from tfmuster.diagnostics import doctor
-from tfmuster.runs.lifecycle import record_git
-from tfmuster.runs.run import Run
 from tfmuster.system.ask import NoAnswerError, ask
 from tfmuster.system.interpreter import r_version
+from tfmuster.tracking.lifecycle.beginning import record_git
+from tfmuster.tracking.run import Run
 
 
 def plant(folder: Path, name: str, *lines: str) -> str:

@@ -186,7 +186,7 @@ def test_leaving_after_done_is_no_failure_and_exit_means_done(job: Job):
 
 def test_a_second_muster_gives_the_same_line_and_forked_children_have_none(job: Job):
     then = (
-        "from tfmuster.rendezvous.control_channel import ControlChannel\n"
+        "from tfmuster.rendezvous.task.control_channel import ControlChannel\n"
         "assert muster(task) is control is ControlChannel.current()\n"
         "child = os.fork()\n"
         "if child == 0: os._exit(0 if ControlChannel.current() is None else 9)\n"

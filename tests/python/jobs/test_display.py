@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from support.launching import TFMUSTER, environment, nothing_left, only_run, tfmuster, wait_until, write
-from tfmuster.runs.run import Run
-from tfmuster.runs.states import read_states
 from tfmuster.system.terminal_text import visible
+from tfmuster.tracking.live.states import read_states
+from tfmuster.tracking.run import Run
 
-SAY = "import os, time; from tfmuster.runs.states import State, say_state"
+SAY = "import os, time; from tfmuster.tracking.live.states import State, say_state"
 #: How a terminal is told to hide its cursor, to show another screen, and the like.
 MODE = "\x1b[?"
 TABLE = r"worker\b.*host\b.*state\b"
@@ -210,7 +210,7 @@ def test_the_table_names_who_is_waited_for(tmp_path: Path) -> None:
         tmp_path,
         "train.py",
         "import time",
-        "from tfmuster.rendezvous.join import join_cluster",
+        "from tfmuster.rendezvous.task.join import join_cluster",
         "from tfmuster.cluster.tf_config import current_task",
         "task = current_task()",
         "time.sleep(4 * (task.index == 2))",

@@ -54,7 +54,7 @@ Full output: HERE/runs/train/logs/worker-1.log
 
 
 def test_a_failure_that_the_others_hear_of_is_shown_once(tmp_path: Path) -> None:
-    lines = [TASK, "import tfmuster", "from tfmuster.rendezvous.join import join_cluster"]
+    lines = [TASK, "import tfmuster", "from tfmuster.rendezvous.task.join import join_cluster"]
     lines += ["join_cluster(tfmuster.current_task())", "if index: raise ValueError('bad digit')"]
     script = write(tmp_path, "train.py", *lines, "time.sleep(60)")
     done = tfmuster("launch", "-n", 2, script, cwd=tmp_path)
@@ -129,7 +129,11 @@ def test_an_r_condition(tmp_path: Path, line: str, headline: str, shown: str) ->
 
 
 def test_a_worker_that_does_not_come(tmp_path: Path) -> None:
-    lines = ["import tfmuster", "from tfmuster.rendezvous.join import join_cluster", "time.sleep(60 * index)"]
+    lines = [
+        "import tfmuster",
+        "from tfmuster.rendezvous.task.join import join_cluster",
+        "time.sleep(60 * index)",
+    ]
     write(tmp_path, "train.py", TASK, *lines, "join_cluster(tfmuster.current_task())")
     assert text_of(tmp_path, "--start-timeout", 2, "train.py", code=3) == (
         """\

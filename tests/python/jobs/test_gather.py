@@ -18,8 +18,8 @@ from tfmuster.errors import LaunchError, RendezvousError
 from tfmuster.launch.job import Job
 from tfmuster.launch.remote.gather import AgentRequest, run_placed
 from tfmuster.options.table import Elsewhere
-from tfmuster.runs.failure import Failure
-from tfmuster.runs.run import Run
+from tfmuster.tracking.failure.failure import Failure
+from tfmuster.tracking.run import Run
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -28,10 +28,10 @@ from tfmuster import __version__
 from tfmuster.errors import LaunchError, WorkerError
 from tfmuster.launch import launch
 from tfmuster.options.table import Control
-from tfmuster.runs.listing import runs_in
-from tfmuster.runs.run import Run
 from tfmuster.system.cores import usable_cores
 from tfmuster.system.interpreter import SITE
+from tfmuster.tracking.run import Run
+from tfmuster.tracking.show.listing import runs_in
 
 pytestmark = pytest.mark.fresh
 

@@ -11,7 +11,7 @@ import orjson
 APPEND = """
 import sys
 from pathlib import Path
-from tfmuster.runs.layout import append_json
+from tfmuster.tracking.record.layout import append_json
 for number in range(200):
     append_json(Path(sys.argv[1]), {"who": sys.argv[2], "number": number, "long": "x" * 5000})
 """

@@ -23,7 +23,7 @@ from support.launching import (
 )
 from support.paths import PROGRAMS
 from support.spaces import machines
-from tfmuster.rendezvous.port_guard import guarding_works
+from tfmuster.rendezvous.task.port_guard import guarding_works
 
 pytestmark = [
     pytest.mark.fresh,

@@ -23,7 +23,7 @@ from support.paths import PROGRAMS, ROOT
 from tfmuster.errors import LaunchError, TfmusterError
 from tfmuster.launch import launch
 from tfmuster.options.table import Control
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

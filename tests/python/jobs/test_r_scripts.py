@@ -10,7 +10,7 @@ import pytest
 
 from support.launching import environment, tfmuster, write
 from support.r import NEEDS_R
-from tfmuster.runs.layout import read_json
+from tfmuster.tracking.record.layout import read_json
 
 pytestmark = NEEDS_R
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from support.launching import names
-from tfmuster.runs.layout import CHECKPOINT
+from tfmuster.tracking.record.layout import CHECKPOINT
 from tfmuster.training import checkpoint_files
 
 KILLED = """

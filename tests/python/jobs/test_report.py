@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from support.launching import only_run, start_tfmuster, tfmuster, wait_until, write
-from tfmuster.runs.states import read_events
+from tfmuster.tracking.live.states import read_events
 
 
 def test_a_run_of_a_program_that_fails(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_a_run_of_a_program_that_fails(tmp_path: Path) -> None:
 
 def test_the_templates_are_loaded_for_a_page_only() -> None:
     """A launcher and the other verbs don't wait for jinja2."""
-    code = "import sys, tfmuster.cli.runs, tfmuster.runs.report; print('jinja2' in sys.modules)"
+    code = "import sys, tfmuster.cli.runs, tfmuster.tracking.show.report; print('jinja2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

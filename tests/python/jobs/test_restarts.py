@@ -26,7 +26,7 @@ from tfmuster.errors import LaunchError, TfmusterError, WorkerError
 from tfmuster.launch import launch
 from tfmuster.launch.supervise import worker_process as worker
 from tfmuster.options.table import Control
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 
 HOST = socket.gethostname()
 TASK = (
@@ -182,7 +182,7 @@ def test_who_did_not_arrive_may_arrive_the_next_time(tmp_path: Path) -> None:
         "train.py",
         TASK,
         "import tfmuster",
-        "from tfmuster.rendezvous.meet import muster",
+        "from tfmuster.rendezvous.task.meet import muster",
         "time.sleep(99 if index and not attempt else 0)",
         "muster(tfmuster.current_task())",
     )

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from support.launching import python
-from tfmuster.runs.lifecycle import new_run
-from tfmuster.runs.recording import record_end
-from tfmuster.runs.run import Run
+from tfmuster.tracking.lifecycle.beginning import new_run
+from tfmuster.tracking.record.recording import record_end
+from tfmuster.tracking.run import Run
 
 #: Changes the user after the imports: another user may not read this Python.
 AS_ANOTHER = """
 import os, sys
-import tfmuster.runs.report, tfmuster.runs.listing, tfmuster.runs.tail, tfmuster.launch.engines.local
+import tfmuster.tracking.show.report, tfmuster.tracking.show.listing, tfmuster.tracking.show.tail, tfmuster.launch.engines.local
 import encodings.unicode_escape  # of jinja2
-import click, orjson, psutil, tfmuster.system.processes, tfmuster.runs.ownership
+import click, orjson, psutil, tfmuster.system.processes, tfmuster.tracking.record.ownership
 from tfmuster.cli import main
 for words in ("list", "show", "remove"):
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.launching import nothing_left, tfmuster, write
-from tfmuster.rendezvous.port_guard import guarding_works
+from tfmuster.rendezvous.task.port_guard import guarding_works
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -28,7 +28,7 @@ from support.launching import (
 )
 from tfmuster import launch
 from tfmuster.launch.supervise import supervisor
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 
 pytestmark = pytest.mark.fresh
 
@@ -156,7 +156,7 @@ def test_what_a_worker_has_not_printed_of_its_error_is_added_to_its_log(tmp_path
     done, error, _ = fail(
         tmp_path,
         "from pathlib import Path",
-        "from tfmuster.runs.error_file import write_note",
+        "from tfmuster.tracking.failure.error_file import write_note",
         "print('Error in `g()`: no luck', flush=True)",
         "trace = 'Backtrace:\\n 1. f()\\n 2. g()'",
         "note = {'error': 'Error in `g()`: no luck', 'traceback': trace, 'unprinted': trace}",

@@ -11,8 +11,8 @@ import pytest
 
 from support.launching import only_run, tfmuster, write
 from tfmuster.errors import TfmusterError
-from tfmuster.runs.run import Run
-from tfmuster.runs.tensorboard import start_tensorboard, tensorboard_callback
+from tfmuster.tracking.run import Run
+from tfmuster.tracking.show.tensorboard import start_tensorboard, tensorboard_callback
 
 pytest.importorskip("tensorboard")
 

@@ -8,8 +8,8 @@ import pytest
 
 from support.launching import only_run, tfmuster, write
 from tfmuster.launch.supervise.timings import timings
-from tfmuster.runs.run import Run
-from tfmuster.runs.states import read_shares
+from tfmuster.tracking.live.states import read_shares
+from tfmuster.tracking.run import Run
 
 pytestmark = pytest.mark.fresh
 

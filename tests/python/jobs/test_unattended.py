@@ -12,7 +12,7 @@ import pytest
 
 from support.clock import in_time
 from support.launching import TFMUSTER, environment, nothing_left, only_run, tfmuster, wait_until, write
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -11,7 +11,7 @@ import pytest
 
 from support.launching import names, python, tfmuster, write
 from tfmuster.errors import CheckpointError
-from tfmuster.runs.layout import write_json
+from tfmuster.tracking.record.layout import write_json
 from tfmuster.training import checkpoint_files
 from tfmuster.training.checkpoint_owner import changed_settings, learning_rate, settings_of
 

@@ -18,7 +18,7 @@ from tfmuster.digits.mnist_files import read
 from tfmuster.errors import DataError, ModelError
 from tfmuster.models.model_checks import check_model
 from tfmuster.models.saving import model_from_bytes, model_to_bytes
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 from tfmuster.training.checkpoint_files import unpack
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfmuster.runs.states import State
+from tfmuster.tracking.live.states import State
 from tfmuster.worker.progress import progress_callback
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.evil_run import Seen, made_run
-from tfmuster.runs.report import write_report
+from tfmuster.tracking.show.report import write_report
 
 CHROMIUM = shutil.which("chromium")
 

@@ -13,7 +13,7 @@ from support.clock import in_time
 from support.launching import TFMUSTER, environment, start_tfmuster, tfmuster
 from support.paths import PROGRAMS
 from support.r import NEEDS_R
-from tfmuster.runs.listing import find_run
+from tfmuster.tracking.show.listing import find_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 

@@ -4,7 +4,7 @@ import ctypes
 import time
 
 from tfmuster.cluster.tf_config import current_task
-from tfmuster.rendezvous.meet import muster
+from tfmuster.rendezvous.task.meet import muster
 
 task = current_task()
 muster(task, versions={})

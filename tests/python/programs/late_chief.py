@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import tfmuster
 from tfmuster.keras_compat.runtime import servers as collective_start
-from tfmuster.rendezvous import port_guard
+from tfmuster.rendezvous.task import port_guard
 
 if "gate" in sys.argv:
     port_guard.filters_work = lambda: "the kernel refuses socket filters"  # type: ignore[assignment]

@@ -11,7 +11,7 @@ import numpy as np
 from tfmuster.cluster.spec import Cluster
 from tfmuster.collectives import current_group
 from tfmuster.net.ports import free_ports
-from tfmuster.rendezvous.meet import muster
+from tfmuster.rendezvous.task.meet import muster
 
 #: Sizes that are sent whole, in slices, and through memory.
 SIZES = (3, 40_001, 700_003)

@@ -4,7 +4,7 @@ import sys
 import time
 
 from tfmuster.cluster.tf_config import current_task
-from tfmuster.rendezvous.join import join_cluster
+from tfmuster.rendezvous.task.join import join_cluster
 
 task = current_task()
 assert task is not None

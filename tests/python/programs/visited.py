@@ -17,7 +17,7 @@ import tensorflow as tf
 from connections import break_connections
 
 import tfmuster
-from tfmuster.rendezvous import port_guard
+from tfmuster.rendezvous.task import port_guard
 
 cluster = json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"]
 chief = tfmuster.current_task().is_chief

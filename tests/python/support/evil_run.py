@@ -7,8 +7,8 @@ import json
 import time
 from pathlib import Path
 
-from tfmuster.runs.run import Run
-from tfmuster.runs.states import note_phase
+from tfmuster.tracking.live.states import note_phase
+from tfmuster.tracking.run import Run
 
 EVIL = "</pre></title><script>document.title='taken'</script><img src='http://127.0.0.1:{port}/x'>"
 

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 
 TFMUSTER = [sys.executable, "-m", "tfmuster"]
 #: Of a test that fills the disk, which is full then for what `make coverage` writes, too.

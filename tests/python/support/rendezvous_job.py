@@ -20,7 +20,7 @@ _TASK = """
 import json, os, sys, time
 from tfmuster.cluster.spec import Cluster
 from tfmuster.errors import TfmusterError
-from tfmuster.rendezvous.meet import muster
+from tfmuster.rendezvous.task.meet import muster
 
 given = json.loads(sys.argv[1])
 task = Cluster.from_dict(given["cluster"]).task(*given["task"])

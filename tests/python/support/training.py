@@ -9,7 +9,7 @@ import numpy as np
 from support.hosts import Network
 from support.launching import wait_until
 from support.paths import PROGRAMS
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 
 PROGRAM = PROGRAMS / "preempted.py"
 #: Of all jobs here that train, so that only the order of sums differs.

@@ -164,7 +164,7 @@ _OTHERS = (
     "diagnostics/tuning.py",
     "system/",
     "__init__.py",
-    "runs/next_steps.py",
+    "tracking/lifecycle/stopping.py",
 )
 
 

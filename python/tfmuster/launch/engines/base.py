@@ -12,8 +12,8 @@ from ...options.table import Place
 from ...system.ask import Answer, NoAnswerError, ask
 
 if TYPE_CHECKING:
-    from ...runs.failure import Failure
-    from ...runs.run import Run
+    from ...tracking.failure.failure import Failure
+    from ...tracking.run import Run
     from ..job import Job
 
 

@@ -22,13 +22,13 @@ from ...environment import SUBMITTED_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...options.hints import Hint
 from ...options.table import Started
-from ...runs.failure import Failure
-from ...runs.layout import utc_now
-from ...runs.lifecycle import claim_run_dir, not_new
-from ...runs.recording import record_info, record_stop_command
-from ...runs.resuming import resumes
-from ...runs.run import Run
 from ...system.interpreter import package_root, python_executable, run_module
+from ...tracking.failure.failure import Failure
+from ...tracking.lifecycle.beginning import claim_run_dir, not_new
+from ...tracking.lifecycle.resuming import resumes
+from ...tracking.record.layout import utc_now
+from ...tracking.record.recording import record_info, record_stop_command
+from ...tracking.run import Run
 from ...words import FACE_VARIABLE, Part, Words, face
 from ..job import Job, launch_options
 from ..remote.gather import AgentRequest, StartedAgents, run_placed

@@ -10,13 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import LaunchError, TfmusterError
-from ...runs.failure import Failure
-from ...runs.layout import NAMED, PREEMPTED, RESUME, STOP_COMMAND, UNFINISHED, read_json, write_json
-from ...runs.recording import record_end, record_status
-from ...runs.run import Run
-from ...runs.states import State
-from ...runs.tail import Tail
 from ...system.say import say
+from ...tracking.failure.failure import Failure
+from ...tracking.live.states import State
+from ...tracking.record.layout import (
+    NAMED,
+    PREEMPTED,
+    RESUME,
+    STOP_COMMAND,
+    UNFINISHED,
+    read_json,
+    write_json,
+)
+from ...tracking.record.recording import record_end, record_status
+from ...tracking.run import Run
+from ...tracking.show.tail import Tail
 from ..supervise.display import Display, display
 from ..supervise.worker_table import Row
 from .batch_commands import BatchCommands, Phase

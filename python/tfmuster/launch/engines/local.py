@@ -17,15 +17,15 @@ from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIA
 from ...errors import LaunchError
 from ...net.ports import held_ports
 from ...options import table
-from ...runs.failure import Failure
-from ...runs.layout import file_stem
-from ...runs.lifecycle import record_git
-from ...runs.run import Run
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
 from ...system.limits import need_files
 from ...system.private_network import private_network
 from ...system.say import say
+from ...tracking.failure.failure import Failure
+from ...tracking.lifecycle.beginning import record_git
+from ...tracking.record.layout import file_stem
+from ...tracking.run import Run
 from ..begin import begin_run
 from ..capacity import check_capacity
 from ..job import Job, command_of, resolve_command

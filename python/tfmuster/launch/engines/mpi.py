@@ -17,10 +17,10 @@ from ...environment import MPIRUN_VARIABLE
 from ...errors import LaunchError, TfmusterError
 from ...options import table
 from ...options.hints import Hint
-from ...runs.failure import Failure
-from ...runs.run import Run
 from ...system.ask import ask
 from ...system.interpreter import python_executable
+from ...tracking.failure.failure import Failure
+from ...tracking.run import Run
 from ...words import Words
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed

@@ -16,9 +16,9 @@ from ...cluster.resolvers.pbs import SYSTEM
 from ...environment import PREFIX
 from ...options import table
 from ...options.hints import Hint
-from ...runs.failure import Failure
-from ...runs.run import Run
 from ...system.ask import Answer, NoAnswerError, ask
+from ...tracking.failure.failure import Failure
+from ...tracking.run import Run
 from ...words import Words
 from ..job import Job
 from .base import UnavailableError

@@ -14,11 +14,11 @@ from ...cluster.resolvers import slurm as resolver
 from ...errors import LaunchError, TfmusterError
 from ...options import table
 from ...options.hints import Hint
-from ...runs.failure import Failure
-from ...runs.layout import PREEMPTED
-from ...runs.run import Run
 from ...system.ask import NoAnswerError, ask
 from ...system.interpreter import python_executable
+from ...tracking.failure.failure import Failure
+from ...tracking.record.layout import PREEMPTED
+from ...tracking.run import Run
 from ...words import Words
 from ..job import Job
 from ..remote.gather import AgentRequest

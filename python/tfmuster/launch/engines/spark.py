@@ -22,12 +22,12 @@ from typing import Any
 from ...errors import LaunchError, TfmusterError
 from ...options import table
 from ...options.hints import Hint
-from ...runs.failure import Failure
-from ...runs.run import Run
+from ...tracking.failure.failure import Failure
+from ...tracking.run import Run
 from ...words import Argument, Value, Words, now
 from ..job import Job
 from ..remote.gather import AgentRequest, run_placed
-from ..remote.host_checks import refusal
+from ..remote.hosts.host_checks import refusal
 from ..remote.ssh_faults import explain_ssh_failure
 from ..supervise.time_limits import SPARK_STAGE
 from .base import Engine, UnavailableError, find_program, refuse_hosts, version_of

@@ -2,7 +2,7 @@
 
 The remote shell reads only the quoted path of a Python with a fixed program. The script, its arguments,
 directories, files, the environment and the job's token are sent over ssh's input to
-:mod:`~tfmuster.launch.remote.agent`.
+:mod:`~tfmuster.launch.remote.agents.agent`.
 Each worker has one connection, which first checks its host and then runs the worker
 (:mod:`~tfmuster.launch.remote.run`).
 """
@@ -21,18 +21,18 @@ from ...errors import LaunchError
 from ...net.addresses import address_problems
 from ...options import table
 from ...options.hints import Hint
-from ...runs.failure import Failure
-from ...runs.run import Run
 from ...system.ask import NoAnswerError, ask
 from ...system.interpreter import package_root, python_executable
+from ...tracking.failure.failure import Failure
+from ...tracking.run import Run
 from ...words import Code, Value, Words
 from ..job import Job
-from ..remote.discovery import Discovery
 from ..remote.files import SCRIPTS, script_to_send
-from ..remote.membership import Membership, Task
-from ..remote.proxy_process import AgentPlace
+from ..remote.hosts.discovery import Discovery
+from ..remote.hosts.membership import Membership, Task
+from ..remote.proxies.proxy_process import AgentPlace
+from ..remote.proxies.spare_agents import SpareAgents
 from ..remote.run import RemoteJob, run_remote
-from ..remote.spare_agents import SpareAgents
 from ..supervise.restarts import Attempt, with_restarts
 from ..supervise.spares import check_warm
 from .base import Engine, find_program, version_of
@@ -43,7 +43,7 @@ from .local import ThisMachine
 # must not be on the import path.
 _START = (
     "import sys; sys.path = [p for p in sys.path if p] + sys.argv[1:]; "
-    "from tfmuster.launch.remote.agent import main; main()"
+    "from tfmuster.launch.remote.agents.agent import main; main()"
 )
 
 # These override the user's configuration for interactive logins: no user can answer questions here, no port

@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import LaunchError
 from ...net.channel import FILE, Frame, message
 from ...options.hints import Hint
-from ...runs.layout import FILES, checkpoint_step
+from ...tracking.record.layout import FILES, checkpoint_step
 from ...words import Words
 
 SCRIPTS = (".py", ".r")

@@ -38,21 +38,21 @@ from ...net.connections import Connection, Connections
 from ...net.ports import listen
 from ...options.hints import Hint
 from ...options.table import Elsewhere
-from ...runs.failure import Failure
-from ...runs.run import Run
 from ...system.interpreter import package_root
+from ...tracking.failure.failure import Failure
+from ...tracking.run import Run
 from ...words import Words
 from ..job import Job
 from ..supervise.restarts import Attempt, with_restarts
-from .call_home import KEY_PURPOSE, host_names
+from .agents.call_home import KEY_PURPOSE, host_names
 from .files import files_to_send
-from .proxy_process import AgentPlace
+from .proxies.proxy_process import AgentPlace
 from .run import RemoteJob, run_remote
 
 # If the hosts share a checkout that is not installed, it is found.
 _START = (
     "import sys; root = sys.argv.pop(1); sys.path += [root] if root else []; "
-    "from tfmuster.launch.remote.call_home import main; main()"
+    "from tfmuster.launch.remote.agents.call_home import main; main()"
 )
 _LOOK_SECONDS = 0.2
 

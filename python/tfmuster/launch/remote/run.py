@@ -30,24 +30,24 @@ from ...environment import (
     start_timeout,
 )
 from ...options.table import Elsewhere
-from ...runs.failure import Failure
-from ...runs.layout import RESTARTING, file_stem, read_json
-from ...runs.lifecycle import record_git
-from ...runs.run import Run
 from ...system.processes import end_job
 from ...system.say import say
 from ...system.terminal_text import visible
+from ...tracking.failure.failure import Failure
+from ...tracking.lifecycle.beginning import record_git
+from ...tracking.record.layout import RESTARTING, file_stem, read_json
+from ...tracking.run import Run
 from ...words import face
 from ..begin import begin_run
 from ..job import Job
 from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import Placement, remote_path
-from .arrivals import files_to_continue
 from .files import SCRIPTS, files_to_send, script_to_send
-from .host_checks import clock_warnings, hosts_error, peer_names
-from .proxy_process import AgentPlace, ProxyProcess, end_proxies, run_mark
-from .spare_agents import SpareAgents
+from .hosts.host_checks import clock_warnings, hosts_error, peer_names
+from .proxies.arrivals import files_to_continue
+from .proxies.proxy_process import AgentPlace, ProxyProcess, end_proxies, run_mark
+from .proxies.spare_agents import SpareAgents
 
 #: Names of the launcher's variables that are sent to the hosts.
 PASSED = (PREFIX, "TF_", "KERAS_", "JAX_", "XLA_", "NCCL_", "GRPC_")
@@ -178,7 +178,7 @@ def run_remote(
     show, tell
         See :class:`~tfmuster.launch.engines.base.Engine`.
     found : callable
-        See :class:`~tfmuster.launch.supervise.departing.Departing`.
+        See :class:`~tfmuster.launch.supervise.preemption.Departing`.
     spares : SpareAgents, optional
         Agents that wait, to become those of this attempt, and others that are to wait for the next one.
 

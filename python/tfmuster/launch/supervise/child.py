@@ -19,11 +19,11 @@ from types import FrameType
 
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, grace
 from ...errors import EXIT_WORKER_FAILED, LaunchError
-from ...runs.layout import read_json
-from ...runs.leaving import child_saves
 from ...system.interpreter import worker_environment
 from ...system.orphan_guard import dismiss_guard, start_guard
 from ...system.processes import adopt_orphans, end_job
+from ...tracking.lifecycle.preemption import child_saves
+from ...tracking.record.layout import read_json
 from .time_limits import SUPERVISOR
 from .worker_process import LEAVING_SECONDS
 

@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...runs.metrics import epoch_line, read_metrics
-from ...runs.states import State
-from ...runs.times import in_words
 from ...system.say import say
 from ...system.terminal_text import visible
+from ...tracking.live.states import State
+from ...tracking.record.metrics import epoch_line, read_metrics
+from ...tracking.show.times import in_words
 from .worker_table import NotebookTable, Row, in_notebook, time_left, worker_table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ...runs.run import Run
+    from ...tracking.run import Run
 
 _EVERY_SECONDS = 0.5
 #: After how many seconds without a line a sign of life is written, where no table is shown.

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...environment import MAX_RESTARTS_VARIABLE, RESTART_VARIABLE, TOKEN_VARIABLE
-from ...runs.failure import Failure
-from ...runs.layout import RESTARTING, utc_now
-from ...runs.log_text import separate
-from ...runs.recording import record_end, record_status
-from ...runs.run import Run
 from ...system.say import say
+from ...tracking.failure.failure import Failure
+from ...tracking.record.layout import RESTARTING, utc_now
+from ...tracking.record.log_text import separate
+from ...tracking.record.recording import record_end, record_status
+from ...tracking.run import Run
 
 
 @dataclass(frozen=True)

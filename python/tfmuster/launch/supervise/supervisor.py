@@ -18,15 +18,6 @@ from typing import Any
 
 from ...environment import ERROR_FILE_VARIABLE
 from ...rendezvous.failures import repeats_failure
-from ...runs.busy_stacks import forget_busy_stacks, keep_busy_stacks
-from ...runs.failure import Failure, not_writable
-from ...runs.layout import PREEMPTED, RESTARTING, file_stem
-from ...runs.leaving import can_save, forget_orders, note_ending
-from ...runs.liveness import BEAT_SECONDS
-from ...runs.recording import record_end, record_status
-from ...runs.report import ReportRenewal
-from ...runs.run import Run
-from ...runs.states import forget_states, note_phase, read_serving, read_states
 from ...system.limits import cannot_start
 from ...system.orphan_guard import dismiss_guard, guard_session, start_guard
 from ...system.output_encoding import output_encoding
@@ -34,8 +25,17 @@ from ...system.processes import adopting_orphans, end_job, look_at_orphans, stop
 from ...system.shutdown_signal import SHUTDOWN
 from ...system.tensorflow_import import HAVE_GPU
 from ...system.terminal_text import Lines, is_chatter
-from .departing import Departing
+from ...tracking.failure.failure import Failure, not_writable
+from ...tracking.lifecycle.preemption import can_save, forget_orders, note_ending
+from ...tracking.live.busy_stacks import forget_busy_stacks, keep_busy_stacks
+from ...tracking.live.states import forget_states, note_phase, read_serving, read_states
+from ...tracking.live.status import BEAT_SECONDS
+from ...tracking.record.layout import PREEMPTED, RESTARTING, file_stem
+from ...tracking.record.recording import record_end, record_status
+from ...tracking.run import Run
+from ...tracking.show.report import ReportRenewal
 from .display import display
+from .preemption import Departing
 from .spares import Waiting
 from .time_limits import SUPERVISOR
 from .worker_process import Placement, WorkerProcess, first_failure, signal_of, start_process

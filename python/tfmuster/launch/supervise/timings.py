@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 
-from ...runs.run import Run
-from ...runs.states import read_events, read_shares
+from ...tracking.live.states import read_events, read_shares
+from ...tracking.run import Run
 
 #: Spans between the recorded phases of a task. A phase may occur twice: "starting" is recorded before and
 #: after the rendezvous.

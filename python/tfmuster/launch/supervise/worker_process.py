@@ -15,13 +15,13 @@ from typing import IO, Any
 
 import psutil
 
-from ...runs.error_file import UNPRINTED
-from ...runs.failure import FROZEN, LAST_LINES, Failure
-from ...runs.layout import PREEMPTED, read_json
-from ...runs.states import State
-from ...runs.traceback_text import HEADER, without_traceback
 from ...system.processes import birth
 from ...system.terminal_text import Lines
+from ...tracking.failure.error_file import UNPRINTED
+from ...tracking.failure.failure import FROZEN, LAST_LINES, Failure
+from ...tracking.failure.traceback_text import HEADER, without_traceback
+from ...tracking.live.states import State
+from ...tracking.record.layout import PREEMPTED, read_json
 
 #: Tasks that serve others, and are ended when the others have finished.
 SERVING = ("ps", "evaluator")

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ...runs.states import State
-from ...runs.times import in_words
 from ...system.ipython import ipython_shell
 from ...system.terminal_text import visible
+from ...tracking.live.states import State
+from ...tracking.show.times import in_words
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -12,16 +12,16 @@ from ...errors import StrategyError
 from ...keras_compat.process import PROCESS
 from ...net.ports import free_ports
 from ...options.hints import Hint, Launch
-from ...rendezvous.join import is_worker_process, join_cluster
-from ...rendezvous.port_guard import all_connected, guard_also, serving
-from ...rendezvous.serving_end import exit_at_once, serve_until_over
-from ...runs.states import State, say_state
+from ...rendezvous.task.join import is_worker_process, join_cluster
+from ...rendezvous.task.port_guard import all_connected, guard_also, serving
+from ...rendezvous.task.serving_end import exit_at_once, serve_until_over
 from ...system.tensorflow_import import import_tensorflow
+from ...tracking.live.states import State, say_state
 from ...words import Words
 
 if TYPE_CHECKING:
     from ...cluster.spec import Task
-    from ...rendezvous.control_channel import ControlChannel
+    from ...rendezvous.task.control_channel import ControlChannel
 
 NAME = "parameter_server"
 #: Variables of at least twice this many bytes are split across parameter servers. TensorFlow recommends it.

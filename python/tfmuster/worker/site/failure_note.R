@@ -1,4 +1,4 @@
-# The note of a failure, which the launcher reads (runs/error_file.py writes Python's), with the lines of
+# The note of a failure, which the launcher reads (tracking/failure/error_file.py writes Python's), with the lines of
 # the error and of its backtrace. The package has this file by a link in R/, and failure.R sources it in the R
 # of a worker. It needs no packages: backtraces of rlang are only there if rlang is.
 

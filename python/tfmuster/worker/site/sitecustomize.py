@@ -101,7 +101,7 @@ def _note_exception(kind: "type[BaseException]", value: BaseException, trace: "A
     try:
         if not issubclass(kind, KeyboardInterrupt):
             _tfmuster()
-            from tfmuster.runs.error_file import leave_note
+            from tfmuster.tracking.failure.error_file import leave_note
 
             leave_note(value)
     except Exception:

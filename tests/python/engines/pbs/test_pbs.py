@@ -15,7 +15,7 @@ from support.launching import TFMUSTER, only_run, read_json, wait_until, write
 from support.pbs_cluster import Pbs, started
 from support.pbs_cluster import why_not as no_pbs
 from support.slurm_cluster import why_not as no_slurm
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 
 WHY_NOT = no_hosts() or no_slurm() or no_pbs()
 pytestmark = [pytest.mark.timeout(200), pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))]

@@ -16,7 +16,7 @@ from support.launching import TFMUSTER, only_run, read_json, wait_until, write
 from support.paths import PROGRAMS
 from support.sge_cluster import Sge
 from tfmuster.errors import WorkerError
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 
 pytestmark = pytest.mark.timeout(200)
 LAUNCH = (*TFMUSTER, "launch", "--backend", "sge")

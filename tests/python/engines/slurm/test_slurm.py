@@ -19,7 +19,7 @@ from support.paths import PROGRAMS
 from support.r import NEEDS_R
 from support.slurm_cluster import Slurm
 from tfmuster.errors import WorkerError
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 
 pytestmark = pytest.mark.timeout(200)
 

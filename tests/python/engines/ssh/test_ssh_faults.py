@@ -18,7 +18,7 @@ import tfmuster
 from support.clock import in_time
 from support.hosts import ALL, ECHO, NETWORK, Network, lines_of, put, put_meet, summary
 from support.launching import only_run, read_json, wait_until
-from tfmuster.runs.run import Run
+from tfmuster.tracking.run import Run
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -171,7 +171,7 @@ class TestFaults:
             network,
             "t.py",
             "import os, signal, time\n"
-            "from tfmuster.rendezvous.meet import muster\n"
+            "from tfmuster.rendezvous.task.meet import muster\n"
             "from tfmuster.cluster.tf_config import current_task\n"
             "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
             "muster(current_task())\n"

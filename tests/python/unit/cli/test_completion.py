@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tfmuster.cli import main
-from tfmuster.runs.lifecycle import new_run
+from tfmuster.tracking.lifecycle.beginning import new_run
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tfmuster.cli import main
-from tfmuster.runs.layout import append_json, write_json
-from tfmuster.runs.lifecycle import new_run
-from tfmuster.runs.recording import record_end
-from tfmuster.runs.run import Run
 from tfmuster.system.terminal_text import safe_text
+from tfmuster.tracking.lifecycle.beginning import new_run
+from tfmuster.tracking.record.layout import append_json, write_json
+from tfmuster.tracking.record.recording import record_end
+from tfmuster.tracking.run import Run
 
 EVIL = "a\x9b31mb\u202ec\x1b]0;t\x07d"
 

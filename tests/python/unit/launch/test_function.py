@@ -19,7 +19,7 @@ from tfmuster import launch
 from tfmuster.errors import LaunchError, StrategyError
 from tfmuster.launch.function import any_values, name_of, put_call
 from tfmuster.options.table import Control, Local, Mpi, Place, Slurm, Spark, Ssh
-from tfmuster.runs.lifecycle import claim_call
+from tfmuster.tracking.lifecycle.beginning import claim_call
 
 
 class TestPure:

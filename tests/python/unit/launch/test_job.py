@@ -9,9 +9,9 @@ import pytest
 from tfmuster.errors import LaunchError
 from tfmuster.launch.job import Job, resolve_command
 from tfmuster.launch.supervise.restarts import Attempt
-from tfmuster.runs.lifecycle import new_run
-from tfmuster.runs.recording import record_end
-from tfmuster.runs.run import Run
+from tfmuster.tracking.lifecycle.beginning import new_run
+from tfmuster.tracking.record.recording import record_end
+from tfmuster.tracking.run import Run
 from tfmuster.words import speaking
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfmuster.launch.remote.agent_connection import PREAMBLE, agent_channel, channel_problem
-from tfmuster.launch.remote.call_home import KEY_PURPOSE
+from tfmuster.launch.remote.agents.call_home import KEY_PURPOSE
 from tfmuster.net.channel import (
     FILE,
     MAX_PAYLOAD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfmuster.r.failures import condition_bytes, failure_texts
-from tfmuster.runs.failure import Failure
+from tfmuster.tracking.failure.failure import Failure
 
 ENDING = "worker 0 on h failed with exit code 1."
 HEADLINE = "worker 0 on h failed with exit code 1: Error in `g()`: no luck"

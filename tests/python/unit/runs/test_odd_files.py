@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tfmuster.cli import main
-from tfmuster.runs.lifecycle import new_run
-from tfmuster.runs.listing import ended_before
-from tfmuster.runs.recording import record_end
-from tfmuster.runs.run import Run
+from tfmuster.tracking.lifecycle.beginning import new_run
+from tfmuster.tracking.record.recording import record_end
+from tfmuster.tracking.run import Run
+from tfmuster.tracking.show.listing import ended_before
 
 #: What may be anywhere.
 ODD: tuple[Any, ...] = (

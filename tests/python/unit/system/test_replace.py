@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from support.launching import names
-from tfmuster.runs.layout import read_json, write_json
 from tfmuster.system.replace import PART, replacing_file, replacing_path
+from tfmuster.tracking.record.layout import read_json, write_json
 
 
 def test_a_file_is_there_when_the_block_has_ended(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tfmuster.launch.supervise.display import progress_snapshot
-from tfmuster.runs.states import State
+from tfmuster.tracking.live.states import State
 
 
 def test_a_progress_bar_gets_the_fields_of_one_task(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tfmuster.launch.supervise import display as module
 from tfmuster.launch.supervise.display import display
-from tfmuster.runs.layout import append_json
-from tfmuster.runs.states import State
+from tfmuster.tracking.live.states import State
+from tfmuster.tracking.record.layout import append_json
 
 
 def test_epochs_that_no_program_prints_are_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from tfmuster.launch.supervise.worker_table import Row, table_html, time_left, worker_table
-from tfmuster.runs.states import State
+from tfmuster.tracking.live.states import State
 
 TRAINING = State(
     "training",

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from support.evil_run import Seen, made_run
-from tfmuster.runs.report import ReportRenewal, report_html, write_report
-from tfmuster.runs.run import Run
-from tfmuster.runs.states import note_phase
+from tfmuster.tracking.live.states import note_phase
+from tfmuster.tracking.run import Run
+from tfmuster.tracking.show.report import ReportRenewal, report_html, write_report
 
 
 def test_nothing_that_was_written_becomes_markup(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_file_of_a_task_that_is_cut_short_ends_no_job(
     def fails(_: Run) -> None:
         raise AssertionError("an error that nobody has foreseen")
 
-    monkeypatch.setattr("tfmuster.runs.report.write_report", fails)
+    monkeypatch.setattr("tfmuster.tracking.show.report.write_report", fails)
     os.utime(page, (0, 0))
     for _ in range(3):
         renewal.renew()

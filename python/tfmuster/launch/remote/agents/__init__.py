@@ -1,0 +1,1 @@
+"""What runs beside a worker on another machine."""

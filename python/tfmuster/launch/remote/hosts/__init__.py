@@ -1,0 +1,1 @@
+"""The hosts of a job: which there are, and whether they can take part."""

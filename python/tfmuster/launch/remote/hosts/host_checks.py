@@ -1,0 +1,161 @@
+"""Check the answers of a job's hosts: find problems, and the names by which the hosts reach each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from .... import __version__
+from ....errors import LaunchError
+from ....options.hints import Hint
+from ....system.interpreter import r_version
+from ....system.versions import installed_versions
+from ....words import Code, Words
+
+#: Difference of clocks above which there is a warning, in seconds.
+CLOCK_SECONDS = 5.0
+
+_NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "python": "Python", "r": "R"}
+
+Hellos = Mapping[str, Mapping[str, Any]]
+
+
+def hosts_error(hellos: Hellos, names: Mapping[str, list[str]]) -> LaunchError | None:
+    """Make one error with the problems of all hosts; None if there are none.
+
+    Parameters
+    ----------
+    hellos : mapping
+        The answer of each host, or ``{"fault": ...}``.
+    names : mapping
+        The names by which each host was looked up, the best first.
+    """
+    findings = _findings(hellos, names)
+    return refusal(findings, len(hellos)) if findings else None
+
+
+def refusal(findings: list[dict[str, str]], hosts: int) -> LaunchError:
+    """Make the error from findings (``host``, ``code``, ``message``, ``fix``) and the number of hosts."""
+    bad = len({finding["host"] for finding in findings})
+    who = f"None of the {hosts} hosts can" if bad == hosts else f"{bad} of the {hosts} hosts can't"
+    return LaunchError(
+        f"{who} take part." if hosts > 1 else "The host can't take part.",
+        found=_by_host(findings, "message"),
+        fix=_by_host(findings, "fix"),
+        reason="hosts",
+        findings=findings,
+    )
+
+
+def peer_names(hellos: Hellos, names: Mapping[str, list[str]]) -> dict[str, str]:
+    """Return for each host the best name that all hosts that answered can look up, if it has one."""
+    answers = [hello["names"] for hello in hellos.values() if "fault" not in hello]
+    found = {}
+    for host, candidates in names.items():
+        for name in candidates:
+            if all(name in known[host] for known in answers):
+                found[host] = name
+                break
+    return found
+
+
+def clock_warnings(hellos: Hellos) -> list[str]:
+    """Return a line for each host whose clock differs from this machine's."""
+    return [
+        f"the clock of {host} is {_span(abs(hello['ahead']))} {'ahead' if hello['ahead'] > 0 else 'behind'}; "
+        "the times in its log are by that clock."
+        for host, hello in hellos.items()
+        if abs(hello["ahead"]) > CLOCK_SECONDS
+    ]
+
+
+def _findings(hellos: Hellos, names: Mapping[str, list[str]]) -> list[dict[str, str]]:
+    findings = []
+
+    def add(host: str, code: str, message: str, fix: str) -> None:
+        findings.append({"host": host, "code": code, "message": message, "fix": fix})
+
+    reached = peer_names(hellos, names)
+    usual = {key: _usual(hellos, key) for key in _NAMES}
+    for host, hello in hellos.items():
+        if fault := hello.get("fault"):
+            said = f" ({fault['said']})" if fault["said"] else ""
+            add(host, fault["code"], fault["message"] + said, fault["fix"])
+            continue
+        if hello["tfmuster"] != __version__:
+            add(
+                host,
+                "tfmuster-version",
+                f"tfmuster {hello['tfmuster']}, here {__version__}",
+                f"install tfmuster {__version__} there",
+            )
+        for key, name in _NAMES.items():
+            version = hello["versions"].get(key, usual[key])
+            if version != usual[key]:
+                add(
+                    host,
+                    f"{key}-version",
+                    f"{_has(name, version)}, the others {_has(name, usual[key])}",
+                    f"install the same {name} on every host",
+                )
+        if problem := hello["problem"]:
+            add(host, problem["reason"], problem["found"] or problem["message"], _remote_fix(problem))
+        if host not in reached:
+            blind = [
+                other
+                for other, seen in hellos.items()
+                if "fault" not in seen and not set(names[host]) & set(seen["names"][host])
+            ]
+            add(
+                host,
+                "name",
+                f"{' and '.join(names[host])} can't be looked up on {', '.join(blind) or 'every host'}",
+                Words("say how the others reach it: {}", _reach(host)),
+            )
+    return findings
+
+
+def _reach(host: str) -> Code:
+    config = f"HostName of {host} in ~/.ssh/config"
+    return Code(config, config, f"--address {host}=ADDRESS")
+
+
+def _by_host(findings: list[dict[str, str]], key: str) -> str:
+    """Return a line for each text, after the hosts that it applies to."""
+    hosts: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding[key]:
+            hosts.setdefault(finding[key], []).append(finding["host"])
+    return "\n         ".join(f"{', '.join(names)}: {text}" for text, names in hosts.items())
+
+
+def _remote_fix(problem: Mapping[str, Any]) -> str:
+    if problem["reason"] == "script":
+        return Words("put the script there at the same path, or send it with {}", Hint("copy", True))
+    return str(problem["fix"] or "").rstrip(".")
+
+
+def _usual(hellos: Hellos, key: str) -> str:
+    """Return the version that most hosts have; with a tie, that of this machine, else of the first host."""
+    versions = Counter(
+        hello["versions"][key] for hello in hellos.values() if key in hello.get("versions", {})
+    )
+    most = max(versions.values(), default=0)
+    tied = [version for version, count in versions.items() if count == most]
+    if len(tied) > 1:
+        # The order of the hosts may be that in which an engine has started them, which is chance.
+        own = r_version() if key == "r" else installed_versions()[key]
+        tied.sort(key=lambda version: version != own)
+    return tied[0] if tied else ""
+
+
+def _has(name: str, version: str) -> str:
+    return f"no {name}" if version == "none" else f"{name} {version}"
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

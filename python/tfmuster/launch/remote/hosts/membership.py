@@ -1,0 +1,194 @@
+"""Choose the hosts of each attempt of a job: some may be lost, come back, or be new."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from ....errors import LaunchError
+from ....options.hints import Hint
+from ....options.table import Ssh
+from ....system.say import say
+from ....words import Words
+from ...engines.hosts import Host, place_tasks
+from ...job import Job
+from ...supervise.restarts import Attempt
+from .discovery import Discovery, Growth
+
+#: What is found of a host that may be lost, and not only wrongly set up.
+_LOST: Final = ("unreachable", "no-sshd", "name-unknown", "busy", "no-agent")
+_PAUSE_SECONDS: Final = 1.0
+
+_Result = TypeVar("_Result")
+
+#: Type, index and host of a task.
+Task = tuple[str, int, Host]
+
+
+class Membership:
+    """Chooses the tasks of each attempt of a job.
+
+    Parameters
+    ----------
+    where : Ssh
+        Whether hosts may be left out, or are discovered.
+    hosts : sequence of Host
+        The hosts at the start.
+    job : Job
+        The job.
+
+    Raises
+    ------
+    LaunchError
+        The settings do not fit the job (reason ``min-workers``).
+    """
+
+    def __init__(self, where: Ssh, hosts: Sequence[Host], job: Job) -> None:
+        self._least, self._seconds, self._every = where.min_workers, where.rejoin_timeout, where.grow
+        self._discovery = None if where.hosts_from is None else Discovery(where.hosts_from)
+        self._hosts = hosts
+        self._job = job
+        #: Hosts that an earlier attempt has left out.
+        self._gone: set[str] = set()
+        #: Hosts that have taken part, and new ones that could not.
+        self._tried: set[str] = set()
+        self._unfit: set[str] = set()
+        self._names: list[str] = []
+        if self._least is not None:
+            self._check(self._least)
+        elif self._every is not None:
+            raise _unfitting(Words("{} without {}", Hint("grow"), Hint("min_workers")))
+
+    def _check(self, least: int) -> None:
+        job, given = self._job, Hint("min_workers", least)
+        if least > job.workers:
+            raise _unfitting(Words("{} and {} workers", given, job.workers))
+        if not job.max_restarts:
+            raise _unfitting(Words("{} without {}", given, Hint("max_restarts")))
+        if job.ps or job.chief or job.evaluator:
+            raise _unfitting(Words("{} with a chief, an evaluator or parameter servers", Hint("min_workers")))
+
+    def start(self, attempt: Attempt, run: Callable[[Sequence[Task]], _Result]) -> _Result:
+        """Run an attempt with all hosts or, if hosts of a restart do not come back, with the others.
+
+        Raises
+        ------
+        LaunchError
+            A host can't take part, the hosts can't be discovered, or too few workers are left.
+        """
+        until = time.monotonic() + self._seconds
+        while True:
+            last = not attempt.number or time.monotonic() >= until
+            try:
+                tasks = self._tasks(attempt)
+            except LaunchError:
+                if last or self._discovery is None:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            try:
+                result = run(tasks)
+            except LaunchError as error:
+                if attempt.number and self._leaves_out_new(error):
+                    continue
+                lost = _lost_hosts(error)
+                if not attempt.number or not lost or (self._least is None and self._discovery is None):
+                    raise
+                if last or lost <= self._gone:
+                    return run(self._others(tasks, lost, error))
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                self._gone.clear()
+                self._tried |= {host.name for *_, host in tasks}
+                return result
+
+    def growth(self, tasks: Sequence[Task], reachable: Callable[[Host], bool]) -> Growth | None:
+        """Return what finds more hosts for an attempt with these tasks, or None if that is not wanted."""
+        if self._every is None:
+            return None
+        present: dict[str, int] = {}
+        for *_, host in tasks:
+            present[host.name] = present.get(host.name, 0) + 1
+        return Growth(self._now, self._every, present, self._job.workers, reachable)
+
+    def _now(self) -> Sequence[Host]:
+        return self._hosts if self._discovery is None else self._discovery.hosts()
+
+    def _tasks(self, attempt: Attempt) -> list[Task]:
+        """Place the tasks on the hosts of this moment."""
+        if attempt.number:
+            self._hosts = [host for host in self._now() if host.name not in self._unfit]
+        sizes = self._job.sizes()
+        if self._least is not None and self._discovery is not None:
+            sizes["worker"] = min(sizes["worker"], sum(host.slots for host in self._hosts))
+            if sizes["worker"] < self._least:
+                raise self._too_few(sizes["worker"], "on " + (_names_of(self._hosts) or "no host"))
+        tasks = place_tasks(sizes, self._hosts)
+        names = list(dict.fromkeys(host.name for *_, host in tasks))
+        if self._names and names != self._names:
+            say(
+                f"tfmuster: the job continues with {len(tasks)} of {self._all} workers, on {', '.join(names)}"
+            )
+        self._names = names
+        return tasks
+
+    def _leaves_out_new(self, error: LaunchError) -> bool:
+        """Leave out new hosts that can't take part: the job has worked without them."""
+        findings = error.fields.get("findings") or []
+        unfit = {str(finding["host"]) for finding in findings}
+        if not unfit or unfit & self._tried or _lost_hosts(error):
+            return False
+        self._unfit |= unfit
+        said = "; ".join(f"{finding['host']}: {finding['message']}" for finding in findings)
+        say(f"tfmuster: new hosts can't take part and are left out: {said}")
+        return True
+
+    @property
+    def _all(self) -> int:
+        return sum(self._job.sizes().values())
+
+    def _others(self, tasks: Sequence[Task], lost: set[str], error: LaunchError) -> list[Task]:
+        left = [task for task in tasks if task[2].name not in lost]
+        names = ", ".join(sorted(lost))
+        if self._least is None:
+            raise error
+        if len(left) < self._least:
+            raise self._too_few(len(left), f"lost: {names}") from error
+        self._gone = lost
+        say(f"tfmuster: {names} lost; the job continues with {len(left)} of {self._all} workers")
+        return [(kind, index, host) for index, (kind, _, host) in enumerate(left)]
+
+    def _too_few(self, count: int, about: str) -> LaunchError:
+        return LaunchError(
+            "Too few workers are left.",
+            found=f"{count} of {self._all}; {self._least} are needed (min_workers); {about}",
+            fix="Launch the job with other hosts and the same run directory. It resumes from its newest "
+            "checkpoint.",
+            reason="min-workers",
+        )
+
+
+def _unfitting(found: str) -> LaunchError:
+    return LaunchError(
+        Words("{} is for jobs that have only workers, and that may be restarted.", Hint("min_workers")),
+        found=found,
+        fix=Words(
+            "Choose {} from 1 to the number of workers, and add {}.",
+            Hint("min_workers"),
+            Hint("max_restarts"),
+        ),
+        reason="min-workers",
+    )
+
+
+def _names_of(hosts: Sequence[Host]) -> str:
+    return ", ".join(host.name for host in hosts)
+
+
+def _lost_hosts(error: LaunchError) -> set[str]:
+    """Return the hosts that an error of hosts says are lost; none if others can't take part either."""
+    findings = error.fields.get("findings") or []
+    if any(finding["code"] not in _LOST for finding in findings):
+        return set()
+    return {str(finding["host"]) for finding in findings}

@@ -1,0 +1,1 @@
+"""What stands for a worker of another machine on this one."""

@@ -1,0 +1,1 @@
+"""The chief's side of the rendezvous and of the control channel."""

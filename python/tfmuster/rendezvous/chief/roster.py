@@ -1,0 +1,298 @@
+"""Track for the chief which tasks are expected, present or different, and build the error that says so.
+
+This module uses no sockets and no clock. It limits the length of every text from another process before it
+stores or shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ...cluster.spec import Cluster, Task
+from ...errors import RendezvousError
+from ...net.channel import Message
+from ...system.terminal_text import bounded_text
+from ..error import MAX_LISTED, MAX_SHOWN, Entry, listed, rendezvous_error
+from ..seeding import agreed_seed, read_seed
+
+#: With up to this many tasks, every pair is checked; with more, a ring, and the chief with all tasks.
+ALL_PAIRS: Final = 64
+
+
+def _entry(value: object) -> Entry | None:
+    """Return what a task says of a trouble of its own, or None."""
+    if not isinstance(value, dict):
+        return None
+    return {
+        bounded_text(k, 40): v if isinstance(v, int) else bounded_text(v) for k, v in list(value.items())[:4]
+    }
+
+
+@dataclass(frozen=True)
+class Participant:
+    """One process that reported to the chief."""
+
+    name: str
+    id: str
+    host: str
+    pid: int
+    digest: str
+    versions: Mapping[str, str]
+    port: Entry | None = None
+    limits: Entry | None = None
+    origin: str = ""
+    links: bool = False
+    seed: int | None = None
+    generators: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_hello(cls, hello: Message) -> Participant:
+        """Read a hello message. Raises ValueError if it is malformed."""
+        versions, pid = hello.get("versions"), hello.get("pid")
+        if not isinstance(versions, dict) or not isinstance(pid, int):
+            raise ValueError("not a hello")
+        return cls(
+            name=bounded_text(hello.get("task")),
+            id=bounded_text(hello.get("id")),
+            host=bounded_text(hello.get("host"), 64),
+            pid=pid,
+            digest=bounded_text(hello.get("digest")),
+            versions={bounded_text(k, 40): bounded_text(v, 40) for k, v in list(versions.items())[:16]},
+            port=_entry(hello.get("port")),
+            limits=_entry(hello.get("limits")),
+            origin=bounded_text(hello.get("from") or "", 64),
+            links=hello.get("links") is True,
+            seed=read_seed(hello.get("seed")),
+            generators={
+                bounded_text(k, 40): bounded_text(v, 40)
+                for k, v in list(dict(hello.get("generators") or {}).items())[:8]
+            },
+        )
+
+    @property
+    def process(self) -> Entry:
+        """The process as the fields of an error."""
+        return {"task": self.name, "host": self.host, "pid": self.pid}
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.host}, pid {self.pid})"
+
+
+@dataclass
+class Roster:
+    """The chief's knowledge of the tasks of its cluster."""
+
+    task: Task
+    versions: Mapping[str, str]
+    here: dict[str, Participant] = field(default_factory=dict)
+    left: dict[str, Participant] = field(default_factory=dict)
+    differences: dict[str, list[str]] = field(default_factory=dict)
+    unreachable: list[Entry] = field(default_factory=list)
+    strangers: dict[str, str] = field(default_factory=dict)
+    #: Tasks that run but can't reach the chief: name -> the reason that they gave when the chief called them.
+    cut_off: dict[str, str] = field(default_factory=dict)
+    #: Missing tasks whose address another task of the job answers: name -> name of the other task.
+    answered_by: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.digest = self.task.cluster.digest
+        self.addresses = {task.name: task.address for task in self.task.cluster.tasks()}
+        # Updated with every arrival, so that a thousand arrivals do not cost a thousand counts of a thousand.
+        self._names: dict[str, set[str]] = {}
+        self._twice: set[str] = set()
+        self._differing: set[str] = set()
+
+    def arrive(self, participant: Participant) -> None:
+        """Add a process that has introduced itself. It may do so again over a new connection."""
+        self.here[participant.id] = participant
+        ids = self._names.setdefault(participant.name, set())
+        ids.add(participant.id)
+        if len(ids) > 1:
+            self._twice.add(participant.name)
+        if self._differs(participant):
+            self._differing.add(participant.id)
+        for notes in (self.left, self.cut_off, self.answered_by):
+            notes.pop(participant.name, None)
+
+    def agreed_seed(self) -> Message:
+        """Return what the tasks, once all are here, must know of the seed of their generators."""
+        chief = [p.seed for p in self.here.values() if p.name == self.task.name]
+        trainers = [p.generators for p in self.here.values() if p.name.startswith(("chief ", "worker "))]
+        return agreed_seed(chief[0], trainers)
+
+    def leave(self, id: str) -> None:
+        """Remove a process whose connection has ended."""
+        participant = self.here.pop(id, None)
+        self.differences.pop(id, None)
+        if participant is None:
+            return
+        self._differing.discard(id)
+        others = self._names[participant.name]
+        others.discard(id)
+        if len(others) < 2:
+            self._twice.discard(participant.name)
+        if not others:
+            self.left[participant.name] = participant
+
+    def note_unreachable(self, participant: Participant, problems: list[Entry]) -> None:
+        """Add the tasks that a participant could not reach: for each its name, ``to``, and the ``reason``."""
+        self.unreachable += [
+            {
+                "from": participant.name,
+                "to": bounded_text(problem["to"], 40),
+                "address": self.addresses[problem["to"]],
+                "reason": bounded_text(problem["reason"]),
+            }
+            for problem in problems
+        ]
+
+    def missing(self) -> list[str]:
+        """Return the names of the tasks that have no process here, in the cluster's order."""
+        return [name for name in self.addresses if not self._names.get(name)]
+
+    def fault(self) -> bool:
+        """Tell whether something is wrong that waiting can't fix."""
+        return bool(self._differing or self._twice or self.unreachable)
+
+    def described(self) -> bool:
+        """Tell whether all tasks whose cluster differs have sent their cluster."""
+        return all(id in self.differences for id in self._differing if self.here[id].digest != self.digest)
+
+    def complete(self) -> bool:
+        """Tell whether as many processes are here as the cluster has tasks, right or wrong."""
+        return len(self.here) >= len(self.addresses)
+
+    def progress(self) -> Entry:
+        """Return how many tasks have arrived, and the names of the first that are missing."""
+        missing, expected = self.missing(), len(self.addresses)
+        return {"expected": expected, "arrived": expected - len(missing), "waiting": missing[:MAX_LISTED]}
+
+    def waiting_text(self) -> str:
+        """Write one line for the waiting user."""
+        missing = self.missing()
+        if not missing:
+            return f"all {len(self.addresses)} tasks are here"
+        chief = self.task.name
+        shown = [
+            f"{name} ({self.addresses[name]})"
+            + (f", which runs but can't reach {chief}: {self.cut_off[name]}" if name in self.cut_off else "")
+            for name in missing
+        ]
+        here = len(self.addresses) - len(missing)
+        return f"{here} of {len(self.addresses)} tasks are here; waiting for {listed(shown)}"
+
+    def error(self, seconds: float | None) -> RendezvousError:
+        """Build the error of this roster; `seconds` is the time limit if it has passed, else None."""
+        by_name: dict[str, list[Participant]] = {}
+        for participant in self.here.values():
+            by_name.setdefault(participant.name, []).append(participant)
+        return rendezvous_error(
+            self.task.cluster,
+            seconds,
+            missing=[
+                {"task": name, "address": self.addresses[name]}
+                | ({"left": self.left[name].process} if name in self.left else {})
+                | ({"answered_by": self.answered_by[name]} if name in self.answered_by else {})
+                for name in self.missing()
+                if name not in self.cut_off
+            ],
+            duplicates=[
+                {"task": name, "processes": [a.process for a in participants[:MAX_SHOWN]]}
+                for name, participants in by_name.items()
+                if len(participants) > 1
+            ],
+            clusters=[
+                {**a.process, "differences": self.differences.get(a.id, [])}
+                for a in self.here.values()
+                if a.digest != self.digest
+            ],
+            versions=[
+                {**a.process, "package": package, "version": found, "expected": expected}
+                for a in self.here.values()
+                for package, found, expected in self._other_versions(a)
+            ],
+            limits=[{**a.process, **a.limits} for a in self.here.values() if a.limits],
+            # A port held by a duplicate of the same task is not a second fault.
+            ports=[
+                {**a.process, **a.port}
+                for a in self.here.values()
+                if a.port and not any(b.pid == a.port.get("holder_pid") for b in by_name[a.name])
+            ],
+            unreachable=[
+                *self.unreachable,
+                *(
+                    {"from": name, "to": self.task.name, "address": self.task.address, "reason": why}
+                    for name, why in self.cut_off.items()
+                ),
+            ],
+            strangers=[{"host": host, "reason": why} for host, why in self.strangers.items()],
+        )
+
+    def _other_versions(self, participant: Participant) -> list[tuple[str, str, str]]:
+        packages = [*self.versions, *(p for p in participant.versions if p not in self.versions)]
+        pairs = [(p, participant.versions.get(p, "none"), self.versions.get(p, "none")) for p in packages]
+        return [(p, found, expected) for p, found, expected in pairs if found != expected]
+
+    def _differs(self, participant: Participant) -> bool:
+        return bool(
+            participant.digest != self.digest
+            or participant.port
+            or participant.limits
+            or self._other_versions(participant)
+        )
+
+
+def listening_tasks(task: Task) -> list[Task]:
+    """Return the tasks for which TensorFlow starts a server, which excludes evaluators."""
+    return [t for t in task.cluster.tasks() if t.type != "evaluator"]
+
+
+def check_targets(chief: Task) -> dict[str, list[str]]:
+    """Choose which tasks each task tries to reach: name -> names.
+
+    A task that has reported can reach the chief. With more than `ALL_PAIRS` tasks, all pairs would be too
+    many. Then each task tries the next one, so that every machine connects once and every port is tried once,
+    and the chief tries all.
+    """
+    names = [task.name for task in listening_tasks(chief)]
+    others = [name for name in names if name != chief.name]
+    if len(names) <= ALL_PAIRS:
+        targets = {name: [o for o in others if o != name] for name in names}
+    else:
+        targets = {
+            name: [following] for name, following in zip(others, [*others[1:], others[0]], strict=True)
+        }
+        targets[chief.name] = others
+    return {task.name: targets.get(task.name, []) for task in chief.cluster.tasks()}
+
+
+def number_of_targets(task: Task) -> int:
+    """Return how many tasks a task tries to reach by `check_targets`, without naming those of all tasks."""
+    jobs = task.cluster.jobs
+    listening = sum(len(addresses) for job, addresses in jobs.items() if job != "evaluator")
+    if task.type == "evaluator":
+        return 0
+    others = listening - 1
+    if task.is_chief:
+        return others
+    return others - 1 if listening <= ALL_PAIRS else 1
+
+
+def cluster_differences(chief: Cluster, theirs: Mapping[str, Any]) -> list[str]:
+    """List at most five differences between the cluster of another task and the chief's."""
+    points: list[str] = []
+    for job in dict.fromkeys([*chief.jobs, *theirs]):
+        ours = chief.jobs.get(job, ())
+        other = theirs.get(job)
+        other = [bounded_text(a, 100) for a in other] if isinstance(other, list) else []
+        name = bounded_text(job, 40)
+        if len(ours) != len(other):
+            points.append(f"{len(other)} {name} addresses instead of {len(ours)}")
+        points += [
+            f"{name}[{i}] is {b} instead of {a}"
+            for i, (a, b) in enumerate(zip(ours, other, strict=False))
+            if a != b
+        ]
+    return points[:5]

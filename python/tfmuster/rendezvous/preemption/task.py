@@ -1,0 +1,214 @@
+"""Let all tasks leave their training at the same point when one of them gets a shutdown signal.
+
+A training that can be saved passes *points*: its beginning, the end of an execution of steps, the end of an
+epoch. All tasks that train pass the same points in the same order.
+
+1. A task that gets a signal, an order in the run directory, or the notice that its machine is about to be
+   reclaimed, sends ``leave`` to the chief.
+2. The chief sends ``leave`` to all tasks. Each answers with the number of points that it has passed, and from
+   then on waits before it passes another one.
+3. When all have answered, the chief names the first point that no task has passed (:mod:`.departure`):
+   ``leave-at``. All go there, save, and leave.
+
+So no task ever enters a collective operation that another one does not enter. A task that has not left when
+its time is over ends without having saved.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import signal
+import sys
+import threading
+from typing import Any, Final, NoReturn
+
+from ...environment import NOTICE_COMMAND_VARIABLE, grace
+from ...options.hints import Hint
+from ...system.r_calls import leave_r
+from ...system.say import say
+from ...tracking.lifecycle.preemption import is_ending, note_saves, own_order
+from ...tracking.live.states import State, say_state
+from ..task.agreement import training_tasks
+from ..task.control_channel import ControlChannel
+from .notice import Notice
+
+#: Signals that ask a task to save and leave: of the system, of batch systems, and of people.
+SIGNALS: Final = (signal.SIGTERM, signal.SIGUSR1)
+_LOOK_SECONDS: Final = 0.5
+#: How long a task that has saved waits for the others, in seconds.
+_LINGER_SECONDS: Final = 10.0
+
+
+class Farewell:
+    """The points that this process passes, and whether it is to leave.
+
+    Attributes
+    ----------
+    signal : int
+        The signal because of which the job leaves; 0 while nobody has asked.
+    """
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self._passed = 0
+        self._at: float | None = None
+        self._in_training = False
+        self._left = False
+        self._changed = threading.Condition()
+        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._stock: dict[int, Any] = {}
+
+    def begins(self) -> None:
+        """Note that a training begins that can be saved. From now on, signals ask this process to leave.
+
+        Raises
+        ------
+        TfmusterError
+            ``TFMUSTER_GRACE`` is not a time.
+        """
+        grace()
+        self._in_training = True
+        note_saves(True)
+        self._start_thread()
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                # The program's own handler stays.
+                if signal.getsignal(number) in (None, signal.SIG_DFL):
+                    self._stock[number] = signal.signal(number, self._told)
+
+    def ends(self) -> None:
+        """Note that the training has ended. Signals have their usual effect again."""
+        self._in_training = False
+        note_saves(False)
+        self.forget()
+
+    def forget(self) -> None:
+        """Give signals their usual effect again."""
+        for number in self._stock:
+            if signal.getsignal(number) == self._told:
+                signal.signal(number, signal.SIG_DFL)
+        self._stock.clear()
+
+    def point(self) -> bool:
+        """Pass a point of the training. Return whether all tasks leave here."""
+        if not self._in_training:
+            self.begins()  # another one, inside of this one, has ended
+        with self._changed:
+            if self.signal:
+                # The others answer within milliseconds, and `_end_late` ends a process that waits in vain.
+                self._changed.wait_for(lambda: self._at is not None)
+            self._passed += 1
+            return self._at is not None and self._passed >= self._at
+
+    def leave(self, doing: State) -> NoReturn:
+        """End this process, whose training has been saved, with 128 + the signal as its exit code.
+
+        Parameters
+        ----------
+        doing : State
+            The place that was saved.
+        """
+        self._left = True
+        say_state(doing)
+        control = ControlChannel.current()
+        if control is not None:
+            control.done(linger=_LINGER_SECONDS)
+        code = 128 + self.signal
+        if "rpytools" in sys.modules:
+            leave_r(code)
+        raise SystemExit(code)
+
+    def _told(self, number: int, _: Any) -> None:
+        """Handle a signal. Nothing here may take a lock that the interrupted code may have."""
+        # A second signal ends this process at once.
+        for other in self._stock:
+            signal.signal(other, signal.SIG_DFL)
+        if is_ending() or ((control := ControlChannel.current()) is not None and control.first_failure):
+            os.kill(os.getpid(), number)
+        else:
+            self._signals.put(number)
+
+    def _start_thread(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._listen, name="tfmuster-farewell", daemon=True)
+            self._thread.start()
+
+    def _listen(self) -> None:
+        """Wait for signals, orders and notices, and then for the end of the time to save."""
+        number = 0
+        notice = Notice(os.environ.get(NOTICE_COMMAND_VARIABLE, ""))
+        while not number:
+            try:
+                number = self._signals.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                if self._in_training:
+                    number = own_order() or (signal.SIGTERM if notice.look() else 0)
+        if not self.signal:
+            self._ask(number)
+        threading.Event().wait(grace())
+        self._end_late()
+
+    def _ask(self, number: int) -> None:
+        control = ControlChannel.current()
+        if control is None or not control.active or len(training_tasks(control)) < 2:
+            with self._changed:
+                self.signal, self._at = number, self._passed + 1
+                self._changed.notify_all()
+        else:
+            control.send({"type": "leave", "signal": number})
+
+    def _end_late(self) -> None:
+        # A session such as Jupyter's survives SystemExit.
+        if not self._left and not is_ending():
+            say(
+                f"tfmuster: received {signal.Signals(self.signal or signal.SIGTERM).name}, but wrote no "
+                f"checkpoint within {grace():g} s ({Hint('grace')})"
+            )
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(128 + (self.signal or signal.SIGTERM))
+
+    def hear(self, control: ControlChannel) -> None:
+        """Take the chief's messages from this control channel."""
+        control.on["leave"] = self._asked
+        control.on["leave-at"] = self._decided
+        control.on_failure(_as_usual)
+
+    def _asked(self, message: dict[str, Any]) -> None:
+        with self._changed:
+            self.signal = int(message["signal"])
+            passed = self._passed
+        control = ControlChannel.current()
+        if control is not None:
+            control.send({"type": "points", "points": passed})
+        # It ends a process that does not leave in time.
+        self._start_thread()
+        self._signals.put(self.signal)
+
+    def _decided(self, message: dict[str, Any]) -> None:
+        with self._changed:
+            self._at = int(message["point"])
+            self._changed.notify_all()
+
+
+def _as_usual(_: Any) -> None:
+    """Let signals end this process at once: the job has failed, and nothing can be saved any more.
+
+    Python's own handler would run only after TensorFlow returns to the main thread.
+    """
+    for number in SIGNALS:
+        if signal.getsignal(number) == FAREWELL._told:
+            ctypes.CDLL(None).signal(int(number), 0)
+
+
+def _after_fork() -> None:
+    # A child process has no training, and ends when it is told to.
+    FAREWELL.forget()
+
+
+#: The farewell of this process.
+FAREWELL: Final = Farewell()
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,1 @@
+"""A task's side of the rendezvous and of the control channel."""

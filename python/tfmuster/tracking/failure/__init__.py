@@ -1,0 +1,1 @@
+"""Why a worker has failed, and what to do about it."""

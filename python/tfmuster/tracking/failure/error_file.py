@@ -1,0 +1,63 @@
+"""Write the note of a worker's failure, which its launcher reads. For R, worker/site/failure_note.R does so.
+
+A worker whose Python has only the standard library imports this module, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...environment import ERROR_FILE_VARIABLE
+from ...errors import TfmusterError
+from ...system.replace import replacing_file
+
+#: In a worker's note: what it has not printed of its error, for its log.
+UNPRINTED = "unprinted"
+
+
+def leave_note(error: BaseException, *, age: float = 0.0) -> None:
+    """Write the error that ends this worker, unless it has noted a cause before, such as a stall."""
+    path = os.environ.get(ERROR_FILE_VARIABLE)
+    if path is not None and not _has_noted(path):
+        write_note(Path(path), note_of(error, age=age))
+
+
+def note_of(error: BaseException, *, age: float = 0.0) -> dict[str, Any]:
+    """Return the fields of an error's note, as :class:`~tfmuster.tracking.failure.failure.Failure` describes them.
+
+    ``age`` says how long ago it happened, in seconds: the earliest error of a job is its cause.
+    """
+    text = "".join(traceback.format_exception_only(error)).strip()
+    if isinstance(error, SyntaxError):
+        # Python's text starts with the location, but a headline has one line.
+        text = f"{type(error).__name__}: {error}"
+    note: dict[str, Any] = {"time": time.time() - age, "error": text}
+    if error.__traceback__:
+        note["traceback"] = "".join(traceback.format_exception(error))
+    if isinstance(error, TfmusterError):
+        note |= {"fix": error.fix and str(error.fix), "hints": error.fields.get("hints")}
+    return note
+
+
+def write_note(path: Path, note: Mapping[str, Any]) -> None:
+    """Write a note as one of this process, which may represent a worker on another machine.
+
+    A failure to write must not hide the failure itself: on a full disk, the note may not fit either.
+    """
+    text = json.dumps({"traceback": "", **note, "pid": os.getpid()}, default=str, ensure_ascii=False)
+    with contextlib.suppress(OSError), replacing_file(path) as file:
+        file.write(text.encode(errors="replace"))
+
+
+def _has_noted(path: str) -> bool:
+    """Return whether this process has left a note of an error before."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(path, encoding="utf-8") as file:
+        return bool(json.load(file)["pid"] == os.getpid())
+    return False

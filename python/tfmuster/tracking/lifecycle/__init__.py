@@ -1,0 +1,1 @@
+"""Begin, end, resume, and remove a run."""

@@ -1,0 +1,314 @@
+"""Make a run directory, and record the launcher, the machine and the program in it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import re
+import shutil
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ...cluster.findings import printable
+from ...cluster.resolvers import batch_job
+from ...environment import SUBMITTED_VARIABLE
+from ...errors import LaunchError
+from ...options.hints import Hint
+from ...system.ask import NoAnswerError, ask
+from ...system.processes import birth
+from ...system.shutdown_signal import SHUTDOWN
+from ...system.versions import recorded_versions
+from ...words import Words
+from ..live.status import status_of
+from ..record.index import remember_run
+from ..record.layout import ANY_VALUES, CALL, CLAIMED, NAMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
+from ..record.recording import record_info, record_status, record_stop_command
+from ..record.records import read_info
+from .resuming import resuming
+from .stopping import resume_text
+
+#: Time limit of each git command, in seconds.
+_GIT_SECONDS = 5.0
+
+
+def new_run(
+    name: str,
+    *,
+    run_dir: str | os.PathLike[str] | None,
+    command: Sequence[str],
+    cluster: Mapping[str, Any],
+    job: str | None = None,
+    seed: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Path:
+    """Make a run directory: `run_dir`, or by default ``runs/<UTC time>-<name>``, and record the job in it.
+
+    If `run_dir` has a run of the same command that has ended before its program had finished, that run is
+    resumed. Return the absolute path.
+
+    ``job`` is the name that the job's processes have in their environment, and ``settings`` are the settings
+    of the training; ``run.json`` records both.
+
+    Raises
+    ------
+    LaunchError
+        If the directory holds another run, or files of its user under the names of a run's; or it can't be
+        made.
+    """
+    about = {
+        "name": name,
+        "command": list(command),
+        "cluster": dict(cluster),
+        "job": job,
+        "seed": seed,
+        **(settings or {}),
+    }
+    wanted = None if run_dir is None else Path(run_dir).absolute()
+    with contextlib.nullcontext() if wanted is None else resuming(wanted, command) as resumed:
+        if wanted is not None and resumed:
+            _record(wanted, {**about, "resumed": 1 + int(read_info(wanted).get("resumed", 0))})
+            return wanted
+        claim = claim_run_dir(name, run_dir)
+        try:
+            # The session that has submitted this batch job has recorded its run.
+            if holds_run(claim.path) and SUBMITTED_VARIABLE not in os.environ:
+                raise not_new(claim.shown)
+            claim.take("logs")
+        except LaunchError:
+            claim.release()
+            raise
+        (claim.path / CALL / CLAIMED).unlink(missing_ok=True)
+        _record(claim.path, about)
+    return claim.path
+
+
+def _record(run_dir: Path, about: Mapping[str, Any]) -> None:
+    """Write what is known of a job when it starts."""
+    batch = batch_job()
+    if batch is not None:
+        record_stop_command(run_dir, batch.stop)
+    import psutil
+
+    about = {
+        **about,
+        "started": utc_now(),
+        "directory": os.getcwd(),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "pid_birth": birth(psutil.Process()),
+        # On SIGTERM the launcher command ends its workers. An R or Python session would leave them behind.
+        "ends_on_sigterm": SHUTDOWN.takes(signal.SIGTERM),
+        "versions": recorded_versions(),
+        **({f"{batch.system}_job": batch.number} if batch else {}),
+    }
+    record_info(run_dir, about)
+    record_status(run_dir, state="starting", restarts=0, tasks={})
+    remember_run(run_dir)
+
+
+class Claim:
+    """A run directory that belongs to one job, which is about to start.
+
+    Folders in it are made without ``exist_ok``, so that of several jobs that want the same one only one gets
+    it.
+
+    Parameters
+    ----------
+    path : Path
+        The run directory, absolute. It exists.
+    made : sequence of Path
+        The folders that had to be made for it, the innermost first.
+    shown : Path
+        The run directory as its user knows it, for messages.
+    """
+
+    def __init__(self, path: Path, made: Sequence[Path], shown: Path) -> None:
+        self.path = path
+        self.shown = shown
+        self._made = list(made)
+        self._taken: list[Path] = []
+
+    def take(self, name: str, mode: int = 0o777) -> Path:
+        """Make a folder of the run directory that nobody else has made.
+
+        Raises
+        ------
+        LaunchError
+            Somebody has: the directory holds another run. Or it can't be made.
+        """
+        folder = self.path / name
+        try:
+            folder.mkdir(mode)
+        except FileExistsError:
+            raise not_new(self.shown) from None
+        except OSError as error:
+            raise _not_made(self.shown, error) from error
+        self._taken.append(folder)
+        return folder
+
+    def release(self) -> None:
+        """Remove what this claim has made, unless a run has begun in the directory; nothing else."""
+        if (self.path / "run.json").exists():
+            return
+        for folder in self._taken:
+            shutil.rmtree(folder, ignore_errors=True)
+        if self.path in self._made:
+            (self.path / NAMED).unlink(missing_ok=True)
+        for folder in self._made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def not_new(shown: Path) -> LaunchError:
+    """Return the error for a run directory that already holds a run, or files under the names of a run's."""
+    if holds_run(shown):
+        held, more = "a run", f". To resume its run: {resume_text(shown)}"
+    else:
+        held, more = ", ".join(_names_in(shown)), ": a run keeps its own files under these names."
+    return LaunchError(
+        "The run directory must be new.",
+        found=f"{shown} already holds {held}",
+        fix=Words("Choose another place with {}{}", Hint("run_dir"), more),
+        reason="run-dir",
+    )
+
+
+def _names_in(path: Path) -> list[str]:
+    """Return the names of a run's files that a directory has."""
+    return [name for name in NAMES if os.path.lexists(path / name)]
+
+
+def _check_free(path: Path, shown: Path) -> None:
+    """Check that a directory has no file that the run of a job would change or that would change the run.
+
+    Raises
+    ------
+    LaunchError
+        It has, or it belongs to a run that waits for a batch system.
+    """
+    # Unlike those of Path, the functions of os.path allow names that are too long.
+    if holds_run(path):
+        # Whether a run that has begun or has ended is resumed depends on the command.
+        begun = os.path.exists(path / "logs") or SUBMITTED_VARIABLE in os.environ
+        refused = not begun and status_of(path)["state"] in UNFINISHED
+    else:
+        claimed = os.path.exists(path / CALL / CLAIMED)
+        refused = _names_in(path) not in ([], [CALL] if claimed else [])
+    if refused:
+        raise not_new(shown)
+
+
+def claim_run_dir(
+    name: str, run_dir: str | os.PathLike[str] | None = None, *, runs: str | os.PathLike[str] = RUNS
+) -> Claim:
+    """Take a run directory for a job, before anything is written to it.
+
+    Parameters
+    ----------
+    name : str
+        The run's name.
+    run_dir : path, optional
+        The directory; it may exist. Default: a new one, ``runs/<UTC time>-<name>``, with a number behind it
+        if several jobs of this name start in one second.
+    runs : path
+        Folder of the new directory. It is made, too.
+
+    Raises
+    ------
+    LaunchError
+        It has other files under the names of a run's, or it can't be made.
+    """
+    if run_dir is not None:
+        path = Path(run_dir).absolute()
+        _check_free(path, Path(run_dir))
+        try:
+            made = [folder for folder in (path, *path.parents) if not folder.exists()]
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _not_made(Path(run_dir), error) from error
+        return Claim(path, made, Path(run_dir))
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    stem = f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-.') or 'run'}"
+    for number in itertools.count(1):
+        shown = Path(runs, stem if number == 1 else f"{stem}-{number}")
+        path = shown.absolute()
+        try:
+            made = [folder for folder in (path, *path.parents) if not folder.exists()]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir()
+            (path / NAMED).touch()
+        except FileExistsError:
+            if path.parent.is_dir():
+                continue
+            raise _not_made(shown, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))) from None
+        except OSError as error:
+            raise _not_made(shown, error) from error
+        return Claim(path, made, shown)
+    raise AssertionError("there is always another number")
+
+
+def claim_call(
+    name: str,
+    run_dir: str | os.PathLike[str] | None = None,
+    *,
+    any_values: bool = False,
+    runs: str | os.PathLike[str] = RUNS,
+) -> Claim:
+    """Take a run directory for a function, and make its folder ``call``, which only this user can read.
+
+    Parameters
+    ----------
+    name, run_dir, runs
+        See `claim_run_dir`.
+    any_values : bool
+        Whether values may be objects of any kind, whose reading runs code; see :mod:`.values`.
+
+    Raises
+    ------
+    LaunchError
+        The directory holds another run, or files of its user under the names of a run's; or it can't be made.
+    """
+    claim = claim_run_dir(name, run_dir, runs=runs)
+    try:
+        if _names_in(claim.path):
+            raise not_new(claim.shown)
+        folder = claim.take(CALL, mode=0o700)
+        (folder / CLAIMED).touch(mode=0o600)
+        if any_values:
+            (folder / ANY_VALUES).touch(mode=0o600)
+    except LaunchError:
+        claim.release()
+        raise
+    return claim
+
+
+def _not_made(path: Path, error: OSError) -> LaunchError:
+    too_long = error.errno == errno.ENAMETOOLONG
+    return LaunchError(
+        f"The run directory {printable(os.fspath(path)) if too_long else path} can't be made.",
+        found=error.strerror,
+        fix="Choose a shorter name."
+        if too_long
+        else Words(
+            "Choose another place with {}, or a working directory that you can write to.", Hint("run_dir")
+        ),
+        reason="run-dir",
+    )
+
+
+def record_git(run_dir: Path) -> None:
+    """Add the commit of the working directory to ``run.json``, if it is a git repository."""
+    try:
+        commit = ask("git", "rev-parse", "HEAD", seconds=_GIT_SECONDS)
+        status = ask("git", "status", "--porcelain", "-uno", seconds=_GIT_SECONDS)
+    except NoAnswerError:
+        return
+    if commit.code == status.code == 0:
+        state = {"commit": commit.output.strip(), "changed": bool(status.output.strip())}
+        record_info(run_dir, {**read_info(run_dir), "git": state})

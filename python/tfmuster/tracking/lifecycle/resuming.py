@@ -1,0 +1,202 @@
+"""Restart a run that has ended before its program had finished, in its own run directory.
+
+The program resumes by itself: :func:`tfmuster.checkpoint_callback` finds its checkpoints there.
+``resume.json`` has what starts the run again; only its owner can read it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ...cluster.resolvers import batch_job
+from ...environment import PREFIX, TOKEN_VARIABLE
+from ...errors import LaunchError, parts_of
+from ...options.hints import Hint
+from ...system.interpreter import run_module, with_tfmuster_on_path
+from ...system.output_encoding import decoded, output_encoding
+from ...words import Words
+from ..live.status import status_of
+from ..record.hidden_values import HIDDEN, without_secret, without_secrets
+from ..record.layout import PREEMPTED, RESUME, UNFINISHED, holds_run, read_json, utc_now, write_json
+from ..record.log_text import log_paths, separate
+from ..record.ownership import check_owner
+from ..record.records import read_info
+from .stopping import end_left_over, stop_text
+
+#: States of a run that can be started again.
+RESUMABLE: Final = (PREEMPTED, "interrupted", "failed", "lost")
+
+
+class Again(NamedTuple):
+    """How a run is launched again.
+
+    Attributes
+    ----------
+    arguments : list of str
+        The arguments of ``tfmuster launch``.
+    directory : str
+        The working directory.
+    env : dict of str
+        Environment variables of the launcher.
+    """
+
+    arguments: list[str]
+    directory: str
+    env: dict[str, str]
+
+
+def record_launch(
+    run_dir: Path, options: Sequence[str], command: Sequence[str], env: Mapping[str, str]
+) -> None:
+    """Record how a run was launched. Values that look like secrets are not kept.
+
+    Parameters
+    ----------
+    run_dir : Path
+        The run directory.
+    options : sequence of str
+        The job and where it runs, as options of ``tfmuster launch``.
+    command : sequence of str
+        The program and its arguments.
+    env : mapping of str
+        The job's own environment variables. The user's settings of tfmuster are recorded, too.
+    """
+    settings = {name: os.environ[name] for name in os.environ if name.startswith(PREFIX)}
+    settings.pop(TOKEN_VARIABLE, None)
+    variables = {**settings, **env}
+    record = {
+        "options": without_secrets(options),
+        "command": without_secrets(command),
+        "directory": os.getcwd(),
+        "env": {name: without_secret(name, value) for name, value in variables.items()},
+    }
+    write_json(run_dir / RESUME, record, mode=0o600)
+
+
+def launch_again(run_dir: Path) -> Again:
+    """Return how to resume a run.
+
+    Raises
+    ------
+    TfmusterError
+        The run belongs to another user (reason ``foreign``).
+    LaunchError
+        The run has not ended, its program has finished, or it was launched in a way that can't be repeated
+        from here (reason ``resume``).
+    """
+    check_owner(run_dir, run_dir / "run.json", run_dir / "status.json", run_dir / RESUME)
+    state = status_of(run_dir)["state"]
+    if state not in RESUMABLE:
+        runs = state in UNFINISHED
+        raise LaunchError(
+            "This run can't be resumed.",
+            found=f"{run_dir.name} is {state}" if runs else f"the program of {run_dir.name} has finished",
+            fix=f"Stop it first: {stop_text(run_dir.name, save=True)}" if runs else "Start a new run.",
+            reason="resume",
+        )
+    record = read_json(run_dir / RESUME)
+    given = [*record.get("options", ()), *record.get("command", ()), *record.get("env", {}).values()]
+    if not record or any(HIDDEN in word for word in given):
+        raise LaunchError(
+            "This run can't be resumed by its name.",
+            found="its command line or its environment has a secret, which is not kept"
+            if record
+            else "another program has started its workers",
+            fix=Words(
+                "Launch it as before, with {}: it resumes from its newest checkpoint.",
+                Hint("run_dir", str(run_dir)),
+            ),
+            reason="resume",
+        )
+    return Again([*record["options"], "--", *record["command"]], record["directory"], record["env"])
+
+
+def resumed_seed(run_dir: str | os.PathLike[str] | None) -> int | None:
+    """Return the seed of the unfinished run in a directory; None if there is none."""
+    unfinished = _unfinished_run(run_dir)
+    seed = None if unfinished is None else read_info(unfinished).get("seed")
+    return None if seed is None else int(seed)
+
+
+def resumed_hash_seed(run_dir: str | os.PathLike[str] | None) -> str | None:
+    """Return the seed of Python's hashes in the unfinished run in a directory; None if there is none."""
+    unfinished = _unfinished_run(run_dir)
+    return None if unfinished is None else str(read_info(unfinished).get("hash_seed", "0"))
+
+
+def _unfinished_run(run_dir: str | os.PathLike[str] | None) -> Path | None:
+    if run_dir is None or not holds_run(path := Path(run_dir)):
+        return None
+    return path if status_of(path)["state"] in RESUMABLE else None
+
+
+@contextlib.contextmanager
+def resuming(run_dir: Path, command: Sequence[str]) -> Iterator[bool]:
+    """Tell whether this command resumes the run in a directory, which then is prepared for that.
+
+    Inside the block no other launcher can resume it.
+    """
+    record = run_dir / "run.json"
+    if not holds_run(run_dir):
+        yield False
+        return
+    with record.open("rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        if not resumes(run_dir, command):
+            yield False
+            return
+        check_owner(run_dir, record, run_dir / "status.json")
+        _prepare(run_dir)
+        yield True
+
+
+def resumes(run_dir: Path, command: Sequence[str]) -> bool:
+    """Return whether a launch of this command in the directory of a run resumes it."""
+    same = read_info(run_dir).get("command") == without_secrets(command)
+    return same and (status_of(run_dir)["state"] in RESUMABLE or _is_of_this_job(run_dir))
+
+
+def _is_of_this_job(run_dir: Path) -> bool:
+    """Whether a run's launcher was in this batch job, which its system has started again, and so has gone."""
+    batch, info = batch_job(), read_info(run_dir)
+    same = batch is not None and info.get(f"{batch.system}_job") == batch.number
+    return same and status_of(run_dir)["state"] in UNFINISHED and info.get("pid") != os.getpid()
+
+
+def _prepare(run_dir: Path) -> None:
+    """End what is left of the earlier start, and mark its logs."""
+    status = status_of(run_dir)
+    if status["state"] == "lost":
+        end_left_over(read_info(run_dir), status)
+    for path in log_paths(run_dir).values():
+        separate(path, f"resumed, {utc_now()}, after: {status['state']}")
+    # A run that was ended while it waited for a batch system has none yet.
+    (run_dir / "logs").mkdir(exist_ok=True)
+    for path in (*(run_dir / "logs").glob("*.json"), run_dir / "error.json"):
+        path.unlink(missing_ok=True)
+
+
+def resume_run(run_dir: Path) -> None:
+    """Restart a run in the background; see :meth:`.run.Run.resume`."""
+    launch_again(run_dir)
+    done = subprocess.run(
+        [*run_module("tfmuster"), "runs", "resume", "--detach", str(run_dir)],
+        env=with_tfmuster_on_path(os.environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        said = decoded(done.stderr, output_encoding(os.environ)).strip() or f"exit code {done.returncode}"
+        parts = {"message": f"The run {run_dir.name} could not be resumed.", "found": said}
+        raise LaunchError(**(parts_of(said) or parts), reason="resume")

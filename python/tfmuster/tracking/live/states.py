@@ -1,0 +1,334 @@
+"""Record and read what each worker is doing, in ``states/worker-0.json`` of the run directory.
+
+Each worker of ``tfmuster launch`` writes only its own file. The launcher's table and ``tfmuster runs show``
+read all of them. No process waits for another.
+
+The file is one JSON object. ``text`` is for people. Only this module renders it, from the other fields.
+Programs read the fields: ``phase``, ``time`` (seconds since the epoch), ``serves``, and the fields of
+:class:`State` that are known. A number that JSON can't represent is a string: ``"nan"``, ``"inf"`` or
+``"-inf"``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ...cluster.tf_config import current_task
+from ...environment import RUN_DIR_VARIABLE
+from ...errors import TfmusterError
+from ..record.layout import STATES, append_json, file_stem, read_json, task_of, write_json
+
+#: How many missing tasks are named, and how many metrics are shown beside the step.
+_MOST_NAMES, _MOST_METRICS = 8, 2
+#: Smallest share of the time for which it is said that a task waits for another.
+_LEAST_WAIT = 0.1
+#: Fields that say how fast a task trains.
+SPEEDS = ("steps_per_second", "images_per_second")
+_phases: dict[Path, str] = {}
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of a task.
+
+    Parameters
+    ----------
+    phase : str
+        One of ``waiting``, ``starting``, ``tracing``, ``training``, ``trained``, ``testing``,
+        ``evaluating`` or ``serving``. Its supervisor also knows ``running``, ``stopped``, ``done``,
+        ``failed``, ``ended`` and ``lost``.
+    epoch, epochs : int, optional
+        Current epoch, from 1, and number of epochs.
+    step, steps : int, optional
+        Steps done in this epoch, and number of steps in it.
+    metrics : mapping of float
+        All metrics, by their names in Keras.
+    steps_per_second : float, optional
+        Speed in this epoch, without its first step.
+    images_per_second : float, optional
+        Speed in images, of all workers together.
+    sum_share : float, optional
+        Share of the time, from 0 to 1, in which the task summed gradients and logs with the other workers, in
+        this epoch without its first step. Not known if TensorFlow's collectives sum them.
+    wait_share : float, optional
+        Share of the time in which it only waited in them for workers that were not there yet.
+    waits_for : str
+        The worker for which it waited longest, such as ``worker 2``.
+    waiting : tuple of str
+        Missing tasks, such as ``worker 2``. If this task can't reach the chief, only the chief.
+    address : str
+        Address of the chief, if this task can't reach it.
+    reason : str
+        Why the chief can't be reached.
+    serves : bool
+        Whether the task serves the tasks that train, and ends by itself when they have finished.
+    time : float, optional
+        When the task recorded the state, in seconds since the epoch.
+    """
+
+    phase: str
+    epoch: int | None = None
+    epochs: int | None = None
+    step: int | None = None
+    steps: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    steps_per_second: float | None = None
+    images_per_second: float | None = None
+    sum_share: float | None = None
+    wait_share: float | None = None
+    waits_for: str = ""
+    waiting: tuple[str, ...] = ()
+    address: str = ""
+    reason: str = ""
+    serves: bool = False
+    time: float | None = None
+
+    @classmethod
+    def from_dict(cls, said: Mapping[str, Any]) -> State | None:
+        """Make a state from a JSON object; None if the object is not a state."""
+        try:
+            numbers: dict[str, Any] = {name: int(said[name]) for name in _COUNTS if name in said}
+            numbers |= {name: float(said[name]) for name in _FLOATS if name in said}
+            return cls(
+                phase=str(said["phase"]),
+                **numbers,
+                metrics={str(name): float(value) for name, value in said.get("metrics", {}).items()},
+                waits_for=str(said.get("waits_for", "")),
+                waiting=tuple(map(str, said.get("waiting", ()))),
+                address=str(said.get("address", "")),
+                reason=str(said.get("reason", "")),
+                serves=bool(said.get("serves")),
+            )
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
+            return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return ``phase``, ``serves`` and the other known fields, without the text."""
+        known = {
+            **{name: getattr(self, name) for name in _COUNTS},
+            "metrics": dict(self.metrics),
+            "steps_per_second": self.steps_per_second,
+            "images_per_second": self.images_per_second,
+            **self.shares,
+            "waiting": list(self.waiting),
+            "address": self.address,
+            "reason": self.reason,
+            "time": self.time,
+        }
+        known = {name: value for name, value in known.items() if value not in (None, "", [], {})}
+        return {"phase": self.phase, **known, "serves": self.serves}
+
+    @property
+    def shares(self) -> dict[str, Any]:
+        """Return ``sum_share``, ``wait_share`` and ``waits_for``, if they are known."""
+        if self.sum_share is None:
+            return {}
+        found = {"sum_share": self.sum_share, "wait_share": self.wait_share, "waits_for": self.waits_for}
+        return {name: value for name, value in found.items() if value not in (None, "")}
+
+    @property
+    def measured(self) -> dict[str, Any]:
+        """Return what is kept of a training: `shares`, and the speeds that are known."""
+        told = {name: getattr(self, name) for name in SPEEDS}
+        return {**self.shares, **{name: value for name, value in told.items() if value is not None}}
+
+    @property
+    def text(self) -> str:
+        """Describe the state in one line."""
+        if self.phase == "waiting":
+            return self._waiting_text()
+        if self.phase == "stopped":
+            return "stopped by a signal"
+        if self.phase == "trained":
+            return self.phase
+        step = [f"step {_of(self.step, self.steps)}"] if self.step is not None else []
+        return "  ".join([self.phase, *self._epoch_text(), *step, *self._figures()])
+
+    @property
+    def text_beside_bar(self) -> str:
+        """Describe the state without the step, which a progress bar shows."""
+        if self.phase != "training":
+            return self.text
+        return "  ".join([*self._epoch_text(), *self._figures()]) or self.phase
+
+    def _epoch_text(self) -> list[str]:
+        return [f"epoch {_of(self.epoch, self.epochs)}"] if self.epoch is not None else []
+
+    def _figures(self) -> list[str]:
+        """Return the loss, the first metric and the speed as texts."""
+        shown = sorted(self.metrics.items(), key=lambda item: item[0] != "loss")[:_MOST_METRICS]
+        figures = [f"{name} {value:.4f}" for name, value in shown]
+        if self.images_per_second is not None:
+            figures.append(f"{self.images_per_second:,.0f} images/s")
+        elif self.steps_per_second is not None:
+            figures.append(f"{self.steps_per_second:.1f} steps/s")
+        if self.waits_for and (self.wait_share or 0) >= _LEAST_WAIT:
+            figures.append(f"waits {self.wait_share:.0%} for {self.waits_for}")
+        return figures
+
+    def _waiting_text(self) -> str:
+        if not self.waiting:
+            return self.phase
+        shown = ", ".join(self.waiting[:_MOST_NAMES])
+        if self.address:
+            return f"waiting for {shown}, the chief, at {self.address}: {self.reason}"
+        more = f" and {len(self.waiting) - _MOST_NAMES} more" if len(self.waiting) > _MOST_NAMES else ""
+        return f"waiting for {shown}{more}"
+
+
+_COUNTS = ("epoch", "epochs", "step", "steps")
+_SHARES = ("sum_share", "wait_share", "waits_for")
+_FLOATS = ("steps_per_second", "images_per_second", "sum_share", "wait_share", "time")
+
+
+def _of(number: int, total: int | None) -> str:
+    return f"{number}/{total}" if total else str(number)
+
+
+def say_state(state: State) -> None:
+    """Record the state of this process, if it is a worker of ``tfmuster launch``.
+
+    Errors in writing are ignored: a missing state must not end a training.
+    """
+    if path := _own_path():
+        _note_phase(path, state.phase, state.measured if state.phase == "trained" else {})
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(exist_ok=True)
+            known = replace(state, time=time.time()).to_dict()
+            write_json(path, {"text": state.text, **_in_json(known)})
+
+
+def _in_json(known: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace numbers that JSON does not have with strings, which `float` can read."""
+    return {name: _number_in_json(value) for name, value in known.items()}
+
+
+def _number_in_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _in_json(value)
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def say_phase(phase: str) -> None:
+    """Record the start of a phase for the timeline, without changing the state that is shown."""
+    if path := _own_path():
+        _note_phase(path, phase)
+
+
+def _note_phase(path: Path, phase: str, shares: Mapping[str, Any] | None = None) -> None:
+    """Record the time of a change of phase."""
+    if _phases.get(path) != phase:
+        _phases[path] = phase
+        note_phase(path.parent.parent, task_of(path.stem), phase, shares or {})
+
+
+def say_waiting(progress: Mapping[str, Any]) -> None:
+    """Record which tasks the rendezvous waits for, from its progress report."""
+    say_state(waiting_state(progress) if progress.get("waiting") else State("starting"))
+
+
+def waiting_state(progress: Mapping[str, Any]) -> State:
+    """Return the state of a task in the rendezvous.
+
+    Parameters
+    ----------
+    progress : mapping
+        ``waiting`` (names of tasks), and while the chief can't be reached its ``address`` and the ``reason``.
+    """
+    return State(
+        "waiting",
+        waiting=tuple(map(str, progress["waiting"])),
+        address=str(progress.get("address", "")),
+        reason=str(progress.get("reason", "")),
+    )
+
+
+def read_states(run_dir: Path) -> dict[str, State]:
+    """Read the latest state of each task, by the task's name, such as ``worker 0``."""
+    paths = run_dir.joinpath(STATES).glob("[a-z]*.json")
+    states = {task_of(path.stem): State.from_dict(read_json(path)) for path in paths}
+    return {task: state for task, state in states.items() if state is not None}
+
+
+def read_serving(run_dir: Path) -> set[str]:
+    """Return the tasks that serve others and end by themselves, according to their states."""
+    return {task for task, state in read_states(run_dir).items() if state.serves}
+
+
+def forget_states(run_dir: Path) -> None:
+    """Remove the states of an earlier attempt."""
+    for path in run_dir.joinpath(STATES).glob("*.json"):
+        path.unlink(missing_ok=True)
+
+
+def _own_path() -> Path | None:
+    folder, place = os.environ.get(RUN_DIR_VARIABLE), os.environ.get("TF_CONFIG")
+    return _path(folder, place) if folder and place else None
+
+
+@functools.lru_cache(maxsize=1)
+def _path(folder: str, tf_config: str) -> Path | None:
+    """Return the file of the task that `tf_config` names. Cached, because it is needed every second."""
+    with contextlib.suppress(TfmusterError):
+        if task := current_task({"TF_CONFIG": tf_config}):
+            return Path(folder, STATES, f"{file_stem(task.name)}.json")
+    return None
+
+
+def note_phase(run_dir: Path, task: str, phase: str, shares: Mapping[str, Any] | None = None) -> None:
+    """Append a line to the task's timeline, maybe with `State.measured`.
+
+    Errors are ignored: a missing line must not end a training.
+    """
+    path = run_dir / STATES / f"{file_stem(task)}.jsonl"
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(exist_ok=True)
+        append_json(path, {"time": time.time(), "phase": phase, **(shares or {})})
+
+
+def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
+    """Read each task's phases in order: ``phase`` and ``time`` (seconds since the epoch).
+
+    ``trained`` also has `State.measured`, as far as it is known.
+    """
+    events = {}
+    for path in sorted(run_dir.joinpath(STATES).glob("*-*.jsonl"), key=_place):
+        told: list[dict[str, Any]] = []
+        try:
+            lines = path.read_bytes().splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            # The last line may be incomplete.
+            with contextlib.suppress(orjson.JSONDecodeError, LookupError, TypeError, ValueError):
+                event = orjson.loads(line)
+                state = State.from_dict(event)
+                if state is not None and state.time is not None and math.isfinite(state.time):
+                    told.append({"time": state.time, "phase": state.phase, **state.measured})
+        events[task_of(path.stem)] = sorted(told, key=lambda event: event["time"])
+    return events
+
+
+def read_shares(run_dir: Path) -> dict[str, dict[str, Any]]:
+    """Read each task's `State.shares` in its last training, as far as they are known."""
+    found = {}
+    for task, events in read_events(run_dir).items():
+        for event in events:
+            if "sum_share" in event:
+                found[task] = {name: event[name] for name in _SHARES if name in event}
+    return found
+
+
+def _place(path: Path) -> tuple[str, int]:
+    job, _, index = path.stem.rpartition("-")
+    return job, int(index) if index.isdigit() else 0

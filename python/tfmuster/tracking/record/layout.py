@@ -1,0 +1,179 @@
+"""Name the files and states of a run directory, and read and write its JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ...system.replace import replacing_file
+
+#: Folder of all runs, relative to the working directory.
+RUNS = "runs"
+
+#: Folder in the run directory with the function to call and the values that workers returned.
+CALL = "call"
+
+#: File in that folder that says that values may be objects of any kind, whose reading runs code: the workers
+#: run on this machine, or the user trusts their hosts.
+ANY_VALUES = "any-values"
+
+#: File in that folder while it belongs to a function whose run has not begun.
+CLAIMED = "claimed"
+
+#: Folder in the run directory with the state of each task.
+STATES = "states"
+
+#: Folder in the run directory with the stacks of each task.
+STACKS = "stacks"
+
+#: File in the run directory with the command that ends the run's batch job, from any machine.
+STOP_COMMAND = "stop.json"
+
+#: File in the run directory with what launches the run again.
+RESUME = "resume.json"
+
+#: File in the run directory with the names of the files that other machines have sent, one a line.
+ARRIVED = "arrived.jsonl"
+
+#: Suffix of a checkpoint's file, whose stem is its number of steps.
+CHECKPOINT = ".checkpoint"
+_CHECKPOINT_NAME = re.compile(rf"([0-9]+){re.escape(CHECKPOINT)}")
+
+#: File of a checkpoints folder with the process that writes there.
+CHECKPOINT_OWNER = ".owner.json"
+
+#: File in the run directory with the model, if the program has saved it there.
+MODEL = "model.keras"
+
+#: Folder in the run directory with what the chief's program has written into its working folder on another
+#: host, if tfmuster made that folder.
+FILES = "files"
+
+#: Folder in the run directory with TensorBoard's files.
+TENSORBOARD = "tensorboard"
+
+#: Empty file in a run directory whose name tfmuster has chosen, so that it was new.
+NAMED = ".tfmuster"
+
+#: State between a failure and the restart of all tasks.
+RESTARTING = "restarting"
+
+#: State of a run that has written a checkpoint because of a shutdown signal, and ended.
+PREEMPTED = "preempted"
+
+#: States of a run that has not ended.
+UNFINISHED = ("starting", "running", RESTARTING)
+
+
+#: What only the launcher and the sessions of its machine write in the run directory.
+RESERVED = (
+    "run.json",
+    "status.json",
+    "error.json",
+    RESUME,
+    STOP_COMMAND,
+    ARRIVED,
+    "stop",
+    "logs",
+    "tfruns.d",
+    "report.html",
+)
+
+#: All that tfmuster itself writes in a run directory. A new run finds none of these names there, so whatever
+#: has one later is the run's own, and is removed with it. Checkpoints, models and TensorBoard's files are not
+#: listed: in a directory that a user has chosen, they may be older than the run, which continues with them.
+#: They are removed from a directory that has `NAMED`.
+NAMES = (*RESERVED, "metrics.jsonl", "notes.jsonl", "evaluations.jsonl", CALL, STATES, STACKS)
+
+
+def holds_run(path: Path) -> bool:
+    """Return whether a directory has the record of a run, and not a ``run.json`` of its user's own."""
+    return {"command", "started"} <= read_json(path / "run.json").keys()
+
+
+def may_arrive(task: str, parts: Sequence[str]) -> bool:
+    """Return whether a task on another machine may send a file, given the parts of its path.
+
+    Each task has its own files in ``call``, ``states`` and ``stacks``. Hidden files are not sent. A folder
+    that looks like another run is not made, because what ends a run and what reads its values trust it.
+    """
+    first, last = parts[0].casefold(), parts[-1]
+    if first in RESERVED or any(part.startswith(".") for part in parts):
+        return False
+    if last.casefold() in ("run.json", ANY_VALUES):
+        return False
+    if first == CALL:
+        return parts in [(CALL, f"{file_stem(task)}.{suffix}") for suffix in ("value", "pkl", "rds")]
+    if first in (STATES, STACKS):
+        return len(parts) == 2 and last.partition(".")[0] == file_stem(task)
+    return True
+
+
+def checkpoint_step(name: str) -> int | None:
+    """Return the step of the checkpoint in a file of this name; None if the file is something else."""
+    found = _CHECKPOINT_NAME.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def file_stem(task: str) -> str:
+    """Return the stem of a task's file names: ``worker-0`` for ``worker 0``."""
+    return task.replace(" ", "-")
+
+
+def task_of(stem: str) -> str:
+    """Return the task that a file belongs to, from the stem of its name."""
+    return stem.replace("-", " ")
+
+
+def sha256_of(path: Path | str) -> str:
+    """The SHA-256 of a file's content, in hexadecimal digits."""
+    # In pieces that stay in the processor's cache: new memory for the whole file takes as long as the digest.
+    digest, piece = hashlib.sha256(), memoryview(bytearray(1 << 18))
+    with open(path, "rb", buffering=0) as file:
+        while length := file.readinto(piece):
+            digest.update(piece[:length])
+    return digest.hexdigest()
+
+
+def utc_now() -> str:
+    """Return the current time in UTC, in ISO 8601 with milliseconds."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def write_json(path: Path, value: Mapping[str, Any], *, mode: int = 0o666) -> None:
+    """Replace a JSON file atomically: a reader gets the old or the new content, never a part.
+
+    `mode` are the permissions of the file, before the umask applies.
+    """
+    data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    with replacing_file(path, mode=mode) as file:
+        file.write(data)
+
+
+def append_json(path: Path, line: Mapping[str, Any]) -> None:
+    """Append one line of JSON to a file. NaN and infinity become ``null``.
+
+    The line is written with one system call, so that lines of several processes do not mix.
+
+    Raises
+    ------
+    OSError
+        If the file can't be written.
+    """
+    with path.open("ab") as file:
+        file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read the object in a JSON file. Return an empty dict if the file is missing or unreadable."""
+    try:
+        value = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return value if isinstance(value, dict) else {}

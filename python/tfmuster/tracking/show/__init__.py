@@ -1,0 +1,1 @@
+"""Runs as people and data frames show them."""

@@ -1,0 +1,101 @@
+"""The cause of an error in one line, and the user's own lines of a traceback."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfmuster.tracking.failure.traceback_text import HEADER, cause_of, own_lines
+
+GRAPH = """\
+tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:
+
+Detected at node gradient_tape/Equal defined at (most recent call last):
+  File "/home/me/train.py", line 3, in <module>
+
+<stack traces unavailable>
+Incompatible shapes: [32] vs. [16]
+\t [[{{node Equal}}]] [Op:__inference_step_12]"""
+REPLICA = """\
+ValueError: Attempt to convert a value (PerReplica:{
+  0: <tf.Tensor: shape=(1,)>,
+  1: <tf.Tensor: shape=(1,)>
+}) with an unsupported type (<class 'PerReplica'>) to a Tensor."""
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ("ValueError: no such layer\nmore", "ValueError: no such layer"),
+        (
+            GRAPH,
+            "tensorflow.python.framework.errors_impl.InvalidArgumentError: "
+            "Incompatible shapes: [32] vs. [16]",
+        ),
+        (
+            REPLICA,
+            "ValueError: Attempt to convert a value (PerReplica:{...}) with an unsupported type "
+            "(<class 'PerReplica'>) to a Tensor.",
+        ),
+        ("ValueError:\n\n  the text below", "ValueError: the text below"),
+        ("E: Graph execution error:", "E: Graph execution error:"),
+        ("", ""),
+    ],
+)
+def test_a_headline_holds_the_cause(error: str, line: str) -> None:
+    assert cause_of(error) == line
+
+
+def test_a_headline_is_short() -> None:
+    assert len(cause_of("E: " + "x" * 9000)) == 403
+
+
+def test_what_r_can_not_open_is_named() -> None:
+    """R's error does not say it; the warning before it does."""
+    error = 'Error in file(file, "rt") : cannot open the connection'
+    warning = "cannot open file 'x.csv': No such file or directory"
+    output = ["cannot open file 'other.csv': Permission denied", f"In file : {warning}", "Execution halted"]
+    assert cause_of(error, output) == f'Error in file(file, "rt") : {warning}'
+    assert cause_of(error, ["Execution halted"]) == cause_of(error) == error
+    assert cause_of("ValueError: no", output) == "ValueError: no"
+
+
+TRACE = """\
+Traceback (most recent call last):
+  File "/home/me/train.py", line 30, in <module>
+    model.fit(x, y)
+  File "/v/lib/python3.11/site-packages/keras/src/utils/traceback_utils.py", line 122, in error_handler
+    raise e.with_traceback(filtered_tb) from None
+  File "/v/lib/python3.11/site-packages/tensorflow/python/eager/execute.py", line 59, in quick_execute
+    tensors = pywrap_tfe.TFE_Py_Execute(ctx._handle)
+    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+"""
+
+
+def test_a_traceback_has_the_users_own_lines() -> None:
+    assert own_lines(TRACE + "ValueError: no\n") == [
+        "Traceback (most recent call last):",
+        '  File "/home/me/train.py", line 30, in <module>',
+        "    model.fit(x, y)",
+        "  (2 frames of libraries: see the full output)",
+        "ValueError: no",
+    ]
+
+
+def test_a_long_error_is_cut_and_only_libraries_keep_the_last_frame() -> None:
+    library = "".join(TRACE.splitlines(keepends=True)[:1] + TRACE.splitlines(keepends=True)[3:])
+    lines = own_lines(library + "ValueError: 0\n" + "".join(f"line {i}\n" for i in range(1, 300)))
+    assert "execute.py" in lines[1] and lines[-1] == "... (270 more lines: see the full output)"
+    assert len(lines) < 40
+
+
+def test_of_chained_tracebacks_the_last_is_shown() -> None:
+    chained = f"{TRACE}KeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\n"
+    assert own_lines(chained + TRACE + "ValueError: no\n")[-1] == "ValueError: no"
+    assert len(own_lines(chained + TRACE + "ValueError: no\n")) == 5
+
+
+def test_a_users_folder_may_have_the_name_of_the_package() -> None:
+    own = '  File "/home/me/tfmuster/python/train.py", line 3, in <module>'
+    library = '  File "/lib/R/tfmuster/python/tfmuster/launch/__init__.py", line 3, in launch'
+    lines = own_lines(f"{HEADER}\n{own}\n{library}\nValueError: 0\n")
+    assert own in lines and library not in lines

@@ -1,0 +1,120 @@
+"""Runs are found from any folder, by the user's list of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tfmuster
+from tfmuster.cli import main
+from tfmuster.errors import TfmusterError
+from tfmuster.tracking.lifecycle.beginning import new_run
+from tfmuster.tracking.record import index
+from tfmuster.tracking.record.recording import record_end, record_info
+from tfmuster.tracking.run import Run
+from tfmuster.tracking.show.listing import find_run, list_runs
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def a_run(folder: Path, name: str) -> Run:
+    return Run(new_run("train", run_dir=folder / "runs" / name, command=["train.py"], cluster={}))
+
+
+def test_a_run_is_found_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (a_run(tmp_path / name, f"2026010{name}T000000Z-train") for name in "12")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert [run.path for run in list_runs(all=True)] == [first.path, second.path]
+    assert tfmuster.runs() == [] and len(tfmuster.runs(all=True)) == 2
+    assert find_run().path == find_run("train").path == second.path
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == f"tfmuster: taking {second.path}"
+    assert said[1] == f"tfmuster: 2 runs match 'train'; taking the newest, {second.name}"
+    assert find_run("20260101").path == first.path
+    with pytest.raises(TfmusterError, match="unique part"):
+        find_run("train", single=True)
+    assert find_run(first.name, changes=True).path == first.path
+    twin = a_run(tmp_path / "3", first.name)
+    with pytest.raises(TfmusterError) as caught:
+        find_run(first.name, changes=True)
+    assert caught.value.fields["reason"] == "part-of-name" and caught.value.found == "2 runs of this name"
+    assert f"write {twin.path};" in str(caught.value.fix)
+    with pytest.raises(TfmusterError) as caught:
+        find_run(None, "runs")
+    assert caught.value.found == "no runs in runs"
+    # The folder has priority, once it has runs.
+    here = a_run(tmp_path / "elsewhere", "20250101T000000Z-train")
+    assert find_run().path == find_run("train").path == here.path
+
+
+def test_the_command_line_lists_and_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = a_run(tmp_path / "1", "20260101T000000Z-train")
+    monkeypatch.setenv("TZ", "UTC")
+    record_info(
+        run.path, {**run.info(), "started": "2026-01-01T00:00:00.000+00:00", "pid": 1, "host": "other"}
+    )
+    record_end(
+        run.path, "done", tasks={"worker 0": {"state": "done"}}, updated="2026-01-01T00:03:20.000+00:00"
+    )
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["runs", "list"]) == 0
+    shown = capsys.readouterr()
+    assert "Your runs in other folders:" in shown.err
+    head, row = shown.out.splitlines()
+    assert head.split() == ["run", "state", "started", "took", "tasks", "speed", "progress"]
+    assert str(run.path) in row and "done" in row and "1" in row
+    assert main(["runs", "show"]) == 0
+    assert f"run:           {run.path}" in capsys.readouterr().out
+    assert main(["runs", "list", "--runs", "none"]) == 0
+    assert capsys.readouterr().out == "No runs in none.\n"
+    for verb in ("stop", "resume", "remove"):
+        # Whoever types a part of a name means a run of this folder.
+        for part in ("train", "20260101"):
+            assert main(["runs", verb, part]) == 2
+            said = capsys.readouterr().err
+            assert "must be given by its full name to stop, resume or remove it" in said
+            assert f"write {run.name};" in said and f"is in {run.path.parent}" in said
+    for verb in ("stop", "resume"):
+        assert main(["runs", verb]) == 2
+        assert "found: no name; " in capsys.readouterr().err
+    assert run.path.exists()
+    assert main(["runs", "stop", run.name]) == 0
+    assert main(["runs", "remove", run.name]) == 0
+    assert main(["runs", "list", "--all"]) == 0
+    assert capsys.readouterr().out.endswith("No runs in runs.\n")
+
+
+def test_the_index_is_the_users_alone_and_stays_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run(tmp_path, "one")
+    path = index.index_path()
+    assert path is not None
+    assert path.stat().st_mode & 0o777 == 0o600
+    with path.open("a") as file:
+        file.write('{"path": "/gone"}\n' * 20_000 + "[1]\n{\n")
+    assert index.known_runs() == [run.path]
+    other = a_run(tmp_path, "two")
+    assert index.known_runs() == [run.path, other.path]
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_no_index_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    run = a_run(tmp_path, "one")
+    assert list_runs(tmp_path / "runs") and index.known_runs() == []
+    monkeypatch.setenv("_R_CHECK_PACKAGE_NAME_", "tfmuster")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    a_run(tmp_path, "two")
+    assert not (tmp_path / "state").exists() and run.path.exists()

@@ -1,0 +1,86 @@
+"""What is said of a run, in texts that each face shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfmuster.errors import TfmusterError
+from tfmuster.tracking.lifecycle.beginning import new_run
+from tfmuster.tracking.record.layout import append_json, write_json
+from tfmuster.tracking.record.recording import record_end, record_info
+from tfmuster.tracking.run import Run
+from tfmuster.tracking.show.listing import find_run, last_epoch, run_table, runs_in, summary
+
+EVIL = "a\x9b31mb\u202ec\x1b[2J"
+
+
+def a_run(folder: Path) -> Run:
+    run = Run(new_run("train", run_dir=folder / "run", command=["train.py", EVIL], cluster={}))
+    append_json(run.path / "metrics.jsonl", {"epoch": 1, EVIL: 1})
+    append_json(run.path / "notes.jsonl", {"about": EVIL, "text": EVIL})
+    record_end(
+        run.path, "failed", {"error": EVIL, "task": EVIL}, tasks={EVIL: {"state": "failed", "host": "node"}}
+    )
+    return run
+
+
+def test_texts_for_a_terminal_have_nothing_that_changes_it(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    told = summary(run)
+    assert told["command"] == "train.py abc"
+    assert told["abc"] == "abc" and "first failure" in told
+    assert last_epoch(run) == "epoch 1  abc 1.0000"
+    texts = [*told, *told.values(), *(text for row in run_table(tmp_path) for text in row.values())]
+    assert [text for text in texts if not text.isprintable()] == []
+
+
+def test_how_a_run_failed_is_in_words_for_its_user(tmp_path: Path) -> None:
+    run = Run(new_run("train", run_dir=tmp_path / "run", command=["train.py"], cluster={}))
+    states = {
+        "worker 0": {"state": "ended", "exit_code": -15},
+        "worker 1": {"state": "failed", "exit_code": 1},
+    }
+    error = "tfmuster.errors.ModelError: No such model.\n  to do: choose another"
+    record_end(run.path, "failed", {"error": error, "task": "worker 1", "exit_code": 1}, tasks=states)
+    told = summary(run)
+    assert told["worker 0"] == "ended, SIGTERM" and told["worker 1"] == "failed, exit code 1"
+    assert told["first failure"].endswith(": No such model.\n  to do: choose another")
+
+
+def test_a_state_or_a_host_is_a_word(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    tasks = {"worker 0": {"state": EVIL, "host": EVIL}}
+    write_json(run.path / "status.json", {"state": EVIL, "restarts": 0, "tasks": tasks})
+    record_info(run.path, {**run.info(), "host": EVIL})
+    assert "host" not in run.info()
+    assert run.status()["tasks"] == {"worker 0": {"state": "unknown"}}
+    assert repr(run).isprintable()
+    assert summary(run)["unreadable"] == "run.json (host), status.json (state, worker 0)"
+
+
+def test_runs_of_several_folders_are_in_the_order_of_their_times(tmp_path: Path) -> None:
+    names = {"a": ("20260101T000000Z-x", "20260103T000000Z-x"), "b": ("20260102T000000Z-y",)}
+    for folder, each in names.items():
+        for name in each:
+            new_run("train", run_dir=tmp_path / folder / name, command=["train.py"], cluster={})
+    folders = [tmp_path / "a", tmp_path / "b", tmp_path / "none"]
+    assert [run.name for run in runs_in(folders)] == sorted(names["a"] + names["b"])
+    assert find_run(None, folders).name == names["a"][1]
+    assert find_run("-y", folders).path.parent == tmp_path / "b"
+    with pytest.raises(TfmusterError) as caught:
+        find_run("-z", folders)
+    assert str(caught.value.found) == f"0 runs in {', '.join(map(str, folders))} match '-z'"
+
+
+def test_runs_is_a_function_for_users_and_a_package_for_tfmuster(tmp_path: Path) -> None:
+    import tfmuster
+    import tfmuster.tracking.record.layout
+
+    assert tfmuster.runs(folder=tmp_path) == []
+    for name in ("20260101T000000Z-x", "20260102T000000Z-y"):
+        new_run("train", run_dir=tmp_path / name, command=["train.py"], cluster={})
+    assert [run.name[-1] for run in tfmuster.runs(folder=tmp_path)] == ["x", "y"]
+    assert isinstance(tfmuster.runs(folder=tmp_path)[0], tfmuster.Run)
+    assert tfmuster.tracking.record.layout is not None
