@@ -15,7 +15,7 @@ from ..keras_compat.process import is_chief, multi_worker
 from ..keras_compat.saving.files import send_bytes
 from ..keras_compat.steps.building import build
 from ..keras_compat.steps.resume import resume_at, training_epochs
-from ..rendezvous.preemption.task import FAREWELL
+from ..rendezvous.preemption.task import PREEMPTION
 from ..rendezvous.task.agreement import agree
 from ..system.say import say
 from ..tracking.live.states import State
@@ -43,7 +43,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Resume from the newest checkpoint of the folder."""
-        FAREWELL.begins()
+        PREEMPTION.begins()
         self.epoch = self.step = self.last = 0
         self.leaves = False
         # Later, the model's current data are those of its validation.
@@ -71,7 +71,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
                 TfmusterWarning,
                 stacklevel=2,
             )
-        if FAREWELL.point():
+        if PREEMPTION.point():
             # Nothing has been trained since the newest checkpoint.
             self._leave()
 
@@ -95,7 +95,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         # At the end of an epoch, `on_epoch_end` writes the checkpoint with the epoch's logs.
         if steps is not None and self.step >= steps:
             return
-        leaves = FAREWELL.point()
+        leaves = PREEMPTION.point()
         if leaves or self._due():
             self._write()
         if leaves:
@@ -105,7 +105,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         """Write at the end of an epoch."""
         self.epoch, self.step = epoch + 1, 0
         # The other callbacks have the end of the epoch, too, before this process leaves.
-        self.leaves = FAREWELL.point()
+        self.leaves = PREEMPTION.point()
         if self.leaves or self.saves_at == "epoch" or self._due():
             self._write(logs)
 
@@ -116,7 +116,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         # A fit that had ended before a restart has trained no epoch now.
         self._recall_history()
         _ended.add(self.folder)
-        FAREWELL.ends()
+        PREEMPTION.ends()
 
     def _recall_history(self) -> None:
         self.model.history.history.update({name: list(values) for name, values in self.past.items()})
@@ -155,7 +155,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if multi_worker(strategy):
             agree("the end of saving", {})
         total = {name: self.params.get(name) for name in ("epochs", "steps")}
-        FAREWELL.leave(State("preempted", epoch=self.epoch, step=self.step, **total))
+        PREEMPTION.leave(State("preempted", epoch=self.epoch, step=self.step, **total))
 
     def _restore(self, content: bytes) -> None:
         position, metrics = load(self.model, content, self.folder)

@@ -178,7 +178,7 @@ def run_remote(
     show, tell
         See :class:`~tfmuster.launch.engines.base.Engine`.
     found : callable
-        See :class:`~tfmuster.launch.supervise.preemption.Departing`.
+        See :class:`.preemption.PreemptionOrders`.
     spares : SpareAgents, optional
         Agents that wait, to become those of this attempt, and others that are to wait for the next one.
 

@@ -17,7 +17,7 @@ from ...tracking.run import Run
 _MORE_SECONDS = 2.0
 
 
-class Departing:
+class PreemptionOrders:
     """What the launcher does about signals, and about requests of other sessions to end its run.
 
     Parameters

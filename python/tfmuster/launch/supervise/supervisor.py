@@ -35,7 +35,7 @@ from ...tracking.record.recording import record_end, record_status
 from ...tracking.run import Run
 from ...tracking.show.report import ReportRenewal
 from .display import display
-from .preemption import Departing
+from .preemption import PreemptionOrders
 from .spares import Waiting
 from .time_limits import SUPERVISOR
 from .worker_process import Placement, WorkerProcess, first_failure, signal_of, start_process
@@ -64,7 +64,7 @@ class Supervisor:
     another_after : callable
         Whether the job will be restarted after this failure.
     found : callable
-        See :class:`.departing.Departing`.
+        See :class:`.preemption.PreemptionOrders`.
     spares : Spares, optional
         Waiting processes that become the workers, and those of the next attempt.
     """
@@ -93,7 +93,7 @@ class Supervisor:
         self._workers: list[WorkerProcess] = []
         self._selector = selectors.DefaultSelector()
         self._disk_error: OSError | None = None
-        self._departing = Departing(run, found)
+        self._preemption = PreemptionOrders(run, found)
         self._spares = spares
         self._noted: dict[str, Any] = {}
         self._next_beat = 0.0
@@ -126,7 +126,7 @@ class Supervisor:
                 # Those who take the machine away end the workers, too.
                 raise KeyboardInterrupt
             left = any(worker.left for worker in self._workers)
-            more = RESTARTING if self._departing.growing else PREEMPTED
+            more = RESTARTING if self._preemption.growing else PREEMPTED
             state = "failed" if failure else more if left else "done"
         finally:
             SHUTDOWN.can_save = None
@@ -187,7 +187,7 @@ class Supervisor:
                     return
             self._pump(_LOOK_SECONDS)
             self._collect()
-            self._departing.look()
+            self._preemption.look()
             if time.monotonic() > next_look:
                 begun = time.thread_time()
                 self._look()

@@ -9,7 +9,7 @@ from ...environment import stall_timeout
 from ...net.channel import Message
 from ...system.terminal_text import bounded_text
 from ..failures import STALLED, earliest
-from ..preemption.chief import Departure
+from ..preemption.chief import SavingPoint
 from ..silence import Silence
 from .exchanges import Answers, Exchanges
 from .roster import Participant
@@ -35,7 +35,7 @@ class Watch:
         trainers = [each.name for each in task.cluster.tasks() if each.type in ("chief", "worker")]
         self.reports = {name: TaskReport(name) for name in trainers}
         self._exchanges = Exchanges(trainers)
-        self._departure = Departure(trainers)
+        self._saving_point = SavingPoint(trainers)
         self._limit = stall_timeout()
         self._silences: dict[str, Silence] = {}
         self._beat = 0.0
@@ -56,9 +56,9 @@ class Watch:
         """Take a message of a task. Return the answers to send, by task."""
         report = self.reports[participant.name]
         if message["type"] == "leave":
-            return self._departure.ask(message)
+            return self._saving_point.ask(message)
         if message["type"] == "points":
-            return self._departure.take(report.task, message)
+            return self._saving_point.take(report.task, message)
         report.host, report.pid = participant.host, participant.pid
         report.doing, report.heard = _checked(message["doing"]), now
         self._silences[report.task] = Silence(report.host, report.pid, now)
@@ -74,7 +74,7 @@ class Watch:
             # Its latest report may be older than its last execution.
             report.doing, report.heard, report.done = _checked(message["doing"]), now, True
             self._silences.pop(report.task, None)
-        return self._departure.done(participant.name) + self._answered(self._hopeless())
+        return self._saving_point.done(participant.name) + self._answered(self._hopeless())
 
     def look(self, now: float) -> tuple[Answers, Message | None]:
         """Return the answers that are due, and the failure to send to all tasks if the job stalls."""

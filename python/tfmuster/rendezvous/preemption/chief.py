@@ -1,6 +1,6 @@
 """Find on the chief the point of the training at which all tasks leave. No sockets and no clock.
 
-See :mod:`.farewell` for what the tasks do.
+See :mod:`.task` for what the tasks do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ...net.channel import Message
 from ..chief.exchanges import Answers
 
 
-class Departure:
+class SavingPoint:
     """The chief's side: asks every task how many points it has passed, and names the first one after all.
 
     Parameters

@@ -7,7 +7,7 @@ epoch. All tasks that train pass the same points in the same order.
    reclaimed, sends ``leave`` to the chief.
 2. The chief sends ``leave`` to all tasks. Each answers with the number of points that it has passed, and from
    then on waits before it passes another one.
-3. When all have answered, the chief names the first point that no task has passed (:mod:`.departure`):
+3. When all have answered, the chief names the first point that no task has passed (:mod:`.chief`):
    ``leave-at``. All go there, save, and leave.
 
 So no task ever enters a collective operation that another one does not enter. A task that has not left when
@@ -41,7 +41,7 @@ _LOOK_SECONDS: Final = 0.5
 _LINGER_SECONDS: Final = 10.0
 
 
-class Farewell:
+class Preemption:
     """The points that this process passes, and whether it is to leave.
 
     Attributes
@@ -133,7 +133,7 @@ class Farewell:
 
     def _start_thread(self) -> None:
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._listen, name="tfmuster-farewell", daemon=True)
+            self._thread = threading.Thread(target=self._listen, name="tfmuster-preemption", daemon=True)
             self._thread.start()
 
     def _listen(self) -> None:
@@ -200,15 +200,15 @@ def _as_usual(_: Any) -> None:
     Python's own handler would run only after TensorFlow returns to the main thread.
     """
     for number in SIGNALS:
-        if signal.getsignal(number) == FAREWELL._told:
+        if signal.getsignal(number) == PREEMPTION._told:
             ctypes.CDLL(None).signal(int(number), 0)
 
 
 def _after_fork() -> None:
     # A child process has no training, and ends when it is told to.
-    FAREWELL.forget()
+    PREEMPTION.forget()
 
 
-#: The farewell of this process.
-FAREWELL: Final = Farewell()
+#: The preemption of this process.
+PREEMPTION: Final = Preemption()
 os.register_at_fork(after_in_child=_after_fork)

@@ -25,7 +25,7 @@ from ...tracking.live.busy_stacks import BUSY_SECONDS, watch_busy_python
 from ...tracking.live.stacks import write_own_stacks
 from ...tracking.live.states import State, say_phase, say_state, say_waiting
 from ..failures import STALLED, failure_text
-from ..preemption.task import FAREWELL
+from ..preemption.task import PREEMPTION
 from ..seeding import take_seed
 from .control_channel import ControlChannel
 from .meet import muster, print_progress
@@ -107,7 +107,7 @@ def join_cluster(
     if control.active:
         _joined[:] = [control]
         control.on_failure(_tell_and_end)
-        FAREWELL.hear(control)
+        PREEMPTION.hear(control)
         if "rpytools" in sys.modules:
             _leave_with_the_process()
             watch_busy_python(task.name)
