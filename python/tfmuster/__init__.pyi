@@ -1,6 +1,5 @@
 """What type checkers and editors know of the package, whose names are loaded when they are first used."""
 
-import os
 from typing import Final
 
 from .cluster.check import Report as Report
@@ -43,6 +42,7 @@ from .strategies.parameter_server import ps_fit as ps_fit
 from .strategies.table import strategy_table as strategy_table
 from .tracking.run import Run as Run
 from .tracking.show.listing import find_run as find_run
+from .tracking.show.listing import runs as runs
 from .tracking.show.report import write_report as write_report
 from .tracking.show.tensorboard import tensorboard_callback as tensorboard_callback
 from .training.batches import batches as batches
@@ -60,5 +60,4 @@ __version__: Final[str]
 __all__: list[str]
 MODULE_OF: Final[dict[str, str]]
 
-def runs(folder: str | os.PathLike[str] | None = None, *, all: bool = False) -> list[Run]: ...
 def _watch_worker(name: str) -> None: ...
