@@ -26,8 +26,8 @@ How a job runs
    fails within ``start_timeout`` with the cause (:mod:`tfmuster.rendezvous`).
 7. :mod:`.supervise` starts the processes of this machine (workers and proxies), shows their output, and ends
    all when one fails or all have finished. After a failure, it restarts the job up to ``max_restarts`` times.
-8. The run directory keeps the status, logs, metrics, model and first failure (:mod:`tfmuster.runs`). You can
-   read it from any session, also while the job runs.
+8. The run directory keeps the status, logs, metrics, model and first failure (:mod:`tfmuster.tracking`). You
+   can read it from any session, also while the job runs.
 
 How a job ends
 

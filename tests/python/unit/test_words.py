@@ -164,7 +164,6 @@ _OTHERS = (
     "diagnostics/tuning.py",
     "system/",
     "__init__.py",
-    "tracking/lifecycle/stopping.py",
 )
 
 

@@ -31,7 +31,6 @@ from .watch import KINDS, Watch
 SETTLE_SECONDS: Final = 10.0
 #: How long the other tasks may take to read the last messages before the sockets close, in seconds.
 LINGER_SECONDS: Final = 2.0
-
 _CALL_EVERY = 5.0
 _TOKEN_REASONS = {
     "wrong-token": "another token",
@@ -141,7 +140,7 @@ class RendezvousServer(threading.Thread):
             self._gather(now)
             return min(1.0, self._deadline - now) if self._settle is None else 0.1
         if self._stage in ("check", "close") and now > self._stage_ends:
-            for id in [id for id in self._clients if id not in self._answers]:
+            for id in self._clients.keys() - self._answers:
                 self._roster.leave(id)
             self._verdict(self._roster.error(None))
         if self._stage == "control":
@@ -248,9 +247,8 @@ class RendezvousServer(threading.Thread):
     def _handle_client(self, connection: Connection, participant: Participant, message: Message) -> None:
         kind = message["type"]
         if kind == "cluster":
-            self._roster.differences[participant.id] = cluster_differences(
-                self.task.cluster, message["cluster"]
-            )
+            differences = cluster_differences(self.task.cluster, message["cluster"])
+            self._roster.differences[participant.id] = differences
         elif kind == "reached" and self._stage == "check" and message["round"] == self._round:
             self._roster.note_unreachable(participant, message["problems"])
             if self._everyone_answered(participant.id):

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ...net.connections import Connection, Connections
     from ..chief.server import RendezvousServer
 
-
 #: How long a task that ends waits for the chief to confirm it, in seconds.
 _TOLD_SECONDS = 2.0
 

@@ -1,9 +1,9 @@
 """Stand in for a worker on another host: a local process with the worker's output, exit code and signal.
 
-The launcher starts ``python -m tfmuster.launch.remote.proxies.proxy`` for each remote worker, so that it can treat
-all workers alike. The proxy runs ssh, or gets the socket of an agent that has connected (:mod:`.gather`). It
-communicates with :mod:`.agent` at the other end, and ends with the connection. It reads these lines of JSON
-from its input:
+The launcher starts ``python -m tfmuster.launch.remote.proxies.proxy`` for each remote worker, so that it
+can treat all workers alike. The proxy runs ssh, or gets the socket of an agent that has connected
+(:mod:`.gather`). It communicates with :mod:`.agent` at the other end, and ends with the connection. It reads
+these lines of JSON from its input:
 
 1. ``ssh`` (an argument list), or ``socket`` (its number) and ``key``; then ``host``, ``seconds``, ``ask`` and
    ``script`` (its path and its name there, if it is sent). The proxy answers with one line of JSON: the
