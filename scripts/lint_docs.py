@@ -205,7 +205,7 @@ def messages() -> Iterator[tuple[str, str]]:
 
 def web_pages() -> Iterator[tuple[str, str]]:
     """Yield the lines of the cheat sheet and of the report's template, without their tags."""
-    for name in ("docs/cheatsheet.html", "python/tfmuster/runs/report/templates/page.html"):
+    for name in ("docs/cheatsheet.html", "python/tfmuster/tracking/show/report/templates/page.html"):
         page = re.sub(r"<(style|script)\b.*?</\1>", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.S)
         for number, line in enumerate(re.sub(r"\{[{%#].*?[}%#]\}|<[^>]*>", " ", page).splitlines(), 1):
             yield f"{name}, line {number}", line

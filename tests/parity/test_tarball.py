@@ -54,7 +54,7 @@ def test_it_carries_the_core_and_nothing_that_is_not_for_users(tarball: Path) ->
     python = {name.removeprefix("tfmuster/inst/python/") for name in names if "/inst/python/" in name}
     assert {"tfmuster/__init__.py", "tfmuster/worker/site/sitecustomize.py"} <= python
     templates = ("page.html", "charts.svg", "style.css")
-    assert {f"tfmuster/runs/report/templates/{name}" for name in templates} <= python
+    assert {f"tfmuster/tracking/show/report/templates/{name}" for name in templates} <= python
     assert "tfmuster/vignettes/troubles.json" in names
     top = {name.split("/")[1] for name in names if "/" in name}
     assert top <= {"DESCRIPTION", "NAMESPACE", "NEWS.md", "R", "inst", "man", "tests", "vignettes", "build"}

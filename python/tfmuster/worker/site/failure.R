@@ -2,7 +2,7 @@
 # the function that notes an error, from a calling handler with the number `frame`. startup.R sources this file
 # after the first error that nothing has caught. It needs no packages: rlang adds the namespaces.
 local({
-  for (file in c("condition.R", "failure_note.R")) source(file.path(site, file), local = TRUE)
+  for (name in c("condition.R", "failure_note.R")) source(file.path(site, name), local = TRUE)
   last <- new.env()
 
   # Without rlang, or where there are too many frames for it.
