@@ -39,7 +39,8 @@ def note_of(error: BaseException, *, age: float = 0.0) -> dict[str, Any]:
         # Python's text starts with the location, but a headline has one line.
         text = f"{type(error).__name__}: {error}"
     note: dict[str, Any] = {"time": time.time() - age, "error": text}
-    if error.__traceback__:
+    # That of a mistake in a script has no frames.
+    if error.__traceback__ or isinstance(error, SyntaxError):
         note["traceback"] = "".join(traceback.format_exception(error))
     if isinstance(error, TfmusterError):
         note |= {"fix": error.fix and str(error.fix), "hints": error.fields.get("hints")}

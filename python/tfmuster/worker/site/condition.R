@@ -75,6 +75,9 @@ as_frames <- function(trace) {
   last <- if (length(rows)) trace$call[[length(rows)]]
   by_code <- rlang::is_call(last, "stop", 1) && startsWith(rlang::as_label(last[[2]]), "<")
   if (by_code) rows <- rows[-length(rows)]
+  # What rlang::abort() has called.
+  inner <- vapply(trace$call[rows], rlang::is_call, NA, "signal_abort")
+  if (any(inner)) rows <- rows[seq_len(which(inner)[1] - 1L)]
   parent <- trace$parent
   if (length(rows) > most_frames) {
     # An infinite recursion.
@@ -91,5 +94,6 @@ as_frames <- function(trace) {
 
 frame_text <- function(call, namespace, scope) {
   text <- gsub("[[:space:]]+", " ", paste(rlang::as_label(call), collapse = " "))
-  if (scope %in% c("::", ":::")) paste0(namespace, scope, text) else text
+  is_named <- is.call(call) && rlang::is_call(call[[1]], c("::", ":::"))
+  if (scope %in% c("::", ":::") && !is_named) paste0(namespace, scope, text) else text
 }
