@@ -324,7 +324,11 @@ class Job:
     def _helpers(self, kind: str, host: str) -> list[psutil.Process]:
         """The processes of a kind: those of the launcher, or those on a host."""
         launcher = psutil.Process(int(self.run.info()["pid"]))
-        marks = {"guard": "end_orphans", "proxy": "tfmuster.launch.remote.proxies.proxy", "ssh": "BatchMode=yes"}
+        marks = {
+            "guard": "end_orphans",
+            "proxy": "tfmuster.launcher.remote.proxies.proxy",
+            "ssh": "BatchMode=yes",
+        }
         found = []
         if kind in marks:
             for process in launcher.children(recursive=True):
@@ -343,7 +347,7 @@ class Job:
         for process in processes:
             with contextlib.suppress(psutil.Error):
                 words, waits = " ".join(process.cmdline()), process.environ().get("TFMUSTER_WARM")
-                agent = "tfmuster.launch.remote.agents.agent" in words and words.startswith(sys.executable)
+                agent = "tfmuster.launcher.remote.agents.agent" in words and words.startswith(sys.executable)
                 login = words.startswith("sshd: ") and "listener" not in words
                 if {"spare": waits, "spare agent": waits, "agent": agent, "sshd": login}[kind]:
                     found.append(process)

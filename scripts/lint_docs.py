@@ -143,13 +143,9 @@ def docstrings() -> Iterator[tuple[str, str]]:
     """Yield the paragraphs of the docstrings of Python's public names, and of the members of its classes."""
     sys.path.insert(0, str(ROOT / "python"))
     import tfmuster
-    from tfmuster.launch import launch
-    from tfmuster.tracking.show import listing
 
-    # These two are modules that are called.
-    called = {"launch": launch, "runs": listing.list_runs}
     for name in sorted(tfmuster.MODULE_OF):
-        thing = called.get(name) or getattr(tfmuster, name)
+        thing = getattr(tfmuster, name)
         members = vars(thing) if isinstance(thing, type) else {}
         documented = {name: thing, **{f"{name}.{of}": members[of] for of in members if of[0] != "_"}}
         for place, each in documented.items():

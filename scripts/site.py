@@ -12,7 +12,6 @@ TFMUSTER_VIGNETTES=text leaves out what vignettes compute, which takes minutes.
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 import os
 import re
@@ -65,8 +64,6 @@ SUBJECTS = {
         *("DependencyError", "LaunchError", "RendezvousError", "WorkerError", "TfmusterWarning"),
     ),
 }
-#: Packages that are called like functions, and the function of each.
-CALLABLE_PACKAGES = {"launch": "launch.launch", "runs": "runs.listing.list_runs"}
 
 
 def python_pages() -> dict[str, str]:
@@ -87,16 +84,14 @@ def python_pages() -> dict[str, str]:
     for subject, part in subjects.items():
         lines += [f"## {subject}", "", "| name | what it does |", "|---|---|"]
         for name in part:
-            where = CALLABLE_PACKAGES.get(name, name)
-            module, _, attribute = f"tfmuster.{where}".rpartition(".")
-            thing = getattr(importlib.import_module(module), attribute)
+            thing = getattr(tfmuster, name)
             first = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", (thing.__doc__ or "").strip().splitlines()[0])
             lines.append(f"| [`{name}`]({name}.md) | {first.replace('``', '`')} |")
             kind = "autoclass" if isinstance(thing, type) else "autofunction"
             members = (
                 ["   :members:", "   :inherited-members: Exception, tuple"] if kind == "autoclass" else []
             )
-            text = [f"# {name}", "", "```{eval-rst}", f".. {kind}:: tfmuster.{where}", *members, "```", ""]
+            text = [f"# {name}", "", "```{eval-rst}", f".. {kind}:: tfmuster.{name}", *members, "```", ""]
             text += ["## Example", "", "From [one session with all examples](../examples.md):", ""]
             text += [example_of.get(name, "")]
             pages[f"reference/python/{name}.md"] = "\n".join(text)

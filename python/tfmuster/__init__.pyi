@@ -31,8 +31,8 @@ from .errors import TfmusterError as TfmusterError
 from .errors import TfmusterWarning as TfmusterWarning
 from .errors import WorkerError as WorkerError
 from .keras_compat.data.own_rows import own_rows as own_rows
-from .launch import launch as launch
-from .launch.warm import workers as workers
+from .launcher import launch as launch
+from .launcher.warm import workers as workers
 from .models.saving import model_from_bytes as model_from_bytes
 from .models.saving import model_to_bytes as model_to_bytes
 from .models.saving import save_model as save_model

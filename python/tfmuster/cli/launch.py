@@ -34,9 +34,9 @@ def command(*, program: tuple[str, ...], backend: str | None, **options: Any) ->
     tfmuster launch --backend spark --master spark://node1:7077 -n 3 train.R
     tfmuster launch -n 2 -- tfmuster train mnist --steps-per-epoch 0
     """
-    from ..launch.engines.local import ThisMachine
-    from ..launch.engines.registry import engine_for, place_for
-    from ..launch.job import Job, workers_for
+    from ..launcher.engines.local import ThisMachine
+    from ..launcher.engines.registry import engine_for, place_for
+    from ..launcher.job import Job, workers_for
     from ..system.processes import adopt_orphans
     from ..system.shutdown_signal import SHUTDOWN
 

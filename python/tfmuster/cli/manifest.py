@@ -115,9 +115,9 @@ def kubernetes(
     tfmuster manifest kubernetes --image me/digits:1 -n 4 -- train.py --epochs 3
     tfmuster manifest kubernetes --image me/digits:1 -n 4 --ps 1 --gpus-per-worker 1 -- train.R
     """
-    from ..launch.job import seed_for
-    from ..launch.manifests.kubernetes import indexed_job, job_set, tf_job, to_yaml
-    from ..launch.manifests.pod_job import PodJob
+    from ..launcher.job import seed_for
+    from ..launcher.manifests.kubernetes import indexed_job, job_set, tf_job, to_yaml
+    from ..launcher.manifests.pod_job import PodJob
 
     job = PodJob(
         command=program,

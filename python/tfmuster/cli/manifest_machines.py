@@ -119,7 +119,7 @@ def gce(**given: Any) -> None:
     \b
     tfmuster manifest gce -n 4 --zone europe-west2-a --source https://example.org/tfmuster.tar.gz
     """
-    from ..launch.manifests.rented_machines import GceMachines, gce_commands
+    from ..launcher.manifests.rented_machines import GceMachines, gce_commands
 
     click.echo(gce_commands(GceMachines(**given, gpus=given["accelerator"] is not None)), nl=False)
 
@@ -150,7 +150,7 @@ def ec2(**given: Any) -> None:
     tfmuster manifest ec2 -n 4 --key-name me --ssh-from 203.0.113.7/32 \\
       --source https://example.org/tfmuster.tar.gz
     """
-    from ..launch.manifests.rented_machines import Ec2Machines, ec2_commands
+    from ..launcher.manifests.rented_machines import Ec2Machines, ec2_commands
 
     given = {name: value for name, value in given.items() if name != "image" or value is not None}
     click.echo(ec2_commands(Ec2Machines(**given)), nl=False)
@@ -171,7 +171,7 @@ def skypilot(*, program: tuple[str, ...], **given: Any) -> None:
     \b
     tfmuster manifest skypilot -n 4 --source https://example.org/tfmuster.tar.gz -- train.py --epochs 3
     """
-    from ..launch.manifests.rented_machines import SkyPilotMachines, skypilot_task
+    from ..launcher.manifests.rented_machines import SkyPilotMachines, skypilot_task
 
     machines = SkyPilotMachines(**given, command=program, gpus=given["accelerators"] is not None)
     click.echo(skypilot_task(machines), nl=False)

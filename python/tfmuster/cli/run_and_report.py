@@ -13,8 +13,8 @@ from ..system.terminal_text import visible
 from ..tracking.record.layout import PREEMPTED
 
 if TYPE_CHECKING:
-    from ..launch.engines.base import Engine
-    from ..launch.job import Job
+    from ..launcher.engines.base import Engine
+    from ..launcher.job import Job
     from ..tracking.run import Run
 
 
@@ -28,12 +28,12 @@ def run_and_report(engine: Engine, job: Job, *, show: str = "all", timings: bool
     LaunchError
         The job can't be started.
     """
-    from ..launch.supervise.display import shown_path
+    from ..launcher.supervise.display import shown_path
 
     begun = time.monotonic()
     run, failure = engine.run(job, show=show, tell=show != "nothing")
     if timings:
-        from ..launch.supervise.timings import shares_table, timings_table
+        from ..launcher.supervise.timings import shares_table, timings_table
 
         say(f"\n{timings_table(run)}")
         if shares := shares_table(run):
@@ -69,8 +69,8 @@ def start_and_tell(engine: Engine, job: Job) -> int:
     LaunchError
         The job can't be started.
     """
-    from ..launch.detached import start_detached
-    from ..launch.supervise.display import shown_path
+    from ..launcher.detached import start_detached
+    from ..launcher.supervise.display import shown_path
 
     run = start_detached(engine, job)
     name = name_of(run)

@@ -21,10 +21,10 @@ FOLDER = click.option(
 
 def complete_run(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of runs that begin like a word, for the completion of a shell, newest first."""
-    from ..tracking.show.listing import list_runs
+    from ..tracking.show.listing import runs
 
-    runs = list_runs() or list_runs(all=True)
-    return [run.name for run in reversed(runs) if run.name.startswith(incomplete)]
+    known = runs() or runs(all=True)
+    return [run.name for run in reversed(known) if run.name.startswith(incomplete)]
 
 
 RUN = click.argument("name", metavar="[RUN]", required=False, shell_complete=complete_run)

@@ -61,8 +61,8 @@ def command(
     from ..cluster.resolvers import engine_here, gpus_here, leave_engine, resolve_task
     from ..cluster.task_variables import hosts_of, task_variables
     from ..errors import LaunchError
-    from ..launch.job import command_of, resolve_command
-    from ..launch.supervise.child import run_child
+    from ..launcher.job import command_of, resolve_command
+    from ..launcher.supervise.child import run_child
     from ..system.exit_code import exit_as
 
     told = "TF_CONFIG" if os.environ.get("TF_CONFIG") else engine_here()

@@ -74,7 +74,7 @@ def _run(
     run_dir: Path, script: str | os.PathLike[str] | None, timeout: float, env: dict[str, str], *, tell: bool
 ) -> str | None:
     """Run the job, and return what is wrong with it, or None."""
-    from ..launch import launch
+    from ..launcher import launch
     from ..options.table import Control
 
     program = Path(__file__).with_name("selftest_worker.py") if script is None else script

@@ -18,8 +18,8 @@ from typing import Any
 
 from ..environment import GRADIENT_DTYPE_VARIABLE, STEPS_PER_EXECUTION_VARIABLE, TRIAL_STEPS_VARIABLE
 from ..errors import LaunchError
-from ..launch.engines.local import ThisMachine
-from ..launch.job import Job
+from ..launcher.engines.local import ThisMachine
+from ..launcher.job import Job
 from ..tracking.record.layout import read_json
 
 BATCH = "{batch}"

@@ -9,7 +9,7 @@ challenge with a nonce; the caller answers with its own nonce. Each seal is ``HM
 sequence number, both nonces, kind, payload)``. A frame is therefore refused if it was altered, repeated, left
 out, sent back to its sender, or recorded on another connection. Frames are authenticated, not encrypted.
 
-Agents on other machines (:mod:`tfmuster.launch.remote`) use all kinds, with larger payloads. Over ssh they
+Agents on other machines (:mod:`tfmuster.launcher.remote`) use all kinds, with larger payloads. Over ssh they
 send no seals; over their own connections they seal with its `Channel.key`.
 """
 

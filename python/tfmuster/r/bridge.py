@@ -66,10 +66,10 @@ _FOR_R = {
     "sha256_of": "tracking.record.layout",
     "claim_call": "tracking.lifecycle.beginning",
     "claim_run_dir": "tracking.lifecycle.beginning",
-    "command_name": "launch.text_checks",
+    "command_name": "launcher.text_checks",
     "where_text": "r.bridge",
     "any_values": "r.bridge",
-    "warm_workers": "launch.warm",
+    "warm_workers": "launcher.warm",
     "check_r_result": "tracking.values.values",
     "check_returned": "tracking.values.values",
     "summary": "tracking.show.listing",
@@ -189,10 +189,10 @@ def launch_shown(
     """Launch a job whose output R's functions show.
 
     Settings are dicts, of which those of ``on`` have the engine's name as ``backend``. See
-    :class:`tfmuster.launch.supervise.display.Foreign` for the functions.
+    :class:`tfmuster.launcher.supervise.display.Foreign` for the functions.
     """
-    from ..launch import launch
-    from ..launch.supervise.display import shown_by, shown_path
+    from ..launcher import launch
+    from ..launcher.supervise.display import shown_by, shown_path
     from ..options.table import Control
 
     begun = time.monotonic()
@@ -216,20 +216,20 @@ def where_text(on: Mapping[str, Any]) -> str:
     """Return the command that runs a script where these settings say, as a shell takes it."""
     import shlex
 
-    from ..launch.engines.registry import engine_for
+    from ..launcher.engines.registry import engine_for
 
     return shlex.join(["tfmuster", "launch", *engine_for(_place(on)).as_options(), "SCRIPT"])
 
 
 def any_values(on: Mapping[str, Any]) -> bool:
-    """Do what :func:`tfmuster.launch.function.any_values` does."""
-    from ..launch.function import any_values
+    """Do what :func:`tfmuster.launcher.function.any_values` does."""
+    from ..launcher.function import any_values
 
     return any_values(_place(on))
 
 
 def _place(on: Mapping[str, Any]) -> Place:
-    from ..launch.engines.registry import place_for
+    from ..launcher.engines.registry import place_for
 
     backend, settings = on["backend"], {name: value for name, value in on.items() if name != "backend"}
     return place_for(backend, settings)

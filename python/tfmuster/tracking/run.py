@@ -82,7 +82,7 @@ class Run:
         ``pid`` is the process on that host, None until the host reports it. A running task of the launcher's
         own host also has ``birth``, which tells the process from later ones with this number. One that
         reports its state also has ``doing``, a text, and ``progress``. ``progress`` is a dict with ``phase``
-        and, if known, the fields of :class:`~tfmuster.tracking.live.states.State`: ``epoch``, ``steps_per_second``,
+        and, if known, the fields of :class:`.states.State`: ``epoch``, ``steps_per_second``,
         ``metrics``, ``wait_share`` and others.
 
         The states of a run are starting, running, restarting, done, failed, interrupted, preempted (a

@@ -11,8 +11,8 @@ import pytest
 from support.batch_systems import SYSTEMS
 from support.launching import environment
 from tfmuster.errors import LaunchError
-from tfmuster.launch.engines.registry import engine_for, place_for
-from tfmuster.launch.job import Job
+from tfmuster.launcher.engines.registry import engine_for, place_for
+from tfmuster.launcher.job import Job
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

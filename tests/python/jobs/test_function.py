@@ -15,7 +15,7 @@ from support.functions import Digits, placed
 from support.launching import environment, write
 from tfmuster import launch
 from tfmuster.errors import LaunchError, WorkerError
-from tfmuster.launch import function
+from tfmuster.launcher import function
 from tfmuster.tracking.show.listing import summary
 
 pytestmark = pytest.mark.timeout(120)

@@ -11,7 +11,7 @@ import pytest
 from support.clock import in_time
 from support.launching import nothing_left, only_run, tfmuster, write
 from tfmuster.errors import LaunchError
-from tfmuster.launch import launch
+from tfmuster.launcher import launch
 from tfmuster.options.table import Control
 from tfmuster.system import gpus
 from tfmuster.system.gpus import assign_gpus, visible_gpus

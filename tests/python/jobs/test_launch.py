@@ -26,7 +26,7 @@ from support.launching import (
 from support.r import NEEDS_R
 from tfmuster import __version__
 from tfmuster.errors import LaunchError, WorkerError
-from tfmuster.launch import launch
+from tfmuster.launcher import launch
 from tfmuster.options.table import Control
 from tfmuster.system.cores import usable_cores
 from tfmuster.system.interpreter import SITE

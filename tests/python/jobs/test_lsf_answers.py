@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from support.launching import plant
-from tfmuster.launch.engines.batch_commands import JobState, Phase
-from tfmuster.launch.engines.lsf import Lsf
-from tfmuster.launch.engines.registry import availability
-from tfmuster.launch.job import Job
+from tfmuster.launcher.engines.batch_commands import JobState, Phase
+from tfmuster.launcher.engines.lsf import Lsf
+from tfmuster.launcher.engines.registry import availability
+from tfmuster.launcher.job import Job
 from tfmuster.options import table
 
 _HEAD = "JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from support.launching import plant
-from tfmuster.launch.engines.batch_commands import JobState, Phase
-from tfmuster.launch.engines.pbs import Pbs, _exported
-from tfmuster.launch.engines.registry import availability
-from tfmuster.launch.job import Job
+from tfmuster.launcher.engines.batch_commands import JobState, Phase
+from tfmuster.launcher.engines.pbs import Pbs, _exported
+from tfmuster.launcher.engines.registry import availability
+from tfmuster.launcher.job import Job
 from tfmuster.options import table
 
 OPENPBS = "echo 'pbs_version = 23.06.06'"

@@ -21,7 +21,7 @@ from support.clock import in_time
 from support.launching import environment, nothing_left, python, start_tfmuster, tfmuster, wait_until, write
 from support.paths import PROGRAMS, ROOT
 from tfmuster.errors import LaunchError, TfmusterError
-from tfmuster.launch import launch
+from tfmuster.launcher import launch
 from tfmuster.options.table import Control
 from tfmuster.tracking.run import Run
 

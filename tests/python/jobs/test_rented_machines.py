@@ -21,7 +21,7 @@ from support.rented_machines import EC2, GCE, SKYPILOT, URL, WORDS
 from tfmuster.cluster.spec import Cluster
 from tfmuster.cluster.tf_config import parse_tf_config
 from tfmuster.errors import LaunchError
-from tfmuster.launch.manifests.rented_machines import (
+from tfmuster.launcher.manifests.rented_machines import (
     DEBIAN_PACKAGES,
     Ec2Machines,
     GceMachines,

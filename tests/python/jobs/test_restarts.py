@@ -23,8 +23,8 @@ from support.launching import (
 )
 from support.paths import PROGRAMS
 from tfmuster.errors import LaunchError, TfmusterError, WorkerError
-from tfmuster.launch import launch
-from tfmuster.launch.supervise import worker_process as worker
+from tfmuster.launcher import launch
+from tfmuster.launcher.supervise import worker_process as worker
 from tfmuster.options.table import Control
 from tfmuster.tracking.run import Run
 

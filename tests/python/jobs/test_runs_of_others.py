@@ -18,7 +18,8 @@ from tfmuster.tracking.run import Run
 #: Changes the user after the imports: another user may not read this Python.
 AS_ANOTHER = """
 import os, sys
-import tfmuster.tracking.show.report, tfmuster.tracking.show.listing, tfmuster.tracking.show.tail, tfmuster.launch.engines.local
+import tfmuster.tracking.show.report, tfmuster.tracking.show.listing, tfmuster.tracking.show.tail
+import tfmuster.launcher.engines.local
 import encodings.unicode_escape  # of jinja2
 import click, orjson, psutil, tfmuster.system.processes, tfmuster.tracking.record.ownership
 from tfmuster.cli import main

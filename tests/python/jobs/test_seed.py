@@ -13,7 +13,7 @@ import pytest
 from support.launching import only_run, read_json, tfmuster, write
 from support.r import NEEDS_R
 from tfmuster.errors import LaunchError
-from tfmuster.launch import launch
+from tfmuster.launcher import launch
 
 pytestmark = pytest.mark.fresh
 

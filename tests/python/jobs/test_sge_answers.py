@@ -11,10 +11,10 @@ import pytest
 
 from support.launching import plant, write
 from tfmuster.errors import LaunchError
-from tfmuster.launch.engines.batch_commands import JobState, Phase
-from tfmuster.launch.engines.registry import engine_for
-from tfmuster.launch.engines.sge import Sge
-from tfmuster.launch.job import Job
+from tfmuster.launcher.engines.batch_commands import JobState, Phase
+from tfmuster.launcher.engines.registry import engine_for
+from tfmuster.launcher.engines.sge import Sge
+from tfmuster.launcher.job import Job
 from tfmuster.options import table
 
 #: What `qstat -j` of Son of Grid Engine 8.1.9 said of jobs, without the lines that are alike.
@@ -80,7 +80,7 @@ def test_how_a_job_of_grid_engine_has_ended(planted: Path) -> None:
 def test_an_accounting_that_knows_nothing_yet_is_named(
     planted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tfmuster.launch.engines.sge._ACCOUNTING_SECONDS", 0.5)
+    monkeypatch.setattr("tfmuster.launcher.engines.sge._ACCOUNTING_SECONDS", 0.5)
     plant(planted, qacct="echo 'error: job id 1 not found' >&2; exit 1")
     assert Sge().ending("1", "node1").startswith("`qacct -j 1` says why")
 

@@ -27,7 +27,7 @@ from support.launching import (
     write,
 )
 from tfmuster import launch
-from tfmuster.launch.supervise import supervisor
+from tfmuster.launcher.supervise import supervisor
 from tfmuster.tracking.run import Run
 
 pytestmark = pytest.mark.fresh

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.launching import only_run, tfmuster, write
-from tfmuster.launch.supervise.timings import timings
+from tfmuster.launcher.supervise.timings import timings
 from tfmuster.tracking.live.states import read_shares
 from tfmuster.tracking.run import Run
 

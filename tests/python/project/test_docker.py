@@ -10,7 +10,7 @@ import pytest
 
 from support.launching import beside_python
 from support.paths import ROOT
-from tfmuster.launch.manifests.rented_machines import DEBIAN_PACKAGES
+from tfmuster.launcher.manifests.rented_machines import DEBIAN_PACKAGES
 
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 PYPROJECT = ROOT / "pyproject.toml"

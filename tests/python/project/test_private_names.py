@@ -22,8 +22,8 @@ BY_NAME = ("getattr", "hasattr", "setattr", "delattr")
 DOCUMENTED = {"_exit", "_getframe", "_current_frames", "_replace", "_asdict", "_fields"}
 #: PySpark has no public way to its context's executors.
 OF_OTHERS = {
-    "launch/engines/spark.py": {"_jsc"},
-    "launch/engines/spark_session.py": {"_jsc", "_active_spark_context"},
+    "launcher/engines/spark.py": {"_jsc"},
+    "launcher/engines/spark_session.py": {"_jsc", "_active_spark_context"},
 }
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from tfmuster.launch.manifests.kubernetes import indexed_job, job_set, tf_job, to_yaml
-from tfmuster.launch.manifests.pod_job import PodJob
+from tfmuster.launcher.manifests.kubernetes import indexed_job, job_set, tf_job, to_yaml
+from tfmuster.launcher.manifests.pod_job import PodJob
 
 FULL: dict[str, Any] = {
     "command": ("train.py", "--epochs", "3"),

@@ -16,9 +16,9 @@ from tfmuster.cli import cli
 from tfmuster.cli.launch import command
 from tfmuster.cli.launch_options import settings_of
 from tfmuster.errors import LaunchError
-from tfmuster.launch import launch
-from tfmuster.launch.engines.registry import place_for
-from tfmuster.launch.job import Job, launch_options
+from tfmuster.launcher import launch
+from tfmuster.launcher.engines.registry import place_for
+from tfmuster.launcher.job import Job, launch_options
 from tfmuster.options.rows import FLAG, HOSTS, PATHS, STRINGS, Option, Settings
 from tfmuster.options.table import (
     BACKENDS,

@@ -160,7 +160,7 @@ _OTHERS = (
     "cli/",
     "words.py",
     "options/",
-    "launch/manifests/",
+    "launcher/manifests/",
     "diagnostics/tuning.py",
     "system/",
     "__init__.py",

@@ -66,7 +66,7 @@ def join_cluster(
     task : Task
         The task of this process.
     timeout, versions
-        See :func:`tfmuster.rendezvous.task.meet.muster`.
+        See :func:`.meet.muster`.
     guarded : bool
         Guard the task's port, on which TensorFlow will listen (see :mod:`.port_guard`).
     link : bool
@@ -75,7 +75,7 @@ def join_cluster(
     Raises
     ------
     RendezvousError
-        See :func:`tfmuster.rendezvous.task.meet.muster`. If nothing catches it, the process ends with exit code 3.
+        See :func:`.meet.muster`. If nothing catches it, the process ends with exit code 3.
     """
     current = ControlChannel.current()
     if current is not None and current.active and current in _joined:

@@ -47,10 +47,8 @@ def _in_order(paths: Iterable[Path]) -> list[Run]:
     return [Run(path) for path in sorted(paths, key=lambda path: (path.name, path))]
 
 
-def list_runs(folder: Folders | None = None, *, all: bool = False) -> list[Run]:
+def runs(folder: Folders | None = None, *, all: bool = False) -> list[Run]:
     """Return the runs in a folder, oldest first, or all runs of this user.
-
-    ``tfmuster.runs()`` is this function.
 
     Parameters
     ----------
@@ -109,7 +107,7 @@ def find_run(
     found = _matching(runs_in(RUNS if folder is None else folder), named)
     away = not found and (folder is None if elsewhere is None else elsewhere)
     if away:
-        found = _matching(list_runs(all=True), named)
+        found = _matching(runs(all=True), named)
         if changes and found:
             _check_full_name(found, named)
     if not found or (single and named is not None and len(found) > 1):
@@ -280,13 +278,13 @@ def took(run: Run) -> str:
 
 
 def run_table(folder: Folders | None = None, *, all: bool = False) -> list[dict[str, str]]:
-    """Return a row of texts for each run of :func:`list_runs`.
+    """Return a row of texts for each run of :func:`runs`.
 
     A row has ``name``, ``path``, ``state``, ``tasks`` (a count), ``started`` (UTC, as in ``run.json``),
     ``local`` (the same by the user's clock), ``took``, ``speed`` and ``progress``.
     """
     rows = []
-    for run in list_runs(folder, all=all):
+    for run in runs(folder, all=all):
         status, started = run.status(), run.info().get("started", "")
         rows.append(
             {

@@ -22,8 +22,8 @@ from support.hosts import ALL, ECHO, NETWORK, Network, lines_of, put, summary
 from support.launching import DISK_IS_FULL, TFMUSTER, only_run, read_json, wait_until
 from support.paths import PROGRAMS
 from support.r import NEEDS_R
-from tfmuster.launch.engines.hosts import Host
-from tfmuster.launch.engines.ssh import Ssh
+from tfmuster.launcher.engines.hosts import Host
+from tfmuster.launcher.engines.ssh import Ssh
 from tfmuster.options import table
 from tfmuster.tracking.lifecycle.preemption import can_save
 from tfmuster.tracking.run import Run
@@ -346,7 +346,7 @@ class TestFourHosts:
         wait_until((network.in_work("node1") / "token").exists, 15)
         token = (network.in_work("node1") / "token").read_bytes()
         here = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, check=True).stdout
-        assert b"tfmuster.launch.remote.agents.agent" in here and token not in here
+        assert b"tfmuster.launcher.remote.agents.agent" in here and token not in here
         out, err = process.communicate(timeout=20)
         assert out.count("64 True False") == 2, out + err
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfmuster.launch.remote.agent_connection import PREAMBLE, agent_channel, channel_problem
-from tfmuster.launch.remote.agents.call_home import KEY_PURPOSE
+from tfmuster.launcher.remote.agent_connection import PREAMBLE, agent_channel, channel_problem
+from tfmuster.launcher.remote.agents.call_home import KEY_PURPOSE
 from tfmuster.net.channel import (
     FILE,
     MAX_PAYLOAD,

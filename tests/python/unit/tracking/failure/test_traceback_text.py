@@ -96,6 +96,6 @@ def test_of_chained_tracebacks_the_last_is_shown() -> None:
 
 def test_a_users_folder_may_have_the_name_of_the_package() -> None:
     own = '  File "/home/me/tfmuster/python/train.py", line 3, in <module>'
-    library = '  File "/lib/R/tfmuster/python/tfmuster/launch/__init__.py", line 3, in launch'
+    library = '  File "/lib/R/tfmuster/python/tfmuster/launcher/__init__.py", line 3, in launch'
     lines = own_lines(f"{HEADER}\n{own}\n{library}\nValueError: 0\n")
     assert own in lines and library not in lines

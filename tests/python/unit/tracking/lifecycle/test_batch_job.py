@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tfmuster.errors import LaunchError
-from tfmuster.launch.engines.lsf import Lsf
-from tfmuster.launch.engines.pbs import Pbs
-from tfmuster.launch.engines.sge import Sge
-from tfmuster.launch.engines.slurm import Slurm
+from tfmuster.launcher.engines.lsf import Lsf
+from tfmuster.launcher.engines.pbs import Pbs
+from tfmuster.launcher.engines.sge import Sge
+from tfmuster.launcher.engines.slurm import Slurm
 from tfmuster.tracking.lifecycle.batch_job import STOP_COMMANDS, stop_command
 from tfmuster.tracking.record.recording import record_stop_command
 

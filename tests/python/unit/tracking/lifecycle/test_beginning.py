@@ -12,7 +12,7 @@ import pytest
 
 from tfmuster.environment import SUBMITTED_VARIABLE
 from tfmuster.errors import LaunchError
-from tfmuster.launch.job import Job
+from tfmuster.launcher.job import Job
 from tfmuster.tracking.lifecycle.beginning import claim_call, claim_run_dir, new_run
 from tfmuster.tracking.record.layout import NAMES, utc_now, write_json
 from tfmuster.tracking.record.recording import record_end

@@ -13,7 +13,7 @@ from tfmuster.tracking.lifecycle.beginning import new_run
 from tfmuster.tracking.record import index
 from tfmuster.tracking.record.recording import record_end, record_info
 from tfmuster.tracking.run import Run
-from tfmuster.tracking.show.listing import find_run, list_runs
+from tfmuster.tracking.show.listing import find_run, runs
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def test_a_run_is_found_from_another_folder(
     first, second = (a_run(tmp_path / name, f"2026010{name}T000000Z-train") for name in "12")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert [run.path for run in list_runs(all=True)] == [first.path, second.path]
+    assert [run.path for run in runs(all=True)] == [first.path, second.path]
     assert tfmuster.runs() == [] and len(tfmuster.runs(all=True)) == 2
     assert find_run().path == find_run("train").path == second.path
     said = capsys.readouterr().err.splitlines()
@@ -113,7 +113,7 @@ def test_no_index_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     run = a_run(tmp_path, "one")
-    assert list_runs(tmp_path / "runs") and index.known_runs() == []
+    assert runs(tmp_path / "runs") and index.known_runs() == []
     monkeypatch.setenv("_R_CHECK_PACKAGE_NAME_", "tfmuster")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     a_run(tmp_path, "two")

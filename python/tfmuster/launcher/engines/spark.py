@@ -1,0 +1,292 @@
+"""Run the workers of a job on Spark's executors, as the tasks of one barrier stage.
+
+All tasks of a barrier stage run at the same time, or none does. Each task starts an agent as a child process,
+so that a second job in the same session is independent of the first. The agents connect to this process, the
+driver (:mod:`~tfmuster.launcher.remote.gather`). Output, values and files use that connection, not Spark.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...errors import LaunchError, TfmusterError
+from ...options import table
+from ...options.hints import Hint
+from ...tracking.failure.failure import Failure
+from ...tracking.run import Run
+from ...words import Argument, Value, Words, now
+from ..job import Job
+from ..remote.gather import AgentRequest, run_placed
+from ..remote.hosts.host_checks import refusal
+from ..remote.ssh_faults import explain_ssh_failure
+from ..supervise.time_limits import SPARK_STAGE
+from .base import Engine, UnavailableError, find_program, refuse_hosts, version_of
+from .spark_session import check_slots, first_line, launcher_addresses_of, refuse_secrets, session_for
+
+_PLAIN = "plain"
+#: Oldest version of Java that pyspark 4 supports.
+_OLDEST_JAVA = 17
+_AT_ONCE = Argument("wait", False)
+
+
+@dataclass(frozen=True)
+class Spark(Engine):
+    """Runs jobs on Spark.
+
+    Attributes
+    ----------
+    conf : mapping of str
+        Configuration of a new session for the job, such as ``spark.executor.memory``.
+    plain : bool
+        Whether to use a Spark that encrypts its connections, although TensorFlow does not encrypt its own.
+    """
+
+    where: table.Spark = field(default_factory=table.Spark)
+
+    conf: Mapping[str, str] = field(default_factory=dict)
+    plain: bool = False
+
+    def as_options(self) -> list[str]:
+        """Return the engine as options of ``tfmuster launch``.
+
+        Raises
+        ------
+        LaunchError
+            If a session was given, because no other process can use it.
+        """
+        if self.where.spark is not None:
+            raise LaunchError(
+                Words("With {}, another process starts the job, and it can't use this session.", _AT_ONCE),
+                found=Words("{} together with a session", _AT_ONCE),
+                fix="Give the master instead of the session.",
+                reason="spark-session",
+            )
+        return ["--backend=spark", *self.where.on_command_line(copy=False)]
+
+    def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
+        """Run a job to its end; see :class:`.base.Engine`.
+
+        Raises
+        ------
+        LaunchError
+            If there are too few slots, or an executor can't take part.
+        """
+        where = self.where
+        if not self.plain:
+            refuse_secrets(self.conf)
+        with session_for(where.master, where.spark, self.conf, where.remote_python) as context:
+            if not self.plain:
+                refuse_secrets(dict(context.getConf().getAll()))
+            check_slots(context, sum(job.sizes().values()))
+            starter = _Executors(context, where)
+            return run_placed(job, starter, show=show, tell=tell)
+
+
+def of(where: table.Spark) -> Spark:
+    """Make the engine for Spark, from options such as ``spark.executor.cores=2`` and ``plain=yes``.
+
+    Raises
+    ------
+    LaunchError
+        If hosts are given, an option is neither, or a session would be changed.
+    """
+    fix = Words("Leave them out, and name the master: {}.", Hint("master", "spark://node1:7077"))
+    refuse_hosts(where, "Spark chooses the executors' hosts.", fix)
+    conf = {}
+    plain = False
+    for option in where.backend_options:
+        key, equals, value = option.partition("=")
+        if key == _PLAIN and value in ("yes", "no"):
+            plain = value == "yes"
+        elif equals and key.startswith("spark."):
+            conf[key] = value
+        else:
+            raise LaunchError(
+                'An option of the backend spark must be a setting of Spark, or "plain=yes".',
+                found=str(Value(option)),
+                fix='Write it as "spark.executor.memory=4g".',
+                reason="backend-option",
+            )
+    if where.spark is not None and (where.master is not None or conf):
+        raise LaunchError(
+            "A session already has a master and settings.",
+            found="a session together with a master or settings",
+            fix="Leave out one or the other.",
+            reason="spark-session",
+        )
+    return Spark(where, conf, plain)
+
+
+def available(seconds: float) -> str:
+    """Return the versions of pyspark and Java."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise UnavailableError("pyspark is not installed (pip install 'tfmuster[spark]')")
+    pyspark = f"pyspark {importlib.metadata.version('pyspark')}"
+    own = Path(os.environ.get("JAVA_HOME", ""), "bin", "java")
+    java = str(own) if own.is_absolute() else find_program("java", "apt-get install openjdk-17-jre-headless")
+    answer = version_of(java, "-version", seconds=seconds)
+    version = re.search(r'version "(\d+)(?:\.(\d+))?[^"]*"', answer.output + answer.errors)
+    # Java 8 calls itself 1.8.
+    number = int(version[2] or 0) if version and version[1] == "1" else int(version[1]) if version else 0
+    if number < _OLDEST_JAVA:
+        raise UnavailableError(
+            f"{pyspark} needs Java {_OLDEST_JAVA} or later, and {java} is {answer.first_line}"
+        )
+    return f"{pyspark}, Java {number}"
+
+
+class _Executors:
+    """Starts agents on the executors of a session."""
+
+    def __init__(self, context: Any, where: table.Spark) -> None:
+        self._context = context
+        # Executors have their own working directories, so the script must be sent.
+        self.where = where.changed(copy=True)
+        self.launcher_addresses: Sequence[str] = launcher_addresses_of(context)
+
+    def start(self, call: AgentRequest) -> _Stage:
+        return _Stage(self._context, call, self.where.remote_python)
+
+
+class _Stage:
+    """The barrier stage with the agents of one attempt, run in a thread of its own."""
+
+    def __init__(self, context: Any, call: AgentRequest, python: str | None) -> None:
+        from pyspark import cloudpickle
+
+        from . import spark_task
+
+        # An executor without tfmuster must still be able to report that.
+        register: Any = cloudpickle.register_pickle_by_value
+        register(spark_task)
+        self._context = context
+        self._group = f"tfmuster-{call.job}"
+        self._count = call.count
+        self._results: list[dict[str, Any]] = []
+        self._error: Exception | None = None
+        self._troubles = context.accumulator([], spark_task.Collected())
+        command = call.command("python")[1:]
+        self._task = spark_task.task_of(command, python, call.env, self._troubles)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def startup_error(self) -> TfmusterError | None:
+        """Return the error that keeps agents from starting; None if there is none yet."""
+        ended = not self._thread.is_alive()
+        if ended and self._error is not None:
+            return self._explained(self._error)
+        said = [*self._results, *self._troubles.value]
+        if bad := {one["host"]: one["said"] for one in said if one["said"]}:
+            return self._refused(bad)
+        if ended:
+            return LaunchError("Spark has ended the tasks of the job.", reason="spark")
+        return None
+
+    def end(self) -> None:
+        """Wait for the stage to end with its agents, and cancel it after a time limit."""
+        self._thread.join(SPARK_STAGE.seconds)
+        if self._thread.is_alive():
+            self._context.cancelJobGroup(self._group)
+            self._thread.join(SPARK_STAGE.seconds)
+
+    def _run(self) -> None:
+        try:
+            # The job group is set for this thread's jobs only.
+            self._context.setJobGroup(self._group, "workers of tfmuster")
+            tasks = self._context.parallelize(range(self._count), self._count).barrier()
+            self._results = [json.loads(text) for text in tasks.mapPartitions(self._task).collect()]
+        except Exception as error:
+            self._error = error
+
+    def _refused(self, said: Mapping[str, str]) -> LaunchError:
+        """Make the error that lists the hosts that can't take part, from their messages."""
+        findings = [{"host": host, **_finding(host, text)} for host, text in said.items()]
+        return refusal(findings, max(self._count, len(findings)))
+
+    def _explained(self, error: Exception) -> TfmusterError:
+        """Make an error that explains an error of Spark."""
+        text = str(error)
+        if "SPARK-24819" in text:
+            return LaunchError(
+                "Spark must have a slot for every task, as all of them run at once.",
+                found=f"{self._count} tasks, and executors have been lost",
+                reason="slots",
+            )
+        if "SPARK-24942" in text:
+            return LaunchError(
+                "Tasks that run at the same time need Spark without dynamic allocation.",
+                found="spark.dynamicAllocation.enabled is true",
+                fix="Set it to false for this session.",
+                reason="dynamic-allocation",
+            )
+        failed = self._failed_tasks()
+        if failed and all(_python_fault(said) for said in failed.values()):
+            return self._refused({host: _python_fault(said) for host, said in failed.items()})
+        where = f" on {', '.join(failed)}" if failed else ""
+        return LaunchError(
+            f"Spark could not run the tasks of the job{where}.",
+            found=first_line(error),
+            fix="See the logs of its executors.",
+            reason="spark",
+        )
+
+    def _failed_tasks(self) -> dict[str, str]:
+        """Return Spark's message about one failed task on each host."""
+        scala = self._context._jsc.sc()
+        found: dict[str, str] = {}
+        end = time.monotonic() + 2
+        # Spark records the failure with a short delay.
+        while not found and time.monotonic() < end:
+            tracker = self._context.statusTracker()
+            for job in tracker.getJobIdsForGroup(self._group):
+                info = tracker.getJobInfo(job)
+                for stage in info.stageIds if info else ():
+                    for attempt in range(4):
+                        tasks = scala.statusStore().taskList(stage, attempt, self._count)
+                        for at in range(tasks.length()):
+                            task = tasks.apply(at)
+                            if task.errorMessage().isDefined() and task.status() == "FAILED":
+                                found.setdefault(str(task.host()), str(task.errorMessage().get()))
+            time.sleep(0.1)
+        return found
+
+
+def _python_fault(said: str) -> str:
+    """Return the line of a Spark error about the executor's Python; "" if the error has another cause."""
+    match = re.search(f"Cannot run program .*|.*{_OTHER_VERSION}.*|No module named .*", said)
+    return match[0].rstrip(". ") if match else ""
+
+
+def _finding(host: str, said: str) -> dict[str, str]:
+    """Return the problem that keeps a host from taking part, from its message."""
+    if match := re.search(_OTHER_VERSION, said):
+        code, message = "python-version", f"Python {match[1]}, the driver {match[2]}"
+    else:
+        known = explain_ssh_failure(host, said, 1, 0)
+        code, message = known["code"], f"{known['message']} ({known['said']})"
+    return {
+        "code": code,
+        "message": message,
+        "fix": str(now(_FIXES.get(code, "see the log of its executor"))),
+    }
+
+
+_OTHER_VERSION = r"different version: ([\d.]+) than that in driver:? ([\d.]+\d)"
+_FIXES = {
+    "no-python": "install the same Python on every host, or name it: spark.pyspark.python, PYSPARK_PYTHON",
+    "python-version": "install the same Python on every host: spark.pyspark.python, PYSPARK_PYTHON",
+    "no-tfmuster": Words(
+        "install tfmuster in the executors' Python, or name another with {}", Hint("remote_python")
+    ),
+    "no-module": Words("install it in the executors' Python, or name another with {}", Hint("remote_python")),
+}

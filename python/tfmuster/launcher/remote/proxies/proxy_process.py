@@ -1,0 +1,186 @@
+"""Start the proxy process of a remote worker, and tell it what to do; see :mod:`.proxy`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import psutil
+
+from ....environment import JOB_VARIABLE
+from ....system.interpreter import run_module, with_tfmuster_on_path
+from ....tracking.run import Run
+from ....words import FACE_VARIABLE, face
+from ...supervise.time_limits import REMOTE
+
+
+@dataclass(frozen=True)
+class AgentPlace:
+    """The place of one task.
+
+    Attributes
+    ----------
+    kind : str
+        Type of the task: ``worker``, ``ps`` and so on.
+    host : str
+        Name of the machine.
+    link : mapping
+        Description of the connection for the proxy; see :mod:`.proxy`.
+    sockets : tuple of socket
+        Sockets to pass to the proxy.
+    own_gpus : bool
+        Whether the engine has given the agent GPUs that no other agent sees.
+    """
+
+    kind: str
+    host: str
+    link: Mapping[str, Any]
+    sockets: tuple[socket.socket, ...] = ()
+    own_gpus: bool = False
+
+
+@dataclass(eq=False)
+class ProxyProcess:
+    """The proxy process of one task."""
+
+    host: str
+    process: subprocess.Popen[bytes]
+    files: Sequence[tuple[str, str]] = field(repr=False)
+    #: What was asked of the agent, and the answer once it was read.
+    given: Mapping[str, Any] = field(repr=False)
+    answer: dict[str, Any] | None = field(default=None, repr=False)
+
+    @classmethod
+    def asked(
+        cls, job: str, place: AgentPlace, given: Mapping[str, Any], files: Sequence[tuple[str, str]]
+    ) -> ProxyProcess:
+        """Start a proxy and let it ask the agent. `job` is the name by which the process is found."""
+        process = subprocess.Popen(
+            run_module("tfmuster.launcher.remote.proxies.proxy"),
+            env={**with_tfmuster_on_path(os.environ), JOB_VARIABLE: job, FACE_VARIABLE: face()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+            pass_fds=[each.fileno() for each in place.sockets],
+        )
+        for each in place.sockets:
+            # No other process may hold the socket: when the proxy ends, the agent must end, too.
+            each.close()
+        remote = cls(place.host, process, files, {**place.link, **given})
+        remote._say(remote.given)
+        return remote
+
+    def hello(self) -> dict[str, Any]:
+        """Return the agent's answer. The proxy enforces the time limit."""
+        if self.answer is None:
+            self.answer = self._answer()
+        return self.answer
+
+    def has_hello(self) -> bool:
+        """Return whether `hello` returns at once."""
+        assert self.process.stdout is not None
+        return self.answer is not None or bool(select.select([self.process.stdout], [], [], 0)[0])
+
+    def was_asked(self, given: Mapping[str, Any]) -> bool:
+        """Whether the agent's answer is also one to this question, which may be about fewer hosts."""
+        ask, names = {**given["ask"]}, given["ask"]["names"]
+        before = {**self.given["ask"]}
+        known = before.pop("names")
+        del ask["names"]
+        rest = {name: value for name, value in given.items() if name != "ask"}
+        same = rest == {name: self.given[name] for name in rest} and ask == before
+        return same and all(known.get(host) == each for host, each in names.items())
+
+    def warm(self, job: Mapping[str, Any]) -> None:
+        """Let the agent start a process that waits for a job which is almost like this one."""
+        with contextlib.suppress(BrokenPipeError):
+            self._say({"warm": job})
+
+    def ask_whether_connected(self) -> None:
+        """Ask the proxy whether it still hears from its agent; see `is_connected`."""
+        with contextlib.suppress(BrokenPipeError):
+            self._say({"check": True})
+
+    def is_connected(self) -> bool:
+        """Return its answer."""
+        return "fault" not in self.hello() and "fault" not in self._answer()
+
+    def send_run(self, run: Run, files: Sequence[tuple[str, str]]) -> None:
+        """Let the proxy send files of the run directory if the host does not share it, and wait for that.
+
+        If the host is lost meanwhile, its worker, which is started next, ends with that error.
+        """
+        with contextlib.suppress(BrokenPipeError):
+            self._say({"continue": {**run_mark(run), "files": files}})
+            self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        line = b""
+        while not line.endswith(b"\n"):
+            assert self.process.stdout is not None
+            # Read byte by byte: the worker's output follows, for another reader.
+            piece = self.process.stdout.read(1)
+            if not piece:
+                message = "its connection was ended here"
+                return {"fault": {"code": "killed", "message": message, "fix": "", "said": ""}}
+            line += piece
+        answer: dict[str, Any] = orjson.loads(line)
+        return answer
+
+    def start(self, given: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        """Let the proxy send the files and start the worker, and return the proxy's process."""
+        self._say({**given, "files": self.files})
+        return self.process
+
+    def ask_to_end(self) -> None:
+        """Close the proxy's input, at which it ends."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def wait(self, until: float) -> None:
+        """Wait until the proxy has ended, or until a time of the monotonic clock."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=max(0.0, until - time.monotonic()))
+
+    def close(self) -> None:
+        """End the proxy and its ssh, if they have not ended, and close its output."""
+        assert self.process.stdout is not None
+        with contextlib.suppress(psutil.Error):
+            if self.process.poll() is None:
+                proxy = psutil.Process(self.process.pid)
+                for process in (*proxy.children(recursive=True), proxy):
+                    process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def _say(self, given: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None
+        view = memoryview(orjson.dumps(given) + b"\n")
+        while view:
+            view = view[self.process.stdin.write(view) or 0 :]
+
+
+def run_mark(run: Run) -> dict[str, Any]:
+    """Return what tells an agent whether it shares the run directory."""
+    info = run.info()
+    return {"run_dir": str(run.path), "run_mark": {key: info[key] for key in ("started", "host", "pid")}}
+
+
+def end_proxies(remotes: Sequence[ProxyProcess]) -> None:
+    """Let proxies end by themselves, and end those that do not."""
+    for remote in remotes:
+        remote.ask_to_end()
+    until = time.monotonic() + REMOTE.seconds
+    for remote in remotes:
+        remote.wait(until)
+    for remote in remotes:
+        remote.close()

@@ -1,0 +1,307 @@
+"""Run a job on other machines: each worker has an agent there and a proxy process here.
+
+The engines and :mod:`.gather` start the agents and make the connections. The launcher first asks all agents
+for their versions, their program and a free port. If there are no problems, it makes the cluster from the
+answers, and starts each worker on the same connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...cluster.spec import Cluster, Task
+from ...cluster.task_variables import task_variables
+from ...environment import (
+    ERROR_FILE_VARIABLE,
+    FULL_WORKERS_VARIABLE,
+    IS_CHIEF_VARIABLE,
+    JOB_VARIABLE,
+    KERAS_COMPAT_VARIABLE,
+    PREFIX,
+    RUN_DIR_VARIABLE,
+    SSH_CONFIG_VARIABLE,
+    TOKEN_VARIABLE,
+    start_timeout,
+)
+from ...options.table import Elsewhere
+from ...system.processes import end_job
+from ...system.say import say
+from ...system.terminal_text import visible
+from ...tracking.failure.failure import Failure
+from ...tracking.lifecycle.beginning import record_git
+from ...tracking.record.layout import RESTARTING, file_stem, read_json
+from ...tracking.run import Run
+from ...words import face
+from ..begin import begin_run
+from ..job import Job
+from ..supervise.restarts import Attempt
+from ..supervise.supervisor import Supervisor
+from ..supervise.worker_process import Placement, remote_path
+from .files import SCRIPTS, files_to_send, script_to_send
+from .hosts.host_checks import clock_warnings, hosts_error, peer_names
+from .proxies.arrivals import files_to_continue
+from .proxies.proxy_process import AgentPlace, ProxyProcess, end_proxies, run_mark
+from .proxies.spare_agents import SpareAgents
+
+#: Names of the launcher's variables that are sent to the hosts.
+PASSED = (PREFIX, "TF_", "KERAS_", "JAX_", "XLA_", "NCCL_", "GRPC_")
+#: Variables of one machine or process, which are not sent.
+_NOT_PASSED = (
+    JOB_VARIABLE,
+    RUN_DIR_VARIABLE,
+    ERROR_FILE_VARIABLE,
+    FULL_WORKERS_VARIABLE,
+    TOKEN_VARIABLE,
+    SSH_CONFIG_VARIABLE,
+    KERAS_COMPAT_VARIABLE,
+    IS_CHIEF_VARIABLE,
+)
+
+
+@dataclass(frozen=True)
+class RemoteJob:
+    """A job for other machines.
+
+    Attributes
+    ----------
+    job : Job
+        What to run.
+    attempt : Attempt
+        The attempt to run the job.
+    where : Elsewhere
+        Whether to send the script, and which files with it.
+    secret : bool
+        Whether nobody else can read what is sent over the connections.
+    may_shrink : bool
+        Whether the job may continue with fewer workers than it is to have, and the same batches.
+    """
+
+    job: Job
+    attempt: Attempt
+    where: Elsewhere = field(default_factory=Elsewhere)
+    secret: bool = True
+    may_shrink: bool = False
+
+    def question(self) -> dict[str, Any]:
+        """Return the question for every agent."""
+        script = self.script()
+        return {
+            "command": list(self.job.command),
+            # Files are sent to a separate folder.
+            "directory": None if self.where.copy or self.where.files else os.getcwd(),
+            "script": script and script[1],
+            "fetch_limit": self.where.fetch_limit,
+            "face": face(),
+        }
+
+    def script(self) -> tuple[str, str] | None:
+        """Return the path of the script, and its name at the destination; None if it is not sent.
+
+        Raises
+        ------
+        LaunchError
+            If the script can't be sent.
+        """
+        path = Path(self.job.command[0])
+        sent = (self.where.copy or self.where.files) and path.suffix.lower() in SCRIPTS
+        return script_to_send(path) if sent else None
+
+    def there(self, task: Task, run: Run) -> dict[str, Any]:
+        """Return what a worker's agent needs to start it."""
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if key.startswith(PASSED) and key not in _NOT_PASSED
+        }
+        environment |= self.job.variables(self.attempt)
+        environment |= task_variables(task, environment)
+        if self.may_shrink:
+            environment[FULL_WORKERS_VARIABLE] = str(self.job.workers)
+        if not self.job.keras_compat:
+            environment[KERAS_COMPAT_VARIABLE] = "0"
+        if not self.secret:
+            # The agent already has the token.
+            del environment[TOKEN_VARIABLE]
+        return {"env": environment, **run_mark(run)}
+
+    def placement(self, task: Task, run: Run, remote: ProxyProcess) -> Placement:
+        """Return a worker's placement, for the supervisor."""
+        note_path = str(run.path / "logs" / f"{file_stem(task.name)}.error.json")
+        return Placement(
+            task.name,
+            task.is_chief,
+            tuple(self.job.command),
+            {ERROR_FILE_VARIABLE: note_path},
+            host=remote.host,
+            start=partial(remote.start, {"job": self.there(task, run), "note_path": note_path}),
+        )
+
+    def spare(self, place: AgentPlace, task: Task, run: Run, remote: ProxyProcess, name: str) -> ProxyProcess:
+        """Start another agent like the one of a worker's proxy, which waits; `name` is that of its job."""
+        # The script may have changed when it is needed.
+        files = [*self.remote_files(), *filter(None, [self.script()])]
+        spare = ProxyProcess.asked(name, place, remote.given, files)
+        spare.warm(self.there(task, run))
+        return spare
+
+    def remote_files(self) -> list[tuple[str, str]]:
+        """Return the files to send."""
+        return files_to_send(self.where.files)
+
+
+def run_remote(
+    remote_job: RemoteJob,
+    places: Sequence[AgentPlace],
+    names: Mapping[str, list[str]],
+    *,
+    show: str,
+    tell: bool,
+    found: Callable[[], str] = str,
+    spares: SpareAgents | None = None,
+) -> tuple[Run, Failure | None]:
+    """Run one attempt of a job. Return the run, and its first failure.
+
+    Parameters
+    ----------
+    remote_job : RemoteJob
+        The job.
+    places : sequence of AgentPlace
+        The place of each task, in the order of the cluster.
+    names : mapping
+        Names by which other hosts may know each host, the best first.
+    show, tell
+        See :class:`~tfmuster.launcher.engines.base.Engine`.
+    found : callable
+        See :class:`.preemption.PreemptionOrders`.
+    spares : SpareAgents, optional
+        Agents that wait, to become those of this attempt, and others that are to wait for the next one.
+
+    Raises
+    ------
+    LaunchError
+        If a host can't take part. The error lists the problems of all hosts.
+    """
+    job, attempt = remote_job.job, remote_job.attempt
+    with _connected(remote_job, places, names, spares) as (cluster, remotes, warnings):
+        run = begin_run(job, attempt, cluster)
+        if attempt.number == 0:
+            record_git(run.path)
+        if tell and attempt.number == 0:
+            hosts = ", ".join(dict.fromkeys(remote.host for remote in remotes))
+            count = "1 task" if len(remotes) == 1 else f"{len(remotes)} tasks"
+            about = f"{count} on {hosts}; run directory {os.path.relpath(run.path)}"
+            for line in (about, *warnings):
+                say(f"tfmuster: {line}")
+        for task, remote in zip(cluster.tasks(), remotes, strict=True):
+            if task.is_chief and (before := files_to_continue(run.path, task.name)):
+                remote.send_run(run, before)
+        placements = [
+            remote_job.placement(task, run, remote)
+            for task, remote in zip(cluster.tasks(), remotes, strict=True)
+        ]
+        if spares is not None:
+            spares.plan(
+                [
+                    partial(remote_job.spare, place, task, run, remote)
+                    for place, task, remote in zip(places, cluster.tasks(), remotes, strict=True)
+                ]
+            )
+        supervisor = Supervisor(
+            attempt.name,
+            run,
+            placements,
+            show=show,
+            another_after=attempt.another_after,
+            found=found,
+            spares=spares,
+        )
+        try:
+            return run, supervisor.supervise()
+        finally:
+            if tell:
+                _say_where_files_are(placements, restarts=run.status()["state"] == RESTARTING)
+
+
+def _say_where_files_are(placements: Sequence[Placement], *, restarts: bool) -> None:
+    """Say which host has files of the program that are not here.
+
+    Before a restart, that is said of a folder which the next attempt does not use.
+    """
+    for each in placements:
+        there = read_json(remote_path(Path(each.env[ERROR_FILE_VARIABLE])))
+        if not each.is_chief or not (folder := there.get("folder")):
+            continue
+        place = f"on {each.host}, in {visible(folder)}"
+        if there.get("own"):
+            say(f"tfmuster: files of the program that have not come back may be {place}")
+        elif not restarts:
+            say(f"tfmuster: files that the program wrote into its working directory are {place}")
+
+
+@contextlib.contextmanager
+def _connected(
+    remote_job: RemoteJob,
+    places: Sequence[AgentPlace],
+    names: Mapping[str, list[str]],
+    spares: SpareAgents | None,
+) -> Iterator[tuple[Cluster, list[ProxyProcess], list[str]]]:
+    """Yield the cluster, a waiting proxy for each task, and warnings.
+
+    At the end, no process is left, neither here nor on the hosts.
+    """
+    name = remote_job.attempt.name
+    question = {**remote_job.question(), "names": dict(names)}
+    files = remote_job.remote_files()
+    seconds = start_timeout(remote_job.job.start_timeout)
+    remotes: list[ProxyProcess] = []
+    waited: list[ProxyProcess] = []
+    try:
+        if spares is not None:
+            spares.check()
+        for place in places:
+            gpus = {**_share_of(place, places), "per_worker": remote_job.job.gpus_per_worker}
+            ask = {**question, "host": place.host, "gpus": gpus}
+            given = {"seconds": seconds, "ask": ask, "script": remote_job.script()}
+            remote = None if spares is None else spares.take_for({**place.link, **given})
+            if remote is None:
+                remote = ProxyProcess.asked(name, place, given, files)
+            else:
+                waited.append(remote)
+            remotes.append(remote)
+        by_host: dict[str, dict[str, Any]] = {}
+        hellos = [remote.hello() for remote in remotes]
+        for place, hello in zip(places, hellos, strict=True):
+            # One of several connections to the same host may have failed.
+            if "fault" not in by_host.get(place.host, {}):
+                by_host[place.host] = hello
+        if error := hosts_error(by_host, names):
+            if spares is not None:
+                # For another try without the hosts that can't take part.
+                spares.give_back(waited)
+                remotes = [remote for remote in remotes if remote not in waited]
+            raise error
+        reached = peer_names(by_host, names)
+        addresses: dict[str, list[str]] = {}
+        for place, hello in zip(places, hellos, strict=True):
+            addresses.setdefault(place.kind, []).append(f"{reached[place.host]}:{hello['port']}")
+        yield Cluster(**addresses), remotes, clock_warnings(by_host)
+    except KeyboardInterrupt:
+        end_job(name, grace=0.0)
+        raise
+    finally:
+        end_proxies(remotes)
+        if not (spares and spares.waits_for(name)):
+            end_job(name, grace=0.0)
+
+
+def _share_of(place: AgentPlace, places: Sequence[AgentPlace]) -> dict[str, Any]:
+    """Return the tasks that share the GPUs that an agent sees, and the agent's position among them."""
+    here = [place] if place.own_gpus else [other for other in places if other.host == place.host]
+    number = next(at for at, other in enumerate(here) if other is place)
+    return {"kinds": [other.kind for other in here], "place": number}
