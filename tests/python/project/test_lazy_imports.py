@@ -54,7 +54,7 @@ def test_needs_no_tensorflow():
 def test_to_launch_and_to_meet_imports_no_numpy() -> None:
     """A launcher is there at once, and a host may start a thousand tasks."""
     code = (
-        "import sys, tfmuster.launch, tfmuster.launcher.engines.local, tfmuster.rendezvous.task.join\n"
+        "import sys, tfmuster.launcher, tfmuster.launcher.engines.local, tfmuster.rendezvous.task.join\n"
         "print([name for name in ('numpy', 'tfmuster.keras_compat') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -142,7 +142,7 @@ def test_an_argument_that_there_is_none_of() -> None:
 
 
 def test_a_setting_in_the_wrong_place_is_told_its_own() -> None:
-    call: Any = inspect.getmodule(launch)
+    call: Any = launch
     for options, written in (
         ({"workers": 2, "hosts": "a", "copy": True}, "launch(script, workers=2, on=Ssh('a', copy=True))"),
         ({"grace": 5}, "launch(script, control=Control(grace=5))"),

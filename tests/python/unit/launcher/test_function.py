@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import pickle
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,6 @@ def test_a_function_that_launches_can_be_sent() -> None:
     def launches(rate: float) -> Any:
         return tfmuster.launch("train.py", "--rate", rate), tfmuster.runs()
 
-    assert callable(tfmuster.launch) and callable(tfmuster.runs)  # from then on, these are modules
     assert pickle.loads(cloudpickle.dumps(launches)).__name__ == "launches"
-    module = sys.modules["tfmuster.launch"]
-    assert pickle.loads(cloudpickle.dumps(module)) is module
+    for function in (tfmuster.launch, tfmuster.runs):
+        assert inspect.isfunction(function) and pickle.loads(cloudpickle.dumps(function)) is function
