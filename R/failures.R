@@ -81,8 +81,8 @@ failure_of <- function(error, run_dir, shown) {
   list(error = utils::modifyList(error, texts, keep.null = TRUE), parent = parent)
 }
 
-# The condition that an R script has failed with: as its R has noted it, or made of the texts of its note. NULL
-# if there is none.
+# The condition that an R script has failed with: as its R has noted it, or made of the texts of its note.
+# NULL if there is none.
 script_condition <- function(error) {
   condition <- noted_condition(error)
   lines <- strsplit(error$traceback %||% "", "\n", fixed = TRUE)[[1]]

@@ -1,12 +1,12 @@
-# The note of a failure, which the launcher reads (tracking/failure/error_file.py writes Python's), with the lines of
-# the error and of its backtrace. The package has this file by a link in R/, and failure.R sources it in the R
-# of a worker. It needs no packages: backtraces of rlang are only there if rlang is.
+# The note of a failure, which the launcher reads, with the lines of the error and of its backtrace. Python's
+# is written by tracking/failure/error_file.py. The package has this file by a link in R/, and failure.R
+# sources it in the R of a worker. It needs no packages: backtraces of rlang are only there if rlang is.
 
 # Write what this process has failed with. `traceback`, `unprinted`: lines. R has not printed the latter: the
-# launcher adds them to the log. `fix`, `hints`: what an error of tfmuster tells its user to do, and the settings
-# that it names. `condition`: the condition as a text of condition_text().
-write_note <- function(error, traceback, unprinted, fix = NULL, hints = NULL, classes = NULL, condition = NULL,
-                       time = as.numeric(Sys.time())) {
+# launcher adds them to the log. `fix`, `hints`: what an error of tfmuster tells its user to do, and the
+# settings that it names. `condition`: the condition as a text of condition_text().
+write_note <- function(error, traceback, unprinted, fix = NULL, hints = NULL, classes = NULL,
+                       condition = NULL, time = as.numeric(Sys.time())) {
   path <- Sys.getenv("TFMUSTER_ERROR_FILE")
   # What this process has noted before, such as a stall of the job, is the cause.
   before <- if (file.exists(path)) readLines(path, warn = FALSE)
