@@ -53,7 +53,7 @@ _HOW_TO_INSTALL = "Run tfmuster::install_tfmuster(), restart R, and try again."
 _FOR_R = {
     "selftest_shown": "r.bridge",
     "verdict": "diagnostics.selftest",
-    "place_of": "launch.remote.files",
+    "place_of": "launcher.remote.files",
     "Calls": "keras_compat.data.feeding",
     "call_method": "r.keras_methods",
     "check_optimizer": "r.keras_methods",
