@@ -20,7 +20,7 @@ test_that("a failure has its backtrace, and each sentence is said once by each",
     g()
   }
   run_dir <- a_run_dir()
-  failed <- failing(f, left, globals = list(g = g), run_dir = run_dir)
+  failed <- failing(f, left, control = launch_control(globals = list(g = g)), run_dir = run_dir)
   expect_match(failed$shown[1], "^tfmuster: 1 worker on this machine")
   expect_equal(failed$shown[-1], c("worker 0 | step 1", "worker 0 | Error in `g()`: no luck"))
   expect_match(failed$error$message, "^worker 0 on .* failed with exit code 1[.]$")

@@ -85,7 +85,13 @@ is_of <- function(last, said) {
 
 plain_text <- function(text) gsub("[[:space:]]+", " ", without_color(text))
 
+# With Python's frames in place of the calls of reticulate that lead to them.
 add_python_frames <- function(frames, lines) {
+  if (length(lines)) {
+    own <- !grepl("^reticulate::", frames$call)
+    frames <- lapply(frames, function(column) column[own])
+    frames$parent <- seq_along(frames$call) - 1L
+  }
   found <- regmatches(lines, regexec("File \"(.*)\", line ([0-9]+), in ([^\n]*)", lines))
   for (place in Filter(length, found)) {
     path <- paste(utils::tail(strsplit(place[2], "/", fixed = TRUE)[[1]], 3), collapse = "/")
