@@ -264,7 +264,7 @@ def test_too_few_hosts_are_named(network: Network, tmp_path: Path) -> None:
     ("options", "found"),
     [
         (("--min-workers", 3, "--max-restarts", 1), "--min-workers 3 and 2 workers"),
-        (("--min-workers", 0, "--max-restarts", 1), "--min-workers 0 and 2 workers"),
+        (("--min-workers", 0, "--max-restarts", 1), "--min-workers takes a whole number of at least 1"),
         (("--min-workers", 1), "--min-workers 1 without --max-restarts"),
         (("--grow", 5, "--max-restarts", 1), "--grow without --min-workers"),
         (("--min-workers", 1, "--max-restarts", 1, "--evaluator", "-n", 1), "--min-workers with a chief"),
