@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-#: Seconds; ten times what a test may take, as others may be at work on the machine.
-LIMIT = 10
+#: Seconds: many times what a test may take, as much else may be at work on the machine.
+LIMIT = 60
 COMMAND_LINE = [sys.executable, "-m", "tfmuster"]
 #: numpy.testing asks it for the features of the CPU when it is imported.
 ALLOWED = "lscpu"
