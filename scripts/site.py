@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / ".site"
 R_PAGES = ROOT / "build" / "r-pages"
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "scripts")]
 os.environ.setdefault("R_LIBS", str(ROOT / ".rlib"))
 os.environ.setdefault("RETICULATE_PYTHON", sys.executable)
 
@@ -38,6 +38,7 @@ import tfmuster  # noqa: E402 - of this checkout
 SUBJECTS = {
     "Launch and look at runs": (
         "launch",
+        *("Local", "Ssh", "Slurm", "Sge", "Pbs", "Lsf", "Mpi", "Spark", "Control"),
         "workers",
         "runs",
         "find_run",

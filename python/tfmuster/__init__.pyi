@@ -37,6 +37,15 @@ from .models.saving import model_from_bytes as model_from_bytes
 from .models.saving import model_to_bytes as model_to_bytes
 from .models.saving import save_model as save_model
 from .models.saving import save_model_file as save_model_file
+from .options.table import Control as Control
+from .options.table import Local as Local
+from .options.table import Lsf as Lsf
+from .options.table import Mpi as Mpi
+from .options.table import Pbs as Pbs
+from .options.table import Sge as Sge
+from .options.table import Slurm as Slurm
+from .options.table import Spark as Spark
+from .options.table import Ssh as Ssh
 from .strategies.by_name import strategy as strategy
 from .strategies.parameter_server import ps_fit as ps_fit
 from .strategies.table import strategy_table as strategy_table
