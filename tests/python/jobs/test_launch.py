@@ -230,8 +230,8 @@ def test_memory_that_a_control_group_limits(tmp_path: Path, small_group: Path) -
     assert "processes: 1, of 300 MB or more each; free memory: 1" in done.stderr
 
 
-def test_the_module_is_the_function_too(tmp_path: Path) -> None:
-    code = "import tfmuster, tfmuster.launch; print(tfmuster.launch('train.py', workers=1, quiet=True))"
+def test_the_function_stays_one_when_its_package_is_imported(tmp_path: Path) -> None:
+    code = "import tfmuster, tfmuster.launcher.job; print(tfmuster.launch('train.py', workers=1, quiet=True))"
     write(tmp_path, "train.py", "")
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
