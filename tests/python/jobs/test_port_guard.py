@@ -104,7 +104,7 @@ def test_a_worker_without_capabilities_guards_its_port(tmp_path: Path) -> None:
     """Newer kernels let only CAP_NET_ADMIN attach a filter to a TCP socket."""
     lines = [
         "import tfmuster",
-        "from tfmuster.rendezvous import port_guard",
+        "from tfmuster.rendezvous.task import port_guard",
         "tfmuster.strategy('multi_worker_mirrored')",
         "print('guarding:', port_guard._guards[0].door.guarding.wait(5))",
     ]

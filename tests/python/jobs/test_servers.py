@@ -33,7 +33,7 @@ def test_a_server_is_guarded_however_it_gets_its_cluster(tmp_path: Path, how: st
         "given = json.loads(os.environ['TF_CONFIG'])",
         "cluster, index = given['cluster'], given['task']['index']",
         f"server = {SERVERS[how]}",
-        "from tfmuster.rendezvous import port_guard",
+        "from tfmuster.rendezvous.task import port_guard",
         "[guard] = port_guard._guards",
         "assert guard.door.guarding.wait(10)",
         # In one piece: the other worker may end meanwhile, and this one's stderr say so in the middle.
