@@ -151,7 +151,8 @@ def test_an_r_script_continues_in_a_spare_r(tmp_path: Path) -> None:
         (("--max-restarts", 1, "--", "sleep", "1"), "the program "),
         (
             ("--max-restarts", 1, "--backend", "mpi", "-n", 2, "program.py"),
-            "Keeping spare processes (warm) needs a backend",
+            "--warm needs a backend that reads it.\n  found: the backend mpi\n"
+            "  to do: Choose the backend local or ssh, or leave the setting out.",
         ),
         (("--hosts", "elsewhere:2", "program.py"), "no restarts"),
         (("--max-restarts", 1, "--hosts", "elsewhere:2", "--", "sleep", "1"), "the program sleep"),

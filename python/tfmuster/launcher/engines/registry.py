@@ -40,10 +40,12 @@ def place_for(backend: str | None, settings: Mapping[str, Any]) -> Place:
             known[setting] = value
         elif value and value != ROWS[setting].default and not ROWS[setting].else_ignored:
             # If the setting were ignored, the job would run differently than its user expects.
+            *others, last = (place.backend for place in PLACES if setting in place.ROWS)
+            readers = f"{', '.join(others)} or {last}" if others else last
             raise LaunchError(
                 Words("{} needs a backend that reads it.", Hint(setting)),
                 found="no backend" if backend is None else f"the backend {name}",
-                fix="Name the backend, or leave the setting out.",
+                fix=f"Choose the backend {readers}, or leave the setting out.",
                 reason="backend",
             )
     return place(**known)

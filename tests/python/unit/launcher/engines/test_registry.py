@@ -33,9 +33,13 @@ class TestEngines:
                 "Leave the hosts out, or choose the backend ssh.",
             ),
             # The job would run elsewhere, or otherwise, than is meant.
-            ({"master": "local[2]"}, "no backend", "Name the backend, or leave the setting out."),
-            ({"backend": "slurm", "spark": object()}, "the backend slurm", "Name the backend"),
-            ({"hosts": "a,b", "backend_options": ["-x"]}, "no backend", "Name the backend"),
+            ({"master": "local[2]"}, "no backend", "Choose the backend spark, or leave the setting out."),
+            ({"backend": "slurm", "spark": object()}, "the backend slurm", "Choose the backend spark, or"),
+            (
+                {"hosts": "a,b", "backend_options": ["-x"]},
+                "no backend",
+                "Choose the backend spark, slurm, sge, ",
+            ),
         ],
     )
     def test_refused(self, where: dict[str, Any], found: str | None, fix: str) -> None:
