@@ -75,7 +75,7 @@ def test_the_launcher_draws_a_seed_for_each_job(tmp_path: Path, monkeypatch: pyt
 def test_a_seed_that_is_none_is_refused(seed: object, tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="`seed` must be a whole number from 0 to 2147483647") as caught:
         launch(sys.executable, seed=seed, run_dir=tmp_path / "run")  # type: ignore[arg-type]
-    assert caught.value.fields["reason"] == "seed"
+    assert caught.value.fields["reason"] == "argument"
 
 
 @NEEDS_R
