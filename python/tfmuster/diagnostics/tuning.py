@@ -200,6 +200,30 @@ def recommend(trials: Sequence[Trial]) -> Trial:
     return best
 
 
+def advice(trials: Sequence[Trial]) -> str:
+    """Write the recommendation as text."""
+    best = recommend(trials)
+    setting = best.setting
+    lines = [f"Use {setting}."]
+    if setting.gradient_dtype != "float32":
+        lines.append(f"Gradients: strategy(..., gradient_dtype={setting.gradient_dtype!r}).")
+    gain = best.workers * best.efficiency
+    if gain < 1.1:
+        lines.append(
+            f"{best.workers} workers do {gain:.2f} times the work of one: here more workers do not pay. "
+            "A larger batch, a larger model or separate machines would change that."
+        )
+    else:
+        lines.append(f"{best.workers} workers then do {gain:.2f} times the work of one of them.")
+    smallest = min((trial.setting.batch for trial in trials if trial.setting.batch), default=None)
+    if setting.batch and smallest and setting.batch > smallest:
+        lines.append(
+            "With a larger global batch, raise the learning rate by the same factor and warm it up over the "
+            "first epochs (the linear rule of Goyal et al. 2017, arXiv:1706.02677), and look at the accuracy."
+        )
+    return "\n".join(lines)
+
+
 def _slowest(notes: Sequence[dict[str, Any]]) -> float:
     """Return the seconds per step of the slowest worker."""
     return max(float(note["seconds_per_step"]) for note in notes)
