@@ -76,8 +76,8 @@ def launch(*, program: tuple[str, ...], backend: str | None, **options: Any) -> 
     from ..launcher.engines.local import ThisMachine
     from ..launcher.engines.registry import engine_for, place_for
     from ..launcher.job import Job, workers_for
+    from ..system.process_end import SHUTDOWN
     from ..system.processes import adopt_orphans
-    from ..system.shutdown_signal import SHUTDOWN
 
     refuse_options_after_script(program, options)
     engine = engine_for(place_for(backend, settings_of(PLACES, options)))

@@ -54,7 +54,7 @@ def worker(
     from ..errors import LaunchError
     from ..launcher.job import command_of, resolve_command
     from ..launcher.supervise.child import run_child
-    from ..system.exit_code import exit_as
+    from ..system.process_end import exit_as
 
     source = "TF_CONFIG" if os.environ.get("TF_CONFIG") else engine_here()
     # Do this first, because the tasks of an engine may wait for each other here.

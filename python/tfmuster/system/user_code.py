@@ -1,4 +1,4 @@
-"""Find the line of the user's program that has called a library."""
+"""Find what runs in this process: the user's script, its line that has called a library, IPython's shell."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ LIBRARY: Final = re.compile(
     r"/(site|dist)-packages/|/lib/python3\.\d+/|/python/tfmuster/|/bin/tfmuster$|^<frozen "
 )
 _PACKAGE: Final = f"{__name__.partition('.')[0]}."
+
 #: Functions of R that only evaluate the code of a file.
 _EVALUATES: Final = re.compile(
     r"(base::)?(source|sys\.source|withVisible|eval|try|tryCatch|invisible|suppress\w+)\("
 )
 
-
 #: The call with which R's package runs a function on a worker. Those before it are its own.
 _ON_WORKER: Final = "eval(call_on_worker,"
 
 
-def own_line(r_function: str = "") -> str | None:
+def user_line(r_function: str = "") -> str | None:
     """Return the innermost line of the user's code that is being executed: its file, number and text.
 
     Of R it is the call of `r_function`, or the outermost call. None if there is none in this thread, as in a
@@ -48,7 +48,7 @@ def own_line(r_function: str = "") -> str | None:
     return next(iter(asked[-1:] or calls), None)
 
 
-def own_script() -> str | None:
+def user_script() -> str | None:
     """Return the path of the script that Python was started with; None in a session and in R."""
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     return _short(path) if path is not None and path.endswith(".py") and not LIBRARY.search(path) else None
@@ -58,3 +58,12 @@ def _short(path: str) -> str:
     """Return a path relative to the working directory, if it is below that."""
     here = os.path.join(os.getcwd(), "")
     return path.removeprefix(here)
+
+
+def ipython_shell() -> Any:
+    """Return the shell of IPython or of a Jupyter kernel that runs in this process, or None.
+
+    That IPython is imported says nothing: TensorFlow imports it wherever it is installed.
+    """
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()

@@ -1,10 +1,4 @@
-"""Find out with which code this process exits, which Python does not tell its exit hooks.
-
-The interpreter reads the exit code from the attribute ``code`` of an uncaught SystemExit, and then calls the
-exit hooks without it. This module replaces that attribute by one that remembers when the interpreter itself
-has read it. Wrapping ``sys.exit`` would miss ``raise SystemExit``, ``exit()`` and ``from sys import exit``,
-and would count an exit that the program has caught.
-"""
+"""How this process ends: the shutdown signal that it gets, and the code with which it exits."""
 
 from __future__ import annotations
 
@@ -17,7 +11,9 @@ import signal
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,7 +23,7 @@ if TYPE_CHECKING:
 _read: list[Any] = []
 
 
-def watch_exit() -> None:
+def remember_exit_code() -> None:
     """Remember the code of the SystemExit that ends this process. Does nothing unless Python is CPython."""
     members = gc.get_referents(SystemExit.__dict__)
     code = SystemExit.__dict__["code"]
@@ -56,7 +52,7 @@ def failure_of_exit() -> str | None:
     return f"exit code {value}" if isinstance(value, int) else f"exit code 1: {value}"
 
 
-def end_with_its_code(error: TfmusterError) -> None:
+def exit_with_code_of(error: TfmusterError) -> None:
     """Make this process end with the exit code of `error` if nothing catches it, not with Python's 1."""
     before, this, code = sys.excepthook, weakref.ref(error), error.exit_code
 
@@ -79,3 +75,46 @@ def exit_as(code: int) -> None:
         os.kill(os.getpid(), -code)
         time.sleep(1)
     os._exit(code if code >= 0 else 128 - code)
+
+
+#: Signals that end a launcher: of the system, of a terminal that closes, and of batch systems.
+SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+class ShutdownSignal:
+    """The shutdown signal that this process has got.
+
+    Attributes
+    ----------
+    signal : int
+        The signal; 0 if there was none.
+    can_save : callable or None
+        Tells whether the job can be saved now. Without it, a signal interrupts this process; so does any but
+        SIGUSR1 while it can't be saved.
+    """
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self.can_save: Callable[[], bool] | None = None
+
+    def take_signals(self) -> None:
+        """Handle the signals that this process does not ignore. A second one interrupts it at once."""
+        for number in SIGNALS:
+            # nohup ignores SIGHUP: the job is to survive the terminal.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._handle)
+
+    def takes(self, number: int) -> bool:
+        """Return whether this process ends its job after a signal, and not only itself."""
+        return signal.getsignal(number) == self._handle
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        first, self.signal = not self.signal, self.signal or number
+        # SIGUSR1 announces the end, so a training that begins soon is still saved.
+        waits = self.can_save is not None and (number == signal.SIGUSR1 or self.can_save())
+        if not (first and waits):
+            raise KeyboardInterrupt
+
+
+#: The shutdown signal of this process.
+SHUTDOWN: Final = ShutdownSignal()
