@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from .r_calls import r_calls
+from .embedded_r import r_calls
 
 #: A process computes if it uses this much processor time, in seconds, and this share of a core. A process
 #: that waits in TensorFlow uses less than a hundredth of a core.

@@ -8,7 +8,7 @@ import re
 import sys
 from typing import Any, Final
 
-from .r_calls import r_calls
+from .embedded_r import r_calls
 
 #: Files of packages, of Python itself and of this package.
 LIBRARY: Final = re.compile(
