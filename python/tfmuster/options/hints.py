@@ -19,7 +19,7 @@ class Hint(Part):
     """
 
     option: str
-    value: Any = None
+    value: object = None
     backend: str | None = None
 
     @property
