@@ -36,10 +36,7 @@ class NotCompiled(Exception):
 def compiled(source: Path) -> Path:
     """Return the path of the library of a C file; compile it if neither the package nor the cache has it.
 
-    Raises
-    ------
-    NotCompiled
-        There is no compiler, or no directory to write to.
+    Raises NotCompiled if there is no compiler, or no directory to write to.
     """
     if sys.platform != "linux":
         raise NotCompiled(f"it is for Linux only, and this is {platform.system()}")

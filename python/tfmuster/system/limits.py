@@ -12,13 +12,7 @@ from ..errors import LaunchError
 
 
 def need_files(count: int, what: str) -> None:
-    """Make sure that this process may have so many open files; raise the soft limit if it is too low.
-
-    Raises
-    ------
-    LaunchError
-        The hard limit is too low (reason ``files``).
-    """
+    """Raise LaunchError (reason ``files``) if this process may not have so many open files."""
     if (allowed := fewer_files(count)) is not None:
         raise LaunchError(
             f"{what} needs about {count} open files.",
@@ -92,10 +86,7 @@ _FILES = (
 def free_memory(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> int:
     """Return the free memory, in bytes: of the machine, or of the control group that has the least.
 
-    Parameters
-    ----------
-    cgroups, own : path
-        Where the system shows control groups, and those of this process (cgroups(7)).
+    `cgroups` and `own` are where the system shows control groups, and those of this process (cgroups(7)).
     """
     import psutil
 

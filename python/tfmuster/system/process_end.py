@@ -13,24 +13,31 @@ import time
 import weakref
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from ..errors import TfmusterError
 
-_read: list[Any] = []
+#: The code that the interpreter has read.
+_read: list[object] = []
 
 
 def remember_exit_code() -> None:
-    """Remember the code of the SystemExit that ends this process. Does nothing unless Python is CPython."""
+    """Remember the code of the SystemExit that ends this process. Does nothing unless Python is CPython.
+
+    Python does not tell its exit hooks the code: the interpreter reads the attribute ``code`` of an uncaught
+    SystemExit, and then calls them. A property in its place remembers when the interpreter itself has read
+    it. Wrapping ``sys.exit`` would miss ``raise SystemExit``, ``exit()`` and ``from sys import exit``, and
+    would count an exit that the program has caught.
+    """
     members = gc.get_referents(SystemExit.__dict__)
     code = SystemExit.__dict__["code"]
     if isinstance(code, property) or len(members) != 1 or sys.implementation.name != "cpython":
         return
 
-    def get(error: SystemExit) -> Any:
+    def get(error: SystemExit) -> object:
         value = code.__get__(error)
         try:
             sys._getframe(1)
@@ -44,7 +51,7 @@ def remember_exit_code() -> None:
 
 
 def failure_of_exit() -> str | None:
-    """Say in an exit hook how the process fails, such as ``exit code 3``. Returns None if it succeeds."""
+    """Return in an exit hook how the process fails, such as ``exit code 3``; None if it succeeds."""
     value = _read[0] if _read else None
     if value is None or (isinstance(value, int) and value == 0):
         return None

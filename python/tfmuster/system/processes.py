@@ -43,6 +43,7 @@ _adopted: set[int] = set()
 
 #: Once this process adopts orphans: whether each of its children belongs to its job.
 _adopts: list[bool] = []
+_LINUX = sys.platform.startswith("linux")
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
@@ -67,16 +68,15 @@ def adopt_orphans(*, only_job: bool = False) -> None:
     Call it in a process that exists only to run a job. With ``only_job``, it starts nothing but the job and
     helpers. Else it may also have children of its own, such as a driver of Spark.
     """
-    linux = sys.platform.startswith("linux")
-    if linux and ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0:
+    if _LINUX and ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0:
         _adopts[:] = [only_job]
 
 
 @contextlib.contextmanager
 def adopting_orphans() -> Iterator[None]:
-    """Do it within the block: in a session that runs a job, and other things before and after it."""
+    """Adopt orphans within the block: in a session that runs a job, and other things before and after it."""
     before = ctypes.c_int(1)
-    if sys.platform.startswith("linux"):
+    if _LINUX:
         ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
     if before.value:
         # This process adopts anyway, for this job or for a reason of its own.
@@ -96,49 +96,41 @@ def look_at_orphans() -> None:
     for child in psutil.Process().children() if _adopts else ():
         with contextlib.suppress(psutil.Error, OSError):
             if child.status() != psutil.STATUS_ZOMBIE:
-                if _is_stranger(child):
+                # What this process has started has some of its variables.
+                if not child.environ().items() & os.environ.items():
                     _adopted.add(child.pid)
             elif child.pid in _adopted:
                 os.waitpid(child.pid, os.WNOHANG)
                 _adopted.discard(child.pid)
 
 
-def _is_stranger(child: psutil.Process) -> bool:
-    """Whether a child was not started by this process: it has none of this process's variables."""
-    return not child.environ().items() & os.environ.items()
-
-
 def _orphans() -> set[psutil.Process]:
     """Return adopted processes that belong to the job, and their descendants."""
-    found: set[psutil.Process] = set()
+    orphans: set[psutil.Process] = set()
     look_at_orphans()
     for child in psutil.Process().children() if _adopts else ():
         with contextlib.suppress(psutil.Error):
             if child.pid not in _helpers and (_adopts[0] or child.pid in _adopted):
-                found.update((child, *child.children(recursive=True)))
-    return found
+                orphans.update((child, *child.children(recursive=True)))
+    return orphans
 
 
 def job_processes(job: str) -> set[psutil.Process]:
     """Find every living process of a job, except this one."""
     sessions = {pid for pid, born in _sessions.get(job, {}).items() if _still_names_session(pid, born)}
-    found = _orphans()
+    processes = _orphans()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process not in found and (
+            if process not in processes and (
                 os.getsid(process.pid) in sessions or process.environ().get(JOB_VARIABLE) == job
             ):
-                found.add(process)
-                found.update(process.children(recursive=True))
-    return {
-        process
-        for process in found
-        if process.pid != os.getpid() and process.pid not in _helpers and _alive(process)
-    }
+                processes.update((process, *process.children(recursive=True)))
+    others = {os.getpid(), *_helpers}
+    return {process for process in processes if process.pid not in others and _alive(process)}
 
 
 def _still_names_session(pid: int, born: str) -> bool:
-    """Whether a process id is still that of the job's session, and not of a later process."""
+    """Return whether a process id is still that of the job's session, and not of a later process."""
     try:
         return birth(psutil.Process(pid)) == born
     except psutil.Error:
@@ -164,14 +156,10 @@ def end_job(job: str, *, grace: float = GRACE_SECONDS, wait: Callable[[float], N
 
 
 def birth(process: psutil.Process) -> str:
-    """Say when a process was started, in a way that no step of the machine's clock changes.
+    """Return when a process was started, in a way that no step of the machine's clock changes.
 
-    With its process id, this tells the process from another one that gets its number later.
-
-    Raises
-    ------
-    psutil.Error
-        The process has ended.
+    With its process id, this tells the process from another one that gets its number later. Raises
+    psutil.Error if the process has ended.
     """
     try:
         # Field 22: ticks since the machine was started, see proc(5). The name before it may have blanks.
@@ -182,15 +170,10 @@ def birth(process: psutil.Process) -> str:
 
 
 def stopped_trees(roots: Collection[int]) -> dict[int, int]:
-    """Find the processes of `roots` that SIGSTOP has stopped, or that have a stopped descendant.
+    """Return the processes of `roots` that SIGSTOP has stopped, each with the process id that is stopped.
 
-    Descendants count because the worker may be the child of a shell. A process under a debugger does not
-    count.
-
-    Returns
-    -------
-    dict of int
-        For each such root the process id that is stopped.
+    A stopped descendant counts because the worker may be the child of a shell. A process under a debugger
+    does not count.
     """
     parents: dict[int, int] = {}
     stopped = []
@@ -199,14 +182,14 @@ def stopped_trees(roots: Collection[int]) -> dict[int, int]:
             parents[process.pid] = process.ppid()
             if process.status() == psutil.STATUS_STOPPED:
                 stopped.append(process.pid)
-    found: dict[int, int] = {}
+    trees: dict[int, int] = {}
     for pid in stopped:
         ancestor = pid
         while ancestor not in roots and ancestor in parents:
             ancestor = parents[ancestor]
         if ancestor in roots:
-            found.setdefault(ancestor, pid)
-    return found
+            trees.setdefault(ancestor, pid)
+    return trees
 
 
 def _alive(process: psutil.Process) -> bool:
@@ -224,7 +207,9 @@ def _pauses(seconds: float) -> Iterator[float]:
         pause = min(0.2, pause * 1.5)
 
 
-# The guard imports nothing before the pipe closes, because the workers need the cores while they start.
+# The guard ends a job if its launcher is killed. It reads from a pipe which sessions the job has; the kernel
+# closes the pipe however the launcher dies. It imports nothing before that, because the workers need the
+# cores while they start.
 _WAIT = """
 import sys
 sessions = sys.stdin.read().splitlines()
@@ -236,15 +221,11 @@ end_orphans(sessions, *sys.argv[1:])
 def start_guard(job: str, folder: Path | None = None) -> subprocess.Popen[bytes]:
     """Start the guard of a job and of a temporary folder. Ctrl-C in the terminal does not reach it.
 
-    Raises
-    ------
-    LaunchError
-        The system starts no process (reason ``start``).
+    Raises LaunchError (reason ``start``) if the system starts no process.
     """
-    folders = [] if folder is None else [str(folder)]
     try:
         guard = subprocess.Popen(
-            [*run_code(_WAIT), job, *folders],
+            [*run_code(_WAIT), job, *([] if folder is None else [str(folder)])],
             env=with_tfmuster_on_path(os.environ),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

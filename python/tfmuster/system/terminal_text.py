@@ -7,10 +7,10 @@ that, and a program in C or a message of TensorFlow may still write UTF-8, so ea
 from __future__ import annotations
 
 import codecs
+import contextlib
 import locale
 import re
 from collections.abc import Mapping
-from typing import Any
 
 # Control sequences begin with ESC, or with one character of C1, which terminals take as well.
 _ESCAPES = re.compile(
@@ -77,13 +77,13 @@ def safe_text(text: str) -> str:
     return "\n".join(map(safe, text.split("\n")))
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """Return JSON for a person or a program, with what `safe_text` leaves out as escape sequences."""
     import orjson
 
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
     # JSON itself escapes the controls before the blank.
-    return re.sub(r"[^\n -\x7e]", lambda found: _escaped(found[0]), text)
+    return re.sub(r"[^\n -\x7e]", lambda match: _escaped(match[0]), text)
 
 
 def _escaped(character: str) -> str:
@@ -91,18 +91,12 @@ def _escaped(character: str) -> str:
 
 
 def is_chatter(line: str, *, gpu: bool) -> bool:
-    """Whether a line is one of the dozens of informational lines from TensorFlow's native libraries."""
+    """Return whether a line is one of TensorFlow's dozens of informational lines from native libraries."""
     return bool(_CHATTER.match(line) or (not gpu and _NO_GPU.match(line)))
 
 
 class Lines:
-    """Split a stream of bytes into lines as a terminal would show them.
-
-    Parameters
-    ----------
-    encoding : str, optional
-        The encoding of lines that are not UTF-8, see :mod:`.output_encoding`.
-    """
+    """Split a stream of bytes into lines as a terminal would show them, those not in UTF-8 in `encoding`."""
 
     def __init__(self, encoding: str | None = None) -> None:
         self._encoding = encoding
@@ -141,31 +135,24 @@ def output_encoding(environ: Mapping[str, str]) -> str | None:
 
     Python's own name of the encoding is returned, in which the line end is the single byte of ASCII.
     """
-    said = environ.get("PYTHONIOENCODING", "").partition(":")[0]
-    if not said and environ.get("PYTHONUTF8") != "1":
-        chosen = next((environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), "")
+    encoding = environ.get("PYTHONIOENCODING", "").partition(":")[0]
+    if not encoding and environ.get("PYTHONUTF8") != "1":
+        language = next((environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), "")
         # A name without an encoding, such as de_DE, stands for that of the language.
-        said = locale.normalize(chosen).partition(".")[2].partition("@")[0]
+        encoding = locale.normalize(language).partition(".")[2].partition("@")[0]
     try:
-        found = codecs.lookup(said).name
-        usable = "\n".encode(found) == b"\n"
+        name = codecs.lookup(encoding).name
+        usable = "\n".encode(name) == b"\n"
     except (LookupError, ValueError, UnicodeError):
         # Such as that of the locale C, in which Python writes UTF-8.
         return None
-    return found if usable and found != "utf-8" else None
+    return name if usable and name != "utf-8" else None
 
 
 def decoded(data: bytes, encoding: str | None) -> str:
     """Return the text of lines. Those that are not UTF-8 are in another encoding, if there is one."""
-    try:
+    with contextlib.suppress(UnicodeDecodeError):
         return data.decode()
-    except UnicodeDecodeError:
-        lines = data.split(b"\n") if encoding is not None else [data]
-    return "\n".join(_decoded_line(line, encoding) for line in lines)
-
-
-def _decoded_line(line: bytes, encoding: str | None) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        return line.decode(encoding or "utf-8", errors="replace")
+    if encoding is not None and b"\n" in data:
+        return "\n".join(decoded(line, encoding) for line in data.split(b"\n"))
+    return data.decode(encoding or "utf-8", errors="replace")

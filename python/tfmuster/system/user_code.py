@@ -6,6 +6,7 @@ import linecache
 import os
 import re
 import sys
+from types import FrameType
 from typing import Any, Final
 
 from .embedded_r import r_calls
@@ -16,13 +17,12 @@ LIBRARY: Final = re.compile(
 )
 _PACKAGE: Final = f"{__name__.partition('.')[0]}."
 
+#: The call with which R's package runs a function on a worker. Those before it are the package's own.
+_ON_WORKER: Final = "eval(call_on_worker,"
 #: Functions of R that only evaluate the code of a file.
 _EVALUATES: Final = re.compile(
     r"(base::)?(source|sys\.source|withVisible|eval|try|tryCatch|invisible|suppress\w+)\("
 )
-
-#: The call with which R's package runs a function on a worker. Those before it are its own.
-_ON_WORKER: Final = "eval(call_on_worker,"
 
 
 def user_line(r_function: str = "") -> str | None:
@@ -31,21 +31,21 @@ def user_line(r_function: str = "") -> str | None:
     Of R it is the call of `r_function`, or the outermost call. None if there is none in this thread, as in a
     callback of a library.
     """
-    frame: Any = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path, number = frame.f_code.co_filename, frame.f_lineno
         # What a dataclass of this package has generated is in no file.
-        ours = str(frame.f_globals.get("__name__")).startswith(_PACKAGE)
-        if not ours and not LIBRARY.search(path):
+        in_package = str(frame.f_globals.get("__name__")).startswith(_PACKAGE)
+        if not in_package and not LIBRARY.search(path):
             code = linecache.getline(path, number, frame.f_globals).strip()
             place = f"{_short(path)}, line {number}"
             return f"{place}: {code}" if code else place
         frame = frame.f_back
     calls = r_calls().splitlines()
-    own = [place for place, call in enumerate(calls, 1) if call.startswith(_ON_WORKER)]
-    calls = [call for call in calls[own[-1] if own else 0 :] if not _EVALUATES.match(call)]
-    asked = [call for call in calls if call.removeprefix("tfmuster::").startswith(f"{r_function}(")]
-    return next(iter(asked[-1:] or calls), None)
+    begin = max((number for number, call in enumerate(calls, 1) if call.startswith(_ON_WORKER)), default=0)
+    calls = [call for call in calls[begin:] if not _EVALUATES.match(call)]
+    named = [call for call in calls if call.removeprefix("tfmuster::").startswith(f"{r_function}(")]
+    return next(iter(named[-1:] or calls), None)
 
 
 def user_script() -> str | None:
