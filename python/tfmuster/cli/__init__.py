@@ -25,7 +25,7 @@ _VERBS = {
     "check": ("cluster", "Check a cluster description, and list every finding."),
     "train": ("train", "Train a model, alone or as one worker of several."),
     "launch": ("launch", "Run a script or a command on several workers, here or on other machines."),
-    "manifest": ("manifest", "Print a Kubernetes manifest, or what rents machines."),
+    "manifest": ("manifest", "Print a Kubernetes manifest, or commands that rent machines."),
     "worker": (
         "worker",
         "Run a program as the task that MPI, a batch system, Kubernetes or TF_CONFIG names.",

@@ -1,4 +1,4 @@
-"""``tfmuster manifest``: print a Kubernetes manifest, or what rents machines."""
+"""``tfmuster manifest``: print a Kubernetes manifest, or commands that rent machines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PORT = WholeNumber(1024, 65535)
 
 @click.group("manifest")
 def manifest() -> None:
-    """Print a Kubernetes manifest, or what rents machines. Nothing is sent anywhere."""
+    """Print a Kubernetes manifest, or commands that rent machines. Nothing is sent anywhere."""
 
 
 @manifest.command("kubernetes", context_settings=ENDS_AT_PROGRAM)

@@ -56,7 +56,7 @@ def train() -> None:
 )
 @option(
     "--steps-per-epoch N",
-    "Make an epoch of this many steps; 0: of all data. Default: that of the recipe.",
+    "Run this many steps per epoch; 0 uses all data. Default: that of the recipe.",
     WholeNumber(min=0),
 )
 @option(
