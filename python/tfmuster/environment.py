@@ -159,10 +159,7 @@ LARGEST_SEED: Final = 2**31 - 1
 def given_seed() -> int | None:
     """Return the job's seed in ``TFMUSTER_SEED``; None if it is not set.
 
-    Raises
-    ------
-    TfmusterError
-        If it is not a whole number from 0 to 2147483647.
+    Raises TfmusterError if it is not a whole number from 0 to 2147483647.
     """
     text = os.environ.get(SEED_VARIABLE, "").strip()
     if not text:
@@ -191,12 +188,8 @@ def is_on(variable: str, environ: Mapping[str, str] | None = None) -> bool:
 def start_timeout(timeout: float | None = None) -> float:
     """Return the time limit for all tasks to start, in seconds.
 
-    It is the argument, otherwise ``TFMUSTER_START_TIMEOUT``, otherwise 60.
-
-    Raises
-    ------
-    TfmusterError
-        If it is not a positive number.
+    It is the argument, otherwise ``TFMUSTER_START_TIMEOUT``, otherwise 60. Raises TfmusterError if it is not
+    a positive number.
     """
     return _number(timeout, "timeout", START_TIMEOUT_VARIABLE, DEFAULT_SECONDS)
 
@@ -214,12 +207,8 @@ def full_workers(here: int) -> int:
 def grace(seconds: float | None = None) -> float:
     """Return how long the workers may take to write a checkpoint after a shutdown signal, in seconds.
 
-    It is the argument, otherwise ``TFMUSTER_GRACE``, otherwise 30.
-
-    Raises
-    ------
-    TfmusterError
-        If it is not a positive number.
+    It is the argument, otherwise ``TFMUSTER_GRACE``, otherwise 30. Raises TfmusterError if it is not a
+    positive number.
     """
     return _number(seconds, "grace", GRACE_VARIABLE, DEFAULT_GRACE_SECONDS)
 
@@ -227,12 +216,8 @@ def grace(seconds: float | None = None) -> float:
 def stall_timeout(timeout: float | None = None) -> float:
     """Return how long workers may wait for one that does not move, in seconds; ``inf`` for any time.
 
-    It is the argument, otherwise ``TFMUSTER_STALL_TIMEOUT``, otherwise 300. In both, 0 means any time.
-
-    Raises
-    ------
-    TfmusterError
-        If it is negative, or not a number.
+    It is the argument, otherwise ``TFMUSTER_STALL_TIMEOUT``, otherwise 300. In both, 0 means any time. Raises
+    TfmusterError if it is negative, or not a number.
     """
     takes = "a number of seconds, or 0 for no limit"
     variable, default = STALL_TIMEOUT_VARIABLE, DEFAULT_STALL_SECONDS
@@ -243,10 +228,7 @@ def stall_timeout(timeout: float | None = None) -> float:
 def unpacked_limit() -> float:
     """Return how much a model or an ``.npz`` file may unpack to, in bytes: ``TFMUSTER_UNPACKED_GB``, or 1 GB.
 
-    Raises
-    ------
-    TfmusterError
-        If it is not a positive number.
+    Raises TfmusterError if it is not a positive number.
     """
     takes, example = "a positive number of GB", "4, or unset it"
     return 1e9 * _number(None, "", UNPACKED_GB_VARIABLE, 1.0, takes=takes, example=example)
@@ -284,10 +266,7 @@ LEAST_TOKEN: Final = 16
 def job_token(token: str | None = None) -> str | None:
     """Return the job's secret: the argument, otherwise ``TFMUSTER_TOKEN``, otherwise None.
 
-    Raises
-    ------
-    TfmusterError
-        It is shorter than 16 characters.
+    Raises TfmusterError if it is shorter than 16 characters.
     """
     token = token or os.environ.get(TOKEN_VARIABLE) or None
     if token is not None and len(token) < LEAST_TOKEN:

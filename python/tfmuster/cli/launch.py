@@ -110,7 +110,7 @@ def launch(*, program: tuple[str, ...], backend: str | None, **options: Any) -> 
         return EXIT_INTERRUPTED
 
 
-def settings_of(settings: Iterable[type[Settings]], values: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(settings: Iterable[type[Settings]], values: Mapping[str, object]) -> dict[str, Any]:
     """Return the values of the options of some classes of the table, by their names in Python."""
     return {name: _read(ROWS[name], values[name]) for name in _names_of(*settings)}
 

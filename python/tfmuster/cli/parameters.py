@@ -5,9 +5,10 @@ The errors of their types say what an option takes, and what was given.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 else:  # releases of click before 8.2 have no type arguments here
     _Choice, _ParamType = click.Choice, click.ParamType
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-_Declared = Callable[[_Command], _Command]
+#: What adds options or arguments to a verb.
+Decorator = Callable[[Any], Any]
 #: Kinds of rows that may be given several times.
 _SEVERAL = (STRINGS, PATHS, VARIABLES, ADDRESSES)
 
 
 def option(
     spelled: str, help: str, kind: _ParamType | None = None, *, name: str | None = None, **settings: Any
-) -> _Declared[Any]:
+) -> Decorator:
     """Declare an option.
 
     Parameters
@@ -60,7 +61,7 @@ def option(
     return click.option(*spellings, last, *names, type=kind, help=help, **settings)
 
 
-def row_option(name: str) -> _Declared[Any]:
+def row_option(name: str) -> Decorator:
     """Declare the option of a row of :mod:`tfmuster.options.table`."""
     row = ROWS[name]
     is_switch = row.kind is FLAG
@@ -86,18 +87,12 @@ def _type_of(kind: Kind) -> _ParamType | None:
     return Number(min=kind.least, min_open=kind.is_open)
 
 
-def all_of(*declared: _Declared[Any]) -> _Declared[Any]:
+def all_of(*declared: Decorator) -> Decorator:
     """Return a decorator that adds several options, in this order."""
-
-    def add(command: _Command) -> _Command:
-        for declare in reversed(declared):
-            command = declare(command)
-        return command
-
-    return add
+    return lambda verb: functools.reduce(lambda below, declare: declare(below), reversed(declared), verb)
 
 
-def program_argument(metavar: str = "SCRIPT|COMMAND [ARGUMENT]...") -> _Declared[Any]:
+def program_argument(metavar: str = "SCRIPT|COMMAND [ARGUMENT]...") -> Decorator:
     """Declare the argument ``program``: a program with its arguments, which are the last words."""
     return click.argument(
         "program",

@@ -14,7 +14,7 @@ import click
 from ..errors import EXIT_DONE, EXIT_USAGE, EXIT_WORKER_FAILED, TfmusterError
 from ..system.terminal_text import json_text, safe_text, visible
 from ..tracking.record.layout import RUNS
-from .parameters import WholeNumber, option
+from .parameters import Decorator, WholeNumber, option
 
 if TYPE_CHECKING:
     from ..tracking.run import Run
@@ -61,19 +61,18 @@ def _complete_run(_: click.Context, __: click.Parameter, incomplete: str) -> lis
     return [run.name for run in reversed(known) if run.name.startswith(incomplete)]
 
 
-def _takes_run(*, changes: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _takes_run(*, changes: bool = False) -> Decorator:
     """Declare RUN and ``--runs`` for a verb, which gets the run. `changes`: it stops or resumes the run."""
 
-    def add(verb: Callable[..., Any]) -> Callable[..., Any]:
+    def add(verb: Callable[..., object]) -> object:
         @functools.wraps(verb)
-        def with_run(*, name: str | None, folder: str | None, **options: Any) -> Any:
+        def with_run(*, name: str | None, folder: str | None, **options: object) -> object:
             from ..tracking.show.listing import find_run
 
             return verb(find_run(name, folder, changes=changes), **options)
 
         argument = click.argument("name", metavar="[RUN]", required=False, shell_complete=_complete_run)
-        declared: Callable[..., Any] = argument(_folder(with_run))
-        return declared
+        return argument(_folder(with_run))
 
     return add
 

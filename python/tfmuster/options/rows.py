@@ -38,26 +38,17 @@ _MOST_SECONDS = 1e9
 
 @dataclass(frozen=True)
 class Kind:
-    """What values a setting takes. None is also taken where it is the default.
+    """What values a setting takes. None is also taken where it is the default."""
 
-    Attributes
-    ----------
-    name : str
-        The name of the check in R, in ``argument_kinds``.
-    says : str
-        The end of "`grace` must be ...".
-    fits : callable
-        Returns whether a value is one.
-    clean : callable
-        Returns a value in the form in which it is kept.
-    least, most, is_open, is_whole
-        Limits of a number; `is_open` leaves the least out.
-    """
-
+    #: The name of the check in R, in ``argument_kinds``.
     name: str
+    #: The end of "`grace` must be ...".
     says: str
+    #: Returns whether a value is one.
     fits: Callable[[object], bool]
+    #: Returns a value in the form in which it is kept.
     clean: Callable[[Any], Any] = lambda value: value
+    #: Limits of a number; `is_open` leaves the least out.
     least: int | None = None
     most: int | None = None
     is_open: bool = False
