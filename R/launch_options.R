@@ -136,8 +136,8 @@ on_mpi <- function(hosts = NULL, ..., copy = FALSE, files = character(), remote_
 #' @param globals Functions only: `TRUE` finds and sends the objects that the function uses. Names of more
 #'   objects, or a named list of them, are sent in addition; `FALSE` sends none.
 #' @param packages Functions only: packages to attach in addition to those found.
-#' @param distribute Train a program that makes no strategy on all workers: its batches are those of all
-#'   workers. It makes the same updates as in one process. Default: refuse it.
+#' @param distribute Train a program without a strategy on all workers, with its batch as the global batch. It
+#'   makes the same updates as in one process. Default: refuse it.
 #' @param scale_batch With `distribute`: multiply the batch size of fit() by the number of workers. Default:
 #'   keep it.
 #' @param independent Let each worker train a model of its own. By default, such a worker fails with a
@@ -150,8 +150,8 @@ on_mpi <- function(hosts = NULL, ..., copy = FALSE, files = character(), remote_
 #' @param only_chief Show only the output of the chief. Default: of all workers.
 #' @param keras_compat Patch Keras 3, so that it works on several workers. Default: patch it.
 #' @param start_timeout Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.
-#' @param stall_timeout End the job if workers wait this long for one that does not move; 0: never. The error
-#'   names the worker that they wait for. Default: TFMUSTER_STALL_TIMEOUT, else 300.
+#' @param stall_timeout End the job if workers wait this long for one that makes no progress; 0: never. The
+#'   error names the worker that they wait for. Default: TFMUSTER_STALL_TIMEOUT, else 300.
 #' @param grace Let workers take this long to write a checkpoint after a shutdown signal. After that time, the
 #'   job ends without a checkpoint. See [callback_checkpoint()]. Default: TFMUSTER_GRACE, else 30.
 #' @param notice_command Write a checkpoint and end the job when this shell command, run every 5 s, succeeds

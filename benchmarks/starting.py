@@ -104,7 +104,7 @@ def slurm(stack: ExitStack, folder: Path) -> Start | None:
 
     if network is None or slurm_cluster.why_not() is not None:
         return None
-    cluster = stack.enter_context(slurm_cluster.started(network))
+    cluster = stack.enter_context(slurm_cluster.Slurm(network).started())
     (cluster.shared / "meet.py").write_text(PROGRAM)
 
     def start(workers: int) -> tuple[float, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from .errors import TfmusterError
 from .words import Value
@@ -159,10 +159,7 @@ LARGEST_SEED: Final = 2**31 - 1
 def given_seed() -> int | None:
     """Return the job's seed in ``TFMUSTER_SEED``; None if it is not set.
 
-    Raises
-    ------
-    TfmusterError
-        If it is not a whole number from 0 to 2147483647.
+    Raises TfmusterError if it is not a whole number from 0 to 2147483647.
     """
     text = os.environ.get(SEED_VARIABLE, "").strip()
     if not text:
@@ -191,14 +188,10 @@ def is_on(variable: str, environ: Mapping[str, str] | None = None) -> bool:
 def start_timeout(timeout: float | None = None) -> float:
     """Return the time limit for all tasks to start, in seconds.
 
-    It is the argument, otherwise ``TFMUSTER_START_TIMEOUT``, otherwise 60.
-
-    Raises
-    ------
-    TfmusterError
-        If it is not a positive number.
+    It is the argument, otherwise ``TFMUSTER_START_TIMEOUT``, otherwise 60. Raises TfmusterError if it is not
+    a positive number.
     """
-    return _positive_seconds(timeout, "timeout", START_TIMEOUT_VARIABLE, DEFAULT_SECONDS)
+    return _number(timeout, "timeout", START_TIMEOUT_VARIABLE, DEFAULT_SECONDS)
 
 
 def full_workers(here: int) -> int:
@@ -214,29 +207,56 @@ def full_workers(here: int) -> int:
 def grace(seconds: float | None = None) -> float:
     """Return how long the workers may take to write a checkpoint after a shutdown signal, in seconds.
 
-    It is the argument, otherwise ``TFMUSTER_GRACE``, otherwise 30.
-
-    Raises
-    ------
-    TfmusterError
-        If it is not a positive number.
+    It is the argument, otherwise ``TFMUSTER_GRACE``, otherwise 30. Raises TfmusterError if it is not a
+    positive number.
     """
-    return _positive_seconds(seconds, "grace", GRACE_VARIABLE, DEFAULT_GRACE_SECONDS)
+    return _number(seconds, "grace", GRACE_VARIABLE, DEFAULT_GRACE_SECONDS)
 
 
-def _positive_seconds(given: float | None, name: str, variable: str, default: float) -> float:
-    value: Any = os.environ.get(variable, default) if given is None else given
+def stall_timeout(timeout: float | None = None) -> float:
+    """Return how long workers may wait for one that does not move, in seconds; ``inf`` for any time.
+
+    It is the argument, otherwise ``TFMUSTER_STALL_TIMEOUT``, otherwise 300. In both, 0 means any time. Raises
+    TfmusterError if it is negative, or not a number.
+    """
+    takes = "a number of seconds, or 0 for no limit"
+    variable, default = STALL_TIMEOUT_VARIABLE, DEFAULT_STALL_SECONDS
+    seconds = _number(timeout, "stall_timeout", variable, default, takes=takes, zero=True)
+    return seconds or float("inf")
+
+
+def unpacked_limit() -> float:
+    """Return how much a model or an ``.npz`` file may unpack to, in bytes: ``TFMUSTER_UNPACKED_GB``, or 1 GB.
+
+    Raises TfmusterError if it is not a positive number.
+    """
+    takes, example = "a positive number of GB", "4, or unset it"
+    return 1e9 * _number(None, "", UNPACKED_GB_VARIABLE, 1.0, takes=takes, example=example)
+
+
+def _number(
+    argument: float | None,
+    name: str,
+    variable: str,
+    default: float,
+    *,
+    takes: str = "a positive number of seconds",
+    example: str = "",
+    zero: bool = False,
+) -> float:
+    """Return a number: the argument, otherwise the variable, otherwise the default. `zero` allows 0."""
+    value = os.environ.get(variable, default) if argument is None else argument
     try:
-        seconds = float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        seconds = 0.0
-    if not 0 < seconds < 1e9:
+        number = -1.0
+    if isinstance(value, bool) or not (0 < number < 1e9 or (zero and number == 0)):
         raise TfmusterError(
-            f"{variable if given is None else name} must be a positive number of seconds.",
+            f"{variable if argument is None else name} must be {takes}.",
             found=str(Value(value)),
-            fix=f"give a number such as {default:g}",
+            fix=f"give a number such as {example or f'{default:g}'}",
         )
-    return seconds
+    return number
 
 
 #: Fewest characters of the job's secret. With one frame, secrets can be tried as fast as a machine computes.
@@ -246,10 +266,7 @@ LEAST_TOKEN: Final = 16
 def job_token(token: str | None = None) -> str | None:
     """Return the job's secret: the argument, otherwise ``TFMUSTER_TOKEN``, otherwise None.
 
-    Raises
-    ------
-    TfmusterError
-        It is shorter than 16 characters.
+    Raises TfmusterError if it is shorter than 16 characters.
     """
     token = token or os.environ.get(TOKEN_VARIABLE) or None
     if token is not None and len(token) < LEAST_TOKEN:
@@ -259,50 +276,3 @@ def job_token(token: str | None = None) -> str | None:
             fix=f"export {TOKEN_VARIABLE}=$(openssl rand -hex 16) and give it to every task",
         )
     return token
-
-
-def unpacked_limit() -> float:
-    """Return how much a model or an ``.npz`` file may unpack to, in bytes: ``TFMUSTER_UNPACKED_GB``, or 1 GB.
-
-    Raises
-    ------
-    TfmusterError
-        If it is not a positive number.
-    """
-    given = os.environ.get(UNPACKED_GB_VARIABLE, "1")
-    try:
-        limit = float(given)
-    except ValueError:
-        limit = 0.0
-    if not limit > 0:
-        raise TfmusterError(
-            f"{UNPACKED_GB_VARIABLE} must be a positive number of GB.",
-            found=str(Value(given)),
-            fix="give a number such as 4, or unset it",
-        )
-    return limit * 1e9
-
-
-def stall_timeout(timeout: float | None = None) -> float:
-    """Return how long workers may wait for one that does not move, in seconds; ``inf`` for any time.
-
-    It is the argument, otherwise ``TFMUSTER_STALL_TIMEOUT``, otherwise 300. In both, 0 means any time.
-
-    Raises
-    ------
-    TfmusterError
-        If it is negative, or not a number.
-    """
-    given: Any = os.environ.get(STALL_TIMEOUT_VARIABLE, DEFAULT_STALL_SECONDS) if timeout is None else timeout
-    try:
-        seconds = float(given)
-    except (TypeError, ValueError):
-        seconds = -1.0
-    if isinstance(given, bool) or not 0 <= seconds < 1e9:
-        where = STALL_TIMEOUT_VARIABLE if timeout is None else "stall_timeout"
-        raise TfmusterError(
-            f"{where} must be a number of seconds, or 0 for no limit.",
-            found=str(Value(given)),
-            fix="give a number such as 300",
-        )
-    return seconds or float("inf")

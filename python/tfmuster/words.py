@@ -8,8 +8,8 @@ thing by one of the classes of this module, and each face writes it in its own w
 
 `Hint` and `Launch`, which know the settings of a launch, are in :mod:`.options.hints`.
 
-Settings and commands are written for who has started the job: the command line, Python or R. Functions and
-values are written in the language of the program.
+Settings and commands are written for the face that has started the job: the command line, Python or R.
+Functions and values are written in the language of the program.
 
 No imports of this package: every module may need this one.
 """
@@ -23,16 +23,16 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, Literal, TypeVar, cast, get_args
 
+_Any = TypeVar("_Any")
 Face = Literal["python", "shell", "r"]
 
 #: For the processes of a job: the face that has started it.
 FACE_VARIABLE: Final = "TFMUSTER_FACE"
 
-_FACES: dict[str, Face] = {"python": "python", "shell": "shell", "r": "r"}
 _speaking: list[Face] = []
 
 
@@ -48,8 +48,10 @@ def speaking(face: Face) -> Iterator[None]:
 
 def face() -> Face:
     """Return the face that messages are for."""
-    given = _FACES.get(os.environ.get(FACE_VARIABLE, ""))
-    return given or (_speaking[-1] if _speaking else language())
+    started_by = os.environ.get(FACE_VARIABLE, "")
+    if started_by in get_args(Face):
+        return cast(Face, started_by)
+    return _speaking[-1] if _speaking else language()
 
 
 def language() -> Literal["python", "r"]:
@@ -63,7 +65,7 @@ class Part(abc.ABC):
     """A part of a message that each face writes in its own way."""
 
     @abc.abstractmethod
-    def said(self, face: Face) -> str:
+    def written(self, face: Face) -> str:
         """Return the text for one face."""
 
     @property
@@ -72,23 +74,23 @@ class Part(abc.ABC):
         return []
 
     def __str__(self) -> str:
-        return self.said(face())
+        return self.written(face())
 
 
 class Spoken(Part):
     """A part that is written in the language of the program, also for the command line."""
 
     def __str__(self) -> str:
-        return self.said(language())
+        return self.written(language())
 
 
 @dataclass(frozen=True)
 class Value(Spoken):
     """A value: ``None`` is ``NULL`` in R, and ``['a', 'b']`` is ``c("a", "b")``."""
 
-    value: Any
+    value: object
 
-    def said(self, face: Face) -> str:
+    def written(self, face: Face) -> str:
         """Return the value as code."""
         return r_text(self.value) if face == "r" else repr(self.value)
 
@@ -98,12 +100,12 @@ class Argument(Spoken):
     """An argument of a function, with its value: ``replicas=2``."""
 
     name: str
-    value: Any
+    value: object
 
-    def said(self, face: Face) -> str:
+    def written(self, face: Face) -> str:
         """Return the argument as code."""
         equals = " = " if face == "r" else "="
-        return f"{self.name}{equals}{Value(self.value).said(face)}"
+        return f"{self.name}{equals}{Value(self.value).written(face)}"
 
 
 @dataclass(frozen=True)
@@ -114,14 +116,14 @@ class Code(Part):
     r: str
     shell: str | None = None
 
-    def said(self, face: Face) -> str:
+    def written(self, face: Face) -> str:
         """Return the code for one face."""
         if face == "shell":
-            return self.said(language()) if self.shell is None else self.shell
+            return self.written(language()) if self.shell is None else self.shell
         return self.r if face == "r" else self.python
 
     def __str__(self) -> str:
-        return self.said(language() if self.shell is None else face())
+        return self.written(language() if self.shell is None else face())
 
 
 class Words(str):
@@ -130,18 +132,17 @@ class Words(str):
     It is an ordinary text for everybody who reads it as one, and knows the settings that it names.
     """
 
-    parts: tuple[Any, ...]
+    template: str
+    parts: tuple[object, ...]
 
-    def __new__(cls, template: str, *parts: Any) -> Words:
+    def __new__(cls, template: str, *parts: object) -> Words:
         """Fill the ``{}`` of `template` with the parts, as `str.format` does."""
-        words = super().__new__(cls, template.format(*map(_as_text, parts)))
+        words = super().__new__(cls, template.format(*map(now, parts)))
         words.template = template
         words.parts = parts
         return words
 
-    template: str
-
-    def __getnewargs__(self) -> tuple[Any, ...]:  # type: ignore[override]
+    def __getnewargs__(self) -> tuple[object, ...]:  # type: ignore[override]
         return (self.template, *self.parts)
 
     @property
@@ -150,17 +151,9 @@ class Words(str):
         return [hint for part in self.parts if isinstance(part, (Part, Words)) for hint in part.hints]
 
 
-@overload
-def now(text: str) -> str: ...
-@overload
-def now(text: str | None) -> str | None: ...
-def now(text: str | None) -> str | None:
+def now(text: _Any) -> _Any:
     """Return a text as the face of this process has it now; texts of constants are written at import."""
-    return Words(text.template, *text.parts) if isinstance(text, Words) else text
-
-
-def _as_text(part: Any) -> Any:
-    return str(part) if isinstance(part, Part) else now(part)
+    return cast(_Any, Words(text.template, *text.parts)) if isinstance(text, Words) else text
 
 
 def hints_in(*texts: str | None) -> list[dict[str, Any]]:
@@ -182,7 +175,7 @@ def choice(name: object, known: Iterable[str]) -> str:
     return " ".join(filter(None, (did_you_mean(name, known), f"Choose one of {', '.join(known)}.")))
 
 
-def r_text(value: Any) -> str:
+def r_text(value: object) -> str:
     """Return a value of Python as code of R."""
     if value is None:
         return "NULL"
@@ -197,7 +190,7 @@ def r_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return _r_vector(value)
     if isinstance(value, Mapping):
-        named = (f"{name} = {r_text(each)}" for name, each in value.items())
+        named = (f"{name} = {r_text(entry)}" for name, entry in value.items())
         return f"list({', '.join(named)})"
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         return r_text(value.item())
@@ -212,7 +205,7 @@ def _r_number(value: float) -> str:
     return f"{value:.15g}"
 
 
-def _r_vector(values: list[Any] | tuple[Any, ...]) -> str:
+def _r_vector(values: Sequence[object]) -> str:
     texts = [r_text(value) for value in values]
     simple = all(isinstance(value, (bool, int, float, str, os.PathLike)) for value in values)
     if not texts:

@@ -1,4 +1,4 @@
-"""Register the verbs of the command line. Each verb is a separate module, which is loaded when it is used."""
+"""Register the verbs of the command line. The module of a verb is loaded when the verb is used."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ..words import speaking
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Verb: the module of this package that defines it as ``command``, and its line in the help.
+#: Verb: the module of this package that defines it, and its line in the help.
 _VERBS = {
-    "config": ("config", "Print the TF_CONFIG of one task, or of all tasks."),
-    "check": ("check", "Check a cluster description, and list every finding."),
+    "config": ("cluster", "Print the TF_CONFIG of one task, or of all tasks."),
+    "check": ("cluster", "Check a cluster description, and list every finding."),
     "train": ("train", "Train a model, alone or as one worker of several."),
     "launch": ("launch", "Run a script or a command on several workers, here or on other machines."),
-    "manifest": ("manifest", "Print a Kubernetes manifest, or what rents machines."),
+    "manifest": ("manifest", "Print a Kubernetes manifest, or commands that rent machines."),
     "worker": (
         "worker",
         "Run a program as the task that MPI, a batch system, Kubernetes or TF_CONFIG names.",
     ),
     "speed": ("speed", "Find fast settings for a training on several workers, by short trials."),
     "runs": ("runs", "List, show, follow, stop, resume and remove runs."),
-    "token": ("token", "Make a secret for workers that you start yourself."),
-    "strategies": ("strategies", "Show what each strategy trains with, and whether it works here."),
-    "doctor": ("doctor", "Show what is installed here, for yourself or for an issue."),
-    "test": ("test", "Train on two workers here for a moment, and say whether you are ready."),
+    "token": ("machine", "Make a secret for workers that you start yourself."),
+    "strategies": ("machine", "Show what each strategy trains with, and whether it works here."),
+    "doctor": ("machine", "Show what is installed here, for yourself or for an issue."),
+    "test": ("machine", "Train on two workers here for a moment, and say whether you are ready."),
     "completion": ("completion", "Install the completion of commands for your shell."),
 }
 
@@ -50,7 +50,7 @@ class _Verbs(click.Group):
         if cmd_name not in _VERBS:
             return None
         module = importlib.import_module(f"{__name__}.{_VERBS[cmd_name][0]}")
-        command: click.Command = module.command
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def resolve_command(

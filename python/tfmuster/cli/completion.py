@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..errors import TfmusterError
-from .value_types import OneOf
+from .parameters import OneOf, option
 
 #: Shell: the file in which a user sets it up, and the line there that loads the completion.
 _STARTUP = {"bash": (".bashrc", "source {}"), "zsh": (".zshrc", "source {}")}
@@ -17,8 +17,8 @@ _SHELLS = ("bash", "zsh", "fish")
 
 @click.command("completion")
 @click.argument("shell", metavar="[bash|zsh|fish]", type=OneOf(_SHELLS), required=False)
-@click.option("--print", "only_print", is_flag=True, help="Print the script. Default: install it.")
-def command(*, shell: str | None, only_print: bool) -> None:
+@option("--print", "Print the script. Default: install it.", name="only_print")
+def completion(*, shell: str | None, only_print: bool) -> None:
     """Install the completion of tfmuster's verbs, options and runs for your shell. Default: that in SHELL.
 
     \b

@@ -2,22 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import EXIT_DONE, EXIT_INTERRUPTED
-from ..options.table import PLACES, Control, Plain, Waiting
-from .launch_options import launch_options, settings_of
-from .program_argument import ProgramCommand, program_argument, refuse_options_after_script
-from .run_and_report import run_and_report, start_and_tell
+from ..errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_EVERYONE, EXIT_WORKER_FAILED
+from ..options.rows import ADDRESSES, FLAG, VARIABLES, Option, Settings
+from ..options.table import BACKENDS, PLACES, ROWS, Control, Plain, Waiting
+from ..system.say import say
+from ..system.terminal_text import visible
+from .parameters import ENDS_AT_PROGRAM, all_of, option, program_argument, refused, row_option
+
+if TYPE_CHECKING:
+    from ..launcher.engines.base import Engine
+    from ..launcher.job import Job
+    from ..tracking.run import Run
+
+#: Whether ``--`` stands before the program, in the context's notes.
+_SEPARATED = f"{__name__}.separated"
+#: Options that say how many workers there are, and where.
+_ABOUT_WORKERS = ("workers", "hosts", "hostfile")
 
 
-# Options end at the script's name. Arguments after it belong to the script.
-@click.command("launch", cls=ProgramCommand, context_settings={"allow_interspersed_args": False})
-@launch_options
-@program_argument
-def command(*, program: tuple[str, ...], backend: str | None, **options: Any) -> int:
+def _names_of(*settings: type[Settings]) -> list[str]:
+    """Return the names of the rows of some classes of the table that the command line has."""
+    names = dict.fromkeys(name for known in settings for name in known.ROWS)
+    return [name for name in names if ROWS[name].flags]
+
+
+class _Launch(click.Command):
+    """A command whose arguments end with a program, maybe after ``--``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, and remember whether ``--`` stands before the program."""
+        words = list(args)
+        rest = super().parse_args(ctx, args)
+        program = ctx.params.get("program") or ()
+        ctx.meta[_SEPARATED] = words[: len(words) - len(program)][-1:] == ["--"]
+        return rest
+
+
+@click.command("launch", cls=_Launch, context_settings=ENDS_AT_PROGRAM)
+@all_of(*map(row_option, _names_of(Plain, Control)))
+@option(
+    "--backend NAME",
+    f"Start the processes with this backend: {', '.join(BACKENDS)}. "
+    "Default: ssh if there are hosts, else local.",
+    shell_complete=lambda *asked: [name for name in BACKENDS if name.startswith(asked[-1])],
+)
+@all_of(*map(row_option, _names_of(*PLACES, Waiting)))
+@program_argument()
+def launch(*, program: tuple[str, ...], backend: str | None, **options: Any) -> int:
     """Run a script or a command on several workers, of this machine or of others.
 
     Each worker gets TF_CONFIG and free ports, and runs your .py or .R script. A script without a strategy
@@ -37,8 +76,8 @@ def command(*, program: tuple[str, ...], backend: str | None, **options: Any) ->
     from ..launcher.engines.local import ThisMachine
     from ..launcher.engines.registry import engine_for, place_for
     from ..launcher.job import Job, workers_for
+    from ..system.process_end import SHUTDOWN
     from ..system.processes import adopt_orphans
-    from ..system.shutdown_signal import SHUTDOWN
 
     refuse_options_after_script(program, options)
     engine = engine_for(place_for(backend, settings_of(PLACES, options)))
@@ -56,20 +95,118 @@ def command(*, program: tuple[str, ...], backend: str | None, **options: Any) ->
         click.echo(script(job), nl=False)
         return EXIT_DONE
     if not waiting.wait:
-        for option, is_set in (
-            ("--timings", waiting.timings),
-            ("--quiet", waiting.quiet),
-            ("--only-chief", job.only_chief),
-        ):
-            if is_set:
-                raise click.UsageError(f"{option} is about output, and --detach shows none.")
-        return start_and_tell(engine, job)
+        for name in ("timings", "quiet", "only_chief"):
+            if options[name]:
+                raise click.UsageError(f"{ROWS[name].flag} is about output, and --detach shows none.")
+        return _start_and_tell(engine, job)
     show = "nothing" if waiting.quiet else "chief" if job.only_chief else "all"
     adopt_orphans()
     # Whichever signal ends the launcher, it must end its workers first.
     SHUTDOWN.take_signals()
     try:
-        return run_and_report(engine, job, show=show, timings=waiting.timings)
+        return _run_and_report(engine, job, show=show, timings=waiting.timings)
     except KeyboardInterrupt:
         click.echo("tfmuster: interrupted; every worker has been ended.", err=True)
         return EXIT_INTERRUPTED
+
+
+def settings_of(settings: Iterable[type[Settings]], values: Mapping[str, object]) -> dict[str, Any]:
+    """Return the values of the options of some classes of the table, by their names in Python."""
+    return {name: _read(ROWS[name], values[name]) for name in _names_of(*settings)}
+
+
+def _read(row: Option, value: Any) -> Any:
+    """Return the value of an option as Python's `launch()` takes it."""
+    if row.kind is FLAG:
+        return value != row.default
+    if row.kind is VARIABLES:
+        return dict(map(_variable, value))
+    if row.kind is ADDRESSES:
+        return {host: address for host, _, address in (text.partition("=") for text in value)}
+    return row.default if value is None else value
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals and name in os.environ:
+        return name, os.environ[name]
+    if not (equals and name):
+        raise refused("--env", "NAME=VALUE, or the name of a variable that is set here", text)
+    return name, value
+
+
+def refuse_options_after_script(program: tuple[str, ...], options: Mapping[str, object]) -> None:
+    """Raise UsageError if an option about the workers stands after a script, and none of it before.
+
+    Arguments after a script are the script's, so the job would run with two workers on this machine. Whoever
+    writes ``--`` before the script, or also names the option there, means the script's. Hosts also say how
+    many workers there are.
+    """
+    script, *arguments = program
+    if Path(script).suffix.lower() not in (".py", ".r") or click.get_current_context().meta.get(_SEPARATED):
+        return
+    if options.get("hosts") is not None or options.get("hostfile") is not None:
+        return
+    for name in _ABOUT_WORKERS:
+        spellings = ROWS[name].flags
+        if options.get(name) is not None:
+            continue
+        for position, argument in enumerate(arguments):
+            if _is_option(argument, spellings):
+                value = "" if argument not in spellings else " ".join(arguments[position + 1 : position + 2])
+                misplaced = f"{argument} {value}".rstrip()
+                raise click.UsageError(
+                    f"{misplaced} stands after {script}, so that it belongs to the script. Put it first: "
+                    f"tfmuster launch {misplaced} {script}. If it is an option of the script, write -- "
+                    f"before the script: tfmuster launch -- {script} {misplaced}"
+                )
+
+
+def _is_option(argument: str, spellings: tuple[str, ...]) -> bool:
+    if argument.partition("=")[0] in spellings:
+        return True
+    # -n4, as in the options of click.
+    return any(len(text) == 2 and argument.startswith(text) and argument[2:].isdigit() for text in spellings)
+
+
+def _run_and_report(engine: Engine, job: Job, *, show: str, timings: bool) -> int:
+    """Run a job to its end, print to stderr how it ended, and return the exit code."""
+    from ..launcher.supervise.display import shown_path
+    from ..tracking.record.layout import PREEMPTED
+
+    begun = time.monotonic()
+    run, failure = engine.run(job, show=show, tell=show != "nothing")
+    if timings:
+        from ..launcher.supervise.timings import shares_table, timings_table
+
+        for table in filter(None, (timings_table(run), shares_table(run))):
+            say(f"\n{table}")
+    if failure is not None:
+        say(f"\n{failure.report(shown=show == 'all')}")
+        return EXIT_NOT_EVERYONE if failure.not_everyone else EXIT_WORKER_FAILED
+    status = run.status()
+    if status["state"] == PREEMPTED:
+        say(f"tfmuster: preempted; resume it: tfmuster runs resume {_name_of(run)}")
+        return 128 + int(status.get("signal", 15))
+    if show != "nothing":
+        say(f"tfmuster: done in {time.monotonic() - begun:.1f} s; {shown_path(run)}")
+    return EXIT_DONE
+
+
+def _start_and_tell(engine: Engine, job: Job) -> int:
+    """Start a job that continues after this command, and print its name and how to follow and stop it."""
+    from ..launcher.detached import start_detached
+    from ..launcher.supervise.display import shown_path
+
+    run = start_detached(engine, job)
+    name = _name_of(run)
+    say(f"tfmuster: {job.workers} worker{'' if job.workers == 1 else 's'} started; {shown_path(run)}")
+    for verb, what in (("show", "what it does"), ("logs -f", "its output"), ("stop", "end it")):
+        say(f"  tfmuster runs {verb:<7} {name}   # {what}")
+    print(visible(name))
+    return EXIT_DONE
+
+
+def _name_of(run: Run) -> str:
+    """Return what `tfmuster runs` accepts in the working directory: the name, or the path."""
+    return run.name if run.path.parent == Path("runs").resolve() else os.path.relpath(run.path)

@@ -1,4 +1,4 @@
-"""``tfmuster manifest``: print a Kubernetes manifest, or what rents machines."""
+"""``tfmuster manifest``: print a Kubernetes manifest, or commands that rent machines."""
 
 from __future__ import annotations
 
@@ -7,107 +7,97 @@ from typing import Any
 import click
 
 from ..environment import LARGEST_SEED
-from .manifest_machines import ec2, gce, skypilot
-from .pod_options import pod_options, take_pods
-from .program_argument import program_argument
-from .value_types import Number, OneOf, WholeNumber
+from ..launcher.job import seed_for
+from ..launcher.manifests.pod_job import PodJob
+from ..launcher.manifests.rented_machines import (
+    Ec2Machines,
+    GceMachines,
+    SkyPilotMachines,
+    ec2_commands,
+    gce_commands,
+    skypilot_task,
+)
+from .parameters import ENDS_AT_PROGRAM, Number, OneOf, WholeNumber, all_of, option, program_argument, refused
+
+_COUNT = WholeNumber(min=0)
+_PORT = WholeNumber(1024, 65535)
 
 
 @click.group("manifest")
-def command() -> None:
-    """Print a Kubernetes manifest, or what rents machines. Nothing is sent anywhere."""
+def manifest() -> None:
+    """Print a Kubernetes manifest, or commands that rent machines. Nothing is sent anywhere."""
 
 
-command.add_command(gce)
-command.add_command(ec2)
-command.add_command(skypilot)
-
-
-# Options end at the script's name. Arguments after it belong to the script.
-@command.command("kubernetes", context_settings={"allow_interspersed_args": False})
-@click.option(
-    "--image",
-    metavar="IMAGE",
-    required=True,
-    help="Run this container image, which has tfmuster and the script. Required.",
-)
-@click.option(
-    "-n",
-    "--workers",
-    metavar="N",
-    type=WholeNumber(min=1),
-    required=True,
-    help="Start this many workers, one per pod. Required.",
-)
-@click.option(
-    "--ps",
-    metavar="N",
-    type=WholeNumber(min=0),
-    default=0,
-    help="Start this many parameter servers, one per pod. Default: 0.",
-)
-@click.option(
-    "--gpus-per-worker",
-    metavar="N",
-    type=WholeNumber(min=0),
-    default=0,
-    help="Request this many GPUs for each worker. Default: 0.",
-)
-@click.option(
+@manifest.command("kubernetes", context_settings=ENDS_AT_PROGRAM)
+@option("--image IMAGE", "Run this container image, which has tfmuster and the script.", required=True)
+@option("-n, --workers N", "Start this many workers, one per pod.", WholeNumber(min=1), required=True)
+@option("--ps N", "Start this many parameter servers, one per pod. Default: 0.", _COUNT, default=0)
+@option("--gpus-per-worker N", "Request this many GPUs for each worker. Default: 0.", _COUNT, default=0)
+@option(
     "--kind",
-    type=OneOf(["job", "jobset", "tfjob"]),
-    default="job",
-    help="Print an Indexed Job, which needs no operator (job, the default), a JobSet for "
+    "Print an Indexed Job, which needs no operator (job, the default), a JobSet for "
     "its controller (jobset), or a TFJob for Kubeflow's training operator (tfjob).",
+    OneOf(["job", "jobset", "tfjob"]),
+    default="job",
+    show_default=False,
 )
-@click.option("--name", metavar="NAME", help="Name the job; a DNS label. Default: the name of the script.")
-@click.option(
-    "--namespace", metavar="NAMESPACE", help="Put the job into this namespace. Default: that of kubectl."
+@option("--name NAME", "Name the job; a DNS label. Default: the name of the script.")
+@option("--namespace NAMESPACE", "Put the job into this namespace. Default: that of kubectl.")
+@option("--port PORT", "Let each pod listen on this port.", _PORT, default=PodJob.port)
+@option("--env NAME=VALUE", "Set a variable in every pod; repeatable. Default: none.", multiple=True)
+@option(
+    "--volume CLAIM=/PATH",
+    "Mount a PersistentVolumeClaim at a path; repeatable. Default: none.",
+    name="volumes",
+    multiple=True,
 )
-@click.option(
-    "--port",
-    metavar="PORT",
-    type=WholeNumber(1024, 65535),
-    default=2222,
-    show_default=True,
-    help="Let each pod listen on this port.",
+@option(
+    "--checkpoint-volume CLAIM=/PATH",
+    "Keep checkpoints on a PersistentVolumeClaim, and resume from them in place of "
+    "evicted pods. Default: keep none.",
 )
-@pod_options
-@click.option(
-    "--start-timeout",
-    metavar="SECONDS",
-    type=Number(0, min_open=True),
-    default=600.0,
-    show_default=True,
-    help="Let a pod wait this long for the other pods.",
+@option(
+    "--max-restarts N",
+    "With --checkpoint-volume: restart all pods after a failure, at most N times. Default: 0.",
+    _COUNT,
+    default=0,
 )
-@click.option(
+@option(
+    "--grace SECONDS",
+    "Let a pod that is evicted take this long to write a checkpoint.",
+    Number(0, min_open=True),
+    default=PodJob.grace,
+)
+@option(
+    "--token-secret SECRET",
+    "Take the job's password from the key `token` of a Secret. Default: use none.",
+)
+@option(
+    "--start-timeout SECONDS",
+    "Let a pod wait this long for the other pods.",
+    Number(0, min_open=True),
+    default=PodJob.start_timeout,
+)
+@option(
     "--network-policy/--no-network-policy",
+    "Accept connections only from pods of the job. Default: --network-policy.",
     default=True,
-    help="Accept connections only from pods of the job. Default: --network-policy.",
 )
-@click.option(
-    "--seed",
-    metavar="N",
-    type=WholeNumber(0, LARGEST_SEED),
-    help="Seed the random number generators of every pod. Default: TFMUSTER_SEED, else drawn.",
+@option(
+    "--seed N",
+    "Seed the random number generators of every pod. Default: TFMUSTER_SEED, else drawn.",
+    WholeNumber(0, LARGEST_SEED),
 )
-@program_argument
+@program_argument()
 def kubernetes(
     *,
-    image: str,
-    workers: int,
-    ps: int,
-    gpus_per_worker: int,
-    kind: str,
-    name: str | None,
-    namespace: str | None,
-    port: int,
-    start_timeout: float,
-    network_policy: bool,
-    seed: int | None,
     program: tuple[str, ...],
-    **pods: Any,
+    kind: str,
+    seed: int | None,
+    env: tuple[str, ...],
+    volumes: tuple[str, ...],
+    checkpoint_volume: str | None,
+    **settings: Any,
 ) -> None:
     """Print a manifest for `kubectl apply -f -` that runs a command of an image on several pods.
 
@@ -115,23 +105,123 @@ def kubernetes(
     tfmuster manifest kubernetes --image me/digits:1 -n 4 -- train.py --epochs 3
     tfmuster manifest kubernetes --image me/digits:1 -n 4 --ps 1 --gpus-per-worker 1 -- train.R
     """
-    from ..launcher.job import seed_for
     from ..launcher.manifests.kubernetes import indexed_job, job_set, tf_job, to_yaml
-    from ..launcher.manifests.pod_job import PodJob
 
     job = PodJob(
         command=program,
-        image=image,
-        workers=workers,
-        ps=ps,
-        name=name,
-        namespace=namespace,
-        gpus_per_worker=gpus_per_worker,
-        port=port,
-        start_timeout=start_timeout,
-        network_policy=network_policy,
         seed=seed_for(seed),
-        **take_pods(pods),
+        env=_pairs("--env", env),
+        volumes=_pairs("--volume", volumes),
+        checkpoint_volume=_pair("--checkpoint-volume", checkpoint_volume) if checkpoint_volume else None,
+        **settings,
     )
     make = {"job": indexed_job, "jobset": job_set, "tfjob": tf_job}[kind]
     click.echo(to_yaml(make(job)), nl=False)
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, value = _pair(option, text)
+        if name in pairs:
+            raise refused(option, "each name once", text)
+        pairs[name] = value
+    return pairs
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise refused(option, "a name, = and a value", text)
+    return name, value
+
+
+_machines = all_of(
+    option("-n, --workers N", "Rent this many machines.", WholeNumber(1, 1000), required=True),
+    option("--name NAME", "Begin all names with this text.", default="tfmuster"),
+    option(
+        "--source URL",
+        "Let the machines download tfmuster's repository as a .tar.gz archive from this https URL.",
+        required=True,
+    ),
+    option("--port PORT", "Let TensorFlow listen on this port.", _PORT, default=GceMachines.port),
+)
+_provider = all_of(
+    _machines,
+    option(
+        "--disk-gb GB",
+        "Give each machine a disk of this size.",
+        WholeNumber(10, 16000),
+        default=GceMachines.disk_gb,
+    ),
+    option(
+        "--ssh-from CIDR",
+        "Also allow ssh from these addresses, such as 203.0.113.7/32. Default: from none.",
+    ),
+)
+
+
+@manifest.command("gce")
+@_provider
+@option("--zone ZONE", "Rent the machines in this zone, such as europe-west2-a.", required=True)
+@option("--project PROJECT", "Rent them for this project. Default: that of gcloud.")
+@option("--network NETWORK", "Connect them to this network.", default=GceMachines.network)
+@option("--machine-type TYPE", "Rent machines of this type.", default=GceMachines.machine_type)
+@option(
+    "--image-family FAMILY",
+    "Take the newest image of this family.",
+    name="image",
+    default=GceMachines.image,
+)
+@option("--image-project PROJECT", "Take the image from this project.", default=GceMachines.image_project)
+@option(
+    "--accelerator TYPE",
+    "Add GPUs of this type, such as nvidia-tesla-t4. The image must have drivers. Default: none.",
+)
+@option(
+    "--accelerators N",
+    "With --accelerator: add this many GPUs per machine.",
+    WholeNumber(1, 16),
+    default=GceMachines.accelerators,
+)
+def gce(**settings: Any) -> None:
+    """Print the gcloud commands that create machines for a job. Nothing is sent anywhere.
+
+    \b
+    tfmuster manifest gce -n 4 --zone europe-west2-a --source https://example.org/tfmuster.tar.gz
+    """
+    machines = GceMachines(**settings, gpus=settings["accelerator"] is not None)
+    click.echo(gce_commands(machines), nl=False)
+
+
+@manifest.command("ec2")
+@_provider
+@option("--region REGION", "Rent the machines in this region. Default: that of aws.")
+@option("--machine-type TYPE", "Rent machines of this type.", default=Ec2Machines.machine_type)
+@option("--image AMI", "Take this AMI. Default: the newest Debian 12.", default=Ec2Machines.image)
+@option("--gpus", "Use the GPUs of the machines. The image must have drivers. Default: use none.")
+@option("--key-name NAME", "Let this key pair log in by ssh. Default: none.")
+@option("--subnet SUBNET", "Put the machines into this subnet. Default: that of aws.")
+@option("--vpc VPC", "Take the subnet from this VPC. Default: the default VPC.")
+def ec2(**settings: Any) -> None:
+    """Print the aws commands that create machines for a job. Nothing is sent anywhere.
+
+    \b
+    tfmuster manifest ec2 -n 4 --key-name me --ssh-from 203.0.113.7/32 \\
+      --source https://example.org/tfmuster.tar.gz
+    """
+    click.echo(ec2_commands(Ec2Machines(**settings)), nl=False)
+
+
+@manifest.command("skypilot", context_settings=ENDS_AT_PROGRAM)
+@_machines
+@option("--accelerators TYPE:N", "Rent machines with these GPUs, such as T4:1. Default: without GPUs.")
+@program_argument()
+def skypilot(*, program: tuple[str, ...], **settings: Any) -> None:
+    """Print a task file for `sky launch` that rents machines and trains on them. Nothing is sent anywhere.
+
+    \b
+    tfmuster manifest skypilot -n 4 --source https://example.org/tfmuster.tar.gz -- train.py --epochs 3
+    """
+    machines = SkyPilotMachines(**settings, command=program, gpus=settings["accelerators"] is not None)
+    click.echo(skypilot_task(machines), nl=False)

@@ -1,17 +1,23 @@
-"""``tfmuster runs``: list, show and follow runs. The verbs that change a run are in :mod:`.runs_changing`."""
+"""``tfmuster runs``: list, show, follow, stop, resume and remove runs."""
 
 from __future__ import annotations
 
+import functools
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import EXIT_DONE, EXIT_WORKER_FAILED, TfmusterError
+from ..errors import EXIT_DONE, EXIT_USAGE, EXIT_WORKER_FAILED, TfmusterError
 from ..system.terminal_text import json_text, safe_text, visible
-from .runs_changing import FOLDER, RUN, remove, resume, stop
-from .value_types import WholeNumber
+from ..tracking.record.layout import RUNS
+from .parameters import Decorator, WholeNumber, option
+
+if TYPE_CHECKING:
+    from ..tracking.run import Run
 
 
 class _OnFiles(click.Group):
@@ -31,7 +37,7 @@ class _OnFiles(click.Group):
 
 
 @click.group("runs", cls=_OnFiles)
-def command() -> None:
+def runs() -> None:
     """List, show, follow, stop, resume and remove runs.
 
     RUN is the name of a run, a part of it, or its path. Default: the newest run. If several runs match, the
@@ -39,15 +45,41 @@ def command() -> None:
     """
 
 
-@command.command("list")
-@FOLDER
-@click.option(
-    "-a",
-    "--all",
-    "everywhere",
-    is_flag=True,
-    help="List your runs in all folders. Default: those in the folder runs.",
+_folder = option(
+    "--runs PATH",
+    "Look in this folder. Default: runs; if no run matches there, all folders of your runs.",
+    click.Path(file_okay=False),
+    name="folder",
 )
+
+
+def _complete_run(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of runs that begin like a word, for the completion of a shell, newest first."""
+    from ..tracking.show import listing
+
+    known = listing.runs() or listing.runs(all=True)
+    return [run.name for run in reversed(known) if run.name.startswith(incomplete)]
+
+
+def _takes_run(*, changes: bool = False) -> Decorator:
+    """Declare RUN and ``--runs`` for a verb, which gets the run. `changes`: it stops or resumes the run."""
+
+    def add(verb: Callable[..., object]) -> object:
+        @functools.wraps(verb)
+        def with_run(*, name: str | None, folder: str | None, **options: object) -> object:
+            from ..tracking.show.listing import find_run
+
+            return verb(find_run(name, folder, changes=changes), **options)
+
+        argument = click.argument("name", metavar="[RUN]", required=False, shell_complete=_complete_run)
+        return argument(_folder(with_run))
+
+    return add
+
+
+@runs.command("list")
+@_folder
+@option("-a, --all", "List your runs in all folders. Default: those in the folder runs.", name="everywhere")
 def list_runs(folder: str | None, everywhere: bool) -> None:
     """List runs, oldest first: those in the folder runs or, if it has none, yours in all folders."""
     from ..tracking.record.records import unreadable
@@ -79,15 +111,13 @@ def _row(run: dict[str, str], everywhere: bool) -> tuple[str, ...]:
     return (name, run["state"], run["local"], run["took"], run["tasks"], run["speed"], progress)
 
 
-@command.command()
-@RUN
-@FOLDER
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON. Default: a summary.")
-def show(name: str | None, folder: str | None, as_json: bool) -> None:
+@runs.command()
+@_takes_run()
+@option("--json", "Print everything as JSON. Default: a summary.", name="as_json")
+def show(run: Run, as_json: bool) -> None:
     """Show the command of a run, its progress, how workers read their input, and its first failure."""
-    from ..tracking.show.listing import document, find_run, summary
+    from ..tracking.show.listing import document, summary
 
-    run = find_run(name, folder)
     if as_json:
         click.echo(json_text(document(run)))
         return
@@ -95,46 +125,27 @@ def show(name: str | None, folder: str | None, as_json: bool) -> None:
         click.echo(safe_text(f"{label + ':':<15}{value}"))
 
 
-@command.command()
-@RUN
-@FOLDER
-@click.option(
-    "-f",
-    "--follow",
-    is_flag=True,
-    help="Keep printing new lines until the run has ended. Default: stop at the last line.",
-)
-@click.option("--task", metavar="TASK", help='Show only one task, such as "worker 0". Default: all tasks.')
-@click.option(
-    "--lines",
-    metavar="N",
-    type=WholeNumber(min=0),
-    help="Show only the last N lines of each task. Default: all lines.",
-)
-def logs(name: str | None, folder: str | None, follow: bool, task: str | None, lines: int | None) -> None:
+@runs.command()
+@_takes_run()
+@option("-f, --follow", "Keep printing new lines until the run has ended. Default: stop at the last line.")
+@option("--task TASK", 'Show only one task, such as "worker 0". Default: all tasks.')
+@option("--lines N", "Show only the last N lines of each task. Default: all lines.", WholeNumber(min=0))
+def logs(run: Run, follow: bool, task: str | None, lines: int | None) -> None:
     """Show the output of the workers, each line with the worker's name."""
-    from ..tracking.show.listing import find_run
     from ..tracking.show.tail import each_log_line, follow_lines
 
-    run = find_run(name, folder)
     for line in follow_lines(run, task) if follow else each_log_line(run, task, lines=lines):
         click.echo(line)
 
 
-@command.command()
-@RUN
-@FOLDER
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a JSON object with the text of each task. Default: text."
-)
-def stacks(name: str | None, folder: str | None, as_json: bool) -> int:
+@runs.command()
+@_takes_run()
+@option("--json", "Print a JSON object with the text of each task. Default: text.", name="as_json")
+def stacks(run: Run, as_json: bool) -> int:
     """Show where the program of each worker is: its Python stacks, and R's calls if known.
 
     A run that has stalled keeps the stacks in `stacks/` of its run directory.
     """
-    from ..tracking.show.listing import find_run
-
-    run = find_run(name, folder)
     texts = run.stacks()
     if as_json:
         click.echo(json_text(texts))
@@ -146,23 +157,87 @@ def stacks(name: str | None, folder: str | None, as_json: bool) -> int:
     return EXIT_DONE if texts else EXIT_WORKER_FAILED
 
 
-@command.command()
-@RUN
-@FOLDER
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False),
-    metavar="PATH",
-    help="Write to this file. Default: report.html in the run directory.",
+@runs.command()
+@_takes_run()
+@option(
+    "-o, --output PATH",
+    "Write to this file. Default: report.html in the run directory.",
+    click.Path(dir_okay=False),
 )
-def report(name: str | None, folder: str | None, output: str | None) -> None:
+def report(run: Run, output: str | None) -> None:
     """Write one HTML page: summary, cluster, curves, timeline, output, environment, first failure."""
-    from ..tracking.show.listing import find_run
     from ..tracking.show.report import write_report
 
-    click.echo(visible(write_report(find_run(name, folder), output)))
+    click.echo(visible(write_report(run, output)))
 
 
-for verb in (stop, resume, remove):
-    command.add_command(verb)
+@runs.command()
+@_takes_run(changes=True)
+@option("--save", "Let all workers write a checkpoint first. Default: stop at once.")
+def stop(run: Run, save: bool) -> int:
+    """Stop a run and all its processes.
+
+    A run in another folder is found by its full name only.
+    """
+    state = run.stop(save=save)["state"]
+    click.echo(visible(f"{run.name}: {state}"))
+    return EXIT_WORKER_FAILED if state in ("starting", "running") else EXIT_DONE
+
+
+@runs.command()
+@_takes_run(changes=True)
+@option("--detach", "Return when the workers run; `tfmuster runs` follows them. Default: wait for the end.")
+def resume(run: Run, detach: bool) -> int:
+    """Restart a run that was preempted, interrupted or lost, or has failed, with its original options.
+
+    It keeps its run directory. A program with checkpoint_callback() resumes from its newest checkpoint. A run
+    in another folder is found by its full name only.
+    """
+    from ..tracking.lifecycle.resuming import launch_again
+    from .launch import launch
+
+    again = launch_again(run.path)
+    os.environ.update(again.env)
+    os.chdir(again.directory)
+    arguments = ["--detach", *again.arguments] if detach else again.arguments
+    code: int = launch.main(arguments, "tfmuster launch", standalone_mode=False)
+    return code
+
+
+@runs.command()
+@click.argument("names", metavar="[RUN]...", nargs=-1, shell_complete=_complete_run)
+@_folder
+@option(
+    "--older-than AGE",
+    "Remove all your runs that ended longer ago: 12h, 30d or 8w. Default: remove the named runs.",
+)
+def remove(names: tuple[str, ...], folder: str | None, older_than: str | None) -> int:
+    """Remove runs of yours from the disk: the named ones, or those that ended some time ago.
+
+    Files that tfmuster has not written stay. A run in another folder is found by its full name only.
+    """
+    from ..tracking.show.listing import ended_before, find_run
+
+    if bool(names) == (older_than is not None):
+        raise click.UsageError("Name the runs to remove, or give --older-than.")
+    old = (
+        [find_run(name, folder, single=True, changes=True) for name in names]
+        if older_than is None
+        else ended_before(older_than, folder or RUNS)
+    )
+    code = EXIT_DONE
+    for run in old:
+        try:
+            remaining = run.remove()
+        except (OSError, TfmusterError) as error:
+            if len(old) == 1:
+                raise
+            # The other runs can be removed nevertheless.
+            why = error.found if isinstance(error, TfmusterError) else error.strerror
+            click.echo(visible(f"{run.name}: not removed: {why}"), err=True)
+            code = EXIT_USAGE
+            continue
+        click.echo(
+            visible(f"{run.name}: removed" + ("" if not remaining else f", but for {', '.join(remaining)}"))
+        )
+    return code

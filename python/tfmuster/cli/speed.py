@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from .program_argument import program_argument
-from .value_types import WholeNumber, refused
+from .parameters import ENDS_AT_PROGRAM, WholeNumber, option, program_argument, refused
 
 if TYPE_CHECKING:
     from ..diagnostics.tuning import Trial
 
 _BATCHES = (32, 64, 128, 256, 512)
 _COLUMNS = "{:>10}  {:<10} {:>9} {:>8}  {:>12}  {:>10}  {:>13}  {}"
+_WORKERS = ("-n", "-np", "--workers")
+_WORKERS_AND_NUMBER = re.compile(r"-np?\d+$|--workers=")
 
 
 def _numbers(_: click.Context, option: click.Parameter, text: str | None) -> list[int]:
@@ -41,59 +41,20 @@ class _Speed(click.Command):
         return super().parse_args(ctx, args)
 
 
-_WORKERS = ("-n", "-np", "--workers")
-_WORKERS_AND_NUMBER = re.compile(r"-np?\d+$|--workers=")
-
-
-@click.command("speed", cls=_Speed, context_settings={"allow_interspersed_args": False})
-@click.option(
-    "-n",
-    "-np",
-    "--workers",
-    metavar="N",
-    type=WholeNumber(min=2),
-    default=2,
-    show_default=True,
-    help="Start this many workers.",
-)
-@click.option(
-    "--batch",
-    "batches",
+@click.command("speed", cls=_Speed, context_settings=ENDS_AT_PROGRAM)
+@option("-n, -np, --workers N", "Start this many workers.", WholeNumber(min=2), default=2)
+@option(
+    "--batch N,N,...",
+    "Try these numbers of images per worker. Default for mnist: 32,64,128,256,512; for a script: none.",
+    name="batches",
     callback=_numbers,
-    metavar="N,N,...",
-    help="Try these numbers of images per worker. Default for mnist: 32,64,128,256,512; for a script: none.",
 )
-@click.option(
-    "--steps",
-    metavar="N",
-    type=WholeNumber(min=10),
-    default=60,
-    show_default=True,
-    help="Measure this many steps per trial.",
-)
-@click.option(
-    "--model",
-    metavar="NAME",
-    default="cnn",
-    show_default=True,
-    help="For mnist: train this model: cnn, deep_cnn, mlp or softmax.",
-)
-@click.option(
-    "--dataset",
-    metavar="PATH",
-    default="synthetic",
-    show_default=True,
-    help="For mnist: use this file or folder of digits.",
-)
-@partial(program_argument, metavar="mnist|SCRIPT [ARGUMENT]...")
-def command(
-    *,
-    workers: int,
-    batches: list[int],
-    steps: int,
-    model: str,
-    dataset: str,
-    program: tuple[str, ...],
+@option("--steps N", "Measure this many steps per trial.", WholeNumber(min=10), default=60)
+@option("--model NAME", "For mnist: train this model: cnn, deep_cnn, mlp or softmax.", default="cnn")
+@option("--dataset PATH", "For mnist: use this file or folder of digits.", default="synthetic")
+@program_argument("mnist|SCRIPT [ARGUMENT]...")
+def speed(
+    *, workers: int, batches: list[int], steps: int, model: str, dataset: str, program: tuple[str, ...]
 ) -> None:
     """Find settings that make a training fast on several workers of this machine, by short trials.
 
@@ -105,7 +66,7 @@ def command(
     tfmuster speed mnist -n 2
     tfmuster speed -n 2 --batch 32,128,512 train.py --batch-size {batch}
     """
-    from ..diagnostics.tuning import BATCH, recommend, tune
+    from ..diagnostics.tuning import BATCH, advice, tune
 
     if program == ("mnist",):
         dataset = dataset if dataset in ("synthetic", "mnist") else os.path.abspath(dataset)
@@ -132,27 +93,4 @@ def command(
         )
 
     trials = tune(program, workers, batches=batches, steps=steps, on_trial=show)
-    click.echo("\n" + advice(trials, recommend(trials)))
-
-
-def advice(trials: list[Trial], best: Trial) -> str:
-    """Write the recommendation as text."""
-    setting = best.setting
-    lines = [f"Use {setting}."]
-    if setting.gradient_dtype != "float32":
-        lines.append(f"Gradients: strategy(..., gradient_dtype={setting.gradient_dtype!r}).")
-    gain = best.workers * best.efficiency
-    if gain < 1.1:
-        lines.append(
-            f"{best.workers} workers do {gain:.2f} times the work of one: here more workers do not pay. "
-            "A larger batch, a larger model or separate machines would change that."
-        )
-    else:
-        lines.append(f"{best.workers} workers then do {gain:.2f} times the work of one of them.")
-    smallest = min((trial.setting.batch for trial in trials if trial.setting.batch), default=None)
-    if setting.batch and smallest and setting.batch > smallest:
-        lines.append(
-            "With a larger global batch, raise the learning rate by the same factor and warm it up over the "
-            "first epochs (the linear rule of Goyal et al. 2017, arXiv:1706.02677), and look at the accuracy."
-        )
-    return "\n".join(lines)
+    click.echo("\n" + advice(trials))

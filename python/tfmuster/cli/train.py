@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from ..cluster.rules import JOBS
 from ..environment import START_TIMEOUT_VARIABLE
-from .cluster_options import cluster_options, join_cluster
-from .value_types import Number, OneOf, WholeNumber, refused
+from .cluster import cluster_options, join_cluster
+from .parameters import Number, OneOf, WholeNumber, option, refused, row_option
 
 _MODELS = ("cnn", "deep_cnn", "mlp", "softmax")
 _COUNT = WholeNumber(min=1)
@@ -24,161 +25,109 @@ def _steps_or_epoch(_: click.Context, option: click.Parameter, value: str | None
 
 
 @click.group("train")
-def command() -> None:
+def train() -> None:
     """Train a model, alone or as one worker of several."""
 
 
-@command.command("mnist")
-@click.option(
+@train.command("mnist")
+@option(
     "--recipe",
-    type=OneOf(["quick", "document"]),
-    default="quick",
-    show_default=True,
-    help="Take the defaults of the other options from this recipe: quick trains in well under a minute to a "
+    "Take the defaults of the other options from this recipe: quick trains in well under a minute to a "
     "good result, document has the numbers of the model's source document.",
+    OneOf(["quick", "document"]),
+    default="quick",
 )
-@click.option("--model", type=OneOf(_MODELS), default="cnn", show_default=True, help="Train this model.")
-@click.option(
-    "--dataset",
-    metavar="mnist|synthetic|PATH",
-    help="Train on an .npz file, a folder of IDX files, or `synthetic`, generated "
+@option("--model", "Train this model.", OneOf(_MODELS), default="cnn")
+@option(
+    "--dataset mnist|synthetic|PATH",
+    "Train on an .npz file, a folder of IDX files, or `synthetic`, generated "
     "digits. Default: MNIST from TFMUSTER_MNIST, Keras's cache or a download.",
 )
-@click.option(
-    "--strategy", metavar="NAME", help="Use this strategy. Default: the one for the cluster, else none."
+@option("--strategy NAME", "Use this strategy. Default: the one for the cluster, else none.")
+@option(
+    "--batch-size N",
+    "Train on this many images per replica and step. Default: that of the recipe.",
+    _COUNT,
 )
-@click.option(
-    "--batch-size",
-    metavar="N",
-    type=_COUNT,
-    help="Train on this many images per replica and step. Default: that of the recipe.",
+@option(
+    "--epochs N",
+    "Train for this many epochs of --steps-per-epoch steps. Default: that of the recipe.",
+    _COUNT,
 )
-@click.option(
-    "--epochs",
-    metavar="N",
-    type=_COUNT,
-    help="Train for this many epochs of --steps-per-epoch steps. Default: that of the recipe.",
+@option(
+    "--steps-per-epoch N",
+    "Run this many steps per epoch; 0 uses all data. Default: that of the recipe.",
+    WholeNumber(min=0),
 )
-@click.option(
-    "--steps-per-epoch",
-    metavar="N",
-    type=WholeNumber(min=0),
-    help="Make an epoch of this many steps; 0: of all data. Default: that of the recipe.",
+@option(
+    "--validation-split FRACTION",
+    "Use this fraction of the training set for validation. Default: that of the recipe.",
+    Number(0, 1, max_open=True),
 )
-@click.option(
-    "--validation-split",
-    metavar="FRACTION",
-    type=Number(0, 1, max_open=True),
-    help="Use this fraction of the training set for validation. Default: that of the recipe.",
-)
-@click.option(
+@option(
     "--shuffle/--no-shuffle",
+    "Use a different order of the data in each epoch. Default: --shuffle.",
     default=None,
-    help="Use a different order of the data in each epoch. Default: --shuffle.",
 )
-@click.option(
-    "--optimizer",
-    metavar="NAME",
-    help="Use this optimizer, by its Keras name, such as sgd, adam, rmsprop. Default: that of the recipe.",
+@option(
+    "--optimizer NAME",
+    "Use this optimizer, by its Keras name, such as sgd, adam, rmsprop. Default: that of the recipe.",
 )
-@click.option(
-    "--learning-rate",
-    metavar="RATE",
-    type=Number(0, min_open=True),
-    help="Set the learning rate. Default: that of the recipe.",
+@option(
+    "--learning-rate RATE",
+    "Set the learning rate. Default: that of the recipe.",
+    Number(0, min_open=True),
 )
-@click.option(
+@option(
     "--scale-lr",
-    is_flag=True,
-    help="Multiply the learning rate by the number of workers, after a warm-up. Default: keep it.",
+    "Multiply the learning rate by the number of workers, after a warm-up. Default: keep it.",
 )
-@click.option(
+@option(
     "--gradient-dtype",
-    type=OneOf(["float32", "bfloat16", "float16"]),
-    help="Send gradients to the other workers in this data type. Default: the type they are computed in.",
+    "Send gradients to the other workers in this data type. Default: the type they are computed in.",
+    OneOf(["float32", "bfloat16", "float16"]),
 )
-@click.option("--dropout/--no-dropout", default=True, show_default=True, help="Use dropout in mlp.")
-@click.option(
+@option("--dropout/--no-dropout", "Use dropout in mlp.", default=True)
+@option(
     "--initial-weights",
-    type=OneOf(["random_normal", "zeros"]),
-    help="Begin softmax with these weights. Default: those of the recipe.",
+    "Begin softmax with these weights. Default: those of the recipe.",
+    OneOf(["random_normal", "zeros"]),
 )
-@click.option(
-    "--gradient-accumulation-steps",
-    metavar="N",
-    type=_COUNT,
-    help="Update the weights every N steps. Default: 1.",
+@option("--gradient-accumulation-steps N", "Update the weights every N steps. Default: 1.", _COUNT)
+@option(
+    "--steps-per-execution N",
+    "Run this many steps per call of TensorFlow. Default: chosen automatically on several workers, else 1.",
+    _COUNT,
 )
-@click.option(
-    "--steps-per-execution",
-    metavar="N",
-    type=_COUNT,
-    help="Run this many steps per call of TensorFlow. Default: chosen automatically on "
-    "several workers, else 1.",
+@option("--seed N", "Seed the random number generators.", WholeNumber(min=0), default=0)
+@option("--save PATH", "Save the model as .keras, .h5 or a folder. Default: do not save it.", click.Path())
+@option(
+    "--history FILE",
+    "Write the history as JSON. Default: do not write it.",
+    click.Path(dir_okay=False),
 )
-@click.option(
-    "--seed",
-    metavar="N",
-    type=WholeNumber(min=0),
-    default=0,
-    show_default=True,
-    help="Seed the random number generators.",
-)
-@click.option(
-    "--save",
-    type=click.Path(),
-    metavar="PATH",
-    help="Save the model as .keras, .h5 or a folder. Default: do not save it.",
-)
-@click.option(
-    "--history",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the history as JSON. Default: do not write it.",
-)
-@click.option(
-    "--checkpoint-every",
-    metavar="STEPS|epoch",
-    callback=_steps_or_epoch,
-    help="Write checkpoints this often, and resume from the last one. Default: epoch in "
+@option(
+    "--checkpoint-every STEPS|epoch",
+    "Write checkpoints this often, and resume from the last one. Default: epoch in "
     "a job with restarts or an evaluator, else only on a shutdown signal.",
+    callback=_steps_or_epoch,
 )
-@click.option(
-    "--updates",
-    type=OneOf(["async", "sync"]),
-    help="Let parameter servers update in this way. Default: async.",
+@option("--updates", "Let parameter servers update in this way. Default: async.", OneOf(["async", "sync"]))
+@option(
+    "--replicas-to-aggregate N",
+    "With --updates sync: use the first N gradients of a step. Default: all.",
+    _COUNT,
 )
-@click.option(
-    "--replicas-to-aggregate",
-    metavar="N",
-    type=_COUNT,
-    help="With --updates sync: use the first N gradients of a step. Default: all.",
+@option(
+    "--min-shard-bytes BYTES",
+    "Split weights over parameter servers into pieces of at least this size. Default: 262144.",
+    _COUNT,
 )
-@click.option(
-    "--min-shard-bytes",
-    metavar="BYTES",
-    type=_COUNT,
-    help="Split weights over parameter servers into pieces of at least this size. Default: 262144.",
-)
-@click.option(
-    "--start-timeout",
-    metavar="SECONDS",
-    type=Number(0, min_open=True),
-    help="Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
-)
-@click.option("--quiet", is_flag=True, help="Print nothing. Default: print a line per epoch.")
-@click.option("--verbose", is_flag=True, help="Also print which rows each worker reads. Default: do not.")
+@row_option("start_timeout")
+@option("--quiet", "Print nothing. Default: print a line per epoch.")
+@option("--verbose", "Also print which rows each worker reads. Default: do not.")
 @cluster_options
-def mnist(
-    *,
-    start_timeout: float | None,
-    quiet: bool,
-    verbose: bool,
-    cluster_file: str | None,
-    task_type: str | None,
-    task_index: str | None,
-    **options: Any,
-) -> None:
+def mnist(*, start_timeout: float | None, quiet: bool, verbose: bool, **options: Any) -> None:
     """Train on MNIST. The recipe of the model has the default values of options.
 
     \b
@@ -187,9 +136,9 @@ def mnist(
     tfmuster train mnist --cluster cluster.json --type worker --index 2
     tfmuster launch --ps 1 --workers 3 -- tfmuster train mnist --model softmax --updates sync
     """
-    jobs = {job: options.pop(job) for job in ("worker", "ps", "chief", "evaluator")}
-    if cluster_file is not None or any(jobs.values()) or task_type is not None or task_index is not None:
-        join_cluster(cluster_file=cluster_file, task_type=task_type, task_index=task_index, **jobs)
+    cluster = {name: options.pop(name) for name in (*JOBS, "cluster_file", "task_type", "task_index")}
+    if any(value not in (None, ()) for value in cluster.values()):
+        join_cluster(**cluster)
     if start_timeout is not None:
         os.environ[START_TIMEOUT_VARIABLE] = str(start_timeout)
     from ..digits.train import train_mnist

@@ -9,36 +9,27 @@ import click
 
 from ..environment import KERAS_COMPAT_VARIABLE, LARGEST_SEED, SEED_VARIABLE, START_TIMEOUT_VARIABLE
 from ..words import FACE_VARIABLE
-from .program_argument import program_argument
-from .value_types import Number, WholeNumber
+from .parameters import ENDS_AT_PROGRAM, WholeNumber, option, program_argument, row_option
 
 
-# Options end at the script's name. Arguments after it belong to the script.
-@click.command("worker", context_settings={"allow_interspersed_args": False})
-@click.option(
-    "--base-port",
-    metavar="PORT",
-    type=WholeNumber(1024, 65_535),
-    help="Use this port for the first task of each machine, and the next port for the "
+@click.command("worker", context_settings=ENDS_AT_PROGRAM)
+@option(
+    "--base-port PORT",
+    "Use this port for the first task of each machine, and the next port for the "
     "next task. Default: TFMUSTER_BASE_PORT, else the choice of the engine; see its "
     "page of the documentation.",
+    WholeNumber(1024, 65_535),
 )
-@click.option(
-    "--start-timeout",
-    metavar="SECONDS",
-    type=Number(0, min_open=True),
-    help="Wait this long for all tasks to arrive. Default: TFMUSTER_START_TIMEOUT, else 60.",
-)
-@click.option(
-    "--seed",
-    metavar="N",
-    type=WholeNumber(0, LARGEST_SEED),
-    help="Seed the random number generators; give every task the same seed. Default: "
+@row_option("start_timeout")
+@option(
+    "--seed N",
+    "Seed the random number generators; give every task the same seed. Default: "
     "TFMUSTER_SEED, else the tasks agree on one when they meet.",
+    WholeNumber(0, LARGEST_SEED),
 )
-@click.option("--no-keras-compat", is_flag=True, help="Do not patch Keras 3. Default: patch it.")
-@program_argument
-def command(
+@option("--no-keras-compat", "Do not patch Keras 3. Default: patch it.")
+@program_argument()
+def worker(
     *,
     base_port: int | None,
     start_timeout: float | None,
@@ -63,9 +54,9 @@ def command(
     from ..errors import LaunchError
     from ..launcher.job import command_of, resolve_command
     from ..launcher.supervise.child import run_child
-    from ..system.exit_code import exit_as
+    from ..system.process_end import exit_as
 
-    told = "TF_CONFIG" if os.environ.get("TF_CONFIG") else engine_here()
+    source = "TF_CONFIG" if os.environ.get("TF_CONFIG") else engine_here()
     # Do this first, because the tasks of an engine may wait for each other here.
     task = resolve_task(base_port=base_port, stay=True)
     if task is None and not _sets_tf_config(program[0]):
@@ -78,19 +69,16 @@ def command(
     environment = {FACE_VARIABLE: "shell", **os.environ, **gpus_here()}
     if task is not None:
         environment |= task_variables(task, environment)
-    if start_timeout is not None:
-        environment[START_TIMEOUT_VARIABLE] = str(start_timeout)
-    if seed is not None:
-        environment[SEED_VARIABLE] = str(seed)
+    settings = {START_TIMEOUT_VARIABLE: start_timeout, SEED_VARIABLE: seed}
+    environment |= {variable: str(value) for variable, value in settings.items() if value is not None}
     if no_keras_compat:
         environment[KERAS_COMPAT_VARIABLE] = "0"
     arguments = resolve_command(program)
     if task is not None:
         arguments = command_of(arguments, task)
-    if task is not None and task.is_chief:
-        others = len(task.cluster) - 1
-        about = f"{task}, by {told}, with {others} other{'' if others == 1 else 's'}"
-        click.echo(f"tfmuster: {about}", err=True)
+        if task.is_chief:
+            others = len(task.cluster) - 1
+            click.echo(f"tfmuster: {task}, by {source}, with {others} other{'s' * (others != 1)}", err=True)
     code = run_child(arguments, environment, hosts_of(task.cluster) if task is not None else ())
     if code < 0:
         exit_as(code)
@@ -100,7 +88,7 @@ def command(
 
 
 def _sets_tf_config(program: str) -> bool:
-    """Tell whether the program is a script that names its task itself."""
+    """Return whether the program is a script that names its task itself."""
     path = Path(program)
     if path.suffix.lower() not in (".py", ".r") or not path.is_file():
         return False

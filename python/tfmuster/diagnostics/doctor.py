@@ -79,7 +79,10 @@ def doctor(*, devices: bool = True, timeout: float = 120.0) -> dict[str, Any]:
             "prefix": sys.prefix,
             "lacks": _missing_modules(),
         },
-        "packages": _package_versions(),
+        "packages": {
+            "tensorflow": tensorflow_version(),
+            **{package: version_of(package) for package in _PACKAGES},
+        },
         "r": _r_report(),
         "machine": _machine(),
         "engines": availability(),
@@ -99,10 +102,6 @@ def _missing_modules() -> dict[str, str]:
         except ImportError as error:
             missing[name] = str(error)
     return missing
-
-
-def _package_versions() -> dict[str, str | None]:
-    return {"tensorflow": tensorflow_version(), **{package: version_of(package) for package in _PACKAGES}}
 
 
 def _r_report() -> dict[str, Any] | None:
@@ -189,51 +188,51 @@ def _devices(timeout: float) -> list[str] | str:
     with contextlib.suppress(IndexError, orjson.JSONDecodeError):
         if answer.code == 0:
             return [str(name) for name in orjson.loads(answer.output.splitlines()[-1])]
-    said = answer.errors.strip().splitlines()
-    return f"TensorFlow does not start: {said[-1] if said else f'exit code {answer.code}'}"
+    lines = answer.errors.strip().splitlines()
+    return f"TensorFlow does not start: {lines[-1] if lines else f'exit code {answer.code}'}"
 
 
 def notes(report: dict[str, Any]) -> list[str]:
     """Return sentences on what a report means for running several workers."""
     packages, r = report["packages"], report["r"]
-    told = [
+    sentences = [
         "A TensorFlow worker listens on 0.0.0.0, that is on every network interface, whatever address "
         "TF_CONFIG names, and runs what it is sent. " + _guard_note(report["machine"]["port_guard"])
     ]
     if report["machine"]["sums"] != "C":
-        told.append(
+        sentences.append(
             f"Workers here sum gradients with numpy, which takes two to five times as long as C: "
             f"{report['machine']['sums'].partition(': ')[2]}."
         )
     for name, why in report["python"]["lacks"].items():
-        told.append(
+        sentences.append(
             f"This Python can't import {name} ({why}). Either it was built without it, or R, which puts the "
             "system's libraries first, loads those of another Python: use the system's Python."
         )
     if packages["tensorflow"] is None:
-        told.append(
+        sentences.append(
             f"TensorFlow is not installed for this Python. To train here: {HOW_TO_INSTALL}. "
             "Launching on other machines, checking clusters and following runs work without it."
         )
     if r is None:
-        told.append("R is not on PATH. The command line and Python work without it.")
+        sentences.append("R is not on PATH. The command line and Python work without it.")
     elif r.get("packages"):
         reticulate = r["packages"].get("reticulate")
         if reticulate is None:
-            told.append("R has no reticulate: install.packages('reticulate').")
+            sentences.append("R has no reticulate: install.packages('reticulate').")
         elif _older(reticulate, (1, 38)):
             if not _older(packages["numpy"] or "0", (2,)):
-                told.append(
+                sentences.append(
                     f"reticulate {reticulate} can't read numpy {packages['numpy']}: pip install 'numpy<2', "
                     "or update reticulate."
                 )
             if sys.version_info >= (3, 12):
-                told.append(f"reticulate {reticulate} needs Python 3.11 or older: update reticulate.")
+                sentences.append(f"reticulate {reticulate} needs Python 3.11 or older: update reticulate.")
     if "TF_CONFIG" in report["environment"]:
-        told.extend(_tf_config_notes(report["environment"]["TF_CONFIG"]))
+        sentences.extend(_tf_config_notes(report["environment"]["TF_CONFIG"]))
     if not report["machine"]["name_resolves"]:
-        told.append("This machine's host name does not resolve: use its IP address in a cluster.")
-    return told
+        sentences.append("This machine's host name does not resolve: use its IP address in a cluster.")
+    return sentences
 
 
 def _guard_note(guard: str) -> str:
@@ -252,10 +251,10 @@ def _tf_config_notes(text: str) -> list[str]:
     from ..cluster.check import check_cluster
 
     try:
-        found = check_cluster(text)
+        findings = check_cluster(text).findings
     except TfmusterError as error:
         return [f"TF_CONFIG is set and can't be used: {error}"]
-    return [f"TF_CONFIG is set: {finding.where}: {finding.message}" for finding in found.findings]
+    return [f"TF_CONFIG is set: {finding.where}: {finding.message}" for finding in findings]
 
 
 def _older(version: str, than: tuple[int, ...]) -> bool:

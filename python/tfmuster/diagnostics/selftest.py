@@ -58,16 +58,23 @@ def selftest(
     DependencyError
         TensorFlow is not installed for this Python.
     """
+    from .doctor import doctor
+
     require_tensorflow()
     begun = time.monotonic()
-    found, fix = None, None
+    problem, fix = None, None
     with tempfile.TemporaryDirectory(prefix="tfmuster-test-") as folder:
         try:
-            found = _run(Path(folder) / "run", script, timeout, env or {}, tell=tell)
+            problem = _run(Path(folder) / "run", script, timeout, env or {}, tell=tell)
         except TfmusterError as error:
-            found, fix = "\n".join(filter(None, (error.message, error.found))), error.fix
-    report = {"ready": found is None, "seconds": time.monotonic() - begun, "found": found, "fix": fix}
-    return {**report, "notes": _notes() if found else []}
+            problem, fix = "\n".join(filter(None, (error.message, error.found))), error.fix
+    return {
+        "ready": problem is None,
+        "seconds": time.monotonic() - begun,
+        "found": problem,
+        "fix": fix,
+        "notes": doctor(devices=False)["notes"] if problem else [],
+    }
 
 
 def _run(
@@ -106,14 +113,14 @@ def _run(
 def _tell_phases(run: Run, timeout: float) -> None:
     """Say what the workers do, until the run has ended or the time is up."""
     end = time.monotonic() + timeout
-    told = 0
+    announced = 0
     while run.goes_on and time.monotonic() < end:
         tasks = run.status()["tasks"].values()
         phases = {task.get("progress", {}).get("phase") for task in tasks}
         reached = max((number for number, (names, _) in enumerate(_STEPS) if names & phases), default=-1)
-        for _, text in _STEPS[told : reached + 1]:
+        for _, text in _STEPS[announced : reached + 1]:
             say(f"tfmuster: {text}")
-        told = max(told, reached + 1)
+        announced = max(announced, reached + 1)
         time.sleep(0.1)
 
 
@@ -123,13 +130,6 @@ def _doing(run: Run) -> dict[str, str]:
     }
 
 
-def _notes() -> list[str]:
-    from .doctor import doctor
-
-    notes: list[str] = doctor(devices=False)["notes"]
-    return notes
-
-
 def job() -> None:
     """Train a few steps of softmax regression under the strategy. Each worker of the test calls this."""
     from ..cluster.tf_config import current_task
@@ -137,16 +137,16 @@ def job() -> None:
     from ..digits.train import train_mnist
     from ..strategies.by_name import strategy
 
-    made = strategy("multi_worker_mirrored")
+    workers = strategy("multi_worker_mirrored")
     digits = synthetic(seed=1, train=320, test=64)
     result = train_mnist(
-        "softmax", dataset=digits, strategy=made, batch_size=32, epochs=1, steps_per_epoch=5, verbose=False
+        "softmax", dataset=digits, strategy=workers, batch_size=32, epochs=1, steps_per_epoch=5, verbose=False
     )
     weights = hashlib.sha256(b"".join(value.tobytes() for value in result.model.get_weights())).hexdigest()
     task = current_task()
     assert task is not None
     path = Path(os.environ[RUN_DIR_VARIABLE], f"result-{task.index}.json")
-    write_json(path, {"weights": weights, "replicas": made.num_replicas_in_sync})
+    write_json(path, {"weights": weights, "replicas": workers.num_replicas_in_sync})
 
 
 def verdict(report: dict[str, Any]) -> list[str]:
@@ -157,5 +157,5 @@ def verdict(report: dict[str, Any]) -> list[str]:
     lines = ["Not ready yet.", *(f"  found: {line}" for line in report["found"].splitlines())]
     if report["fix"]:
         lines.append(f"  to do: {report['fix']}")
-    doctor = Code("tfmuster doctor", "tfmuster_doctor()", "tfmuster doctor")
-    return [*lines, *(f"  note: {note}" for note in report["notes"]), f"`{doctor}` reports more."]
+    more = Code("tfmuster doctor", "tfmuster_doctor()", "tfmuster doctor")
+    return [*lines, *(f"  note: {note}" for note in report["notes"]), f"`{more}` reports more."]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,23 +34,13 @@ _BATCH_WORTH = 1.15
 
 @dataclass(frozen=True)
 class Setting:
-    """The settings of a trial; None leaves the default of TensorFlow or tfmuster.
+    """The settings of a trial; None leaves the default of TensorFlow or tfmuster."""
 
-    Attributes
-    ----------
-    batch : int, optional
-        Images per worker; None if the program has no ``{batch}`` among its arguments.
-    gradient_dtype : str
-        Data type of the gradients that workers send each other.
-    steps_per_execution : int, optional
-        Steps per execution; None lets tfmuster choose by speed.
-    threads : int, optional
-        Threads per process.
-    """
-
+    #: Images per worker; None if the program has no ``{batch}`` among its arguments.
     batch: int | None = None
     gradient_dtype: str = "float32"
     steps_per_execution: int | None = None
+    #: Threads per process.
     threads: int | None = None
 
     def __str__(self) -> str:
@@ -64,52 +54,42 @@ class Setting:
 
     def environment(self) -> dict[str, str]:
         """Return the environment variables that apply this setting."""
-        found = {GRADIENT_DTYPE_VARIABLE: self.gradient_dtype}
-        if self.steps_per_execution is not None:
-            found[STEPS_PER_EXECUTION_VARIABLE] = str(self.steps_per_execution)
-        if self.threads is not None:
-            found[_THREADS_VARIABLE] = str(self.threads)
-        return found
+        variables = {
+            GRADIENT_DTYPE_VARIABLE: self.gradient_dtype,
+            STEPS_PER_EXECUTION_VARIABLE: self.steps_per_execution,
+            _THREADS_VARIABLE: self.threads,
+        }
+        return {name: str(value) for name, value in variables.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The measurements of one trial.
-
-    Attributes
-    ----------
-    setting : Setting
-    seconds : float
-        Seconds per step of the job.
-    alone : float
-        Seconds per step of a one-worker job, while one such job per worker runs.
-    workers : int
-    waiting : float
-        Largest share of its time in which a worker waited for the others, 0 to 1.
-    waits_for : str
-        The worker for which that one waited longest; empty if nobody waited.
-    """
+    """The measurements of one trial."""
 
     setting: Setting
+    #: Seconds per step of the job.
     seconds: float
+    #: Seconds per step of a one-worker job, while one such job per worker runs.
     alone: float
     workers: int
+    #: Largest share of its time in which a worker waited for the others, 0 to 1.
     waiting: float = 0.0
+    #: The worker for which that one waited longest; empty if nobody waited.
     waits_for: str = ""
 
     @property
     def efficiency(self) -> float:
-        """Return the job's speed divided by that of its workers alone; 1 means no cost of communication."""
+        """The job's speed divided by that of its workers alone; 1 means no cost of communication."""
         return self.alone / self.seconds
 
     @property
     def speed(self) -> float:
-        """Return images per second of all workers, or steps per second if the batch is unknown."""
+        """Images per second of all workers, or steps per second if the batch is unknown."""
         return (self.setting.batch or 1) * (self.workers if self.setting.batch else 1) / self.seconds
 
     @property
     def communication(self) -> float:
-        """Return the share of a step that is not a worker's own computation, 0 to 1."""
+        """The share of a step that is not a worker's own computation, 0 to 1."""
         return max(0.0, 1 - self.efficiency)
 
 
@@ -117,34 +97,15 @@ def tune(
     command: Sequence[str],
     workers: int,
     *,
-    batches: Sequence[int] = (),
-    steps: int = 60,
-    on_trial: Callable[[Trial], None] = lambda _: None,
+    batches: Sequence[int],
+    steps: int,
+    on_trial: Callable[[Trial], None],
 ) -> list[Trial]:
-    """Run the trials. Pass the result to :func:`recommend` to get the best setting.
+    """Run the trials of a command on at least two workers. :func:`recommend` returns the best of them.
 
-    Parameters
-    ----------
-    command : sequence of str
-        Script or command and its arguments, as for ``tfmuster launch``. ``{batch}`` in an argument stands for
-        the images per worker.
-    workers : int
-        Number of workers, at least 2.
-    batches : sequence of int
-        Images per worker to try; needs ``{batch}`` in ``command``.
-    steps : int
-        Number of measured steps per trial.
-    on_trial
-        Called with each trial when it ends.
-
-    Returns
-    -------
-    list of Trial
-
-    Raises
-    ------
-    LaunchError
-        A trial failed (the error includes its output), or never called ``fit``.
+    ``{batch}`` in an argument of the command stands for the images per worker, of which `batches` are tried.
+    `on_trial` is called with each trial when it ends. Raises LaunchError if a trial fails, with its output,
+    or never calls ``fit``.
     """
     has_batch = any(BATCH in argument for argument in command)
     if batches and not has_batch:
@@ -165,17 +126,10 @@ def tune(
             with ThreadPoolExecutor(workers) as pool:
                 plain = replace(setting, gradient_dtype="float32", steps_per_execution=None)
                 side_by_side = [pool.submit(_measure, command, 1, plain, steps) for _ in range(workers)]
-                one_worker[alike] = statistics.mean(_slowest(each.result()) for each in side_by_side)
+                one_worker[alike] = statistics.mean(_slowest(run.result()) for run in side_by_side)
         notes = _measure(command, workers, setting, steps)
-        waits = max(notes, key=lambda note: float(note.get("wait_share", 0)))
-        trial = Trial(
-            setting,
-            _slowest(notes),
-            one_worker[alike],
-            workers,
-            float(waits.get("wait_share", 0)),
-            str(waits.get("waits_for", "")),
-        )
+        waiting, waits_for = max((note.get("wait_share", 0.0), note.get("waits_for", "")) for note in notes)
+        trial = Trial(setting, _slowest(notes), one_worker[alike], workers, waiting, waits_for)
         trials.append(trial)
         on_trial(trial)
         return trial
@@ -200,7 +154,31 @@ def recommend(trials: Sequence[Trial]) -> Trial:
     return best
 
 
-def _slowest(notes: Sequence[dict[str, Any]]) -> float:
+def advice(trials: Sequence[Trial]) -> str:
+    """Write the recommendation as text."""
+    best = recommend(trials)
+    setting = best.setting
+    lines = [f"Use {setting}."]
+    if setting.gradient_dtype != "float32":
+        lines.append(f"Gradients: strategy(..., gradient_dtype={setting.gradient_dtype!r}).")
+    gain = best.workers * best.efficiency
+    if gain < 1.1:
+        lines.append(
+            f"{best.workers} workers do {gain:.2f} times the work of one: here more workers do not pay. "
+            "A larger batch, a larger model or separate machines would change that."
+        )
+    else:
+        lines.append(f"{best.workers} workers then do {gain:.2f} times the work of one of them.")
+    smallest = min((trial.setting.batch for trial in trials if trial.setting.batch), default=None)
+    if setting.batch and smallest and setting.batch > smallest:
+        lines.append(
+            "With a larger global batch, raise the learning rate by the same factor and warm it up over the "
+            "first epochs (the linear rule of Goyal et al. 2017, arXiv:1706.02677), and look at the accuracy."
+        )
+    return "\n".join(lines)
+
+
+def _slowest(notes: Sequence[Mapping[str, Any]]) -> float:
     """Return the seconds per step of the slowest worker."""
     return max(float(note["seconds_per_step"]) for note in notes)
 
@@ -217,9 +195,9 @@ def _measure(command: Sequence[str], workers: int, setting: Setting, steps: int)
         )
         _, failure = ThisMachine().run(job, show="nothing")
         if failure is not None:
-            said = (f"with {setting}", *failure.last_lines[-_MOST_LINES:])
+            lines = (f"with {setting}", *failure.last_lines[-_MOST_LINES:])
             message = f"A trial failed: {failure.headline()}"
-            raise LaunchError(message, found="\n         ".join(said), reason="trial")
+            raise LaunchError(message, found="\n         ".join(lines), reason="trial")
         if notes := [read_json(path) for path in run_dir.glob("trial-*.json")]:
             return notes
     raise LaunchError(

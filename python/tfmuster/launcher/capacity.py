@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import LaunchError
 from ..options.hints import Hint
-from ..system.cores import usable_cores
-from ..system.memory import free_memory
+from ..system.limits import free_memory, usable_cores
 from ..words import Words
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..environment import start_timeout
 from ..errors import LaunchError, parts_of
 from ..system.interpreter import run_module, with_tfmuster_on_path
-from ..system.output_encoding import decoded, output_encoding
+from ..system.terminal_text import decoded, output_encoding
 from ..tracking.lifecycle.beginning import claim_run_dir
 from ..tracking.run import Run
 from ..words import FACE_VARIABLE, Argument, Words, face

@@ -35,7 +35,7 @@ from ..environment import (
 from ..errors import LaunchError
 from ..options.table import Control, Plain
 from ..system.interpreter import python_executable, rscript_executable, run_module
-from ..system.output_encoding import output_encoding
+from ..system.terminal_text import output_encoding
 from ..tracking.lifecycle.resuming import record_launch, resumed_hash_seed, resumed_seed
 from ..tracking.run import Run
 from ..words import FACE_VARIABLE, Code, Words, face, r_text

@@ -9,7 +9,7 @@ import sys
 from ..environment import ALLOW_NESTED_VARIABLE, JOB_VARIABLE, NESTED_VARIABLE, is_on
 from ..errors import LaunchError
 from ..options.hints import Hint, Launch
-from ..system.own_line import own_line
+from ..system.user_code import user_line
 from ..words import Words, language
 
 
@@ -32,7 +32,7 @@ def check_not_nested(allowed: bool) -> None:
     nested = is_on(NESTED_VARIABLE)
     if not nested and (allowed or is_on(ALLOW_NESTED_VARIABLE)):
         return
-    line = own_line(r_function="launch")
+    line = user_line(r_function="launch")
     setting = Launch((Hint("allow_nested", True),), of="shell" if line is None else language())
     if nested:
         message = "A job that a worker has launched must not launch another one."

@@ -19,7 +19,7 @@ class Hint(Part):
     """
 
     option: str
-    value: Any = None
+    value: object = None
     backend: str | None = None
 
     @property
@@ -27,7 +27,7 @@ class Hint(Part):
         """The setting as data."""
         return [{"option": self.option, "value": self.value}]
 
-    def said(self, face: Face) -> str:
+    def written(self, face: Face) -> str:
         """Return the setting as an option of the command line, or as an argument."""
         if face == "shell":
             return self._as_option()
@@ -35,7 +35,7 @@ class Hint(Part):
             return self.option
         if self.option == "backend" or self.option in _unnamed():
             return _on([self], face)
-        return str(Argument(self.option, self.value).said(face))
+        return str(Argument(self.option, self.value).written(face))
 
     def _as_option(self) -> str:
         row = ROWS.get(self.option)
@@ -64,11 +64,11 @@ class Launch(Part):
         """The settings as data."""
         return [hint for setting in self.settings for hint in setting.hints]
 
-    def said(self, face: Face) -> str:
+    def written(self, face: Face) -> str:
         """Return the command, or the call."""
         face = self.of or face
         if face == "shell" or (face == "python" and self.by_command):
-            words = ["tfmuster launch", *(hint.said("shell") for hint in self.settings)]
+            words = ["tfmuster launch", *(hint.written("shell") for hint in self.settings)]
             return " ".join([*words, self.script or ""]).strip()
         control = [hint for hint in self.settings if hint.option in Control.ROWS]
         plain = [hint for hint in self.settings if hint.option in {**Plain.ROWS, **Waiting.ROWS}]
@@ -84,7 +84,7 @@ class Launch(Part):
 
 def _argument(hint: Hint, face: Face) -> str:
     equals = " = " if face == "r" else "="
-    return f"{hint.option}{equals}{'...' if hint.value is None else Value(hint.value).said(face)}"
+    return f"{hint.option}{equals}{'...' if hint.value is None else Value(hint.value).written(face)}"
 
 
 def _on(hints: Iterable[Hint], face: Face) -> str:
@@ -98,7 +98,7 @@ def _on(hints: Iterable[Hint], face: Face) -> str:
     backend = named[0] if named else known[0].backend if known else "ssh"
     unnamed = [hint for hint in options if hint.option in _unnamed()]
     lists = [hint.value if isinstance(hint.value, (list, tuple)) else [hint.value] for hint in unnamed]
-    words = ["..." if value is None else Value(value).said(face) for values in lists for value in values]
+    words = ["..." if value is None else Value(value).written(face) for values in lists for value in values]
     words += [_argument(hint, face) for hint in options if hint.option not in _unnamed()]
     name = f"on = on_{backend}" if face == "r" else f"on={backend.capitalize()}"
     return f"{name}({', '.join(words)})"

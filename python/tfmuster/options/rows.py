@@ -16,7 +16,7 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..environment import LARGEST_SEED
@@ -34,31 +34,21 @@ else:
 
 #: Longest time that may be set, in seconds.
 _MOST_SECONDS = 1e9
-_DOC_WIDTH = 105
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What values a setting takes. None is also taken where it is the default.
+    """What values a setting takes. None is also taken where it is the default."""
 
-    Attributes
-    ----------
-    name : str
-        The name of the check in R, in ``argument_kinds``.
-    says : str
-        The end of "`grace` must be ...".
-    fits : callable
-        Returns whether a value is one.
-    clean : callable
-        Returns a value in the form in which it is kept.
-    least, most, is_open, is_whole
-        Limits of a number; `is_open` leaves the least out.
-    """
-
+    #: The name of the check in R, in ``argument_kinds``.
     name: str
+    #: The end of "`grace` must be ...".
     says: str
-    fits: Callable[[Any], bool]
+    #: Returns whether a value is one.
+    fits: Callable[[object], bool]
+    #: Returns a value in the form in which it is kept.
     clean: Callable[[Any], Any] = lambda value: value
+    #: Limits of a number; `is_open` leaves the least out.
     least: int | None = None
     most: int | None = None
     is_open: bool = False
@@ -84,29 +74,25 @@ def seconds(name: str, says: str, *, is_open: bool) -> Kind:
     return Kind(name, says, fits, least=0, is_open=is_open)
 
 
-def _is_path(value: Any) -> bool:
+def _is_path(value: object) -> bool:
     return isinstance(value, (str, os.PathLike))
 
 
-def _are(is_one: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are(is_one: Callable[[object], bool]) -> Callable[[object], bool]:
     """Return a check of one value or a sequence of them."""
     return lambda value: is_one(value) or (isinstance(value, Sequence) and all(map(is_one, value)))
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _are_variables(value: Any) -> bool:
+def _are_variables(value: object) -> bool:
     return isinstance(value, Mapping) and all(_is_text(part) for item in value.items() for part in item)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
     return (value,) if _is_path(value) else tuple(value)
-
-
-def _as_list_of_hosts(value: Any) -> Any:
-    return value if value is None or _is_text(value) else ",".join(value)
 
 
 FLAG = Kind("flag", "True or False", lambda value: isinstance(value, bool))
@@ -115,7 +101,7 @@ PATH = Kind("name", "one path", _is_path)
 FOLDER = replace(PATH, says="the path of a folder")
 STRINGS = Kind("strings", "strings", _are(_is_text), _as_tuple)
 PATHS = Kind("strings", "paths", _are(_is_path), _as_tuple)
-HOSTS = Kind("strings", "strings", _are(_is_text), _as_list_of_hosts)
+HOSTS = Kind("strings", "strings", _are(_is_text), lambda value: ",".join(_as_tuple(value)))
 COUNT = whole("count", "a whole number of at least 1", 1)
 NUMBER = whole("number", "a whole number of at least 0", 0)
 SHARE = whole("share", "a whole number of at least 0", 0)
@@ -146,7 +132,7 @@ class Option:
         What Python's and R's documentation say in addition.
     flags : tuple of str
         Its spellings on the command line: the one of messages first, the complete one last. Of a switch that
-        is on by default, they turn it off. () if the command line does not have it.
+        is on by default, they turn it off. Default: its name. () if the command line does not have it.
     metavar : str
         The value in the help of the command line.
     variable : str
@@ -168,6 +154,11 @@ class Option:
     faces: tuple[Face, ...] = ("shell", "python", "r")
     else_ignored: bool = False
 
+    def named(self, name: str) -> Option:
+        """Return the row of a field of this name."""
+        flags = (f"--{name.replace('_', '-')}",) if "shell" in self.faces else ()
+        return replace(self, name=name, flags=self.flags or flags)
+
     @property
     def flag(self) -> str:
         """The complete spelling on the command line."""
@@ -181,7 +172,7 @@ class Option:
             "`", "``" if face == "python" else "`"
         )
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: object) -> object:
         """Return a value in the form in which it is kept.
 
         Raises
@@ -195,7 +186,7 @@ class Option:
             )
         return value if value is None else self.kind.clean(value)
 
-    def on_command_line(self, value: Any) -> list[str]:
+    def on_command_line(self, value: object) -> list[str]:
         """Return a value as options of ``tfmuster launch``; [] for the default."""
         if value == self.default or not self.flags:
             return []
@@ -207,37 +198,15 @@ class Option:
         return [f"{self.flag}={os.fspath(one) if _is_path(one) else one}" for one in values]
 
 
-def option(
-    kind: Kind,
-    *,
-    default: Any,
-    help: str,
-    more: str = "",
-    flags: tuple[str, ...] | None = None,
-    metavar: str | None = None,
-    variable: str | None = None,
-    faces: tuple[Face, ...] = ("shell", "python", "r"),
-    else_ignored: bool = False,
-    kw_only: bool = True,
-) -> Any:
-    """Declare a row; see :class:`Option` for the arguments. `flags` are made from the name by default.
+def option(kind: Kind, *, default: Any, help: str, kw_only: bool = True, **more: Any) -> Any:
+    """Declare a row; `more` are other arguments of :class:`Option`.
 
     `kw_only` is for type checkers; see `Settings.UNNAMED`.
     """
-    row = {"kind": kind, "help": help, "more": more, "flags": flags, "metavar": metavar}
-    row |= {"variable": variable, "faces": faces, "else_ignored": else_ignored}
+    metadata = {"row": Option("", kind, default, help, **more)}
     if isinstance(default, dict):
-        return field(default_factory=default.copy, metadata=row)
-    return field(default=default, metadata=row)
-
-
-def _row(declared: Field[Any]) -> Option:
-    row = dict(declared.metadata)
-    flags = row.pop("flags")
-    if flags is None:
-        flags = (f"--{declared.name.replace('_', '-')}",) if "shell" in row["faces"] else ()
-    default = declared.default if declared.default_factory is MISSING else declared.default_factory()
-    return Option(name=declared.name, default=default, flags=flags, **row)
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option,))
@@ -252,7 +221,11 @@ class Settings:
         """Make a class of rows from its fields, and document them."""
         super().__init_subclass__()
         dataclass(frozen=True, init=False, repr=False)(cls)
-        cls.ROWS = {declared.name: _row(declared) for declared in fields(cls) if "kind" in declared.metadata}  # type: ignore[arg-type]
+        cls.ROWS = {
+            declared.name: declared.metadata["row"].named(declared.name)
+            for declared in fields(cls)  # type: ignore[arg-type]
+            if "row" in declared.metadata
+        }
         public = cls.public("python")
         unnamed = [name.lstrip("*") for name in cls.UNNAMED]
         positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -271,7 +244,7 @@ class Settings:
 
     if not TYPE_CHECKING:
 
-        def __init__(self, *unnamed: Any, **named: Any) -> None:
+        def __init__(self, *unnamed: object, **named: object) -> None:
             for place, name in enumerate(self.UNNAMED):
                 if name.startswith("*") and unnamed[place:]:
                     named.setdefault(name[1:], unnamed[place:])
@@ -320,11 +293,11 @@ class Settings:
         """Return all settings by name."""
         return {name: getattr(self, name) for name in self.ROWS}
 
-    def changed(self, **settings: Any) -> Self:
+    def changed(self, **settings: object) -> Self:
         """Return settings with other values for some of them."""
         return type(self)(**{**self.values(), **settings})
 
-    def on_command_line(self, **others: Any) -> list[str]:
+    def on_command_line(self, **others: object) -> list[str]:
         """Return the settings as options of ``tfmuster launch``, without those that have the default value.
 
         `others` are values that differ there.

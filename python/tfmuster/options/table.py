@@ -125,7 +125,7 @@ class Control(Settings):
     distribute: bool = option(
         FLAG,
         default=False,
-        help="Train a program that makes no strategy on all workers: its batches are those of all workers. "
+        help="Train a program without a strategy on all workers, with its batch as the global batch. "
         "Default: refuse it.",
         more="It makes the same updates as in one process.",
     )
@@ -180,7 +180,7 @@ class Control(Settings):
         LIMIT,
         default=None,
         metavar="SECONDS",
-        help="End the job if workers wait this long for one that does not move; 0: never. Default: "
+        help="End the job if workers wait this long for one that makes no progress; 0: never. Default: "
         "TFMUSTER_STALL_TIMEOUT, else 300.",
         more="The error names the worker that they wait for.",
     )

@@ -9,8 +9,8 @@ from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
 from ..keras_compat.process import PROCESS
 from ..options.hints import Hint, Launch
-from ..system.own_line import own_script
 from ..system.tensorflow_import import import_tensorflow
+from ..system.user_code import user_script
 from ..words import Argument, Value, Words
 
 if TYPE_CHECKING:
@@ -126,4 +126,4 @@ def task_in_force(name: str) -> Any:
 def _launch(*, servers: bool) -> Launch:
     """Return what launches this program."""
     hints = (Hint("workers", 2), *([Hint("ps", 1)] if servers else []))
-    return Launch(hints, shlex.quote(own_script() or "SCRIPT"), by_command=True)
+    return Launch(hints, shlex.quote(user_script() or "SCRIPT"), by_command=True)

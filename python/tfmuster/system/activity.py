@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from .r_calls import r_calls
+from .embedded_r import r_calls
 
 #: A process computes if it uses this much processor time, in seconds, and this share of a core. A process
 #: that waits in TensorFlow uses less than a hundredth of a core.
@@ -60,7 +60,7 @@ class Activity:
         self._motion = _Motion()
 
     @contextlib.contextmanager
-    def call(self, name: str, **position: Any) -> Iterator[dict[str, Any]]:
+    def call(self, name: str, **position: object) -> Iterator[dict[str, Any]]:
         """Note a call such as ``fit`` while the block runs. Yield its position, which may be changed."""
         place = {"call": name, **position}
         self.r_calls = r_calls()
@@ -115,10 +115,10 @@ class Activity:
     def report(self) -> dict[str, Any]:
         """Return the state of this process as JSON values. Call it about once a second, from one thread."""
         now = time.monotonic()
-        said = {name: value for name, value in self.place().items() if value is not None}
+        position = {name: value for name, value in self.place().items() if value is not None}
         still = self._motion.seconds_still(self._changes, now)
         return {
-            **said,
+            **position,
             **({"library": self._library} if self._library else {}),
             "executions": self.executions,
             "inside": self.waits,
@@ -130,7 +130,7 @@ class Activity:
 
 
 class _Motion:
-    """Whether this process moves."""
+    """Measures how long this process has not moved."""
 
     def __init__(self) -> None:
         self._since = 0.0

@@ -16,36 +16,21 @@ class TooLargeError(ValueError):
 
 
 def check_size(declared: int, size: int) -> None:
-    """Check the bytes that an archive of `size` bytes declares to hold.
+    """Raise TooLargeError if an archive of `size` bytes declares to hold too much.
 
-    Raises
-    ------
-    TooLargeError
-        They are more than ``TFMUSTER_UNPACKED_GB``, by default 1 GB, and more than eight times `size`.
+    That is more than ``TFMUSTER_UNPACKED_GB``, by default 1 GB, and more than eight times `size`.
     """
     if declared > max(unpacked_limit(), _TIMES * size):
         raise TooLargeError(f"{size / 1e6:.1f} MB that declare to hold {declared / 1e9:.2f} GB")
 
 
 def check_zip(archive: zipfile.ZipFile, size: int) -> None:
-    """Check an open zip file of `size` bytes. Nothing reads more of a member than it declares.
-
-    Raises
-    ------
-    TooLargeError
-        See `check_size`.
-    """
+    """Check an open zip file of `size` bytes. Nothing reads more of a member than it declares."""
     check_size(sum(member.file_size for member in archive.infolist()), size)
 
 
 def check_zip_file(path: Path) -> None:
-    """Check a file, if it is a zip file.
-
-    Raises
-    ------
-    TooLargeError
-        See `check_size`.
-    """
+    """Check a file, if it is a zip file."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             check_zip(archive, path.stat().st_size)

@@ -69,12 +69,12 @@ def ask(
     # A word may be the text of a program.
     name = textwrap.shorten(" ".join(os.fspath(word) for word in command[:3]), 200, placeholder=" ...")
     # Use files, because a process that outlives the program would keep a pipe open.
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write(input.encode())
-        given.seek(0)
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        stdin.write(input.encode())
+        stdin.seek(0)
         try:
             process = subprocess.Popen(
-                command, stdin=given, stdout=out, stderr=err, env=env, start_new_session=True
+                command, stdin=stdin, stdout=out, stderr=err, env=env, start_new_session=True
             )
         except OSError as error:
             raise NoAnswerError(f"{name} can't be started: {error.strerror}") from error

@@ -13,11 +13,13 @@ import os
 import platform
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final
+
+from .ask import NoAnswerError, ask
+from .replace import replacing_path
 
 FLAGS: Final = ("-O3", "-std=c11", "-shared", "-fPIC")
 LIBRARIES: Final = ("-ldl", "-lpthread")
@@ -34,10 +36,7 @@ class NotCompiled(Exception):
 def compiled(source: Path) -> Path:
     """Return the path of the library of a C file; compile it if neither the package nor the cache has it.
 
-    Raises
-    ------
-    NotCompiled
-        There is no compiler, or no directory to write to.
+    Raises NotCompiled if there is no compiler, or no directory to write to.
     """
     if sys.platform != "linux":
         raise NotCompiled(f"it is for Linux only, and this is {platform.system()}")
@@ -46,35 +45,21 @@ def compiled(source: Path) -> Path:
     # Machines that share a home directory may have other processors and other versions of the C library.
     machine = "|".join([*FLAGS, platform.machine(), *platform.libc_ver()])
     digest = hashlib.sha256(source.read_bytes() + machine.encode()).hexdigest()
-    name = f"{source.stem}-{digest[:16]}.so"
-    folder = _folder()
-    path = folder / name
+    path = _folder() / f"{source.stem}-{digest[:16]}.so"
     if _is_ours(path):
         return path
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         raise NotCompiled("this machine has no C compiler; install gcc or clang")
     # Other workers may compile at the same time: the rename decides, and all files are equal.
-    descriptor, made = tempfile.mkstemp(dir=folder, prefix=name, suffix=".tmp")
-    os.close(descriptor)
     try:
-        done = subprocess.run(
-            [compiler, *FLAGS, "-o", made, str(source), *LIBRARIES],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_COMPILE_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise NotCompiled(f"{compiler} fails: {done.stderr.strip().partition(chr(10))[0]}")
-        os.chmod(made, 0o700)
-        os.replace(made, path)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        with replacing_path(path) as part:
+            answer = ask(compiler, *FLAGS, "-o", part, source, *LIBRARIES, seconds=_COMPILE_SECONDS)
+            if answer.code:
+                raise NotCompiled(f"{compiler} fails: {answer.first_line}")
+            part.chmod(0o700)
+    except (OSError, NoAnswerError) as error:
         raise NotCompiled(f"{compiler} fails: {error}") from error
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(made)
     return path
 
 
@@ -103,10 +88,10 @@ def _folder() -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    """Tell whether a path exists, belongs to this user, and can't be written by others."""
+    """Return whether a path exists, belongs to this user, and can't be written by others."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return False
     others = stat.S_IWGRP | stat.S_IWOTH
-    return not stat.S_ISLNK(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & others
+    return not stat.S_ISLNK(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & others

@@ -6,20 +6,18 @@ rows in the same order, only if their generators have the same seed.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import hashlib
 import itertools
 import os
 import sys
-import threading
 from collections.abc import Callable, Container
 from typing import Any
 
 from ..environment import PROCESS_VARIABLE, SEED_VARIABLE
+from .embedded_r import r_random_state, seed_r
 
-#: Type of a vector of integers in R (Rinternals.h).
-_INTSXP = 13
+#: The seed that the tasks of this job have agreed on, if they have.
 _agreed: list[int] = []
 
 
@@ -63,7 +61,7 @@ def seed_new_numpy_generators(job_seed: int) -> None:
     count = itertools.count()
 
     @functools.wraps(stock)
-    def default_rng(seed: Any = None) -> Any:
+    def default_rng(seed: object = None) -> object:
         if seed is None:
             seed = random.SeedSequence(job_seed, spawn_key=(next(count),))
         return stock(seed)
@@ -87,7 +85,7 @@ def seed_tensorflow(seed: int) -> None:
         sys.modules["tensorflow"].random.set_seed(seed)
 
 
-def _python_state() -> Any:
+def _python_state() -> object:
     random = sys.modules.get("random")
     return None if random is None else random.getstate()
 
@@ -96,7 +94,7 @@ def _seed_python(seed: int) -> None:
     sys.modules["random"].seed(seed)
 
 
-def _numpy_state() -> Any:
+def _numpy_state() -> object:
     random = sys.modules.get("numpy.random")
     if random is None:
         return None
@@ -104,51 +102,9 @@ def _numpy_state() -> Any:
     return kind, keys.tobytes(), rest
 
 
-def _r_library() -> Any:
-    """Return R's C interface if this Python is embedded in R, and this is R's own thread."""
-    if "rpytools" not in sys.modules or threading.current_thread() is not threading.main_thread():
-        return None
-    r = ctypes.PyDLL(None)
-    try:
-        for function in (r.Rf_install, r.Rf_mkString, r.Rf_ScalarInteger, r.Rf_lang2, r.R_tryEvalSilent):
-            function.restype = ctypes.c_void_p
-        r.INTEGER.restype = ctypes.c_void_p
-        r.Rf_xlength.restype = ctypes.c_ssize_t
-    except AttributeError:
-        return None  # On Windows, the names are in another library.
-    return r
-
-
-def _call_r(r: Any, function: bytes, argument: Any) -> Any:
-    """Call an R function with one argument in the global environment. Return its value, or None."""
-    failed = ctypes.c_int(0)
-    place = ctypes.c_void_p.in_dll(r, "R_GlobalEnv")
-    call = ctypes.c_void_p(r.Rf_lang2(ctypes.c_void_p(r.Rf_install(function)), ctypes.c_void_p(argument)))
-    r.Rf_protect(call)
-    try:
-        value = r.R_tryEvalSilent(call, place, ctypes.byref(failed))
-    finally:
-        r.Rf_unprotect(1)
-    return None if failed.value else ctypes.c_void_p(value)
-
-
-def _r_state() -> Any:
-    if (r := _r_library()) is None:
-        return None
-    value = _call_r(r, b"get0", r.Rf_mkString(b".Random.seed"))
-    if value is None or r.TYPEOF(value) != _INTSXP:
-        return None
-    return ctypes.string_at(r.INTEGER(value), 4 * r.Rf_xlength(value))
-
-
-def _seed_r(seed: int) -> None:
-    if (r := _r_library()) is not None:
-        _call_r(r, b"set.seed", r.Rf_ScalarInteger(seed))
-
-
 #: For each generator, the function that returns its state, or None, and the one that seeds it.
-_GENERATORS: dict[str, tuple[Callable[[], Any], Callable[[int], None]]] = {
+_GENERATORS: dict[str, tuple[Callable[[], object], Callable[[int], None]]] = {
     "Python": (_python_state, _seed_python),
     "NumPy": (_numpy_state, seed_numpy),
-    "R": (_r_state, _seed_r),
+    "R": (r_random_state, seed_r),
 }

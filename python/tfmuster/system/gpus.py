@@ -46,12 +46,12 @@ def assign_gpus(
     gpus = visible_gpus(environ)
     if per_worker is None and (len(gpus) != computing or not gpus):
         return [{} for _ in kinds]
-    each = per_worker or 1
-    if each * computing > len(gpus):
-        most = len(gpus) // each
+    share = per_worker or 1
+    if share * computing > len(gpus):
+        most = len(gpus) // share
         raise LaunchError(
             "Every worker must have GPUs of its own.",
-            found=f"{_count(len(gpus), 'GPU')} for {_count(computing, 'worker')} with {each} each",
+            found=f"{_count(len(gpus), 'GPU')} for {_count(computing, 'worker')} with {share} each",
             fix=f"Start at most {_count(most, 'worker')} on this machine, or give each fewer GPUs."
             if most
             else f"Give each fewer GPUs; `nvidia-smi -L` lists them, {VISIBLE} restricts them.",
@@ -59,7 +59,7 @@ def assign_gpus(
         )
     rest = iter(gpus)
     return [
-        {VISIBLE: ",".join(next(rest) for _ in range(each)) if kind in _COMPUTING else NO_GPU}
+        {VISIBLE: ",".join(next(rest) for _ in range(share)) if kind in _COMPUTING else NO_GPU}
         for kind in kinds
     ]
 

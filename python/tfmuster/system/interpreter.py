@@ -47,15 +47,12 @@ def run_code(code: str, python: str | None = None) -> list[str]:
 
 def rscript_executable() -> str | None:
     """Find Rscript: inside R, which sets R_HOME, that of the running R; otherwise the one on PATH."""
-    own = Path(os.environ.get("R_HOME", ""), "bin", "Rscript.exe" if os.name == "nt" else "Rscript")
-    return str(own) if own.is_absolute() and own.is_file() else shutil.which("Rscript")
+    of_r = Path(os.environ.get("R_HOME", ""), "bin", "Rscript.exe" if os.name == "nt" else "Rscript")
+    return str(of_r) if of_r.is_absolute() and of_r.is_file() else shutil.which("Rscript")
 
 
 def r_version() -> str | None:
-    """Return the major.minor version of that R, which decides whether its packages can be loaded.
-
-    Returns None if there is no R, or no answer.
-    """
+    """Return R's major.minor version, which decides whether its packages can be loaded; None without R."""
     if (rscript := rscript_executable()) is None:
         return None
     try:
@@ -63,8 +60,8 @@ def r_version() -> str | None:
     except NoAnswerError:
         return None
     # R before 4.3 prints its version on standard error.
-    found = re.search(r"version (\d+\.\d+)", answer.output + answer.errors)
-    return found and found[1]
+    match = re.search(r"version (\d+\.\d+)", answer.output + answer.errors)
+    return match and match[1]
 
 
 def package_root() -> str | None:
@@ -107,7 +104,7 @@ def worker_environment(environment: Mapping[str, str], hosts: Iterable[str]) -> 
     # Unbuffered lines appear when they are written, and are not lost when the worker is killed.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     # A character that the user's encoding lacks must not end the training of all workers. Whoever names a
-    # handler of errors, such as strict, has said what is to happen.
+    # handler of errors, such as strict, has chosen what happens.
     if (encoding := environment.get("PYTHONIOENCODING")) and ":" not in encoding:
         environment["PYTHONIOENCODING"] = f"{encoding}:backslashreplace"
     # reticulate treats an empty string as a path.

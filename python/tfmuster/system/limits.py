@@ -1,21 +1,18 @@
-"""Limits that the system sets to this process."""
+"""Find out what this process may use: open files, cores, and memory."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 from ..errors import LaunchError
 
 
 def need_files(count: int, what: str) -> None:
-    """Make sure that this process may have so many open files; raise the soft limit if it is too low.
-
-    Raises
-    ------
-    LaunchError
-        The hard limit is too low (reason ``files``).
-    """
+    """Raise LaunchError (reason ``files``) if this process may not have so many open files."""
     if (allowed := fewer_files(count)) is not None:
         raise LaunchError(
             f"{what} needs about {count} open files.",
@@ -67,3 +64,61 @@ def cannot_start(what: str, error: OSError) -> LaunchError:
         fix=fixes.get(error.errno or 0),
         reason="start",
     )
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use: those that it is bound to, where the system tells."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUPS = Path("/proc/self/cgroup")
+
+#: For both versions of control groups: the limit, what is used, and the cached files in that, which make way.
+_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def free_memory(cgroups: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> int:
+    """Return the free memory, in bytes: of the machine, or of the control group that has the least.
+
+    `cgroups` and `own` are where the system shows control groups, and those of this process (cgroups(7)).
+    """
+    import psutil
+
+    free = [int(psutil.virtual_memory().available)]
+    for folder in _own_folders(cgroups, own):
+        for limit, used, cached in _FILES:
+            # Without a limit, the file says "max", or is not there.
+            with contextlib.suppress(OSError, ValueError):
+                least = int((folder / limit).read_text()) - int((folder / used).read_text())
+                free.append(max(0, least + _cached(folder, cached)))
+    return min(free)
+
+
+def _own_folders(cgroups: Path, own: Path) -> Iterator[Path]:
+    """Yield the folders of the control groups of this process, and of those around them."""
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:  # not on Linux
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = cgroups / controllers if controllers else cgroups
+        group = root / path.strip("/")
+        # In a container, the path may be that of the host, of which only the root is visible.
+        yield from (folder for folder in (group, *group.parents) if folder.is_relative_to(root))
+
+
+def _cached(folder: Path, name: str) -> int:
+    for line in (folder / "memory.stat").read_text().splitlines():
+        entry, _, value = line.partition(" ")
+        if entry == name:
+            return int(value)
+    return 0

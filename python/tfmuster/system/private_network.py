@@ -41,10 +41,7 @@ _SECONDS = 10.0
 def private_network() -> Iterator[tuple[str, ...]]:
     """Make the network, and yield what to put in front of a command, so that it runs there.
 
-    Raises
-    ------
-    OSError
-        It can't be made here; the text says why.
+    Raises OSError if it can't be made here; the text says why.
     """
     enter = shutil.which("nsenter")
     if sys.platform != "linux" or enter is None:

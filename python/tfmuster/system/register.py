@@ -14,7 +14,8 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 from ..errors import DependencyError
@@ -34,6 +35,8 @@ _register: list[Seam] = []
 _replaced: list[tuple[Any, str, Any]] = []
 
 
+# Rows are told apart by identity.
+@dataclass(eq=False, repr=False)
 class Seam:
     """A name of another package.
 
@@ -51,23 +54,26 @@ class Seam:
         The backend of Keras with which tfmuster needs it. Default: that of the module, or any.
     """
 
-    def __init__(
-        self,
-        where: str,
-        why: str,
-        *,
-        takes: tuple[str, ...] = (),
-        essential: bool = True,
-        backend: str | None = None,
-    ) -> None:
-        self.where, self.why, self.takes, self.essential = where, why, takes, essential
-        self.module, _, self.path = where.partition(":")
-        own = re.match(r"keras\.src\.backend\.(tensorflow|jax)\b", self.module)
-        self.backend = own[1] if own else backend
+    where: str
+    why: str
+    _: KW_ONLY
+    takes: tuple[str, ...] = ()
+    essential: bool = True
+    backend: str | None = None
+
+    def __post_init__(self) -> None:
+        self.module, _, self.path = self.where.partition(":")
+        if known := re.match(r"keras\.src\.backend\.(tensorflow|jax)\b", self.module):
+            self.backend = known[1]
         _register.append(self)
 
     def __repr__(self) -> str:
         return self.where
+
+    @property
+    def name(self) -> str:
+        """The last part of its place."""
+        return self.path.rpartition(".")[2]
 
     @property
     def package(self) -> str:
@@ -80,24 +86,22 @@ class Seam:
         """The packages with which it is checked: its own, and the backend of Keras that it is for."""
         return {self.package, self.backend or self.package}
 
-    def owner(self) -> tuple[Any, str]:
-        """Return the object that has the name, and the last part of the name."""
-        *parents, name = self.path.split(".")
-        found: Any = importlib.import_module(self.module)
-        for parent in parents:
-            found = getattr(found, parent)
-        return found, name
+    def owner(self) -> Any:
+        """Return the object that has the name."""
+        owner: Any = importlib.import_module(self.module)
+        for parent in self.path.split(".")[:-1]:
+            owner = getattr(owner, parent)
+        return owner
 
     def get(self) -> Any:
         """Return what has this name now."""
-        owner, name = self.owner()
-        return getattr(owner, name)
+        return getattr(self.owner(), self.name)
 
     @property
     def replaced(self) -> bool:
         """Whether something else has this name."""
-        owner, name = self.owner()
-        return any(each is owner and named == name for each, named, _ in _replaced)
+        owner = self.owner()
+        return any(known is owner and name == self.name for known, name, _ in _replaced)
 
     @property
     def fits(self) -> bool:
@@ -107,48 +111,41 @@ class Seam:
     def misfit(self) -> str | None:
         """Return what is not as expected; None if all is."""
         try:
-            found = self.get()
+            value = self.get()
         except (ImportError, AttributeError):
             return "it is missing"
-        missing = [name for name in self.takes if name not in _parameters(found)] if self.takes else []
+        missing = [name for name in self.takes if name not in _parameters(value)] if self.takes else []
         return f"it takes no {', '.join(missing)}" if missing else None
 
-    def assign(self, value: Any) -> None:
+    def assign(self, value: object) -> None:
         """Set the value of this name, which is its package's to change, too; `restore` leaves it."""
-        setattr(*self.owner(), value)
+        setattr(self.owner(), self.name, value)
 
-    def replace(self, new: Any) -> None:
+    def replace(self, new: object) -> None:
         """Give this name to something else."""
-        owner, name = self.owner()
-        _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
-        setattr(owner, name, new)
+        _replace(self.owner(), self.name, new)
 
-    def replace_in(self, owner: type, new: Any) -> None:
+    def replace_in(self, owner: type, new: object) -> None:
         """Give the name to something else in another class, which has it, too."""
-        name = self.path.rpartition(".")[2]
-        _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
-        setattr(owner, name, new)
+        _replace(owner, self.name, new)
 
-    def add(self, name: str, new: Any) -> None:
+    def add(self, name: str, new: object) -> None:
         """Give the class of this name a method that it lacks, or a better one."""
-        owner = self.get()
-        _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
-        setattr(owner, name, new)
+        _replace(self.get(), name, new)
 
-    def replace_everywhere(self, new: Any) -> None:
+    def replace_everywhere(self, new: object) -> None:
         """Put a function in place of this one in all imported modules of its package.
 
         The module that defines it is one of them. TensorFlow makes modules of its API anew, such as
         ``tf.saved_model`` when something imports ``tensorflow.saved_model``; they take it from there.
         """
-        stock, name = self.get(), self.path
-        for module_name, module in list(sys.modules.items()):
+        stock = self.get()
+        for name, module in list(sys.modules.items()):
             if (
-                module_name.partition(".")[0] == self.package
-                and getattr(module, "__dict__", {}).get(name) is stock
+                name.partition(".")[0] == self.package
+                and getattr(module, "__dict__", {}).get(self.name) is stock
             ):
-                _replaced.append((module, name, stock))
-                setattr(module, name, new)
+                _replace(module, self.name, new)
 
 
 class Private(Seam):
@@ -160,31 +157,31 @@ class Private(Seam):
         The class and the attribute: ``keras.src.models.model:Model._distribute_strategy``.
     """
 
-    def of(self, owner: Any, *default: Any) -> Any:
+    def of(self, owner: object, *default: object) -> Any:
         """Return the attribute of an object; a default, if one is given and the object has none."""
-        return getattr(owner, self.path.rpartition(".")[2], *default)
+        return getattr(owner, self.name, *default)
 
-    def has(self, owner: Any) -> bool:
+    def has(self, owner: object) -> bool:
         """Return whether an object has the attribute."""
-        return hasattr(owner, self.path.rpartition(".")[2])
+        return hasattr(owner, self.name)
 
-    def set(self, owner: Any, value: Any) -> None:
+    def set(self, owner: object, value: object) -> None:
         """Set the attribute of an object."""
-        setattr(owner, self.path.rpartition(".")[2], value)
+        setattr(owner, self.name, value)
 
-    def unset(self, owner: Any) -> None:
+    def unset(self, owner: object) -> None:
         """Let an object have the attribute of its class again."""
-        delattr(owner, self.path.rpartition(".")[2])
+        delattr(owner, self.name)
 
     def misfit(self) -> str | None:
         """Return None if the class has the attribute, or one of its methods uses it."""
         try:
-            owner, name = self.owner()
+            owner = self.owner()
         except (ImportError, AttributeError):
             return "its class is missing"
-        if hasattr(owner, name):
+        if hasattr(owner, self.name):
             return super().misfit()
-        return None if isinstance(owner, type) and name in _names_in(owner) else "it is missing"
+        return None if isinstance(owner, type) and self.name in _names_in(owner) else "it is missing"
 
 
 def rows() -> Iterator[Seam]:
@@ -234,6 +231,12 @@ def require(needed: Iterable[Seam]) -> None:
     )
 
 
+def _replace(owner: Any, name: str, new: object) -> None:
+    """Set an attribute of another package so that `restore` can undo it."""
+    _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
+    setattr(owner, name, new)
+
+
 def restore() -> None:
     """Undo all replacements, the last one first."""
     while _replaced:
@@ -244,7 +247,7 @@ def restore() -> None:
             setattr(owner, name, stock)
 
 
-def _parameters(function: Any) -> Iterable[str]:
+def _parameters(function: Callable[..., object]) -> Iterable[str]:
     try:
         return inspect.signature(inspect.unwrap(function)).parameters
     except (TypeError, ValueError):
@@ -253,6 +256,6 @@ def _parameters(function: Any) -> Iterable[str]:
 
 def _names_in(owner: type) -> set[str]:
     """Return the names of attributes that the methods of a class and of its bases use."""
-    methods = [each for kind in owner.__mro__ for each in vars(kind).values() if callable(each)]
-    codes = [getattr(inspect.unwrap(each), "__code__", None) for each in methods]
+    methods = [value for kind in owner.__mro__ for value in vars(kind).values() if callable(value)]
+    codes = [getattr(inspect.unwrap(method), "__code__", None) for method in methods]
     return {name for code in codes if code is not None for name in code.co_names}

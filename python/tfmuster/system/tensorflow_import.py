@@ -41,7 +41,7 @@ def require_tensorflow() -> None:
 
 
 def is_installed(module: str) -> bool:
-    """Tell whether this Python can find a module, without importing it."""
+    """Return whether this Python can find a module, without importing it."""
     if sys.modules.get(module) is not None:
         return True
     spec = importlib.util.find_spec(module)
@@ -93,12 +93,12 @@ def without_gc() -> Iterator[None]:
 
 def _import_turned_away() -> None:
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         try:
             kept = os.dup(2)
         except OSError:  # standard error is closed: nothing to hide
             return
-        os.dup2(said.fileno(), 2)
+        os.dup2(output.fileno(), 2)
         try:
             import tensorflow
 
@@ -107,8 +107,8 @@ def _import_turned_away() -> None:
                 tensorflow.config.list_physical_devices("GPU")
         except BaseException:
             os.dup2(kept, 2)
-            said.seek(0)
-            sys.stderr.write(said.read().decode(errors="replace"))
+            output.seek(0)
+            sys.stderr.write(output.read().decode(errors="replace"))
             raise
         finally:
             os.dup2(kept, 2)

@@ -1,12 +1,16 @@
-"""Turn what other programs have written into lines that a terminal may show."""
+"""Turn what other programs have written, in whichever encoding, into lines that a terminal may show.
+
+Nearly all write UTF-8. Where the user's locale or ``PYTHONIOENCODING`` has another one, Python and R write in
+that, and a program in C or a message of TensorFlow may still write UTF-8, so each line decides by itself.
+"""
 
 from __future__ import annotations
 
 import codecs
+import contextlib
+import locale
 import re
-from typing import Any
-
-from .output_encoding import decoded
+from collections.abc import Mapping
 
 # Control sequences begin with ESC, or with one character of C1, which terminals take as well.
 _ESCAPES = re.compile(
@@ -15,10 +19,12 @@ _ESCAPES = re.compile(
     r"|\x1b[@-Z\\-_]"
 )
 _MOVES = re.compile("([\r\b])")
+
 # Other controls, C1's included; Unicode's line ends; and what changes the direction of text, so that a line
 # shows other words than it has.
 _CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _MAX_LINE = 65_536
+
 # TensorFlow's informational messages, and the first lines of longer ones.
 _CHATTER = re.compile(
     r"I\d{4} \d\d:\d\d:[\d.]+ +\d+ \S+:\d+\] "
@@ -27,6 +33,7 @@ _CHATTER = re.compile(
     r"|To enable the following instructions: .* rebuild TensorFlow"
     r"|/job:\w+/replica:\d+/task:\d+$"
 )
+
 # TensorFlow logs this as an error, but it is normal on a machine without a GPU.
 _NO_GPU = re.compile(r"E\d{4} .*failed call to cuInit")
 
@@ -70,13 +77,13 @@ def safe_text(text: str) -> str:
     return "\n".join(map(safe, text.split("\n")))
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """Return JSON for a person or a program, with what `safe_text` leaves out as escape sequences."""
     import orjson
 
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
     # JSON itself escapes the controls before the blank.
-    return re.sub(r"[^\n -\x7e]", lambda found: _escaped(found[0]), text)
+    return re.sub(r"[^\n -\x7e]", lambda match: _escaped(match[0]), text)
 
 
 def _escaped(character: str) -> str:
@@ -84,18 +91,12 @@ def _escaped(character: str) -> str:
 
 
 def is_chatter(line: str, *, gpu: bool) -> bool:
-    """Whether a line is one of the dozens of informational lines from TensorFlow's native libraries."""
+    """Return whether a line is one of TensorFlow's dozens of informational lines from native libraries."""
     return bool(_CHATTER.match(line) or (not gpu and _NO_GPU.match(line)))
 
 
 class Lines:
-    """Split a stream of bytes into lines as a terminal would show them.
-
-    Parameters
-    ----------
-    encoding : str, optional
-        The encoding of lines that are not UTF-8, see :mod:`.output_encoding`.
-    """
+    """Split a stream of bytes into lines as a terminal would show them, those not in UTF-8 in `encoding`."""
 
     def __init__(self, encoding: str | None = None) -> None:
         self._encoding = encoding
@@ -127,3 +128,31 @@ class Lines:
         """Return the incomplete last line after the end of the stream."""
         rest, self._begun = decoded(self._begun, self._encoding), b""
         return [visible(rest)] if rest else []
+
+
+def output_encoding(environ: Mapping[str, str]) -> str | None:
+    """Return the encoding in which programs with these variables write; None for UTF-8 or an unknown one.
+
+    Python's own name of the encoding is returned, in which the line end is the single byte of ASCII.
+    """
+    encoding = environ.get("PYTHONIOENCODING", "").partition(":")[0]
+    if not encoding and environ.get("PYTHONUTF8") != "1":
+        language = next((environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), "")
+        # A name without an encoding, such as de_DE, stands for that of the language.
+        encoding = locale.normalize(language).partition(".")[2].partition("@")[0]
+    try:
+        name = codecs.lookup(encoding).name
+        usable = "\n".encode(name) == b"\n"
+    except (LookupError, ValueError, UnicodeError):
+        # Such as that of the locale C, in which Python writes UTF-8.
+        return None
+    return name if usable and name != "utf-8" else None
+
+
+def decoded(data: bytes, encoding: str | None) -> str:
+    """Return the text of lines. Those that are not UTF-8 are in another encoding, if there is one."""
+    with contextlib.suppress(UnicodeDecodeError):
+        return data.decode()
+    if encoding is not None and b"\n" in data:
+        return "\n".join(decoded(line, encoding) for line in data.split(b"\n"))
+    return data.decode(encoding or "utf-8", errors="replace")

@@ -34,14 +34,14 @@ def jax_versions() -> dict[str, str]:
 
 def recorded_versions() -> dict[str, str]:
     """Return the versions that a run records of its launching machine, without missing packages."""
-    found = {
+    here = {"tfmuster": __version__, "python": platform.python_version(), "platform": sys.platform}
+    packages = {
         "tensorflow": tensorflow_version(),
         "keras": version_of("keras", "keras-nightly"),
         "jax": version_of("jax"),
         "numpy": version_of("numpy"),
     }
-    here = {"tfmuster": __version__, "python": platform.python_version(), "platform": sys.platform}
-    return here | {name: version for name, version in found.items() if version is not None}
+    return here | {name: version for name, version in packages.items() if version is not None}
 
 
 def tensorflow_version() -> str | None:

@@ -52,10 +52,10 @@ def r_value(code: str, folder: Path) -> str:
 @pytest.mark.parametrize("form", ["shell", "r", "dotenv"])
 def test_quoting_is_safe_for_any_text(form: str, tmp_path: Path) -> None:
     # No valid address holds any of these; the quoting must not depend on that.
-    from tfmuster.cli.config import _FORMATS
+    from tfmuster.cli.cluster import FORMATS
 
     text = "it's \"\\ $HOME `id`\n\\'"
-    line = _FORMATS[form](text)
+    line = FORMATS[form](text)
     if form == "shell":
         out = subprocess.run(
             ["sh", "-c", f'{line}; printf %s "$TF_CONFIG"'], capture_output=True, text=True, timeout=60

@@ -28,8 +28,8 @@ from tfmuster import __version__
 from tfmuster.errors import LaunchError, WorkerError
 from tfmuster.launcher import launch
 from tfmuster.options.table import Control
-from tfmuster.system.cores import usable_cores
 from tfmuster.system.interpreter import SITE
+from tfmuster.system.limits import usable_cores
 from tfmuster.tracking.run import Run
 from tfmuster.tracking.show.listing import runs_in
 

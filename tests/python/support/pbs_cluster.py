@@ -13,7 +13,6 @@ from pathlib import Path
 
 from support.hosts import Network
 from support.slurm_cluster import NODES, Slurm
-from support.slurm_cluster import started as slurm_started
 
 #: Where the set-up unpacks the package, which can't be installed beside Grid Engine's commands.
 PACKAGE = Path(__file__).parents[3] / ".stamps" / "torque" / "usr" / "bin"
@@ -62,5 +61,5 @@ def started(network: Network) -> Iterator[Pbs]:
     prolog = folder / "prolog"
     prolog.write_text(_PROLOG.format(folder=folder))
     prolog.chmod(0o755)
-    with slurm_started(network, "slurm-of-pbs", f"TaskProlog={prolog}\n") as slurm:
+    with Slurm(network, "slurm-of-pbs", f"TaskProlog={prolog}\n").started() as slurm:
         yield Pbs(slurm, folder)

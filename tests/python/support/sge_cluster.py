@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import psutil
 
+from support.batch_cluster import BatchCluster, stopped
 from support.hosts import NETWORK, Network, daemon_ports
 from support.launching import environment
 
@@ -82,14 +80,12 @@ def why_not() -> str | None:
     return f"needs {', '.join(missing)} ({needed})" if missing else None
 
 
-class Sge:
+class Sge(BatchCluster):
     """A cluster of four hosts with four slots each, as far as it believes."""
 
     def __init__(self, network: Network) -> None:
-        self.network = network
-        self.folder = network.folder / "sge"
+        super().__init__(network, "sge")
         self.cell = self.folder / "cell"
-        self._daemons: list[subprocess.Popen[bytes]] = []
         self._env: dict[str, str] = {}
 
     def start(self) -> None:
@@ -118,78 +114,32 @@ class Sge:
         )
         (self.cell / "common" / "act_qmaster").write_text("here\n")
         self._spool()
-        self._daemon("sge_qmaster")
+        self._daemon(PROGRAMS_OF_DEBIAN / "sge_qmaster", env={**self.env, **_LIBRARIES})
         self._wait_for(lambda: self.run("qconf", "-sss").returncode == 0)
         self._configure()
         for machine in self.network.machines:
-            self._daemon("sge_execd", machine=machine)
+            self._daemon(PROGRAMS_OF_DEBIAN / "sge_execd", machine=machine, env=self.env)
         self._wait_for(lambda: self.output("qstat", "-f").count("lx-amd64") == len(self.network.machines))
-
-    def stop(self) -> None:
-        for daemon in reversed(self._daemons):
-            family = [psutil.Process(daemon.pid), *psutil.Process(daemon.pid).children(recursive=True)]
-            for process in reversed(family):
-                with contextlib.suppress(psutil.Error):
-                    process.send_signal(signal.SIGKILL)
-            daemon.wait()
 
     @property
     def env(self) -> dict[str, str]:
         inherited = {name: value for name, value in environment().items() if not name.startswith("SGE_")}
         return {**inherited, **self._env}
 
-    @property
-    def shared(self) -> Path:
-        """A directory that all hosts have."""
-        return self.folder / "it's $(shared)"
-
-    def popen(self, *command: object, **env: str) -> subprocess.Popen[str]:
-        """Start a command on ``here``, in the shared directory."""
-        return subprocess.Popen(
-            [*self._on_here(), *map(str, command)],
-            cwd=self.shared,
-            env={**self.env, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *command: object, limit: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
-        process = self.popen(*command, **env)
-        try:
-            out, err = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise AssertionError(process.communicate()) from None
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-    def output(self, *command: object) -> str:
-        return self.run(*command).stdout
-
     def jobs(self) -> list[str]:
-        """Names and states of all jobs that are not over."""
         # Not as an answer when the qmaster has none.
         answer = self._made("qstat", "-xml", "-u", "*")
         jobs = ElementTree.fromstring(answer).iter("job_list")
         return [f"{job.findtext('JB_name')} {job.findtext('state')}" for job in jobs]
 
-    def empty(self) -> None:
-        """End what a test has left, jobs and files."""
+    def end_jobs(self) -> None:
         self.run("qdel", "-u", "*")
-        self._wait_for(lambda: not self.jobs())
-        for path in self.shared.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    @contextlib.contextmanager
-    def without_master(self) -> Iterator[None]:
+    def without_master(self) -> contextlib.AbstractContextManager[None]:
         """Within, the qmaster answers nobody."""
-        (master,) = psutil.Process(self._daemons[0].pid).children() or [psutil.Process(self._daemons[0].pid)]
-        master.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            master.send_signal(signal.SIGCONT)
+        first = psutil.Process(self._daemons[0].pid)
+        (master,) = first.children() or [first]
+        return stopped(master)
 
     @contextlib.contextmanager
     def environments(self, *names: str) -> Iterator[None]:
@@ -212,33 +162,16 @@ class Sge:
             if "-m tfmuster launch " in command:
                 os.kill(int(number), signal.SIGKILL)
 
-    def nothing_left(self, seconds: float = 5) -> None:
-        """Within some seconds no job is there, and nothing of one runs or lies on a host."""
-        self._wait_for(lambda: not self.jobs() and not self._left(), seconds)
-
     def _left(self) -> list[str]:
-        machines = self.network.machines.values()
-        found = [f"{machine.name}: {line}" for machine in machines for line in machine.processes()]
-        found += [str(path) for machine in machines for path in machine.temporary.iterdir()]
-        return [line for line in found if not line.endswith("/sge_execd")]
+        temporary = [machine.temporary for machine in self.network.machines.values()]
+        files = [str(path) for folder in temporary for path in folder.iterdir()]
+        return [line for line in (*self._processes(), *files) if not line.endswith("/sge_execd")]
 
     def _on_here(self) -> list[str]:
         """What gives a command the name and the hosts of ``here``: Grid Engine compares names."""
         boot = 'hostname here && mount --bind "$0" /etc/hosts && exec "$@"'
         names = str(self.network.folder / "hosts")
-        return [
-            "ip",
-            "netns",
-            "exec",
-            self.network.here,
-            "unshare",
-            "--mount",
-            "--uts",
-            "sh",
-            "-c",
-            boot,
-            names,
-        ]
+        return [*super()._on_here(), "unshare", "--mount", "--uts", "sh", "-c", boot, names]
 
     def _spool(self) -> None:
         """What the qmaster reads at its start, as the installation of Debian's package makes it."""
@@ -314,45 +247,9 @@ class Sge:
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return done.stdout
 
-    def _daemon(self, name: str, machine: str | None = None) -> None:
-        enter = self._on_here()
-        if machine is not None:
-            server = self.network.machines[machine].server
-            assert server is not None
-            (first,) = psutil.Process(server.pid).children()
-            enter = ["nsenter", "-t", str(first.pid), "-m", "-u", "-n", "-p"]
-        with (self.folder / f"{name}-{machine}.log").open("wb") as log:
-            daemon = subprocess.Popen(
-                [*enter, str(PROGRAMS_OF_DEBIAN / name)],
-                env=self.env if machine else {**self.env, **_LIBRARIES},
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        self._daemons.append(daemon)
-
-    def _wait_for(self, happened: Callable[[], object], seconds: float = 20) -> None:
-        end = time.monotonic() + seconds
-        while not happened():
-            assert time.monotonic() < end, f"{self.jobs()}\n{self._left()}\n{self._logs()}"
-            time.sleep(0.1)
-
-    def _logs(self) -> str:
-        logs = [
+    def _logs(self) -> Iterable[Path]:
+        return [
             *self.folder.glob("*.log"),
             *self.folder.glob("spool/messages"),
             *self.folder.glob("execd/*/messages"),
         ]
-        return "\n".join(f"{path}: {path.read_text()[-2000:]}" for path in logs)
-
-
-@contextlib.contextmanager
-def started(network: Network) -> Iterator[Sge]:
-    """Grid Engine on the machines, gone afterwards whatever happens."""
-    sge = Sge(network)
-    try:
-        sge.start()
-        yield sge
-    finally:
-        sge.stop()

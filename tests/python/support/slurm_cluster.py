@@ -8,16 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import stat
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
-import psutil
-
+from support.batch_cluster import BatchCluster, stopped
 from support.hosts import NETWORK, Network, daemon_ports
 from support.launching import environment, wait_until
 
@@ -61,15 +55,13 @@ def why_not() -> str | None:
     return f"needs {', '.join(missing)} (slurmctld, slurmd, slurm-client, munge)" if missing else None
 
 
-class Slurm:
+class Slurm(BatchCluster):
     """A cluster of four nodes with four CPUs and two GPUs each, as far as it believes."""
 
     def __init__(self, network: Network, name: str = "slurm", more: str = "") -> None:
-        self.network = network
+        super().__init__(network, name)
         #: More lines of its configuration.
         self._more = more
-        self.folder = network.folder / name
-        self._daemons: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
         (self.folder / "state").mkdir(parents=True)
@@ -84,83 +76,32 @@ class Slurm:
         files = {"key-file": key, "socket": self.folder / "munge.socket"}
         files |= {f"{what}-file": self.folder / f"munge.{what}" for what in ("pid", "log", "seed")}
         options = [f"--{name}={path}" for name, path in files.items()]
-        self._daemon("munged", "--foreground", "--force", *options)
+        self._daemon("/usr/sbin/munged", "--foreground", "--force", *options, env=self.env)
         wait_until((self.folder / "munge.socket").exists)
-        self._daemon("slurmctld", "-D", "-i")
+        self._daemon("/usr/sbin/slurmctld", "-D", "-i", env=self.env)
         for node, machine in NODES.items():
             (self.folder / f"spool-{node}").mkdir()
-            self._daemon("slurmd", "-D", "-N", node, machine=machine)
+            self._daemon("/usr/sbin/slurmd", "-D", "-N", node, machine=machine, env=self.env)
         self._wait_for(lambda: self.output("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == "4")
-
-    def stop(self) -> None:
-        for daemon in reversed(self._daemons):
-            family = [psutil.Process(daemon.pid), *psutil.Process(daemon.pid).children(recursive=True)]
-            for process in reversed(family):
-                with contextlib.suppress(psutil.Error):
-                    process.send_signal(signal.SIGKILL)
-            daemon.wait()
 
     @property
     def env(self) -> dict[str, str]:
         return environment(SLURM_CONF=str(self.folder / "slurm.conf"))
 
-    @property
-    def shared(self) -> Path:
-        """A directory that all nodes have."""
-        return self.folder / "it's $(shared)"
-
-    def popen(self, *command: object, **env: str) -> subprocess.Popen[str]:
-        """Start a command on ``here``, in the shared directory."""
-        return subprocess.Popen(
-            ["ip", "netns", "exec", self.network.here, *map(str, command)],
-            cwd=self.shared,
-            env={**self.env, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *command: object, limit: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
-        process = self.popen(*command, **env)
-        try:
-            out, err = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise AssertionError(process.communicate()) from None
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-    def output(self, *command: object) -> str:
-        return self.run(*command).stdout
-
     def jobs(self) -> list[str]:
-        """Names and states of all jobs that are not over."""
         return self.output("squeue", "-h", "-o", "%j %T").split("\n")[:-1]
 
-    def empty(self) -> None:
-        """End what a test has left, jobs and files."""
+    def end_jobs(self) -> None:
         self.run("scancel", "--full", "--user=root")
-        self._wait_for(lambda: not self.jobs())
-        for path in self.shared.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    @contextlib.contextmanager
-    def without_controller(self) -> Iterator[None]:
+    def without_controller(self) -> contextlib.AbstractContextManager[None]:
         """Within, the controller answers nobody."""
-        controller = next(daemon for daemon in self._daemons if "/usr/sbin/slurmctld" in daemon.args)  # type: ignore[operator]
-        controller.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            controller.send_signal(signal.SIGCONT)
-
-    def nothing_left(self, seconds: float = 5) -> None:
-        """Within some seconds no job is there, and nothing of one runs on a node."""
-        self._wait_for(lambda: not self.jobs() and not self._left(), seconds)
+        return stopped(
+            next(daemon for daemon in self._daemons if "/usr/sbin/slurmctld" in daemon.args)  # type: ignore[operator]
+        )
 
     def _left(self) -> list[str]:
-        found = [f"{m.name}: {line}" for m in self.network.machines.values() for line in m.processes()]
-        return [line for line in found if "/slurmd -D -N " not in line]
+        return [line for line in self._processes() if "/slurmd -D -N " not in line]
 
     def _configure(self) -> None:
         controller, node = daemon_ports(2)
@@ -185,41 +126,3 @@ class Slurm:
         (self.folder / "gres.conf").write_text(
             f"AutoDetect=off\nName=gpu File={self.folder}/gpu[0-{GPUS - 1}]\n"
         )
-
-    def _daemon(self, *command: object, machine: str | None = None) -> None:
-        enter: Sequence[str] = ["ip", "netns", "exec", self.network.here]
-        if machine is not None:
-            server = self.network.machines[machine].server
-            assert server is not None
-            (first,) = psutil.Process(server.pid).children()
-            enter = ["nsenter", "-t", str(first.pid), "-m", "-u", "-n", "-p"]
-        name, *options = map(str, command)
-        with (self.folder / f"{name}-{machine}.log").open("wb") as log:
-            daemon = subprocess.Popen(
-                [*enter, f"/usr/sbin/{name}", *options],
-                env=self.env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        self._daemons.append(daemon)
-
-    def _wait_for(self, happened: Callable[[], object], seconds: float = 20) -> None:
-        end = time.monotonic() + seconds
-        while not happened():
-            assert time.monotonic() < end, f"{self.jobs()}\n{self._left()}\n{self._logs()}"
-            time.sleep(0.1)
-
-    def _logs(self) -> str:
-        return "\n".join(path.read_text()[-2000:] for path in Path(self.folder).glob("*.log"))
-
-
-@contextlib.contextmanager
-def started(network: Network, name: str = "slurm", more: str = "") -> Iterator[Slurm]:
-    """Slurm on the machines, gone afterwards whatever happens."""
-    slurm = Slurm(network, name, more)
-    try:
-        slurm.start()
-        yield slurm
-    finally:
-        slurm.stop()

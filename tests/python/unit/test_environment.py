@@ -21,19 +21,24 @@ NAME = re.compile(r"\bTFMUSTER_")
 
 
 def spelled(source: str) -> Iterator[int]:
-    """The lines in which code names a variable: not docstrings, nor the `help` of an option."""
+    """The lines in which code names a variable: not docstrings, nor the help of an option."""
     tree = ast.parse(source)
     texts = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr):
             texts.add(id(node.value))
-        elif isinstance(node, ast.keyword) and node.arg == "help":
-            texts.update(map(id, ast.walk(node.value)))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "option":
+            texts.update(id(below) for text in help_of(node) for below in ast.walk(text))
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and id(node) not in texts and isinstance(node.value, str | bytes):
             text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
             if NAME.search(text):
                 yield node.lineno
+
+
+def help_of(option: ast.Call) -> list[ast.expr]:
+    """The help of an option: in the command line's rows, the second argument."""
+    return [*option.args[1:2], *(keyword.value for keyword in option.keywords if keyword.arg == "help")]
 
 
 @pytest.mark.parametrize(
@@ -42,6 +47,8 @@ def spelled(source: str) -> Iterator[int]:
         ('"""TFMUSTER_JOB is told."""', []),
         ('def f():\n    """TFMUSTER_JOB"""\n    return 1', []),
         ('option(help="Default: " "TFMUSTER_JOB.")', []),
+        ('option("--job JOB", "Default: " "TFMUSTER_JOB.")', []),
+        ('option("TFMUSTER_JOB", "Default: none.")', [1]),
         ("x = {}\n'''``TFMUSTER_JOB``'''", []),
         ('x = 1\nos.environ["TFMUSTER_JOB"]', [2]),
         ('env = {"TFMUSTER_JOB": 1}', [1]),

@@ -13,8 +13,8 @@ import pytest
 
 import tfmuster
 from tfmuster.cli import cli
-from tfmuster.cli.launch import command
-from tfmuster.cli.launch_options import settings_of
+from tfmuster.cli.launch import launch as verb
+from tfmuster.cli.launch import settings_of
 from tfmuster.errors import LaunchError
 from tfmuster.launcher import launch
 from tfmuster.launcher.engines.registry import place_for
@@ -56,7 +56,7 @@ def other_value(row: Option) -> Any:
 def parsed(words: list[str]) -> dict[str, Any]:
     # click keeps the help option of a command's first context.
     parent = click.Context(cli, **cli.context_settings)
-    with command.make_context("launch", [*words, "--", "train.py"], parent=parent) as context:
+    with verb.make_context("launch", [*words, "--", "train.py"], parent=parent) as context:
         return dict(context.params)
 
 

@@ -77,7 +77,7 @@ def _of_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_settings_and_commands_are_written_for_the_face(part: Part, python: str, shell: str, r: str) -> None:
     for face, text in zip(FACES, (python, shell, r), strict=True):
-        assert part.said(face) == text
+        assert part.written(face) == text
         with speaking(face):
             assert str(part) == f"{part}" == Words("{}", part) == text
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...errors import StrategyError
-from ...system.own_line import own_line
 from ...system.register import require
+from ...system.user_code import user_line
 from ...words import Code, Words
 from .. import seams
 from ..process import PROCESS
@@ -61,7 +61,7 @@ def watch_start() -> None:
 
 
 def _remember_line() -> None:
-    PROCESS.started_by = PROCESS.started_by or own_line()
+    PROCESS.started_by = PROCESS.started_by or user_line()
 
 
 def check_not_started(strategy: str) -> None:

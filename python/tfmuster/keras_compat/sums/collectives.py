@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...collectives import current_group
 from ...environment import COMMUNICATION_VARIABLE
 from ...errors import StrategyError
-from ...system.cores import usable_cores
+from ...system.limits import usable_cores
 from ...words import Value, Words
 from .. import seams
 from ..agreement.watching import inside_collective

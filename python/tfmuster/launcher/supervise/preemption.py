@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from ...environment import grace
+from ...system.process_end import SHUTDOWN
 from ...system.say import say
-from ...system.shutdown_signal import SHUTDOWN
 from ...tracking.lifecycle.preemption import can_save, order_to_leave
 from ...tracking.lifecycle.stopping import asked_to_save
 from ...tracking.run import Run

@@ -19,12 +19,18 @@ from typing import Any
 from ...environment import ERROR_FILE_VARIABLE
 from ...rendezvous.failures import repeats_failure
 from ...system.limits import cannot_start
-from ...system.orphan_guard import dismiss_guard, guard_session, start_guard
-from ...system.output_encoding import output_encoding
-from ...system.processes import adopting_orphans, end_job, look_at_orphans, stopped_trees
-from ...system.shutdown_signal import SHUTDOWN
+from ...system.process_end import SHUTDOWN
+from ...system.processes import (
+    adopting_orphans,
+    dismiss_guard,
+    end_job,
+    guard_session,
+    look_at_orphans,
+    start_guard,
+    stopped_trees,
+)
 from ...system.tensorflow_import import HAVE_GPU
-from ...system.terminal_text import Lines, is_chatter
+from ...system.terminal_text import Lines, is_chatter, output_encoding
 from ...tracking.failure.failure import Failure, not_writable
 from ...tracking.lifecycle.preemption import can_save, forget_orders, note_ending
 from ...tracking.live.busy_stacks import forget_busy_stacks, keep_busy_stacks

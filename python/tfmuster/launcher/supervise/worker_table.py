@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ...system.ipython import ipython_shell
 from ...system.terminal_text import visible
+from ...system.user_code import ipython_shell
 from ...tracking.live.states import State
 from ...tracking.show.times import in_words
 

@@ -26,7 +26,7 @@ from typing import Any, Final, NoReturn
 
 from ...environment import NOTICE_COMMAND_VARIABLE, grace
 from ...options.hints import Hint
-from ...system.r_calls import leave_r
+from ...system.embedded_r import leave_r
 from ...system.say import say
 from ...tracking.lifecycle.preemption import is_ending, note_saves, own_order
 from ...tracking.live.states import State, say_state

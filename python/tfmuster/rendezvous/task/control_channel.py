@@ -20,7 +20,7 @@ from ...cluster.spec import Task
 from ...errors import WorkerError
 from ...net.channel import Message
 from ...system.activity import ACTIVITY
-from ...system.exit_code import failure_of_exit, watch_exit
+from ...system.process_end import failure_of_exit, remember_exit_code
 from ...tracking.live.stacks import answer_request
 from ..failures import STALLED, disappeared, exception_fields, failure_text
 from ..silence import Silence
@@ -120,7 +120,7 @@ class ControlChannel:
             self._silence = Silence(host, pid, time.monotonic())
         threading.Thread(target=self._serve, name="tfmuster-control", daemon=True).start()
         atexit.register(self._at_exit)
-        watch_exit()
+        remember_exit_code()
 
     def done(self, *, linger: float = 60.0) -> None:
         """Report that this task has finished. From now on, its end is not a failure.

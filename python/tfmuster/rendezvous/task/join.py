@@ -17,9 +17,9 @@ from ...cluster.task_variables import hosts_of
 from ...environment import JOB_VARIABLE, job_token
 from ...errors import EXIT_WORKER_FAILED, RendezvousError, WorkerError
 from ...net.proxies import proxy_exceptions
-from ...system.exit_code import end_with_its_code
-from ...system.ipython import ipython_shell
+from ...system.process_end import exit_with_code_of
 from ...system.say import say
+from ...system.user_code import ipython_shell
 from ...tracking.failure.error_file import leave_note
 from ...tracking.live.busy_stacks import BUSY_SECONDS, watch_busy_python
 from ...tracking.live.stacks import write_own_stacks
@@ -93,7 +93,7 @@ def join_cluster(
             link=link,
         )
     except RendezvousError as error:
-        end_with_its_code(error)
+        exit_with_code_of(error)
         raise
     take_seed(control.seed)
     if guarded:

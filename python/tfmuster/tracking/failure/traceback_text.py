@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ...system.own_line import LIBRARY
+from ...system.user_code import LIBRARY
 
 #: The first line of a traceback.
 HEADER = "Traceback (most recent call last):"

@@ -21,8 +21,8 @@ from ...environment import SUBMITTED_VARIABLE
 from ...errors import LaunchError
 from ...options.hints import Hint
 from ...system.ask import NoAnswerError, ask
+from ...system.process_end import SHUTDOWN
 from ...system.processes import birth
-from ...system.shutdown_signal import SHUTDOWN
 from ...system.versions import recorded_versions
 from ...words import Words
 from ..live.status import status_of

@@ -19,7 +19,7 @@ from ...environment import PREFIX, TOKEN_VARIABLE
 from ...errors import LaunchError, parts_of
 from ...options.hints import Hint
 from ...system.interpreter import run_module, with_tfmuster_on_path
-from ...system.output_encoding import decoded, output_encoding
+from ...system.terminal_text import decoded, output_encoding
 from ...words import Words
 from ..live.status import status_of
 from ..record.hidden_values import HIDDEN, without_secret, without_secrets

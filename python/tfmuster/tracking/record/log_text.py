@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...system.output_encoding import decoded
+from ...system.terminal_text import decoded
 from .layout import task_of
 
 #: Bytes that are read at a time.

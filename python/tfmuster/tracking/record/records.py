@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
-from ...system.output_encoding import output_encoding
+from ...system.terminal_text import output_encoding
 from .layout import read_json
 from .metrics import METRICS
 from .notes import NOTES

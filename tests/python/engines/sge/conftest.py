@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.hosts import Network
-from support.sge_cluster import Sge, started, why_not
+from support.sge_cluster import Sge, why_not
 
 
 @pytest.fixture(scope="package")
@@ -15,7 +15,7 @@ def cluster(machines: Network) -> Iterator[Sge]:
     if reason := why_not():
         pytest.skip(reason)
     machines.repair()
-    with started(machines) as sge:
+    with Sge(machines).started() as sge:
         yield sge
 
 

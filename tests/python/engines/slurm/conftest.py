@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.hosts import Network
-from support.slurm_cluster import Slurm, started, why_not
+from support.slurm_cluster import Slurm, why_not
 
 
 @pytest.fixture(scope="package")
@@ -15,7 +15,7 @@ def cluster(machines: Network) -> Iterator[Slurm]:
     if reason := why_not():
         pytest.skip(reason)
     machines.repair()
-    with started(machines) as slurm:
+    with Slurm(machines).started() as slurm:
         yield slurm
 
 

@@ -150,14 +150,14 @@ def test_examples_in_help_can_be_copied(
 
 
 def test_exit_codes_of_errors_and_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfmuster.cli import config
+    from tfmuster.cli.cluster import config
     from tfmuster.errors import RendezvousError
 
     def fail_with(error: BaseException | type[BaseException]) -> int:
         def callback(**_: object) -> None:
             raise error
 
-        monkeypatch.setattr(config.command, "callback", callback)
+        monkeypatch.setattr(config, "callback", callback)
         return main(["config"])
 
     assert fail_with(KeyboardInterrupt()) == 130

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from tfmuster.cli import cli, main
-from tfmuster.cli.program_argument import refuse_options_after_script
+from tfmuster.cli.launch import refuse_options_after_script
 
 #: How help texts begin. "With" and the like say when the option applies, before what it does.
 VERBS = re.compile(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.cli.speed import advice
-from tfmuster.diagnostics.tuning import Setting, Trial, recommend
+from tfmuster.diagnostics.tuning import Setting, Trial, advice, recommend
 
 
 def trial(seconds: float, alone: float = 0.01, **setting: object) -> Trial:
@@ -29,8 +28,8 @@ def test_it_is_said_where_more_workers_do_not_pay() -> None:
     assert slow.efficiency == 0.5
     assert slow.communication == 0.5
     assert slow.speed == pytest.approx(6400)
-    assert "more workers do not pay" in advice([slow], slow)
+    assert "more workers do not pay" in advice([slow])
     fast = trial(0.011, alone=0.010, batch=64)
-    assert "2 workers then do 1.82 times the work" in advice([fast], fast)
+    assert "2 workers then do 1.82 times the work" in advice([fast])
     larger = trial(0.011, alone=0.010, batch=256)
-    assert "raise the learning rate by the same factor" in advice([fast, larger], larger)
+    assert "raise the learning rate by the same factor" in advice([fast, larger])

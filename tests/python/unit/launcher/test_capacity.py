@@ -9,7 +9,7 @@ import pytest
 from tfmuster.errors import LaunchError
 from tfmuster.launcher import capacity
 from tfmuster.launcher.job import Job
-from tfmuster.system.memory import free_memory
+from tfmuster.system.limits import free_memory
 from tfmuster.words import speaking
 
 

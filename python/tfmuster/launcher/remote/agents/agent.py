@@ -48,8 +48,7 @@ from ....net.addresses import host_key
 from ....net.channel import FILE, JSON, Frame, message, read_message
 from ....net.ports import held_ports
 from ....system.interpreter import r_version
-from ....system.orphan_guard import dismiss_guard, start_guard
-from ....system.processes import adopt_orphans
+from ....system.processes import adopt_orphans, dismiss_guard, start_guard
 from ....system.versions import installed_versions
 from ...supervise.time_limits import AGENT_LAST_WORDS, BEAT, SILENT
 from ..agent_connection import PREAMBLE, Way, agent_channel

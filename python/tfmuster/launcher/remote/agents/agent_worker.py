@@ -23,8 +23,7 @@ from ....net.channel import OUTPUT, Frame, message
 from ....options.hints import Hint
 from ....system.gpus import assign_gpus
 from ....system.interpreter import worker_environment
-from ....system.orphan_guard import guard_session
-from ....system.processes import end_job, stopped_trees
+from ....system.processes import end_job, guard_session, stopped_trees
 from ....tracking.failure.error_file import note_of
 from ....tracking.lifecycle.preemption import order_to_leave
 from ....tracking.run import Run

@@ -36,7 +36,7 @@ from typing import Any
 import orjson
 
 from ....net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
-from ....system.exit_code import exit_as
+from ....system.process_end import exit_as
 from ....system.terminal_text import safe_text
 from ....tracking.failure.advice import LOST
 from ....tracking.failure.error_file import note_of, write_note

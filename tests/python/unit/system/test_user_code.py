@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tfmuster.system import own_line
-from tfmuster.system.own_line import own_script
+from tfmuster.system.user_code import user_line, user_script
 
 
 def called_from(path: Path, code: str) -> str:
-    """What `own_line()` says to a library that a program with this code calls in its line 2."""
+    """What `user_line()` says to a library that a program with this code calls in its line 2."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"\n{code}\n")
     linecache.checkcache(str(path))
-    names = {"library": own_line.own_line}
+    names = {"library": user_line}
     exec(compile(path.read_text(), str(path), "exec"), names)
     found = names["found"]
     assert isinstance(found, str)
@@ -35,7 +34,7 @@ def test_the_innermost_line_of_the_user(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_code_without_a_file_has_a_number() -> None:
-    names = {"library": own_line.own_line}
+    names = {"library": user_line}
     exec(compile("\nfound = library()", "<string>", "exec"), names)
     assert names["found"] == "<string>, line 2"
 
@@ -50,12 +49,12 @@ def test_libraries_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
     main = sys.modules["__main__"]
     monkeypatch.setattr(main, "__file__", "/home/me/train.py", raising=False)
-    assert own_script() == "/home/me/train.py"
+    assert user_script() == "/home/me/train.py"
     monkeypatch.setattr(
         main, "__file__", "/usr/lib/python3/dist-packages/ipykernel_launcher.py", raising=False
     )
-    assert own_script() is None
+    assert user_script() is None
     monkeypatch.setattr(main, "__file__", "/home/me/.venv/bin/ipython", raising=False)
-    assert own_script() is None
+    assert user_script() is None
     monkeypatch.delattr(main, "__file__")
-    assert own_script() is None
+    assert user_script() is None

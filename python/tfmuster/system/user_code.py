@@ -1,4 +1,4 @@
-"""Find the line of the user's program that has called a library."""
+"""Find what runs in this process: the user's script, its line that has called a library, IPython's shell."""
 
 from __future__ import annotations
 
@@ -6,49 +6,49 @@ import linecache
 import os
 import re
 import sys
+from types import FrameType
 from typing import Any, Final
 
-from .r_calls import r_calls
+from .embedded_r import r_calls
 
 #: Files of packages, of Python itself and of this package.
 LIBRARY: Final = re.compile(
     r"/(site|dist)-packages/|/lib/python3\.\d+/|/python/tfmuster/|/bin/tfmuster$|^<frozen "
 )
 _PACKAGE: Final = f"{__name__.partition('.')[0]}."
+
+#: The call with which R's package runs a function on a worker. Those before it are the package's own.
+_ON_WORKER: Final = "eval(call_on_worker,"
 #: Functions of R that only evaluate the code of a file.
 _EVALUATES: Final = re.compile(
     r"(base::)?(source|sys\.source|withVisible|eval|try|tryCatch|invisible|suppress\w+)\("
 )
 
 
-#: The call with which R's package runs a function on a worker. Those before it are its own.
-_ON_WORKER: Final = "eval(call_on_worker,"
-
-
-def own_line(r_function: str = "") -> str | None:
+def user_line(r_function: str = "") -> str | None:
     """Return the innermost line of the user's code that is being executed: its file, number and text.
 
     Of R it is the call of `r_function`, or the outermost call. None if there is none in this thread, as in a
     callback of a library.
     """
-    frame: Any = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path, number = frame.f_code.co_filename, frame.f_lineno
         # What a dataclass of this package has generated is in no file.
-        ours = str(frame.f_globals.get("__name__")).startswith(_PACKAGE)
-        if not ours and not LIBRARY.search(path):
+        in_package = str(frame.f_globals.get("__name__")).startswith(_PACKAGE)
+        if not in_package and not LIBRARY.search(path):
             code = linecache.getline(path, number, frame.f_globals).strip()
             place = f"{_short(path)}, line {number}"
             return f"{place}: {code}" if code else place
         frame = frame.f_back
     calls = r_calls().splitlines()
-    own = [place for place, call in enumerate(calls, 1) if call.startswith(_ON_WORKER)]
-    calls = [call for call in calls[own[-1] if own else 0 :] if not _EVALUATES.match(call)]
-    asked = [call for call in calls if call.removeprefix("tfmuster::").startswith(f"{r_function}(")]
-    return next(iter(asked[-1:] or calls), None)
+    begin = max((number for number, call in enumerate(calls, 1) if call.startswith(_ON_WORKER)), default=0)
+    calls = [call for call in calls[begin:] if not _EVALUATES.match(call)]
+    named = [call for call in calls if call.removeprefix("tfmuster::").startswith(f"{r_function}(")]
+    return next(iter(named[-1:] or calls), None)
 
 
-def own_script() -> str | None:
+def user_script() -> str | None:
     """Return the path of the script that Python was started with; None in a session and in R."""
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     return _short(path) if path is not None and path.endswith(".py") and not LIBRARY.search(path) else None
@@ -58,3 +58,12 @@ def _short(path: str) -> str:
     """Return a path relative to the working directory, if it is below that."""
     here = os.path.join(os.getcwd(), "")
     return path.removeprefix(here)
+
+
+def ipython_shell() -> Any:
+    """Return the shell of IPython or of a Jupyter kernel that runs in this process, or None.
+
+    That IPython is imported says nothing: TensorFlow imports it wherever it is installed.
+    """
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from tfmuster.cli import main
-from tfmuster.cli.value_types import Number, OneOf, WholeNumber, refused
+from tfmuster.cli.parameters import Number, OneOf, WholeNumber, refused
 
 from .test_help import ALL
 
