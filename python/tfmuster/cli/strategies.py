@@ -9,7 +9,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON. Default: a table.")
 def command(*, as_json: bool) -> None:
     """Show what each strategy trains with, and whether it works on this machine."""
-    from ..strategies.table import strategy_table
+    from ..strategies.by_name import strategy_table
     from ..system.tensorflow_import import HOW_TO_INSTALL, is_installed
     from ..system.terminal_text import json_text
 

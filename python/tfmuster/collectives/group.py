@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..net.sockets import close_in_children
-from ..system.compiled import NotCompiled
+from ..system.compiled import NotCompiled, compiled
 from ..system.say import say
 from .in_numpy import NumpyExchange
-from .native import library, library_path
-from .streams import TYPES, SumError
+from .transport import TYPES, SumError
 
+_SOURCE: Final = Path(__file__).with_name("exchange.c")
 #: Every error of a sum has these words.
 ABORTED: Final = "A sum over the workers was aborted"
 #: An error has these words if the workers do not run the same operations.
@@ -225,6 +227,36 @@ class Group:
         self.why_numpy = why
         here = self.names[self.rank]
         say(f"tfmuster: {here} sums gradients with numpy, which takes longer than tfmuster's C code: {why}")
+
+
+@functools.cache
+def library_path() -> Path:
+    """Return the path of the compiled library; see :func:`tfmuster.system.compiled.compiled`."""
+    return compiled(_SOURCE)
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Load the library. Raises NotCompiled."""
+    try:
+        loaded = ctypes.CDLL(str(library_path()))
+    except OSError as error:  # such as a cache on a file system that forbids execution
+        raise NotCompiled(f"it can't be loaded: {error}") from error
+    loaded.tfmuster_failure.restype = ctypes.c_char_p
+    loaded.tfmuster_abort.argtypes = [ctypes.c_char_p]
+    loaded.tfmuster_abort.restype = None
+    loaded.tfmuster_times.argtypes = [ctypes.POINTER(ctypes.c_double)]
+    loaded.tfmuster_times.restype = None
+    loaded.tfmuster_sum.argtypes = [
+        ctypes.c_int,
+        ctypes.POINTER(ctypes.c_void_p),
+        ctypes.POINTER(ctypes.c_void_p),
+        ctypes.POINTER(ctypes.c_int64),
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int64,
+    ]
+    return loaded
 
 
 def _load_operation() -> Any:

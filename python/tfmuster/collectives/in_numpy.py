@@ -12,8 +12,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from .shared_memory import READ_LEAST, READ_PIECE, Reader, Vector, add_rounded, address_of
-from .streams import HEADER, MAGIC, TYPES, Stream, Streams, SumError, bytes_of
+from .transport import (
+    HEADER,
+    MAGIC,
+    READ_LEAST,
+    READ_PIECE,
+    TYPES,
+    Reader,
+    Stream,
+    Streams,
+    SumError,
+    Vector,
+    add_rounded,
+    address_of,
+    bytes_of,
+)
 
 _SMALL: Final = 192 * 1024
 #: Bytes that are received before they are added: so few stay in the processor's cache.

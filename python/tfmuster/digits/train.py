@@ -21,12 +21,10 @@ from ..tracking.live.states import State, say_state
 from ..training.learning_rates import scaled_learning_rate
 from ..words import Argument
 from ..worker.progress import progress_callback
-from .fitting import Fitting
 from .models import mnist_model
-from .plan import Plan, make_plan, pipelines
+from .plan import Fitting, Plan, make_plan, pipelines
 from .recipes import recipe as settings
-from .reporting import reporters, say_plan, say_result, say_shard, say_traffic
-from .result import TrainingResult
+from .reporting import TrainingResult, reporters, say_plan, say_result, say_shard, say_traffic
 
 if TYPE_CHECKING:
     from .datasets import Digits

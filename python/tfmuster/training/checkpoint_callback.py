@@ -20,9 +20,20 @@ from ..rendezvous.task.agreement import agree
 from ..system.say import say
 from ..tracking.live.states import State
 from . import checkpoint_files
-from .checkpoint_data import changed_seed, check_data, data_of
-from .checkpoint_owner import changed_settings, learning_rate, owner_of, settings_of
-from .checkpoint_state import FIELDS, load, metrics_of, read, state_of
+from .checkpoint_contents import (
+    FIELDS,
+    changed_seed,
+    changed_settings,
+    check_data,
+    data_of,
+    learning_rate,
+    load,
+    metrics_of,
+    owner_of,
+    read,
+    settings_of,
+    state_of,
+)
 
 #: The folders of each `fit` of this program that has ended.
 _ended: set[Path] = set()

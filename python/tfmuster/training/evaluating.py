@@ -19,7 +19,7 @@ from ..tracking.live.states import State, say_state
 from ..tracking.record.layout import append_json
 from ..words import Code, Words
 from . import checkpoint_files as checkpoints
-from .checkpoint_state import FIELDS, load_weights
+from .checkpoint_contents import FIELDS, load_weights
 
 #: File of a job's evaluations, in its run directory.
 EVALUATIONS = "evaluations.jsonl"

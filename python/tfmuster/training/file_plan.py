@@ -17,31 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..keras_compat.rows.local_batch import part_of, rows_to_read_of, steps_in_epoch
+from .readers import Chunk
 
 #: Lanes of a batch. Workers whose number divides it share no lane.
 LANES = 24
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Consecutive rows of a file.
-
-    Attributes
-    ----------
-    path : str
-        The file.
-    rows : int
-        Number of rows.
-    first : int
-        Number of the first one in the file, from 0.
-    where : object
-        What the reader needs to find them.
-    """
-
-    path: str
-    rows: int
-    first: int = 0
-    where: Any = None
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from ...keras_compat.runtime.parameter_server import Position, quiet_coordinator
 from ...options.hints import Hint, Launch
 from ...system.say import say
 from ...words import Argument, Value, Words
-from .data import worker_datasets
 from .serving import NAME, WITH_SERVERS
 from .steps import Outcome, Steps
 from .weights import PlacedWeights
-from .worker_loops import WorkerLoops
+from .workers import WorkerLoops, worker_datasets
 
 UPDATES = ("async", "sync")
 

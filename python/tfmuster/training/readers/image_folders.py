@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..file_plan import Chunk
-from .common import bad_file
+from . import Chunk, bad_file
 
 #: What TensorFlow writes in front of the message of an operation, and behind it.
 _FUNCTION = re.compile(r"^\{\{.*?\}\} | \[Op:.*")

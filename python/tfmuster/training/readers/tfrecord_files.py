@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
-from ..file_plan import Chunk
-from .common import CHUNK_BYTES, CHUNK_ROWS, bad_file, checked
+from . import CHUNK_BYTES, CHUNK_ROWS, Chunk, bad_file, checked
 
 
 class TFRecordRows:

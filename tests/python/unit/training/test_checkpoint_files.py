@@ -18,8 +18,8 @@ import pytest
 from tfmuster.errors import CheckpointError, TfmusterWarning
 from tfmuster.system.processes import birth
 from tfmuster.training import checkpoint_files as checkpoints
+from tfmuster.training.checkpoint_contents import FIELDS
 from tfmuster.training.checkpoint_files import Field
-from tfmuster.training.checkpoint_state import FIELDS
 
 VALUES = [np.arange(5.0), np.array(3)]
 

@@ -1,15 +1,110 @@
-"""Read rows of Parquet files."""
+"""Read rows of CSV and Parquet files."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...errors import DependencyError
-from ..file_plan import Chunk
-from .common import bad_file, checked, empty_file
+from . import CHUNK_BYTES, Chunk, bad_file, checked, empty_file
+
+
+class CsvRows:
+    """Rows of CSV files with a header line; make it with :func:`csv_rows`."""
+
+    def __init__(self, label: str | None, columns: Sequence[str] | None, delimiter: str) -> None:
+        self.label, self.columns, self.delimiter = label, columns, delimiter
+        self.names: list[str] = []
+
+    def chunks(self, paths: Sequence[str]) -> list[Chunk]:
+        """Count the lines of each file, which reads it once."""
+        chunks: list[Chunk] = []
+        for path, _ in checked(paths):
+            with open(path, "rb") as file:
+                header = file.readline()
+                self._check_header(
+                    path, next(csv.reader([header.decode("utf-8-sig")], delimiter=self.delimiter))
+                )
+                place, first = len(header), 0
+                while text := file.read(CHUNK_BYTES):
+                    text += file.readline()
+                    rows = text.count(b"\n") + (not text.endswith(b"\n"))
+                    chunks.append(Chunk(path, rows, first, (place, len(text))))
+                    place, first = place + len(text), first + rows
+            if first == 0:
+                raise empty_file(path)
+        return chunks
+
+    def _check_header(self, path: str, names: list[str]) -> None:
+        wanted = [*(self.columns or ()), *([self.label] if self.label else ())]
+        missing = [name for name in wanted if name not in names]
+        if missing or (self.names and names != self.names):
+            raise bad_file(
+                "All CSV files must begin with the same line of names, which has the columns that you want.",
+                path,
+                "columns",
+                found=f"the names {', '.join(names)}"
+                + (f", without {', '.join(missing)}" if missing else ""),
+                fix=f"give it the columns {', '.join(self.names or wanted)}, or leave the file out",
+            )
+        self.names = names
+
+    def read(self, chunk: Chunk) -> tuple[Any, ...]:
+        """Read the lines of a chunk, as numbers."""
+        place, size = chunk.where
+        with open(chunk.path, "rb") as file:
+            file.seek(place)
+            text = file.read(size).decode()
+        columns = self.columns or [name for name in self.names if name != self.label]
+        wanted = [self.names.index(name) for name in [*columns, *([self.label] if self.label else [])]]
+        values = np.empty((chunk.rows, len(wanted)), np.float32)
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
+        for number, line in enumerate(lines):
+            try:
+                if len(line) != len(self.names):
+                    raise ValueError(f"{len(line)} values in place of {len(self.names)}")
+                values[number] = [line[index] for index in wanted]
+            except (ValueError, IndexError) as error:
+                raise bad_file(
+                    "Every line of a CSV file must have one number for each column.",
+                    chunk.path,
+                    "bad-line",
+                    row=chunk.first + number + 1,
+                    found=str(error),
+                    fix="correct the line; rows are counted without the line of names",
+                ) from error
+        return (values[:, :-1], values[:, -1]) if self.label else (values,)
+
+    def finish(self, columns: tuple[Any, ...]) -> Any:
+        """Return the features, or features and labels."""
+        return columns if self.label else columns[0]
+
+
+def csv_rows(
+    label: str | None = None, *, columns: Sequence[str] | None = None, delimiter: str = ","
+) -> CsvRows:
+    """Make a reader of CSV files whose first line has the names of the columns and whose values are numbers.
+
+    Parameters
+    ----------
+    label : str, optional
+        Name of the column that is the label. The model gets ``(x, y)`` with it, else ``x``.
+    columns : sequence of str, optional
+        Names of the columns of ``x``. Default: all others.
+    delimiter : str
+        Character between values.
+
+    Returns
+    -------
+    CsvRows
+        A reader for :func:`file_batches`: ``x`` is float32 of shape (batch, columns), ``y`` float32 of shape
+        (batch,). Values with line breaks in them are not supported.
+    """
+    return CsvRows(label, [columns] if isinstance(columns, str) else columns, delimiter)
 
 
 class ParquetRows:
