@@ -172,39 +172,6 @@ def _pipeline(
     return without_autotuning(data)
 
 
-def shard_description(
-    rows: int, global_batch: int, worker: int, workers: int, *, replicas_per_worker: int = 1
-) -> str:
-    """Describe in one line which rows this worker reads, for ``--verbose``.
-
-    Parameters
-    ----------
-    rows : int
-        Rows of the training set.
-    global_batch : int
-        Rows of one step on all replicas together.
-    worker, workers : int
-        Index of the worker, from 0, and number of workers.
-    replicas_per_worker : int
-        Number of replicas (devices) of each worker.
-
-    Examples
-    --------
-    >>> shard_description(10_000, 128, worker=1, workers=2)
-    'worker 1 of 2 reads rows 64-127 of each global batch of 128, and rows 8-15 of the last one of 16'
-    """
-    replicas = workers * replicas_per_worker
-
-    def span(of: int) -> str:
-        start = part_of(of, worker * replicas_per_worker, replicas)[0]
-        stop = part_of(of, (worker + 1) * replicas_per_worker - 1, replicas)[1]
-        return f"rows {start}-{stop - 1}" if stop > start else "no rows"
-
-    text = f"worker {worker} of {workers} reads {span(global_batch)} of each global batch of {global_batch}"
-    last = rows % global_batch
-    return f"{text}, and {span(last)} of the last one of {last}" if last else text
-
-
 def _check(
     x: npt.NDArray[Any], y: npt.NDArray[Any], global_batch: int, strategy: Any, drop_remainder: bool
 ) -> None:

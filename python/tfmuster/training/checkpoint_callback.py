@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import keras
+import numpy as np
 
 from ..cluster.findings import printable
 from ..errors import TfmusterWarning
@@ -30,7 +32,6 @@ from .checkpoint_contents import (
     load,
     metrics_of,
     owner_of,
-    read,
     settings_of,
     state_of,
 )
@@ -52,7 +53,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     def before_writing(self) -> None:
         """Update the model; `ps_fit` replaces this, because parameter servers have the weights."""
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
         """Resume from the newest checkpoint of the folder."""
         PREEMPTION.begins()
         self.epoch = self.step = self.last = 0
@@ -86,7 +87,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             # Nothing has been trained since the newest checkpoint.
             self._leave()
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Continue with what a resumed epoch had."""
         if self.leaves:
             self._leave()
@@ -97,7 +98,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             restore_metrics(metrics_of(self.model), self.metrics, self.model.distribute_strategy)
             self.metrics = None
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
         """Write, or leave, at the end of an execution of steps."""
         # One call per execution, which may have several steps.
         self.last += batch + 1 - self.step
@@ -112,7 +113,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if leaves:
             self._leave()
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Write at the end of an epoch."""
         self.epoch, self.step = epoch + 1, 0
         # The other callbacks have the end of the epoch, too, before this process leaves.
@@ -120,7 +121,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if self.leaves or self.saves_at == "epoch" or self._due():
             self._write(logs)
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:
         """Leave, if a shutdown signal has come."""
         if self.leaves:
             self._leave()
@@ -136,7 +137,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     def _due(self) -> bool:
         return isinstance(self.saves_at, int) and self.last >= self.saves_at
 
-    def _write(self, logs: Any = None) -> None:
+    def _write(self, logs: Mapping[str, float] | None = None) -> None:
         self.last = 0
         self.before_writing()
         history = {name: list(values) for name, values in self.model.history.history.items()}
@@ -146,15 +147,16 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             if len(values) < self.epoch:
                 values.append(float(value))
         strategy = self.model.distribute_strategy
-        state, metrics = read(state_of(self.model)), read_metrics(metrics_of(self.model), strategy)
+        state = [np.asarray(variable.numpy()) for variable in state_of(self.model)]
+        metrics = read_metrics(metrics_of(self.model), strategy)
         if is_chief(strategy):
-            place = {"epoch": self.epoch, "step": self.step, "state": len(state), "history": history}
+            position = {
+                **{"epoch": self.epoch, "step": self.step, "state": len(state), "history": history},
+                **{"of": owner_of(self.model), "data": self.data, "settings": self.settings},
+            }
             # Optimizers count the steps of all epochs, and of earlier runs.
             number = int(self.model.optimizer.iterations.numpy())
-            place["of"] = owner_of(self.model)
-            place["data"] = self.data
-            place["settings"] = self.settings
-            checkpoint_files.write(self.folder, number, place, [*state, *metrics])
+            checkpoint_files.write(self.folder, number, position, [*state, *metrics])
             checkpoint_files.remove_old(self.folder, self.keep, number, FIELDS)
 
     def _leave(self) -> NoReturn:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
 
@@ -23,10 +23,40 @@ from ..system.generators import job_seed
 from ..tracking.run import Run
 from ..words import Words
 from . import checkpoint_files
-from .checkpoint_files import Field
+
+if TYPE_CHECKING:
+    import keras
+    import numpy.typing as npt
+
+_SEED: Final = "seed"
+_TENSORFLOW: Final = "TensorFlow"
+#: Entries of a call's document that must stay the same, and the texts for them.
+_SAME: Final = {
+    "batch size": "batch size",
+    "number of rows": "rows",
+    "steps": "steps in an epoch",
+    "elements": "elements",
+    SAMPLE: "numbers in the first rows",
+}
+#: Parts of an optimizer's configuration that say nothing of the training. Keras numbers the names.
+_NAMES: Final = ("name", "module", "registered_name")
+
+Setting = int | float | str | None
 
 
-def load_weights(model: Any, content: bytes, folder: Path) -> None:
+class Owner(TypedDict):
+    """Whose a checkpoint is; see `owner_of`."""
+
+    job: str | None
+    name: str | None
+    optimizer: str
+    weights: list[list[Any]]
+
+
+# ---- variables ------------------------------------------------------------------------------------------
+
+
+def load_weights(model: keras.Model, content: bytes, folder: Path) -> None:
     """Load the weights in a checkpoint's content into a compiled model; `folder` is named in an error.
 
     Raises
@@ -38,43 +68,35 @@ def load_weights(model: Any, content: bytes, folder: Path) -> None:
     load(model, content, folder)
 
 
-def load(model: Any, content: bytes, folder: Path) -> tuple[dict[str, Any], list[Any]]:
+def load(
+    model: keras.Model, content: bytes, folder: Path
+) -> tuple[dict[str, Any], list[npt.NDArray[np.generic]]]:
     """Load a model's state; return the position and the values of the metrics."""
     position, values = checkpoint_files.unpack(content)
     state = state_of(model)
     check_owner(position["of"], owner_of(model), folder)
     if [value.shape for value in values[: position["state"]]] != [tuple(each.shape) for each in state]:
-        raise of_other_model(f"{position['state']} variables, here {len(state)}, or other shapes", folder)
-    _assign(state, values[: len(state)])
+        raise _of_other_model(f"{position['state']} variables, here {len(state)}, or other shapes", folder)
+    for variable, value in zip(state, values[: len(state)], strict=True):
+        variable.assign(value)
     return position, values[len(state) :]
 
 
-def state_of(model: Any) -> list[Any]:
+def state_of(model: keras.Model) -> list[keras.Variable]:
     """Return the variables that the next step depends on: weights, random generators, optimizer state."""
     metrics = {id(variable) for variable in metrics_of(model)}
     return [v for v in [*model.variables, *model.optimizer.variables] if id(v) not in metrics]
 
 
-def metrics_of(model: Any) -> list[Any]:
+def metrics_of(model: keras.Model) -> list[keras.Variable]:
     """Return the variables of a model's metrics."""
     return [variable for metric in model.metrics for variable in metric.variables]
 
 
-def read(variables: list[Any]) -> list[Any]:
-    """Return the values of variables, as arrays."""
-    return [np.asarray(variable.numpy()) for variable in variables]
+# ---- owner ----------------------------------------------------------------------------------------------
 
 
-def _assign(variables: list[Any], values: list[Any]) -> None:
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)
-
-
-#: Parts of an optimizer's configuration that say nothing of the training. Keras numbers the names.
-_NAMES: Final = ("name", "module", "registered_name")
-
-
-def owner_of(model: Any) -> dict[str, Any]:
+def owner_of(model: keras.Model) -> Owner:
     """Return whose checkpoint one of this model is: job, optimizer, and weights by name and shape.
 
     A job has the directory of its run and its name: that of the program, unless the user gives one. Both are
@@ -82,8 +104,8 @@ def owner_of(model: Any) -> dict[str, Any]:
     """
     run = Run(os.environ[RUN_DIR_VARIABLE]) if os.environ.get(RUN_DIR_VARIABLE) else None
     return {
-        "job": run and run.name,
-        "name": run and run.info().get("name"),
+        "job": run.name if run else None,
+        "name": run.info().get("name") if run else None,
         "optimizer": type(model.optimizer).__name__,
         # Keras numbers the names of layers within a process, so the same model may have other numbers.
         "weights": [
@@ -92,70 +114,33 @@ def owner_of(model: Any) -> dict[str, Any]:
     }
 
 
-def says_owner(value: Mapping[str, Any]) -> bool:
-    """Return whether a value is like those of `owner_of`.
-
-    Whoever can write to the folder can write anything there.
-    """
-    return (
-        {"job", "name", "optimizer", "weights"} <= value.keys()
-        and all(isinstance(value[name], str | None) for name in ("job", "name"))
-        and isinstance(value["optimizer"], str)
-        and _are_weights(value["weights"])
-    )
-
-
-def _are_weights(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(each, list)
-        and len(each) == 2
-        and isinstance(each[0], str)
-        and isinstance(each[1], list)
-        and all(type(size) is int for size in each[1])
-        for each in value
-    )
-
-
-def says_settings(value: Mapping[str, Any]) -> bool:
-    """Return whether each value of a mapping is a number or a text, like those of `settings_of`."""
-    return all(isinstance(each, int | float | str | None) for each in value.values())
-
-
-def check_owner(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> None:
+def check_owner(theirs: Owner, ours: Owner, folder: Path) -> None:
     """Raise a CheckpointError if a checkpoint in ``folder`` is another job's, or of another model.
 
     The name of the job stays when its user starts the same program again, though the run directory and the
     seed are new. The same run, started with another name, goes on.
-
-    Parameters
-    ----------
-    theirs, ours : dict
-        What `owner_of` has returned when the checkpoint was written, and what it returns now.
-    folder : Path
-        The folder of the checkpoint.
     """
-    named = theirs["name"], ours["name"]
-    if None not in named and named[0] != named[1] and theirs["job"] != ours["job"]:
+    name = theirs["name"]
+    if None not in (name, ours["name"]) and name != ours["name"] and theirs["job"] != ours["job"]:
         raise CheckpointError(
             "The checkpoint belongs to another job.",
-            found=f"the job {printable(named[0])} in {folder} (run {printable(theirs['job'])}), here the "
-            f"job {named[1]}",
+            found=f"the job {printable(name)} in {folder} (run {printable(theirs['job'])}), here the "
+            f"job {ours['name']}",
             fix=Words(
                 "to resume its training, give this job its name: {}; otherwise choose another folder, or "
                 "remove {}",
-                Hint("name", printable(named[0])),
+                Hint("name", printable(name)),
                 folder,
             ),
             path=str(folder),
             reason="other-name",
         )
-    if found := _difference(theirs, ours):
+    if difference := _difference(theirs, ours):
         job = f" (written by the job {printable(theirs['job'])})" if theirs["job"] else ""
-        raise of_other_model(found + job, folder)
+        raise _of_other_model(difference + job, folder)
 
 
-def of_other_model(found: str, folder: Path) -> CheckpointError:
-    """Return the error for a checkpoint of another model in ``folder``."""
+def _of_other_model(found: str, folder: Path) -> CheckpointError:
     return CheckpointError(
         "The checkpoint belongs to another model or optimizer.",
         found=found,
@@ -165,74 +150,24 @@ def of_other_model(found: str, folder: Path) -> CheckpointError:
     )
 
 
-def _difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+def _difference(theirs: Owner, ours: Owner) -> str:
     """Return in which way a checkpoint is of another model, or an empty string."""
     if (optimizer := theirs["optimizer"]) != ours["optimizer"]:
         return f"the optimizer {printable(optimizer)}, here {ours['optimizer']}"
     for pair in itertools.zip_longest(theirs["weights"], ours["weights"]):
         if pair[0] != pair[1]:
-            text = [
-                f"{printable(each[0])} of shape {tuple(each[1])}" if each else "no weight" for each in pair
-            ]
-            return f"{text[0]}, here {text[1]}"
+            their_weight, our_weight = (
+                f"{printable(weight[0])} of shape {tuple(weight[1])}" if weight else "no weight"
+                for weight in pair
+            )
+            return f"{their_weight}, here {our_weight}"
     return ""
 
 
-def settings_of(optimizer: Any) -> dict[str, Any]:
-    """Return the numbers and words of an optimizer's configuration, as JSON values.
-
-    They may change between two starts of a training, on purpose or with the number of workers.
-    """
-    try:
-        return dict(_leaves(optimizer.get_config()))
-    except Exception:
-        # A class of the user's own need not have a configuration.
-        return {}
+# ---- data -----------------------------------------------------------------------------------------------
 
 
-def _leaves(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    for name, value in config.items():
-        if name in _NAMES:
-            continue
-        inside = path if name == "config" else (*path, str(name))
-        if isinstance(value, Mapping):
-            yield from _leaves(value, inside)
-        elif isinstance(value, int | float | str | None):
-            yield ".".join(inside), value
-
-
-def learning_rate(optimizer: Any) -> float | None:
-    """Return an optimizer's learning rate if it is a number; None if a schedule computes it."""
-    rate = getattr(optimizer, "learning_rate", None)
-    return float(rate.numpy()) if rate is not None and hasattr(rate, "assign") else None
-
-
-def changed_settings(was: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return each setting that has changed, with its value before and now."""
-    return {
-        name: (_short(was[name]), _short(now[name])) for name in now if name in was and was[name] != now[name]
-    }
-
-
-def _short(value: Any) -> Any:
-    # Learning rates are float32.
-    return f"{value:.6g}" if isinstance(value, float) else value
-
-
-_SEED: Final = "seed"
-_TENSORFLOW: Final = "TensorFlow"
-
-#: Entries of a call's document that must stay the same, and the texts for them.
-_SAME: Final = {
-    "batch size": "batch size",
-    "number of rows": "rows",
-    "steps": "steps in an epoch",
-    "elements": "elements",
-    SAMPLE: "numbers in the first rows",
-}
-
-
-def data_of(model: Any) -> dict[str, Any]:
+def data_of(model: keras.Model) -> dict[str, Any]:
     """Return what a ``fit`` that begins trains on, as JSON values, and with which TensorFlow."""
     import tensorflow as tf
 
@@ -251,24 +186,10 @@ def data_of(model: Any) -> dict[str, Any]:
     return about | {SAMPLE: sample_of(epochs)}
 
 
-def says_data(value: dict[str, Any]) -> bool:
-    """Return whether a dict is like those of `data_of`."""
-    return {_TENSORFLOW, _SEED} <= value.keys() and all(
-        isinstance(each, int | float | str | None)
-        or (isinstance(each, list) and all(isinstance(text, str) for text in each))
-        for each in value.values()
-    )
-
-
-def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> None:
+def check_data(theirs: Mapping[str, object], ours: Mapping[str, object], folder: Path) -> None:
     """Raise a CheckpointError if a checkpoint in ``folder`` is of another training, or another TensorFlow.
 
-    Parameters
-    ----------
-    theirs, ours : dict
-        What `data_of` has returned when the checkpoint was written, and what it returns now.
-    folder : Path
-        The folder of the checkpoint.
+    The mappings are what `data_of` has returned when the checkpoint was written, and what it returns now.
     """
     if (version := theirs[_TENSORFLOW]) != ours[_TENSORFLOW]:
         raise CheckpointError(
@@ -299,8 +220,61 @@ def check_data(theirs: dict[str, Any], ours: dict[str, Any], folder: Path) -> No
     )
 
 
-def changed_seed(theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the seed of the job before and now, if it is another one. See `check_data` for the arguments.
+def _equal(name: str, first: object, second: object) -> bool:
+    if name == SAMPLE:
+        return close(str(first), str(second))
+    # Not every kind of data says everything.
+    return first == second or first is None or second is None
+
+
+# ---- settings -------------------------------------------------------------------------------------------
+
+
+def settings_of(optimizer: keras.optimizers.Optimizer) -> dict[str, Setting]:
+    """Return the numbers and words of an optimizer's configuration, as JSON values.
+
+    They may change between two starts of a training, on purpose or with the number of workers.
+    """
+    try:
+        return dict(_leaves(optimizer.get_config()))
+    except Exception:
+        # A class of the user's own need not have a configuration.
+        return {}
+
+
+def _leaves(config: Mapping[str, object], path: tuple[str, ...] = ()) -> Iterator[tuple[str, Setting]]:
+    for name, value in config.items():
+        if name in _NAMES:
+            continue
+        inside = path if name == "config" else (*path, str(name))
+        if isinstance(value, Mapping):
+            yield from _leaves(value, inside)
+        elif isinstance(value, Setting):
+            yield ".".join(inside), value
+
+
+def learning_rate(optimizer: keras.optimizers.Optimizer) -> float | None:
+    """Return an optimizer's learning rate if it is a number; None if a schedule computes it."""
+    rate = getattr(optimizer, "learning_rate", None)
+    return float(rate.numpy()) if rate is not None and hasattr(rate, "assign") else None
+
+
+def changed_settings(
+    was: Mapping[str, Setting], now: Mapping[str, Setting]
+) -> dict[str, tuple[Setting, Setting]]:
+    """Return each setting that has changed, with its value before and now."""
+
+    def short(value: Setting) -> Setting:
+        # Learning rates are float32.
+        return f"{value:.6g}" if isinstance(value, float) else value
+
+    return {
+        name: (short(was[name]), short(now[name])) for name in now if name in was and was[name] != now[name]
+    }
+
+
+def changed_seed(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, tuple[Setting, Setting]]:
+    """Return the seed of the job before and now, if it is another one; the mappings are of `data_of`.
 
     That is no reason to refuse: a job that is started again without a seed draws one.
     """
@@ -308,18 +282,59 @@ def changed_seed(theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, tupl
     return {} if None in (was, now) or was == now else {_SEED: (was, now)}
 
 
-def _equal(name: str, first: Any, second: Any) -> bool:
-    if name == SAMPLE:
-        return close(str(first), str(second))
-    # Not every kind of data says everything.
-    return first == second or first is None or second is None
+# ---- what a checkpoint must have: whoever can write to the folder can write anything there ---------------
 
 
-#: Fields of a checkpoint from which a training can resume.
-FIELDS = {
-    **{name: Field(int) for name in ("epoch", "step", "state")},
-    "history": Field(dict, inside=list),
-    "of": Field(dict, also=says_owner),
-    "data": Field(dict, also=says_data),
-    "settings": Field(dict, also=says_settings),
+def _is_count(value: object) -> bool:
+    # A boolean is no number of steps, though isinstance takes it for one.
+    return type(value) is int and value >= 0
+
+
+def _is_history(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(numbers, list) for numbers in value.values())
+
+
+def _is_owner(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() >= {"job", "name", "optimizer", "weights"}
+        and all(isinstance(value[name], str | None) for name in ("job", "name"))
+        and isinstance(value["optimizer"], str)
+        and isinstance(value["weights"], list)
+        and all(_is_weight(weight) for weight in value["weights"])
+    )
+
+
+def _is_weight(value: object) -> bool:
+    """Return whether a value is a list of a name and a shape."""
+    return (
+        isinstance(value, list)
+        and list(map(type, value)) == [str, list]
+        and all(type(size) is int for size in value[1])
+    )
+
+
+def _is_data(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() >= {_TENSORFLOW, _SEED}
+        and all(
+            isinstance(entry, Setting)
+            or (isinstance(entry, list) and all(isinstance(text, str) for text in entry))
+            for entry in value.values()
+        )
+    )
+
+
+def _is_settings(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(setting, Setting) for setting in value.values())
+
+
+#: Fields of a checkpoint from which a training can resume, and what each must be.
+FIELDS: Final[Mapping[str, Callable[[object], bool]]] = {
+    **dict.fromkeys(("epoch", "step", "state"), _is_count),
+    "history": _is_history,
+    "of": _is_owner,
+    "data": _is_data,
+    "settings": _is_settings,
 }
