@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, ModelError, StrategyError
+from ..keras_compat import seams
+from ..keras_compat.process import batches_in_step
+from ..keras_compat.rows.local_batch import steps_in_epoch
+from ..training.batches import batches
 from ..words import Argument, Value, Words
+from .datasets import Digits
 from .recipes import Recipe
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
 
 
 @dataclass(frozen=True)
@@ -20,6 +29,8 @@ class Plan:
     epochs: int
     steps_per_epoch: int
     validation_rows: int
+    shuffle: bool
+    one_hot: bool
     seed: int
 
 
@@ -32,6 +43,7 @@ def make_plan(
     epochs: int | None,
     steps_per_epoch: int | None,
     validation_split: float | None,
+    shuffle: bool | None,
     seed: int,
 ) -> Plan:
     """Fill in the recipe's values for missing arguments; a step takes one batch from each of ``replicas``.
@@ -41,8 +53,6 @@ def make_plan(
     ModelError, DataError
         The validation split is invalid, or leaves no row to train on.
     """
-    from ..keras_compat.rows.local_batch import steps_in_epoch
-
     per_replica = defaults.batch_size if batch_size is None else batch_size
     split = defaults.validation_split if validation_split is None else validation_split
     if not 0 <= split < 1:
@@ -51,55 +61,42 @@ def make_plan(
             found=str(Value(split)),
             reason="validation-split",
         )
-    kept = int(rows * split)
-    if rows - kept < 1:
+    validation_rows = int(rows * split)
+    if rows - validation_rows < 1:
         raise DataError("No row is left to train on.", found=f"{rows} rows", path=None, reason="empty")
     steps = defaults.steps_per_epoch if steps_per_epoch is None else steps_per_epoch
     return Plan(
         batch_size=per_replica,
         global_batch_size=per_replica * replicas,
         epochs=defaults.epochs if epochs is None else epochs,
-        steps_per_epoch=steps or steps_in_epoch(rows - kept, per_replica * replicas),
-        validation_rows=kept,
+        steps_per_epoch=steps or steps_in_epoch(rows - validation_rows, per_replica * replicas),
+        validation_rows=validation_rows,
+        shuffle=defaults.shuffle if shuffle is None else shuffle,
+        one_hot=defaults.one_hot,
         seed=seed,
     )
 
 
 def pipelines(
-    digits: Any, plan: Plan, strategy: Any, *, shuffle: bool, one_hot: bool
-) -> tuple[Any, Any, Any]:
+    digits: Digits, plan: Plan, strategy: tf.distribute.Strategy
+) -> tuple[tf.data.Dataset, tf.data.Dataset | None, tf.data.Dataset]:
     """Return the endless training set, the validation set or None, and the test set."""
-    from ..training.batches import batches
-
-    kept = len(digits.x_train) - plan.validation_rows
-    common: dict[str, Any] = {"seed": plan.seed, "strategy": strategy, "one_hot": one_hot}
-    train = batches(
-        digits.x_train[:kept],
-        digits.y_train[:kept],
-        plan.global_batch_size,
-        shuffle=shuffle,
-        repeated=True,
-        **common,
-    )
-    validation = (
-        batches(digits.x_train[kept:], digits.y_train[kept:], plan.global_batch_size, shuffle=False, **common)
-        if plan.validation_rows
-        else None
-    )
+    train_rows, size = len(digits.x_train) - plan.validation_rows, plan.global_batch_size
+    x, y = digits.x_train, digits.y_train
+    common: dict[str, Any] = {"seed": plan.seed, "strategy": strategy, "one_hot": plan.one_hot}
+    train = batches(x[:train_rows], y[:train_rows], size, shuffle=plan.shuffle, repeated=True, **common)
+    validation = None
+    if plan.validation_rows:
+        validation = batches(x[train_rows:], y[train_rows:], size, shuffle=False, **common)
     # Evaluation stores no activations for gradients, so its batches can be larger.
-    test = batches(
-        digits.x_test,
-        digits.y_test,
-        max(plan.global_batch_size, 256 * (plan.global_batch_size // plan.batch_size)),
-        shuffle=False,
-        **common,
-    )
+    test_size = max(size, 256 * (size // plan.batch_size))
+    test = batches(digits.x_test, digits.y_test, test_size, shuffle=False, **common)
     return train, validation, test
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """A strategy with its settings for training.
+    """A strategy with its settings for training, made by `for_strategy`.
 
     Attributes
     ----------
@@ -111,13 +108,15 @@ class Fitting:
         See :func:`tfmuster.ps_fit`.
     """
 
-    strategy: Any
+    strategy: tf.distribute.Strategy
     updates: str
     replicas_to_aggregate: int | None
 
     @classmethod
-    def of(cls, strategy: Any, updates: str | None, replicas_to_aggregate: int | None) -> Fitting:
-        """Make the settings for a strategy.
+    def for_strategy(
+        cls, strategy: tf.distribute.Strategy, updates: str | None, replicas_to_aggregate: int | None
+    ) -> Fitting:
+        """Make the settings for a strategy; without parameter servers, only None for the others is valid.
 
         Raises
         ------
@@ -128,8 +127,7 @@ class Fitting:
 
         if isinstance(strategy, tf.distribute.ParameterServerStrategy):
             return cls(strategy, updates or "async", replicas_to_aggregate)
-        given = {"updates": updates, "replicas_to_aggregate": replicas_to_aggregate}
-        for name, value in given.items():
+        for name, value in (("updates", updates), ("replicas_to_aggregate", replicas_to_aggregate)):
             if value is not None:
                 raise StrategyError(
                     f"{name} applies only to parameter servers.",
@@ -143,25 +141,21 @@ class Fitting:
     @property
     def replicas(self) -> int:
         """Return the number of replicas that compute gradients."""
-        from ..keras_compat import seams
-
         return int(seams.PS_WORKERS.of(self.strategy) if self.updates else self.strategy.num_replicas_in_sync)
 
     @property
     def batches_in_step(self) -> int:
         """Return the number of replicas whose batches form one update of the weights."""
-        from ..keras_compat.process import batches_in_step
-
         if not self.updates:
             return batches_in_step(self.strategy)
         return 1 if self.updates == "async" else self.replicas
 
-    def scope(self) -> contextlib.AbstractContextManager[Any]:
+    def scope(self) -> contextlib.AbstractContextManager[object]:
         """Return the scope for creating the model; with parameter servers, `ps_fit` places the weights."""
-        scope: contextlib.AbstractContextManager[Any] = self.strategy.scope()
+        scope: contextlib.AbstractContextManager[object] = self.strategy.scope()
         return contextlib.nullcontext() if self.updates else scope
 
-    def fit(self, model: Any, data: Any, **arguments: Any) -> Any:
+    def fit(self, model: keras.Model, data: tf.data.Dataset, **arguments: Any) -> keras.callbacks.History:
         """Train the model and return the history."""
         if not self.updates:
             # The data is already shuffled.
@@ -182,8 +176,6 @@ class Fitting:
         if not self.updates:
             lost = self.batches_in_step != self.replicas
             return f"{self.batches_in_step} batches a step on {self.replicas} replicas" if lost else ""
-        from ..keras_compat import seams
-
         word = "asynchronous" if self.updates == "async" else "synchronous"
         first = f", each of the first {self.replicas_to_aggregate}" if self.replicas_to_aggregate else ""
         return f"{word} updates by {self.replicas} workers{first}; {seams.PS_SERVERS.of(self.strategy)} ps"
