@@ -11,9 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+import numpy.typing as npt
 
 from ...errors import DataError
+
+#: Arrays with one row each in the first dimension.
+Columns = tuple[npt.NDArray[Any], ...]
 
 #: Most rows, and most bytes of text, that are read at once. Rows are shuffled within a chunk.
 CHUNK_ROWS, CHUNK_BYTES = 1024, 1 << 22
@@ -21,24 +26,26 @@ CHUNK_ROWS, CHUNK_BYTES = 1024, 1 << 22
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a file.
-
-    Attributes
-    ----------
-    path : str
-        The file.
-    rows : int
-        Number of rows.
-    first : int
-        Number of the first one in the file, from 0.
-    where : object
-        What the reader needs to find them.
-    """
+    """Consecutive rows of a file; `first` is the number of the first one in it, from 0."""
 
     path: str
     rows: int
     first: int = 0
+    #: What the reader needs to find the rows.
     where: Any = None
+
+
+class Reader(Protocol):
+    """Reads rows of files; see above."""
+
+    def chunks(self, paths: Sequence[str]) -> list[Chunk]:
+        """Return what rows the files have."""
+
+    def read(self, chunk: Chunk) -> Columns:
+        """Return the rows of a chunk."""
+
+    def finish(self, columns: Columns) -> Any:
+        """Return what the model gets of rows."""
 
 
 def bad_file(

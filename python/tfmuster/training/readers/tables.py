@@ -5,19 +5,41 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import DependencyError
-from . import CHUNK_BYTES, Chunk, bad_file, checked, empty_file
+from . import CHUNK_BYTES, Chunk, Columns, bad_file, checked, empty_file
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow
 
 
-class CsvRows:
+class _TableRows:
+    """Rows of files with named columns, of which one may be the label."""
+
+    def __init__(self, label: str | None, columns: Sequence[str] | None) -> None:
+        self.label = label
+        self.columns = [columns] if isinstance(columns, str) else columns
+
+    def _wanted(self, names: Sequence[str]) -> list[str]:
+        """Return which of a file's columns the model gets, the label last."""
+        columns = self.columns or [name for name in names if name != self.label]
+        return [*columns, *([self.label] if self.label else [])]
+
+    def finish(self, columns: Columns) -> Any:
+        """Return the features, or features and labels."""
+        return columns if self.label else columns[0]
+
+
+class CsvRows(_TableRows):
     """Rows of CSV files with a header line; make it with :func:`csv_rows`."""
 
     def __init__(self, label: str | None, columns: Sequence[str] | None, delimiter: str) -> None:
-        self.label, self.columns, self.delimiter = label, columns, delimiter
+        super().__init__(label, columns)
+        self.delimiter = delimiter
         self.names: list[str] = []
 
     def chunks(self, paths: Sequence[str]) -> list[Chunk]:
@@ -53,14 +75,13 @@ class CsvRows:
             )
         self.names = names
 
-    def read(self, chunk: Chunk) -> tuple[Any, ...]:
+    def read(self, chunk: Chunk) -> Columns:
         """Read the lines of a chunk, as numbers."""
         place, size = chunk.where
         with open(chunk.path, "rb") as file:
             file.seek(place)
             text = file.read(size).decode()
-        columns = self.columns or [name for name in self.names if name != self.label]
-        wanted = [self.names.index(name) for name in [*columns, *([self.label] if self.label else [])]]
+        wanted = [self.names.index(name) for name in self._wanted(self.names)]
         values = np.empty((chunk.rows, len(wanted)), np.float32)
         lines = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
         for number, line in enumerate(lines):
@@ -78,10 +99,6 @@ class CsvRows:
                     fix="correct the line; rows are counted without the line of names",
                 ) from error
         return (values[:, :-1], values[:, -1]) if self.label else (values,)
-
-    def finish(self, columns: tuple[Any, ...]) -> Any:
-        """Return the features, or features and labels."""
-        return columns if self.label else columns[0]
 
 
 def csv_rows(
@@ -104,14 +121,11 @@ def csv_rows(
         A reader for :func:`file_batches`: ``x`` is float32 of shape (batch, columns), ``y`` float32 of shape
         (batch,). Values with line breaks in them are not supported.
     """
-    return CsvRows(label, [columns] if isinstance(columns, str) else columns, delimiter)
+    return CsvRows(label, columns, delimiter)
 
 
-class ParquetRows:
+class ParquetRows(_TableRows):
     """Rows of Parquet files; make it with :func:`parquet_rows`."""
-
-    def __init__(self, label: str | None, columns: Sequence[str] | None) -> None:
-        self.label, self.columns = label, columns
 
     def chunks(self, paths: Sequence[str]) -> list[Chunk]:
         """Read the description at the end of each file. A chunk is a row group."""
@@ -127,8 +141,7 @@ class ParquetRows:
                     found=str(error).splitlines()[0],
                     fix="write it again, or leave it out",
                 ) from error
-            names = self.columns or [name for name in about.schema_arrow.names if name != self.label]
-            wanted = [*names, *([self.label] if self.label else [])]
+            wanted = self._wanted(about.schema_arrow.names)
             missing = [name for name in wanted if name not in about.schema_arrow.names]
             types = {name: str(about.schema_arrow.field(name).type) for name in wanted if name not in missing}
             if missing or (schema is not None and types != schema):
@@ -141,7 +154,7 @@ class ParquetRows:
                     or "none of the columns",
                     fix="write it with " + ", ".join(f"{name} {kind}" for name, kind in expected.items()),
                 )
-            schema, self.columns = types, names
+            schema, self.columns = types, wanted[:-1] if self.label else wanted
             if about.metadata.num_rows == 0:
                 raise empty_file(path)
             first = 0
@@ -153,9 +166,9 @@ class ParquetRows:
             about.close()
         return chunks
 
-    def read(self, chunk: Chunk) -> tuple[Any, ...]:
+    def read(self, chunk: Chunk) -> Columns:
         """Read the columns of a row group."""
-        names = [*(self.columns or ()), *([self.label] if self.label else [])]
+        names = self._wanted(())
         try:
             with _pyarrow().ParquetFile(chunk.path) as file:
                 table = file.read_row_group(chunk.where, columns=names, use_threads=False)
@@ -174,19 +187,16 @@ class ParquetRows:
         x = values[0] if len(values) == 1 else np.stack(values, 1) if same else np.column_stack(values)
         return (x, *y)
 
-    def finish(self, columns: tuple[Any, ...]) -> Any:
-        """Return the features, or features and labels."""
-        return columns if self.label else columns[0]
 
-
-def _array(column: Any) -> Any:
+def _array(column: pyarrow.Array) -> npt.NDArray[Any]:
     """Return a column of numbers, or of lists of equally many numbers, as an array."""
     if column.null_count:
         raise ValueError(f"{column.null_count} missing values")
-    if hasattr(column, "flatten") and str(column.type).startswith(("list", "large_list", "fixed_size_list")):
-        values = column.flatten().to_numpy(zero_copy_only=False)
-        return values.reshape(len(column), -1)
-    return column.to_numpy(zero_copy_only=False)
+    lists = hasattr(column, "flatten") and str(column.type).startswith(
+        ("list", "large_list", "fixed_size_list")
+    )
+    values: npt.NDArray[Any] = (column.flatten() if lists else column).to_numpy(zero_copy_only=False)
+    return values.reshape(len(column), -1) if lists else values
 
 
 def _pyarrow() -> Any:
@@ -218,4 +228,4 @@ def parquet_rows(label: str | None = None, *, columns: Sequence[str] | None = No
         A reader for :func:`file_batches`. ``x`` is the column if there is one, else the columns side by side.
         One row group is read at once, so write groups of at most some thousand rows.
     """
-    return ParquetRows(label, [columns] if isinstance(columns, str) else columns)
+    return ParquetRows(label, columns)
