@@ -11,7 +11,7 @@ import queue
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import DataError, WorkerError
 from ...keras_compat import seams
@@ -19,7 +19,9 @@ from ...options.hints import Hint, Launch
 from ...words import Code, Words
 
 
-def worker_datasets(dataset_fn: Any, workers: int, *, together: bool, done: int = 0) -> list[Any]:
+def worker_datasets(
+    dataset_fn: DatasetFunction | tf.data.Dataset, workers: int, *, together: bool, done: int = 0
+) -> list[tf.types.experimental.ConcreteFunction]:
     """Trace one function per worker that makes the worker's data set when called on the worker.
 
     Parameters
@@ -34,11 +36,6 @@ def worker_datasets(dataset_fn: Any, workers: int, *, together: bool, done: int 
     done : int
         Number of steps of all workers that were trained before; their data is skipped.
 
-    Returns
-    -------
-    list of tf.function
-        One concrete function per worker.
-
     Raises
     ------
     DataError
@@ -47,47 +44,39 @@ def worker_datasets(dataset_fn: Any, workers: int, *, together: bool, done: int 
     import tensorflow as tf
 
     passed = done if together else -(-done // workers)
-    made = []
+    traced = []
     for worker in range(workers):
-        if (pipeline := getattr(dataset_fn, "tfmuster_parts", None)) is not None:
-            make = _of_pipeline(pipeline, worker, workers, together, passed)
-        elif callable(dataset_fn):
-            make = _of_function(dataset_fn, worker, workers, passed)
-        else:
-            raise _not_a_function(type(dataset_fn).__name__)
+        make = _dataset_maker(dataset_fn, worker, workers, together, passed)
         with warnings.catch_warnings():
             # Ignore a warning about options that are read early: they do not change afterwards.
             warnings.filterwarnings("ignore", "To make it possible to preserve tf.data options")
-            made.append(tf.function(make, autograph=False).get_concrete_function())
-    return made
+            traced.append(tf.function(make, autograph=False).get_concrete_function())
+    return traced
 
 
-def _of_function(
-    dataset_fn: Callable[[Any], Any], worker: int, workers: int, passed: int
-) -> Callable[[], Any]:
+def _dataset_maker(
+    dataset_fn: DatasetFunction | tf.data.Dataset, worker: int, workers: int, together: bool, passed: int
+) -> Callable[[], tf.data.Dataset]:
+    """Return a function that makes one worker's data set without the steps that are past."""
     import tensorflow as tf
 
+    pipeline = getattr(dataset_fn, "tfmuster_parts", None)
+    if pipeline is not None:
+        if together:
+            return lambda: pipeline(worker, workers, skip=passed)
+        return lambda: pipeline(every=(worker, workers), skip=passed)
+    if not callable(dataset_fn):
+        raise _not_a_function(type(dataset_fn).__name__)
     context = tf.distribute.InputContext(
         num_input_pipelines=workers, input_pipeline_id=worker, num_replicas_in_sync=workers
     )
 
-    def make() -> Any:
+    def make() -> tf.data.Dataset:
         dataset = dataset_fn(context)
         if not isinstance(dataset, tf.data.Dataset):
             raise _not_a_function(f"a function that returns {type(dataset).__name__}")
         dataset = dataset.repeat()
         return dataset.skip(passed) if passed else dataset
-
-    return make
-
-
-def _of_pipeline(
-    pipeline: Callable[..., Any], worker: int, workers: int, together: bool, passed: int
-) -> Callable[[], Any]:
-    def make() -> Any:
-        if together:
-            return pipeline(worker, workers, skip=passed)
-        return pipeline(every=(worker, workers), skip=passed)
 
     return make
 
@@ -110,6 +99,16 @@ def _not_a_function(found: str) -> DataError:
     )
 
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import tensorflow as tf
+
+    DatasetFunction: TypeAlias = Callable[[tf.distribute.InputContext], tf.data.Dataset]
+    #: Worker, step (-1 for any), and report of a finished step; None if the worker is lost.
+    Result = tuple[int, int, npt.NDArray[np.float64] | None]
+    _Iterator = Iterator[object]
+
 _LOOK_SECONDS = 0.5
 
 
@@ -118,10 +117,8 @@ class WorkerLoops:
 
     Parameters
     ----------
-    strategy : tf.distribute.ParameterServerStrategy
-        Strategy of this process.
-    workers : int
-        Number of its workers.
+    strategy, workers
+        The strategy of this process, and the number of its workers.
     make_iterator : callable
         Called on worker ``i`` with ``i``; returns the worker's iterator.
     step : callable
@@ -130,18 +127,18 @@ class WorkerLoops:
 
     def __init__(
         self,
-        strategy: Any,
+        strategy: tf.distribute.ParameterServerStrategy,
         workers: int,
-        make_iterator: Callable[[int], Any],
-        step: Callable[[Any, int], Any],
+        make_iterator: Callable[[int], _Iterator],
+        step: Callable[[_Iterator, int], npt.NDArray[np.float64]],
     ) -> None:
         import tensorflow as tf
 
         self._make_iterator, self._step = make_iterator, step
         self._changed = threading.Condition()
         self._free = 0
-        self._given: list[list[int]] = [[] for _ in range(workers)]
-        self._events: queue.Queue[tuple[int, int, Any]] = queue.Queue()
+        self._assigned: list[list[int]] = [[] for _ in range(workers)]
+        self._events: queue.Queue[tuple[int, int, npt.NDArray[np.float64] | BaseException]] = queue.Queue()
         self._stopped = False
         self.alive = set(range(workers))
         self.lost: dict[int, BaseException] = {}
@@ -159,10 +156,10 @@ class WorkerLoops:
     def give(self, worker: int, step: int) -> None:
         """Assign one step to one worker."""
         with self._changed:
-            self._given[worker].append(step)
+            self._assigned[worker].append(step)
             self._changed.notify_all()
 
-    def results(self) -> Iterator[tuple[int, int, Any]]:
+    def results(self) -> Iterator[Result]:
         """Yield worker, step (-1 for any), and report of each finished step, without end.
 
         A lost worker is removed from `alive`, and its report is None.
@@ -182,7 +179,7 @@ class WorkerLoops:
                 self._coordinator.done()
                 continue
             if isinstance(report, BaseException):
-                if not is_loss(report):
+                if not _is_loss(report):
                     raise report
                 self.alive.discard(worker)
                 self.lost[worker] = report
@@ -197,10 +194,10 @@ class WorkerLoops:
                         task=f"worker {worker}",
                         exit_code=None,
                     ) from report
-                report = None
+                yield worker, step, None
             else:
                 self.alive.add(worker)
-            yield worker, step, report
+                yield worker, step, report
 
     def stop(self) -> None:
         """Stop the loops."""
@@ -230,21 +227,21 @@ class WorkerLoops:
 
     def _take(self, worker: int) -> int | None:
         """Return the next step for a worker, -1 for an unassigned one; None when the loops must stop."""
-        given = self._given[worker]
+        assigned = self._assigned[worker]
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or given or self._free)
+            self._changed.wait_for(lambda: self._stopped or assigned or self._free)
             if self._stopped:
                 return None
-            if given:
+            if assigned:
                 # A spare worker that was late skips earlier steps.
-                step = given.pop()
-                given.clear()
+                step = assigned.pop()
+                assigned.clear()
                 return step
             self._free -= 1
             return -1
 
 
-def is_loss(error: BaseException) -> bool:
+def _is_loss(error: BaseException) -> bool:
     """Return whether an error means only that its worker is lost."""
     import tensorflow as tf
 
