@@ -28,25 +28,15 @@ OTHER_OPERATION: Final = "is at another operation"
 
 
 class Times(NamedTuple):
-    """What the sums of this process have taken so far.
-
-    Attributes
-    ----------
-    operations : int
-    seconds : float
-        In all operations.
-    waited : float
-        Of them, until the last of the other workers had begun the same operation, in seconds.
-    sent : float
-        Bytes.
-    late : tuple of float
-        For each worker, how long this one has waited for it, in seconds. Waiting for several overlaps.
-    """
+    """What the sums of this process have taken so far."""
 
     operations: int
     seconds: float
+    #: Of the seconds, those until the last of the other workers had begun the same operation.
     waited: float
+    #: Bytes.
     sent: float
+    #: For each worker, how many seconds this one has waited for it. Waiting for several overlaps.
     late: tuple[float, ...]
 
 

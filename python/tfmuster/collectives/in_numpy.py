@@ -38,15 +38,7 @@ _MASK: Final = 2**64 - 1
 
 
 class NumpyExchange(Streams):
-    """The connections of one worker.
-
-    Parameters
-    ----------
-    rank, sockets, names
-        See :class:`.transport.Streams`.
-    near : bool
-        All workers are on this machine, and may read each other's memory.
-    """
+    """The connections of one worker. If ``near``, all workers are on this machine, and may share memory."""
 
     def __init__(
         self, rank: int, sockets: Sequence[socket.socket | None], names: Sequence[str], *, near: bool = False
@@ -73,13 +65,7 @@ class NumpyExchange(Streams):
         return [float(self._number), self._seconds, self._waited, self._bytes, *self._late]
 
     def sum(self, arrays: Sequence[Array], wire: int, key: int) -> list[Array]:
-        """Return the sums of arrays of one type over the workers.
-
-        Raises
-        ------
-        SumError
-            A connection broke, a worker is at another operation, or :meth:`abort` was called.
-        """
+        """Return the sums of arrays of one type over the workers. Raises SumError, and for good."""
         if self._failure:
             raise SumError(self._failure)
         try:

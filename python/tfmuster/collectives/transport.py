@@ -83,16 +83,7 @@ class Stream:
 
 
 class Streams:
-    """The connections of one worker.
-
-    Parameters
-    ----------
-    rank : int
-        The number of this worker.
-    sockets : sequence
-        A connected socket for each worker; None for this one.
-    names : sequence of str
-    """
+    """The connections of one worker: a connected socket for each worker, None for this one."""
 
     def __init__(self, rank: int, sockets: Sequence[socket.socket | None], names: Sequence[str]) -> None:
         self._rank, self._sockets, self._names = rank, sockets, names
@@ -175,10 +166,8 @@ class _Part(ctypes.Structure):
 class Reader:
     """Reads the memory of other processes.
 
-    Attributes
-    ----------
-    mark, address : int
-        A random number, and where it is. Whoever finds it there in the memory of this process can read it.
+    ``mark`` is a random number, ``address`` where it is. Who finds it there in the memory of this process can
+    read that memory.
     """
 
     def __init__(self) -> None:

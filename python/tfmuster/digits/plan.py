@@ -46,13 +46,7 @@ def make_plan(
     shuffle: bool | None,
     seed: int,
 ) -> Plan:
-    """Fill in the recipe's values for missing arguments; a step takes one batch from each of ``replicas``.
-
-    Raises
-    ------
-    ModelError, DataError
-        The validation split is invalid, or leaves no row to train on.
-    """
+    """Fill in the recipe's values for missing arguments; a step takes one batch from each of ``replicas``."""
     per_replica = defaults.batch_size if batch_size is None else batch_size
     split = defaults.validation_split if validation_split is None else validation_split
     if not 0 <= split < 1:
@@ -96,17 +90,7 @@ def pipelines(
 
 @dataclass(frozen=True)
 class Fitting:
-    """A strategy with its settings for training, made by `for_strategy`.
-
-    Attributes
-    ----------
-    strategy : tf.distribute.Strategy
-        Strategy to train under.
-    updates : str
-        ``"async"`` or ``"sync"`` with parameter servers, else "".
-    replicas_to_aggregate : int or None
-        See :func:`tfmuster.ps_fit`.
-    """
+    """A strategy with its settings for training; ``updates`` is "" without parameter servers."""
 
     strategy: tf.distribute.Strategy
     updates: str
@@ -116,13 +100,7 @@ class Fitting:
     def for_strategy(
         cls, strategy: tf.distribute.Strategy, updates: str | None, replicas_to_aggregate: int | None
     ) -> Fitting:
-        """Make the settings for a strategy; without parameter servers, only None for the others is valid.
-
-        Raises
-        ------
-        StrategyError
-            ``updates`` or ``replicas_to_aggregate`` is set without parameter servers.
-        """
+        """Return a strategy's settings. Raises StrategyError if one is set that needs parameter servers."""
         import tensorflow as tf
 
         if isinstance(strategy, tf.distribute.ParameterServerStrategy):

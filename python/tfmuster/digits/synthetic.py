@@ -96,24 +96,10 @@ _WORDS = 2 + _SHAPE_WORDS + 2 * _MOST_POINTS + _NOISE_WORDS
 
 
 def draw_digits(count: int, seed: int = 0) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """Draw ``count`` random digits.
+    """Draw random digits: images, uint8 (count, 28, 28), 0 (paper) to 255 (ink), and labels, uint8 (count,).
 
-    Parameters
-    ----------
-    count : int
-        Number of digits. A larger count with the same seed starts with the same digits.
-    seed : int
-        Seed, at least 0.
-
-    Returns
-    -------
-    (images, labels)
-        uint8 (count, 28, 28), 0 (paper) to 255 (ink), and uint8 (count,), 0 to 9, about equally often.
-
-    Raises
-    ------
-    DataError
-        ``count`` or ``seed`` is negative.
+    The labels 0 to 9 are about equally frequent. A larger count with the same seed starts with the same
+    digits. Raises DataError if ``count`` or ``seed`` is negative.
     """
     if count < 0 or seed < 0:
         raise DataError(

@@ -95,13 +95,7 @@ def _present(task: Task, how: str, communication: str) -> tf.distribute.Strategy
 
 
 def required_task(name: str) -> Task:
-    """Return the task of this process, for a strategy of several.
-
-    Raises
-    ------
-    StrategyError
-        Nothing says which it is (reason ``no-tf-config``).
-    """
+    """Return the task of this process. Raises StrategyError if nothing says which it is."""
     from ..cluster.resolvers import join_engine
 
     task = join_engine()

@@ -59,10 +59,7 @@ class Owner(TypedDict):
 def load_weights(model: keras.Model, content: bytes, folder: Path) -> None:
     """Load the weights in a checkpoint's content into a compiled model; `folder` is named in an error.
 
-    Raises
-    ------
-    CheckpointError
-        The checkpoint belongs to another model (reason ``other-model``) or job (``other-name``).
+    Raises CheckpointError if it belongs to another model (reason ``other-model``) or job (``other-name``).
     """
     model.optimizer.build(model.trainable_variables)
     load(model, content, folder)

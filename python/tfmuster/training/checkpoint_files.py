@@ -51,14 +51,9 @@ _NO_FIELDS: Final[Fields] = {}
 
 
 def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Return the checkpoint folder.
+    """Return the folder, otherwise ``checkpoints`` in ``TFMUSTER_CHECKPOINT_DIR`` or in the run directory.
 
-    It is ``folder``, otherwise ``checkpoints`` in ``TFMUSTER_CHECKPOINT_DIR`` or in the run directory.
-
-    Raises
-    ------
-    CheckpointError
-        No folder is given, and the process is not part of a job (reason ``no-folder``).
+    Raises CheckpointError if the process is not part of a job either (reason ``no-folder``).
     """
     if folder is not None:
         return Path(folder)
@@ -85,10 +80,7 @@ def place_of_job() -> str | None:
 def claim(folder: Path) -> None:
     """Note that this process writes checkpoints to a folder.
 
-    Raises
-    ------
-    CheckpointError
-        Another living process of this machine does (reason ``other-job``).
+    Raises CheckpointError if another living process of this machine does (reason ``other-job``).
     """
     note = folder / CHECKPOINT_OWNER
     try:
@@ -124,10 +116,7 @@ def write(
 ) -> None:
     """Write one checkpoint atomically.
 
-    Raises
-    ------
-    CheckpointError
-        The disk is full, or the folder is not writable. Earlier checkpoints stay intact.
+    Raises CheckpointError if the disk is full or the folder not writable. Earlier checkpoints stay intact.
     """
     archive = io.BytesIO()
     about = np.frombuffer(orjson.dumps(dict(position)), np.uint8)

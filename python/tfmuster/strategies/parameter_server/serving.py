@@ -42,12 +42,8 @@ def make_strategy(
 ) -> tf.distribute.ParameterServerStrategy:
     """Create the strategy on the coordinator. Every other task serves until the job ends and then exits.
 
-    Raises
-    ------
-    StrategyError
-        The cluster has no ps or no worker, this is a second strategy, or TensorFlow has already started.
-    RendezvousError
-        A task did not join in time, or has another cluster or other versions.
+    Raises StrategyError if the cluster has no ps or no worker, this is a second strategy, or TensorFlow has
+    already started; and RendezvousError if a task did not join in time, or has another cluster or versions.
     """
     _check(task)
     tf = import_tensorflow()

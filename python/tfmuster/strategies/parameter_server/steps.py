@@ -19,22 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Outcome:
-    """The result of one step of a worker.
-
-    Attributes
-    ----------
-    rows : int
-        Rows of the worker's batch.
-    staleness : int
-        Number of updates that others applied between the worker's read of the weights and its update.
-    metrics : list of numpy.ndarray
-        Values to add to each of the model's metric variables.
-    others : list of numpy.ndarray
-        Values to add to each of the model's other weights. Empty if the worker has already added them.
-    """
+    """The result of one step of a worker."""
 
     rows: int
+    #: Number of updates that others applied between the worker's read of the weights and its update.
     staleness: int
+    #: What to add to each of the model's metric variables, and to each of its other weights; the latter is
+    #: empty if the worker has already added it.
     metrics: list[npt.NDArray[np.float64]]
     others: list[npt.NDArray[np.float64]]
 
@@ -102,8 +93,7 @@ class Steps:
     def trace_apply(self) -> tf.types.experimental.ConcreteFunction:
         """Trace a function of (workers, shares, moves) that applies the mean of the stored gradients.
 
-        ``workers`` are int32 in ascending order, ``shares`` their shares of the rows, and ``moves`` the
-        changes of the other weights.
+        They are int32 in ascending order, the workers' shares of the rows, and the changes of other weights.
         """
         import tensorflow as tf
 

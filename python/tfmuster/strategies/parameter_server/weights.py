@@ -25,16 +25,9 @@ _PIECE = re.compile(r"__piece(\d+)(?=_|$)")
 class PlacedWeights:
     """A model's variables on the parameter servers.
 
-    Attributes
-    ----------
-    updates : tf.Variable
-        int64 scalar: number of updates applied so far.
-    optimizer : keras.Optimizer
-        Copy of the model's optimizer, built for the pieces of the weights.
-    pieces : list of list of keras.Variable
-        For each trainable weight of the model, its pieces along the first axis; usually one.
-    others : list of tf.Variable
-        One variable for each other weight of the model (moving statistics, states of random generators).
+    ``updates`` is the number of updates applied so far, ``optimizer`` a copy of the model's optimizer, built
+    for the pieces of the weights. ``pieces`` are the pieces of each trainable weight along the first axis,
+    usually one, and ``others`` the model's other weights (moving statistics, states of random generators).
     """
 
     def __init__(self, strategy: tf.distribute.ParameterServerStrategy, model: keras.Model) -> None:

@@ -24,22 +24,9 @@ def worker_datasets(
 ) -> list[tf.types.experimental.ConcreteFunction]:
     """Trace one function per worker that makes the worker's data set when called on the worker.
 
-    Parameters
-    ----------
-    dataset_fn : callable or tf.data.Dataset
-        A function of a ``tf.distribute.InputContext``, or a data set from
-        :func:`~tfmuster.training.batches.batches`.
-    workers : int
-        Number of workers.
-    together : bool
-        Whether the workers' batches of a step form one global batch (synchronous updates).
-    done : int
-        Number of steps of all workers that were trained before; their data is skipped.
-
-    Raises
-    ------
-    DataError
-        ``dataset_fn`` is neither a function nor such a data set, or returns something else than a data set.
+    With ``together``, the workers' batches of a step form one global batch (synchronous updates). The data of
+    ``done`` steps of all workers is skipped. Raises DataError if ``dataset_fn`` is neither a function of a
+    ``tf.distribute.InputContext`` nor a data set of tfmuster, or returns something else than a data set.
     """
     import tensorflow as tf
 
@@ -115,14 +102,8 @@ _LOOK_SECONDS = 0.5
 class WorkerLoops:
     """The workers of a job and the steps assigned to them.
 
-    Parameters
-    ----------
-    strategy, workers
-        The strategy of this process, and the number of its workers.
-    make_iterator : callable
-        Called on worker ``i`` with ``i``; returns the worker's iterator.
-    step : callable
-        Called on a worker with its iterator and its index; returns the report of the step.
+    On each of ``workers`` workers, `make_iterator` is called with the worker's index, and `step` with the
+    iterator and the index for each step; it returns the report of the step.
     """
 
     def __init__(
@@ -160,16 +141,9 @@ class WorkerLoops:
             self._changed.notify_all()
 
     def results(self) -> Iterator[Result]:
-        """Yield worker, step (-1 for any), and report of each finished step, without end.
+        """Yield the result of each finished step, without end. A lost worker is removed from `alive`.
 
-        A lost worker is removed from `alive`, and its report is None.
-
-        Raises
-        ------
-        WorkerError
-            No worker is left.
-        Exception
-            A step raised it, and its worker is not lost.
+        Raises WorkerError if no worker is left, and what a step raised whose worker is not lost.
         """
         while True:
             try:
