@@ -34,21 +34,9 @@ class Plan:
     seed: int
 
 
-def make_plan(
-    defaults: Recipe,
-    rows: int,
-    replicas: int,
-    *,
-    batch_size: int | None,
-    epochs: int | None,
-    steps_per_epoch: int | None,
-    validation_split: float | None,
-    shuffle: bool | None,
-    seed: int,
-) -> Plan:
-    """Fill in the recipe's values for missing arguments; a step takes one batch from each of ``replicas``."""
-    per_replica = defaults.batch_size if batch_size is None else batch_size
-    split = defaults.validation_split if validation_split is None else validation_split
+def make_plan(settings: Recipe, rows: int, replicas: int, seed: int) -> Plan:
+    """Plan a training on ``rows`` rows; a step takes one batch from each of ``replicas``."""
+    split = settings.validation_split
     if not 0 <= split < 1:
         raise ModelError(
             "validation_split must be at least 0 and less than 1.",
@@ -58,15 +46,15 @@ def make_plan(
     validation_rows = int(rows * split)
     if rows - validation_rows < 1:
         raise DataError("No row is left to train on.", found=f"{rows} rows", path=None, reason="empty")
-    steps = defaults.steps_per_epoch if steps_per_epoch is None else steps_per_epoch
+    global_batch_size = settings.batch_size * replicas
     return Plan(
-        batch_size=per_replica,
-        global_batch_size=per_replica * replicas,
-        epochs=defaults.epochs if epochs is None else epochs,
-        steps_per_epoch=steps or steps_in_epoch(rows - validation_rows, per_replica * replicas),
+        batch_size=settings.batch_size,
+        global_batch_size=global_batch_size,
+        epochs=settings.epochs,
+        steps_per_epoch=settings.steps_per_epoch or steps_in_epoch(rows - validation_rows, global_batch_size),
         validation_rows=validation_rows,
-        shuffle=defaults.shuffle if shuffle is None else shuffle,
-        one_hot=defaults.one_hot,
+        shuffle=settings.shuffle,
+        one_hot=settings.one_hot,
         seed=seed,
     )
 

@@ -6,11 +6,12 @@ computes on its own rows of each global batch; only the chief prints and writes 
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from ..worker.progress import progress_callback
 from .datasets import load
 from .models import mnist_model
 from .plan import Fitting, Plan, make_plan, pipelines
+from .recipes import Recipe
 from .recipes import recipe as recipe_of
 from .reporting import TrainingResult, epoch_reporter, say_plan, say_result, say_shard, say_traffic
 
@@ -175,15 +177,15 @@ class _Training:
 
     def run(self) -> TrainingResult:
         """Train and test, or evaluate the checkpoints of a job if this process is its evaluator."""
+        settings = self._settings
         for name, least in (("batch_size", 1), ("epochs", 1), ("steps_per_epoch", 0)):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < least):
+            value = getattr(settings, name)
+            if type(value) is not int or value < least:
                 raise ModelError(
                     f"{name} must be a whole number of at least {least}.",
                     found=str(Argument(name, value)),
                     reason=name.replace("_", "-"),
                 )
-        recipe_of(self.model, self.recipe)  # raises if there is no such model or recipe
         require_tensorflow()
         require_tensorflow_backend("train_mnist()", "train a model of your own under a keras.distribution")
         task = current_task()
@@ -302,27 +304,23 @@ class _Training:
             )
         return strategy
 
+    @functools.cached_property
+    def _settings(self) -> Recipe:
+        """The settings of the recipe, with the arguments in their place."""
+        names = ("batch_size", "epochs", "steps_per_epoch", "validation_split", "shuffle")
+        arguments = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return replace(recipe_of(self.model, self.recipe), **arguments)
+
     def _plan(self, digits: Digits, fitting: Fitting) -> Plan:
-        return make_plan(
-            recipe_of(self.model, self.recipe),
-            len(digits.x_train),
-            fitting.batches_in_step,
-            batch_size=self.batch_size,
-            epochs=self.epochs,
-            steps_per_epoch=self.steps_per_epoch,
-            validation_split=self.validation_split,
-            shuffle=self.shuffle,
-            seed=self.seed,
-        )
+        return make_plan(self._settings, len(digits.x_train), fitting.batches_in_step, self.seed)
 
     def _network(self, fitting: Fitting, plan: Plan) -> keras.Model:
         import tensorflow as tf
 
         rate: Any = self.learning_rate
         if self.scale_lr:
-            defaults = recipe_of(self.model, self.recipe)
-            if rate is None and self.optimizer in (None, defaults.optimizer):
-                rate = defaults.learning_rate
+            if rate is None and self.optimizer in (None, self._settings.optimizer):
+                rate = self._settings.learning_rate
             warmup = min(5 * plan.steps_per_epoch, plan.epochs * plan.steps_per_epoch // 10)
             rate = scaled_learning_rate(rate, fitting.batches_in_step, warmup)
         tf.keras.utils.set_random_seed(self.seed)

@@ -21,20 +21,8 @@ from ..rendezvous.preemption.task import PREEMPTION
 from ..rendezvous.task.agreement import agree
 from ..system.say import say
 from ..tracking.live.states import State
+from . import checkpoint_contents as contents
 from . import checkpoint_files
-from .checkpoint_contents import (
-    FIELDS,
-    changed_seed,
-    changed_settings,
-    check_data,
-    data_of,
-    learning_rate,
-    load,
-    metrics_of,
-    owner_of,
-    settings_of,
-    state_of,
-)
 
 #: The folders of each `fit` of this program that has ended.
 _ended: set[Path] = set()
@@ -59,17 +47,17 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self.epoch = self.step = self.last = 0
         self.leaves = False
         # Later, the model's current data are those of its validation.
-        self.data = data_of(self.model)
+        self.data = contents.data_of(self.model)
         # A checkpoint, and callbacks, set another learning rate.
-        self.settings = settings_of(self.model.optimizer)
-        self.rate = learning_rate(self.model.optimizer)
+        self.settings = contents.settings_of(self.model.optimizer)
+        self.rate = contents.learning_rate(self.model.optimizer)
         self.metrics: list[Any] | None = None
         self.past: dict[str, list[float]] = {}
         strategy = self.model.distribute_strategy
         content = None
         if is_chief(strategy):
             checkpoint_files.claim(self.folder)
-            newest = checkpoint_files.newest(self.folder, FIELDS)
+            newest = checkpoint_files.newest(self.folder, contents.FIELDS)
             content = newest and newest.content
         if multi_worker(strategy):
             content = send_bytes(content, strategy)
@@ -95,7 +83,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._recall_history()
         if self.metrics is not None:
             # Keras has just reset the metrics, but the resumed epoch is partly done.
-            restore_metrics(metrics_of(self.model), self.metrics, self.model.distribute_strategy)
+            restore_metrics(contents.metrics_of(self.model), self.metrics, self.model.distribute_strategy)
             self.metrics = None
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
@@ -147,17 +135,17 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             if len(values) < self.epoch:
                 values.append(float(value))
         strategy = self.model.distribute_strategy
-        state = [np.asarray(variable.numpy()) for variable in state_of(self.model)]
-        metrics = read_metrics(metrics_of(self.model), strategy)
+        state = [np.asarray(variable.numpy()) for variable in contents.state_of(self.model)]
+        metrics = read_metrics(contents.metrics_of(self.model), strategy)
         if is_chief(strategy):
             position = {
                 **{"epoch": self.epoch, "step": self.step, "state": len(state), "history": history},
-                **{"of": owner_of(self.model), "data": self.data, "settings": self.settings},
+                **{"of": contents.owner_of(self.model), "data": self.data, "settings": self.settings},
             }
             # Optimizers count the steps of all epochs, and of earlier runs.
             number = int(self.model.optimizer.iterations.numpy())
             checkpoint_files.write(self.folder, number, position, [*state, *metrics])
-            checkpoint_files.remove_old(self.folder, self.keep, number, FIELDS)
+            checkpoint_files.remove_old(self.folder, self.keep, number, contents.FIELDS)
 
     def _leave(self) -> NoReturn:
         """End this process because of a shutdown signal, after the chief has written."""
@@ -171,21 +159,21 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         PREEMPTION.leave(State("preempted", epoch=self.epoch, step=self.step, **total))
 
     def _restore(self, content: bytes) -> None:
-        position, metrics = load(self.model, content, self.folder)
-        check_data(position["data"], self.data, self.folder)
+        position, metrics = contents.load(self.model, content, self.folder)
+        contents.check_data(position["data"], self.data, self.folder)
         self.past = position["history"]
         if position["step"]:
             self.metrics = metrics
         self.epoch, self.step = position["epoch"], position["step"]
         resume_at(self.model, self.epoch, self.step)
-        changed = changed_settings(position["settings"], self.settings)
+        changed = contents.changed_settings(position["settings"], self.settings)
         if self.rate is not None and any(name.endswith("learning_rate") for name in changed):
             # Only the program can have done that: a checkpoint says what it began with.
             self.model.optimizer.learning_rate = self.rate
         if is_chief(self.model.distribute_strategy):
             done = int(self.model.optimizer.iterations.numpy())
             say(f"tfmuster: resumes after step {done}: epoch {self.epoch + 1}, step {self.step}")
-            changed |= changed_seed(position["data"], self.data)
+            changed |= contents.changed_seed(position["data"], self.data)
             if changed:
                 texts = [
                     f"{name} {printable(now)}, which was {printable(was)}"
