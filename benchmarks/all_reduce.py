@@ -118,11 +118,11 @@ def in_c(group: Any) -> Callable[[int], Callable[[], Any]]:
     """The C code, called on buffers. Its process has no other group with it."""
     import numpy as np
 
-    from tfmuster.collectives import native
+    from tfmuster.collectives import group
 
     assert not group.why_numpy, group.why_numpy
     group._start()
-    library = native.library()
+    library = group.library()
     _open.append(group)
 
     def of(size: int) -> Callable[[], Any]:

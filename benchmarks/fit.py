@@ -60,14 +60,13 @@ class Measurements:
         import tensorflow as tf
 
         import tfmuster
-        from tfmuster.digits import datasets
 
         self.batch = batch = per_worker * strategy.num_replicas_in_sync
         self.images = digits.x_test
-        self.data = datasets.batches(
+        self.data = tfmuster.batches(
             digits.x_train, digits.y_train, batch, seed=0, repeated=True, strategy=strategy
         )
-        self.test = datasets.batches(
+        self.test = tfmuster.batches(
             digits.x_test, digits.y_test, batch, seed=0, shuffle=False, strategy=strategy
         )
         rows = tf.data.Dataset.from_tensor_slices((digits.x_train, digits.y_train))

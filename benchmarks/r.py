@@ -3,7 +3,7 @@
 Usage: r.py [--repeats 3] [--epochs 4] [--data MNIST.npz]    needs Rscript and the R package
 
 The digits are repeated to 60,000, as many as MNIST has. Rows: `train_mnist()` in both languages; `fit()` of a
-model that R has built with reticulate, on the data set of `datasets.batches`; and, for its memory, R as in
+model that R has built with reticulate, on the data set of `tfmuster.batches`; and, for its memory, R as in
 tutorials for R: an array of doubles, divided by 255, is passed to `fit`. Speed is that of all epochs but the
 first, as a ratio to Python in the same repetition. Exits with 1 if R has less than 0.97 of Python's speed, or
 `train_mnist` in R takes more memory than Python, 100 MB, and an R session that has only loaded reticulate.
@@ -59,7 +59,7 @@ keras <- reticulate::import("keras")
     + TIMED
     + """
 digits <- reticulate::import("tfmuster.digits.datasets", convert = FALSE)$mnist(args[1])
-batches <- reticulate::import("tfmuster.digits.datasets", convert = FALSE)$batches
+batches <- reticulate::import("tfmuster", convert = FALSE)$batches
 data <- batches(digits$x_train, digits$y_train, 64L, seed = 0L)
 layers <- keras$layers
 model <- keras$Sequential(list(

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tfmuster.collectives import in_numpy
-from tfmuster.collectives.streams import Stream
+from tfmuster.collectives.transport import Stream
 
 
 class Counted(in_numpy.NumpyExchange):

@@ -60,7 +60,7 @@ def keras_model(name: str, batch: int, strategy: Any, data: str) -> tuple[Any, A
 
     if name.startswith("cnn"):
         digits = datasets.load(data)
-        rows = datasets.batches(
+        rows = tfmuster.batches(
             digits.x_train, digits.y_train, batch, seed=0, repeated=True, strategy=strategy
         )
         with strategy.scope():

@@ -17,7 +17,7 @@ from .digits.datasets import Digits as Digits
 from .digits.datasets import mnist as mnist
 from .digits.datasets import synthetic as synthetic
 from .digits.models import mnist_model as mnist_model
-from .digits.result import TrainingResult as TrainingResult
+from .digits.reporting import TrainingResult as TrainingResult
 from .digits.train import train_mnist as train_mnist
 from .errors import CheckpointError as CheckpointError
 from .errors import ClusterError as ClusterError
@@ -47,8 +47,8 @@ from .options.table import Slurm as Slurm
 from .options.table import Spark as Spark
 from .options.table import Ssh as Ssh
 from .strategies.by_name import strategy as strategy
+from .strategies.by_name import strategy_table as strategy_table
 from .strategies.parameter_server import ps_fit as ps_fit
-from .strategies.table import strategy_table as strategy_table
 from .tracking.run import Run as Run
 from .tracking.show.listing import find_run as find_run
 from .tracking.show.listing import runs as runs
@@ -60,9 +60,9 @@ from .training.custom_loop import distributed_step as distributed_step
 from .training.evaluating import evaluate_checkpoints as evaluate_checkpoints
 from .training.file_batches import file_batches as file_batches
 from .training.learning_rates import scaled_learning_rate as scaled_learning_rate
-from .training.readers.csv_files import csv_rows as csv_rows
 from .training.readers.image_folders import image_rows as image_rows
-from .training.readers.parquet_files import parquet_rows as parquet_rows
+from .training.readers.tables import csv_rows as csv_rows
+from .training.readers.tables import parquet_rows as parquet_rows
 from .training.readers.tfrecord_files import tfrecord_rows as tfrecord_rows
 
 __version__: Final[str]

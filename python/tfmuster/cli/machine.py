@@ -46,7 +46,7 @@ def _print(label: str, value: object, indent: str = "") -> None:
 @option("--json", "Print JSON. Default: a table.", name="as_json")
 def strategies(*, as_json: bool) -> None:
     """Show what each strategy trains with, and whether it works on this machine."""
-    from ..strategies.table import strategy_table
+    from ..strategies.by_name import strategy_table
     from ..system.tensorflow_import import HOW_TO_INSTALL, is_installed
 
     table = strategy_table()

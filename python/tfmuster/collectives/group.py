@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import socket
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..net.sockets import close_in_children
-from ..system.compiled import NotCompiled
+from ..system.compiled import NotCompiled, compiled
 from ..system.say import say
 from .in_numpy import NumpyExchange
-from .native import library, library_path
-from .streams import TYPES, SumError
+from .transport import TYPES, Array, SumError
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_SOURCE: Final = Path(__file__).with_name("exchange.c")
 #: Every error of a sum has these words.
 ABORTED: Final = "A sum over the workers was aborted"
 #: An error has these words if the workers do not run the same operations.
@@ -23,25 +28,15 @@ OTHER_OPERATION: Final = "is at another operation"
 
 
 class Times(NamedTuple):
-    """What the sums of this process have taken so far.
-
-    Attributes
-    ----------
-    operations : int
-    seconds : float
-        In all operations.
-    waited : float
-        Of them, until the last of the other workers had begun the same operation, in seconds.
-    sent : float
-        Bytes.
-    late : tuple of float
-        For each worker, how long this one has waited for it, in seconds. Waiting for several overlaps.
-    """
+    """What the sums of this process have taken so far."""
 
     operations: int
     seconds: float
+    #: Of the seconds, those until the last of the other workers had begun the same operation.
     waited: float
+    #: Bytes.
     sent: float
+    #: For each worker, how many seconds this one has waited for it. Waiting for several overlaps.
     late: tuple[float, ...]
 
 
@@ -73,18 +68,17 @@ class Group:
         self.rank, self.names = rank, tuple(names)
         self.why_numpy = ""
         self.share = True
-        self.one_machine = all(made is None or _within_machine(made) for made in sockets)
+        self.one_machine = all(s is None or _within_machine(s) for s in sockets)
         self._sockets = sockets
         self._numpy: NumpyExchange | None = None
         self._library: ctypes.CDLL | None = None
         self._reason = ""
         #: TensorFlow's operation, once it is loaded; None if TensorFlow was not there when the library was.
         self._operation: Any = None
-        for made in sockets:
-            if made is not None:
-                made.setblocking(False)
-                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                _unpace(made)
+        for connection in self.open_files():
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _unpace(connection)
         try:
             library_path()  # compile it now, while the workers start
         except NotCompiled as error:
@@ -93,7 +87,7 @@ class Group:
 
     def open_files(self) -> list[socket.socket]:
         """Return the sockets, which forked children close."""
-        return [made for made in self._sockets if made is not None]
+        return [s for s in self._sockets if s is not None]
 
     def abort(self, reason: str) -> None:
         """End the current operation and all later ones, with this reason. Any thread may call it."""
@@ -105,17 +99,16 @@ class Group:
 
     def times(self) -> Times:
         """Return what the sums have taken so far."""
-        workers = len(self.names)
-        found = [0.0] * (4 + workers)
+        numbers = [0.0] * (4 + len(self.names))
         if self._numpy is not None:
-            found = self._numpy.times()
+            numbers = self._numpy.times()
         elif self._library is not None:
-            numbers = (ctypes.c_double * (4 + workers))()
-            self._library.tfmuster_times(numbers)
-            found = list(numbers)
-        return Times(int(found[0]), found[1], found[2], found[3], tuple(found[4:]))
+            counts = (ctypes.c_double * len(numbers))()
+            self._library.tfmuster_times(counts)
+            numbers = list(counts)
+        return Times(int(numbers[0]), numbers[1], numbers[2], numbers[3], tuple(numbers[4:]))
 
-    def sum_arrays(self, arrays: Sequence[Any], *, wire: str | None = None, key: int = 0) -> list[Any]:
+    def sum_arrays(self, arrays: Sequence[Array], *, wire: str | None = None, key: int = 0) -> list[Array]:
         """Return the sums of numpy arrays over the workers. All workers call it at the same place.
 
         Parameters
@@ -139,7 +132,6 @@ class Group:
         import numpy as np
 
         assert self._library is not None
-
         sums = [np.empty_like(array) for array in arrays]
         count = len(sums)
         failed = self._library.tfmuster_sum(
@@ -155,7 +147,7 @@ class Group:
             raise SumError(self._library.tfmuster_failure().decode(errors="replace"))
         return sums
 
-    def sum_tensors(self, tensors: Sequence[Any], *, wire: str | None = None) -> list[Any]:
+    def sum_tensors(self, tensors: Sequence[tf.Tensor], *, wire: str | None = None) -> list[tf.Tensor]:
         """Return the sums of tensors over the workers, equal on all of them bit by bit.
 
         The operation is part of the graph if one is being traced. All workers must trace the same program.
@@ -179,7 +171,7 @@ class Group:
         if self._operation is not None:
             return list(self._operation(values=tensors, wire=TYPES[wire] if wire else 0, key=key))
 
-        def run(*values: Any) -> list[Any]:
+        def run(*values: Array) -> list[Array]:
             try:
                 return self.sum_arrays(values, wire=wire, key=key)
             except SumError as error:
@@ -227,6 +219,36 @@ class Group:
         say(f"tfmuster: {here} sums gradients with numpy, which takes longer than tfmuster's C code: {why}")
 
 
+@functools.cache
+def library_path() -> Path:
+    """Return the path of the compiled library; see :func:`tfmuster.system.compiled.compiled`."""
+    return compiled(_SOURCE)
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Load the library. Raises NotCompiled."""
+    try:
+        loaded = ctypes.CDLL(str(library_path()))
+    except OSError as error:  # such as a cache on a file system that forbids execution
+        raise NotCompiled(f"it can't be loaded: {error}") from error
+    loaded.tfmuster_failure.restype = ctypes.c_char_p
+    loaded.tfmuster_abort.argtypes = [ctypes.c_char_p]
+    loaded.tfmuster_abort.restype = None
+    loaded.tfmuster_times.argtypes = [ctypes.POINTER(ctypes.c_double)]
+    loaded.tfmuster_times.restype = None
+    loaded.tfmuster_sum.argtypes = [
+        ctypes.c_int,
+        ctypes.POINTER(ctypes.c_void_p),
+        ctypes.POINTER(ctypes.c_void_p),
+        ctypes.POINTER(ctypes.c_int64),
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int64,
+    ]
+    return loaded
+
+
 def _load_operation() -> Any:
     """Return the function that adds the operation to a graph, or None. Raises NotCompiled."""
     import tensorflow as tf
@@ -249,20 +271,20 @@ def _key() -> int:
     return int(key)
 
 
-def _unpace(made: socket.socket) -> None:
+def _unpace(connection: socket.socket) -> None:
     """Take the congestion control that every Linux has for a connection within this machine.
 
     The timers of BBR, the default of some systems, take up to half of the time of a sum there.
     """
     with contextlib.suppress(OSError, AttributeError):
-        if _within_machine(made):
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+        if _within_machine(connection):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
 
 
-def _within_machine(made: socket.socket) -> bool:
+def _within_machine(connection: socket.socket) -> bool:
     """Return whether both ends of a connection have the same address."""
     with contextlib.suppress(OSError):
-        return bool(made.getsockname()[0] == made.getpeername()[0])
+        return bool(connection.getsockname()[0] == connection.getpeername()[0])
     return False
 
 

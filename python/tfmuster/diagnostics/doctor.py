@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from .. import __version__
-from ..collectives.native import library_path
+from ..collectives.group import library_path
 from ..environment import MNIST_VARIABLE
 from ..errors import TfmusterError
 from ..launcher.engines.registry import availability

@@ -1,7 +1,4 @@
-"""Load digits to train on: MNIST, or a synthetic data set that needs no download.
-
-This module does not import TensorFlow; :func:`batches` imports it when it makes the input pipeline.
-"""
+"""Load digits to train on: MNIST, or a synthetic data set that needs no download."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import DataError
-from ..training.batches import batches, shard_description
 from ..words import Value
 from . import mnist_files
 from .synthetic import draw_digits
@@ -18,8 +14,6 @@ from .synthetic import draw_digits
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-__all__ = ["Digits", "batches", "load", "mnist", "shard_description", "synthetic"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,8 +74,8 @@ def mnist(path: str | Path | None = None) -> Digits:
     DataError
         The file is missing or damaged, or the download failed (fields ``path``, ``reason``).
     """
-    found = mnist_files.locate(path)
-    return Digits(*mnist_files.read(found), name="mnist", source=str(found))
+    source = mnist_files.locate(path)
+    return Digits(*mnist_files.read(source), name="mnist", source=str(source))
 
 
 def synthetic(seed: int = 0, train: int = 10_000, test: int = 2_000) -> Digits:
@@ -104,10 +98,10 @@ def synthetic(seed: int = 0, train: int = 10_000, test: int = 2_000) -> Digits:
     DataError
         ``train`` or ``test`` is not a whole number of at least 1.
     """
-    for what, count in (("train", train), ("test", test)):
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+    for argument, count in (("train", train), ("test", test)):
+        if type(count) is not int or count < 1:
             raise DataError(
-                f"`{what}` must be a whole number of digits, at least 1.",
+                f"`{argument}` must be a whole number of digits, at least 1.",
                 found=str(Value(count)),
                 path=None,
                 reason="empty",

@@ -32,7 +32,6 @@ from ..system.replace import replacing_file
 URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
 SHA256 = "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1"
 
-_PARTS = ("x_train", "y_train", "x_test", "y_test")
 _IDX_NAMES = {
     "x_train": "train-images-idx3-ubyte",
     "y_train": "train-labels-idx1-ubyte",
@@ -57,20 +56,17 @@ def cache_path() -> Path:
 def locate(path: str | Path | None = None) -> Path:
     """Return the file or folder to read MNIST from; download it into the cache if there is none.
 
-    Raises
-    ------
-    DataError
-        ``path`` (or the environment variable) does not exist, or the download failed.
+    Raises DataError if ``path`` (or the environment variable) does not exist, or the download failed.
     """
-    given, said_by = (
-        (path, "") if path is not None else (os.environ.get(MNIST_VARIABLE), f" (from {MNIST_VARIABLE})")
-    )
-    if given:
-        chosen = Path(given).expanduser()
+    named, origin = path, ""
+    if path is None:
+        named, origin = os.environ.get(MNIST_VARIABLE), f" (from {MNIST_VARIABLE})"
+    if named:
+        chosen = Path(named).expanduser()
         if not chosen.exists():
             raise DataError(
                 "The digits must be in an .npz file or a folder of IDX files.",
-                found=f"nothing at {chosen}{said_by}",
+                found=f"nothing at {chosen}{origin}",
                 fix=_FIX,
                 path=str(chosen),
                 reason="not-found",
@@ -101,15 +97,16 @@ def _verify(cached: Path) -> None:
 def read(path: Path) -> _Arrays:
     """Read ``x_train, y_train, x_test, y_test`` from an ``.npz`` file or a folder of IDX files.
 
-    Raises
-    ------
-    DataError
-        The content is not 28 x 28 uint8 images, each with a label from 0 to 9.
+    Raises DataError unless the content is 28 x 28 uint8 images, each with a label from 0 to 9.
     """
-    arrays = _read_folder(path) if path.is_dir() else _read_npz(path)
+    if path.is_dir():
+        arrays = {part: _read_idx(_idx_file(path, part), images=part.startswith("x_")) for part in _IDX_NAMES}
+    else:
+        arrays = _read_npz(path)
     for split in ("train", "test"):
         _check(path, split, arrays[f"x_{split}"], arrays[f"y_{split}"])
-    return arrays["x_train"], arrays["y_train"], arrays["x_test"], arrays["y_test"]
+    x_train, y_train, x_test, y_test = (arrays[part] for part in _IDX_NAMES)
+    return x_train, y_train, x_test, y_test
 
 
 def _damaged(path: Path, reason: str, found: str) -> DataError:
@@ -118,7 +115,7 @@ def _damaged(path: Path, reason: str, found: str) -> DataError:
     )
 
 
-def _check(path: Path, split: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+def _check(path: Path, split: str, x: npt.NDArray[np.uint8], y: npt.NDArray[np.uint8]) -> None:
     if x.dtype != np.uint8 or x.ndim != 3 or x.shape[1:] != (28, 28):
         raise _damaged(path, "shape", f"x_{split} is {x.dtype} {x.shape}, not uint8 (n, 28, 28)")
     if y.dtype != np.uint8 or y.ndim != 1:
@@ -139,10 +136,10 @@ def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise _damaged(path, "format", "a single array, not an .npz archive")
         with loaded as archive:
-            missing = [part for part in _PARTS if part not in archive.files]
+            missing = [part for part in _IDX_NAMES if part not in archive.files]
             if missing:
                 raise _damaged(path, "format", f"no {', '.join(missing)} in it")
-            return {part: archive[part] for part in _PARTS}
+            return {part: archive[part] for part in _IDX_NAMES}
     except TooLargeError as error:
         raise DataError(
             "The data must not unpack to more than its limit.",
@@ -153,10 +150,6 @@ def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
         ) from None
     except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise _damaged(path, "unreadable", f"not a readable .npz: {error}") from error
-
-
-def _read_folder(folder: Path) -> dict[str, npt.NDArray[Any]]:
-    return {part: _read_idx(_idx_file(folder, part), images=part.startswith("x_")) for part in _PARTS}
 
 
 def _idx_file(folder: Path, part: str) -> Path:

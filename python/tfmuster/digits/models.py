@@ -6,19 +6,21 @@ device. So the input stays small until then, and plain Keras can use a saved mod
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ModelError
 from ..system.tensorflow_import import import_tensorflow
-from ..words import Value, Words
-from .optimizers import make_optimizer
+from ..training.batches import NUM_CLASSES
+from ..words import Argument, Value, Words, did_you_mean
 from .recipes import Recipe
-from .recipes import recipe as settings
+from .recipes import recipe as recipe_of
 
-NUM_CLASSES = 10
-
+if TYPE_CHECKING:
+    import keras
 
 _MLP_DROPOUT = (0.4, 0.3)
 _INITIAL_WEIGHTS = ("random_normal", "zeros")
@@ -27,7 +29,7 @@ _INITIAL_WEIGHTS = ("random_normal", "zeros")
 def mnist_model(
     name: str = "cnn",
     *,
-    optimizer: Any = None,
+    optimizer: str | keras.optimizers.Optimizer | None = None,
     learning_rate: float | None = None,
     dropout: bool | tuple[float, float] = True,
     seed: int | None = None,
@@ -36,7 +38,7 @@ def mnist_model(
     steps_per_execution: int | None = None,
     jit_compile: bool = False,
     recipe: str = "quick",
-) -> Any:
+) -> keras.Model:
     """Create a compiled Keras model for 28 x 28 digits. Call it inside ``strategy.scope()``.
 
     Parameters
@@ -76,27 +78,35 @@ def mnist_model(
     ModelError
         The model, the optimizer, or an option is unknown, or an option does not apply (field ``reason``).
     """
-    tf = import_tensorflow()
     # Use tf.keras, not keras, so that the models also work with tf-keras 2 (TF_USE_LEGACY_KERAS=1).
-    keras = tf.keras
-    chosen = settings(name, recipe)
-    layers = _layers(keras, name, _seeds(seed), dropout, initial_weights=initial_weights, chosen=chosen)
+    keras = import_tensorflow().keras
+    settings = recipe_of(name, recipe)
+    if initial_weights is not None and (name != "softmax" or initial_weights not in _INITIAL_WEIGHTS):
+        raise ModelError(
+            'initial_weights must be "random_normal" or "zeros", and applies only to the model "softmax".',
+            found=Words("{} for the model {}", Value(initial_weights), Value(name)),
+            reason="initial-weights",
+        )
+    rates = _dropout_rates(dropout)
+    if name != "mlp" and not isinstance(dropout, bool):
+        raise ModelError(
+            'Only the model "mlp" has dropout layers.',
+            found=Words("dropout rates for the model {}", Value(name)),
+            reason="dropout",
+        )
     model = keras.Sequential(
         [
             keras.Input(shape=(28, 28), dtype="uint8", name="digit"),
             keras.layers.Rescaling(1 / 255, name="scale"),
-            *layers,
+            *_layers(keras, name, _seeds(seed), rates, initial_weights or settings.initial_weights),
         ],
         name=name,
     )
-    loss = {
-        "sparse_categorical_crossentropy": keras.losses.SparseCategoricalCrossentropy,
-        "categorical_crossentropy": keras.losses.CategoricalCrossentropy,
-    }[chosen.loss]
-    usual = chosen.optimizer, {"learning_rate": chosen.learning_rate, **chosen.optimizer_options}
+    losses = keras.losses
+    loss = losses.CategoricalCrossentropy if settings.one_hot else losses.SparseCategoricalCrossentropy
     model.compile(
-        optimizer=make_optimizer(keras, usual, optimizer, learning_rate, gradient_accumulation_steps),
-        loss=loss(from_logits=chosen.from_logits),
+        optimizer=_optimizer(keras, settings, optimizer, learning_rate, gradient_accumulation_steps),
+        loss=loss(from_logits=settings.from_logits),
         metrics=["accuracy"],
         jit_compile=jit_compile,
         **({} if steps_per_execution is None else {"steps_per_execution": steps_per_execution}),
@@ -105,64 +115,44 @@ def mnist_model(
 
 
 def _layers(
-    keras: Any,
-    name: str,
-    seeds: list[int | None],
-    dropout: bool | tuple[float, float],
-    *,
-    initial_weights: str | None,
-    chosen: Recipe,
-) -> list[Any]:
-    if initial_weights is not None and (name != "softmax" or initial_weights not in _INITIAL_WEIGHTS):
-        raise ModelError(
-            'initial_weights must be "random_normal" or "zeros", and applies only to the model "softmax".',
-            found=Words("{} for the model {}", Value(initial_weights), Value(name)),
-            reason="initial-weights",
-        )
-    first, second = _dropout_rates(dropout)
-    if name != "mlp" and not isinstance(dropout, bool):
-        raise ModelError(
-            'Only the model "mlp" has dropout layers.',
-            found=Words("dropout rates for the model {}", Value(name)),
-            reason="dropout",
-        )
+    keras: ModuleType, name: str, seeds: list[int | None], rates: tuple[float, float], initial_weights: str
+) -> list[keras.layers.Layer]:
+    layers, initializers = keras.layers, keras.initializers
 
     def dense(units: int, activation: str | None, seed: int | None) -> Any:
-        start = keras.initializers.GlorotUniform(seed=seed)
-        return keras.layers.Dense(units, activation=activation, kernel_initializer=start)
+        kernel = initializers.GlorotUniform(seed=seed)
+        return layers.Dense(units, activation=activation, kernel_initializer=kernel)
 
     def conv(filters: int, seed: int | None) -> Any:
-        start = keras.initializers.GlorotUniform(seed=seed)
-        return keras.layers.Conv2D(filters, 3, activation="relu", kernel_initializer=start)
+        kernel = initializers.GlorotUniform(seed=seed)
+        return layers.Conv2D(filters, 3, activation="relu", kernel_initializer=kernel)
 
     if name in ("cnn", "deep_cnn"):
         return [
-            keras.layers.Reshape((28, 28, 1)),
+            layers.Reshape((28, 28, 1)),
             conv(32, seeds[0]),
             *([conv(64, seeds[1])] if name == "deep_cnn" else []),
-            keras.layers.MaxPooling2D(2),
-            keras.layers.Flatten(),
+            layers.MaxPooling2D(2),
+            layers.Flatten(),
             dense(64, "relu", seeds[2]),
             dense(NUM_CLASSES, None if name == "cnn" else "softmax", seeds[3]),
         ]
     if name == "mlp":
         return [
-            keras.layers.Flatten(),
+            layers.Flatten(),
             dense(256, "relu", seeds[0]),
-            *([keras.layers.Dropout(first, seed=seeds[3])] if first else []),
+            *([layers.Dropout(rates[0], seed=seeds[3])] if rates[0] else []),
             dense(128, "relu", seeds[1]),
-            *([keras.layers.Dropout(second, seed=seeds[4])] if second else []),
+            *([layers.Dropout(rates[1], seed=seeds[4])] if rates[1] else []),
             dense(NUM_CLASSES, "softmax", seeds[2]),
         ]
-
-    def start(seed: int | None) -> Any:
-        zeros = (initial_weights or chosen.initial_weights) == "zeros"
-        return keras.initializers.Zeros() if zeros else keras.initializers.RandomNormal(stddev=1.0, seed=seed)
-
-    kernel, bias = start(seeds[0]), start(seeds[1])
+    if initial_weights == "zeros":
+        kernel = bias = initializers.Zeros()
+    else:
+        kernel, bias = (initializers.RandomNormal(stddev=1.0, seed=seed) for seed in seeds[:2])
     return [
-        keras.layers.Flatten(),
-        keras.layers.Dense(NUM_CLASSES, kernel_initializer=kernel, bias_initializer=bias),
+        layers.Flatten(),
+        layers.Dense(NUM_CLASSES, kernel_initializer=kernel, bias_initializer=bias),
     ]
 
 
@@ -199,3 +189,61 @@ def _seeds(seed: int | None) -> list[int | None]:
         ) from None
     # tf-keras 2 accepts only seeds of up to 31 bits.
     return [int(word) >> 1 for word in words]
+
+
+def _optimizer(
+    keras: ModuleType,
+    recipe: Recipe,
+    optimizer: str | keras.optimizers.Optimizer | None,
+    learning_rate: float | None,
+    gradient_accumulation_steps: int | None,
+) -> keras.optimizers.Optimizer:
+    """Return an optimizer from its name or object and its settings, by default the recipe's."""
+    options: dict[str, object] = {}
+    if learning_rate is not None:
+        if isinstance(learning_rate, (int, float)) and not learning_rate > 0:
+            raise ModelError(
+                "learning_rate must be more than 0.", found=str(Value(learning_rate)), reason="learning-rate"
+            )
+        options["learning_rate"] = learning_rate
+    if gradient_accumulation_steps is not None:
+        if gradient_accumulation_steps < 1:
+            raise ModelError(
+                "gradient_accumulation_steps must be at least 1.",
+                found=str(Value(gradient_accumulation_steps)),
+                reason="gradient-accumulation",
+            )
+        if gradient_accumulation_steps > 1:
+            options["gradient_accumulation_steps"] = gradient_accumulation_steps
+    name = optimizer or recipe.optimizer
+    if not isinstance(name, str) and options:
+        raise ModelError(
+            "An optimizer object already has its settings.",
+            found=f"an optimizer object together with {' and '.join(options)}",
+            fix="set them on the optimizer, or pass its name instead",
+            reason="optimizer",
+        )
+    try:
+        if not isinstance(name, str):
+            return keras.optimizers.get(name)
+        if name.lower() == recipe.optimizer:
+            options = {"learning_rate": recipe.learning_rate, **recipe.optimizer_options, **options}
+        return keras.optimizers.get({"class_name": name.lower(), "config": options})
+    except (TypeError, ValueError) as error:
+        raise not_made(keras, name, options, error) from error
+
+
+def not_made(keras: ModuleType, name: object, settings: Mapping[str, object], error: Exception) -> ModelError:
+    """Return the error for an optimizer that Keras has refused to make with these settings."""
+    known = [key.lower() for key, value in vars(keras.optimizers).items() if isinstance(value, type)]
+    unknown = isinstance(name, str) and name.lower() not in known
+    settings_text = ", ".join(str(Argument(*setting)) for setting in settings.items())
+    first_line = str(error).strip().partition("\n")[0][:200]
+    return ModelError(
+        "Keras can't make this optimizer.",
+        # Of a name that it does not know, Keras shows how it was looked up.
+        found=str(Value(name)) if unknown else f"{Value(name)} with {settings_text}: {first_line}",
+        fix=did_you_mean(name, known if unknown else ())
+        or 'use a Keras name such as "sgd", "adam", "adamw" or "rmsprop", and values that it accepts',
+        reason="optimizer",
+    )

@@ -6,29 +6,41 @@ computes on its own rows of each global batch; only the chief prints and writes 
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.resolvers import join_engine
+from ..cluster.tf_config import current_task
 from ..environment import MAX_RESTARTS_VARIABLE
 from ..errors import ModelError, StrategyError
-from ..keras_compat.process import require_tensorflow_backend
+from ..keras_compat.process import is_chief, require_tensorflow_backend
+from ..models.saving import check_target, save_model
+from ..strategies import by_name
 from ..system.tensorflow_import import require_tensorflow
 from ..tracking.live.states import State, say_state
+from ..tracking.record.layout import write_json
+from ..training.checkpoints import checkpoint_callback, job_checkpoints
+from ..training.evaluating import evaluate_checkpoints
 from ..training.learning_rates import scaled_learning_rate
 from ..words import Argument
 from ..worker.progress import progress_callback
-from .fitting import Fitting
+from .datasets import load
 from .models import mnist_model
-from .plan import Plan, make_plan, pipelines
-from .recipes import recipe as settings
-from .reporting import reporters, say_plan, say_result, say_shard, say_traffic
-from .result import TrainingResult
+from .plan import Fitting, Plan, make_plan, pipelines
+from .recipes import Recipe
+from .recipes import recipe as recipe_of
+from .reporting import TrainingResult, epoch_reporter, say_plan, say_result, say_shard, say_traffic
 
 if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
     from .datasets import Digits
 
 
@@ -36,13 +48,13 @@ def train_mnist(
     model: str = "cnn",
     *,
     dataset: str | Path | Digits | None = None,
-    strategy: Any = None,
+    strategy: str | tf.distribute.Strategy | None = None,
     batch_size: int | None = None,
     epochs: int | None = None,
     steps_per_epoch: int | None = None,
     validation_split: float | None = None,
     shuffle: bool | None = None,
-    optimizer: Any = None,
+    optimizer: str | keras.optimizers.Optimizer | None = None,
     learning_rate: float | None = None,
     scale_lr: bool = False,
     gradient_dtype: str | None = None,
@@ -57,7 +69,7 @@ def train_mnist(
     updates: str | None = None,
     replicas_to_aggregate: int | None = None,
     min_shard_bytes: int | None = None,
-    callbacks: Sequence[Any] = (),
+    callbacks: Sequence[keras.callbacks.Callback] = (),
     verbose: int | bool = True,
     recipe: str = "quick",
 ) -> TrainingResult:
@@ -129,224 +141,207 @@ def train_mnist(
     DataError, ModelError, StrategyError, ClusterError, DependencyError
         An argument, the data, the cluster, or the installation is invalid. Raised before training starts.
     """
-    defaults = settings(model, recipe)
-    _check_numbers(batch_size=batch_size, epochs=epochs, steps_per_epoch=steps_per_epoch)
-    require_tensorflow()
-    require_tensorflow_backend("train_mnist()", "train a model of your own under a keras.distribution")
-    from . import datasets
+    return _Training(**locals()).run()
 
-    evaluating = _is_evaluator()
-    chosen = "default" if evaluating else _chosen(strategy)
-    if chosen == "parameter_server":
-        # This call does not return on tasks that only serve, and they need no data.
-        chosen = _make(chosen, min_shard_bytes=min_shard_bytes)
-    digits = datasets.load(dataset)
-    made = _make(
-        chosen, min_shard_bytes=None if evaluating else min_shard_bytes, gradient_dtype=gradient_dtype
-    )
-    fitting = Fitting.of(made, *(None, None) if evaluating else (updates, replicas_to_aggregate))
-    from ..keras_compat.process import is_chief
 
-    chief = is_chief(made)
-    if chief and not evaluating:
-        _check_paths(save, history)
-    plan = make_plan(
-        defaults,
-        len(digits.x_train),
-        fitting.batches_in_step,
-        batch_size=batch_size,
-        epochs=epochs,
-        steps_per_epoch=steps_per_epoch,
-        validation_split=validation_split,
-        seed=seed,
-    )
-    if shuffle is None:
-        shuffle = defaults.shuffle
-    rate: Any = learning_rate
-    if scale_lr:
-        own = optimizer is None or optimizer == defaults.optimizer
-        rate = defaults.learning_rate if own and rate is None else rate
-        warmup = min(5 * plan.steps_per_epoch, plan.epochs * plan.steps_per_epoch // 10)
-        rate = scaled_learning_rate(rate, fitting.batches_in_step, warmup)
-    if verbose and chief and not evaluating:
-        say_plan(model, recipe, digits, plan, fitting.describe())
-    if verbose and int(verbose) > 1:
-        say_shard(made, len(digits.x_train) - plan.validation_rows, plan)
+@dataclass(frozen=True)
+class _Training:
+    """One call of `train_mnist`; the fields are its arguments."""
 
-    import tensorflow as tf
+    model: str
+    dataset: str | Path | Digits | None
+    strategy: str | tf.distribute.Strategy | None
+    batch_size: int | None
+    epochs: int | None
+    steps_per_epoch: int | None
+    validation_split: float | None
+    shuffle: bool | None
+    optimizer: str | keras.optimizers.Optimizer | None
+    learning_rate: float | None
+    scale_lr: bool
+    gradient_dtype: str | None
+    dropout: bool | tuple[float, float]
+    initial_weights: str | None
+    gradient_accumulation_steps: int | None
+    steps_per_execution: int | None
+    seed: int
+    save: str | os.PathLike[str] | None
+    history: str | os.PathLike[str] | None
+    checkpoint_every: int | str | None
+    updates: str | None
+    replicas_to_aggregate: int | None
+    min_shard_bytes: int | None
+    callbacks: Sequence[keras.callbacks.Callback]
+    verbose: int | bool
+    recipe: str
 
-    tf.keras.utils.set_random_seed(seed)
-    with fitting.scope():
-        network = mnist_model(
-            model,
-            recipe=recipe,
-            optimizer=optimizer,
-            learning_rate=rate,
-            dropout=dropout,
-            seed=seed,
-            initial_weights=initial_weights,
-            gradient_accumulation_steps=gradient_accumulation_steps,
-            steps_per_execution=steps_per_execution,
+    def run(self) -> TrainingResult:
+        """Train and test, or evaluate the checkpoints of a job if this process is its evaluator."""
+        settings = self._settings
+        for name, least in (("batch_size", 1), ("epochs", 1), ("steps_per_epoch", 0)):
+            value = getattr(settings, name)
+            if type(value) is not int or value < least:
+                raise ModelError(
+                    f"{name} must be a whole number of at least {least}.",
+                    found=str(Argument(name, value)),
+                    reason=name.replace("_", "-"),
+                )
+        require_tensorflow()
+        require_tensorflow_backend("train_mnist()", "train a model of your own under a keras.distribution")
+        task = current_task()
+        if task is not None and task.type == "evaluator":
+            return self._evaluated()
+        return self._trained()
+
+    def _trained(self) -> TrainingResult:
+        strategy = self._strategy_or_name()
+        if strategy == "parameter_server":
+            # This call does not return on tasks that only serve, and they need no data.
+            strategy = self._created(strategy)
+        digits = load(self.dataset)
+        fitting = Fitting.for_strategy(self._created(strategy), self.updates, self.replicas_to_aggregate)
+        chief = is_chief(fitting.strategy)
+        if chief:
+            # Raise an error now, and not after the training, if a result can't be written.
+            if self.save is not None:
+                check_target(os.fspath(self.save))
+            if self.history is not None:
+                check_target(os.fspath(self.history), what="history")
+        plan = self._plan(digits, fitting)
+        printing = chief and bool(self.verbose)
+        if printing:
+            say_plan(self.model, self.recipe, digits, plan, fitting.describe())
+        if int(self.verbose) > 1:
+            say_shard(fitting.strategy, len(digits.x_train) - plan.validation_rows, plan)
+        network = self._network(fitting, plan)
+        if printing:
+            say_traffic(network, fitting.strategy)
+        train, validation, test = pipelines(digits, plan, fitting.strategy)
+        begin = time.perf_counter()
+        fitted = fitting.fit(
+            network,
+            train,
+            epochs=plan.epochs,
+            steps_per_epoch=plan.steps_per_epoch,
+            validation_data=validation,
+            callbacks=[
+                *self.callbacks,
+                # Report an epoch before its checkpoint: a run that resumes from it does not report it again.
+                *([epoch_reporter(plan, printing=bool(self.verbose))] if chief else []),
+                *progress_callback(plan.global_batch_size),
+                *self._checkpoints(),
+            ],
+            verbose=0,
         )
-    if verbose and chief and not evaluating:
-        say_traffic(network, made)
-    data = pipelines(digits, plan, made, shuffle=shuffle, one_hot=defaults.one_hot)
-    if evaluating:
-        return _evaluated(network, data[-1], plan, digits, verbose=bool(verbose))
-    every = [
-        *callbacks,
-        # Report an epoch before its checkpoint: a run that resumes from it does not report it again.
-        *reporters(plan, enabled=chief, printing=bool(verbose)),
-        *progress_callback(plan.global_batch_size),
-        *_checkpoints(checkpoint_every, callbacks),
-    ]
-    result = _trained(network, data, fitting, plan=plan, digits=digits, callbacks=every, save=save)
-    if chief:
-        if history is not None:
-            _write_json(Path(history), result.to_dict())
-        if verbose:
+        seconds = time.perf_counter() - begin
+        say_state(State("testing"))
+        loss, accuracy = network.evaluate(test, verbose=0)
+        saved = None
+        if self.save is not None:
+            saved = save_model(network, os.fspath(self.save), strategy=fitting.strategy)
+        result = TrainingResult(
+            history={name: [float(v) for v in values] for name, values in fitted.history.items()},
+            test_accuracy=float(accuracy),
+            test_loss=float(loss),
+            model=network,
+            model_path=str(saved) if saved is not None else None,
+            dataset=digits.describe(),
+            batch_size=plan.batch_size,
+            global_batch_size=plan.global_batch_size,
+            replicas=fitting.replicas,
+            seconds=seconds,
+        )
+        if chief and self.history is not None:
+            path = Path(self.history)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, result.to_dict())
+        if printing:
             say_result(result)
-    return result
+        return result
 
+    def _evaluated(self) -> TrainingResult:
+        """Run the evaluator, and return a result whose history has one entry per checkpoint."""
+        digits = load(self.dataset)
+        fitting = Fitting.for_strategy(by_name.strategy("default"), None, None)
+        plan = self._plan(digits, fitting)
+        network = self._network(fitting, plan)
+        test = pipelines(digits, plan, fitting.strategy)[-1]
+        begin = time.perf_counter()
+        evaluations = evaluate_checkpoints(network, test, verbose=bool(self.verbose))
+        last = evaluations[-1] if evaluations else {"loss": math.nan, "accuracy": math.nan}
+        return TrainingResult(
+            history={name: [line[name] for line in evaluations] for name in (last if evaluations else ())},
+            test_accuracy=last["accuracy"],
+            test_loss=last["loss"],
+            model=network,
+            model_path=None,
+            dataset=digits.describe(),
+            batch_size=plan.batch_size,
+            global_batch_size=plan.global_batch_size,
+            replicas=1,
+            seconds=time.perf_counter() - begin,
+        )
 
-def _trained(
-    network: Any,
-    data: tuple[Any, Any, Any],
-    fitting: Fitting,
-    *,
-    plan: Plan,
-    digits: Digits,
-    callbacks: Sequence[Any],
-    save: str | os.PathLike[str] | None,
-) -> TrainingResult:
-    """Train and test a model, and save it; `data` is for training, validation, and the test."""
-    from ..models.saving import save_model
+    def _strategy_or_name(self) -> str | tf.distribute.Strategy:
+        if self.strategy is not None:
+            return self.strategy
+        task = join_engine()
+        if task is None:
+            return "default"
+        return "parameter_server" if task.cluster.jobs.get("ps") else "multi_worker_mirrored"
 
-    train, validation, test = data
-    begin = time.perf_counter()
-    fitted = fitting.fit(
-        network,
-        train,
-        epochs=plan.epochs,
-        steps_per_epoch=plan.steps_per_epoch,
-        validation_data=validation,
-        callbacks=callbacks,
-        verbose=0,
-    )
-    seconds = time.perf_counter() - begin
-    say_state(State("testing"))
-    loss, accuracy = network.evaluate(test, verbose=0)
-    saved = save_model(network, os.fspath(save), strategy=fitting.strategy) if save is not None else None
-    return TrainingResult(
-        history={name: [float(v) for v in values] for name, values in fitted.history.items()},
-        test_accuracy=float(accuracy),
-        test_loss=float(loss),
-        model=network,
-        model_path=str(saved) if saved is not None else None,
-        dataset=digits.describe(),
-        batch_size=plan.batch_size,
-        global_batch_size=plan.global_batch_size,
-        replicas=fitting.replicas,
-        seconds=seconds,
-    )
+    def _created(self, strategy: str | tf.distribute.Strategy) -> tf.distribute.Strategy:
+        if isinstance(strategy, str):
+            return by_name.strategy(
+                strategy, min_shard_bytes=self.min_shard_bytes, gradient_dtype=self.gradient_dtype
+            )
+        if self.gradient_dtype is not None:
+            raise StrategyError(
+                "gradient_dtype must be set when the strategy is created.",
+                fix="set it in the call of strategy(), or pass the strategy's name",
+                strategy=type(strategy).__name__,
+                reason="unused-argument",
+            )
+        return strategy
 
+    @functools.cached_property
+    def _settings(self) -> Recipe:
+        """The settings of the recipe, with the arguments in their place."""
+        names = ("batch_size", "epochs", "steps_per_epoch", "validation_split", "shuffle")
+        arguments = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return replace(recipe_of(self.model, self.recipe), **arguments)
 
-def _check_paths(save: str | os.PathLike[str] | None, history: str | os.PathLike[str] | None) -> None:
-    """Raise a ModelError now, and not after the training, if a result can't be written."""
-    from ..models.saving import check_target
+    def _plan(self, digits: Digits, fitting: Fitting) -> Plan:
+        return make_plan(self._settings, len(digits.x_train), fitting.batches_in_step, self.seed)
 
-    if save is not None:
-        check_target(os.fspath(save))
-    if history is not None:
-        check_target(os.fspath(history), what="history")
+    def _network(self, fitting: Fitting, plan: Plan) -> keras.Model:
+        import tensorflow as tf
 
-
-def _is_evaluator() -> bool:
-    from ..cluster.tf_config import current_task
-
-    task = current_task()
-    return task is not None and task.type == "evaluator"
-
-
-def _evaluated(network: Any, test: Any, plan: Plan, digits: Digits, *, verbose: bool) -> TrainingResult:
-    """Run the evaluator, and return a result whose history has one entry per checkpoint."""
-    from ..training.evaluating import evaluate_checkpoints
-
-    begin = time.perf_counter()
-    found = evaluate_checkpoints(network, test, verbose=verbose)
-    history = {name: [each[name] for each in found] for name in (found[0] if found else ())}
-    last = found[-1] if found else {"loss": math.nan, "accuracy": math.nan}
-    return TrainingResult(
-        history=history,
-        test_accuracy=last["accuracy"],
-        test_loss=last["loss"],
-        model=network,
-        model_path=None,
-        dataset=digits.describe(),
-        batch_size=plan.batch_size,
-        global_batch_size=plan.global_batch_size,
-        replicas=1,
-        seconds=time.perf_counter() - begin,
-    )
-
-
-def _check_numbers(**numbers: Any) -> None:
-    for name, value in numbers.items():
-        least = 0 if name == "steps_per_epoch" else 1
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if value is not None and (not whole or value < least):
-            raise ModelError(
-                f"{name} must be a whole number of at least {least}.",
-                found=str(Argument(name, value)),
-                reason=name.replace("_", "-"),
+        rate: Any = self.learning_rate
+        if self.scale_lr:
+            if rate is None and self.optimizer in (None, self._settings.optimizer):
+                rate = self._settings.learning_rate
+            warmup = min(5 * plan.steps_per_epoch, plan.epochs * plan.steps_per_epoch // 10)
+            rate = scaled_learning_rate(rate, fitting.batches_in_step, warmup)
+        tf.keras.utils.set_random_seed(self.seed)
+        with fitting.scope():
+            return mnist_model(
+                self.model,
+                recipe=self.recipe,
+                optimizer=self.optimizer,
+                learning_rate=rate,
+                dropout=self.dropout,
+                seed=self.seed,
+                initial_weights=self.initial_weights,
+                gradient_accumulation_steps=self.gradient_accumulation_steps,
+                steps_per_execution=self.steps_per_execution,
             )
 
-
-def _checkpoints(every: int | str | None, present: Sequence[Any]) -> list[Any]:
-    """Return the checkpoint callback if it was asked for, and in a job unless the caller has passed one."""
-    from ..cluster.tf_config import current_task
-    from ..training.checkpoint_files import has_place
-    from ..training.checkpoints import checkpoint_callback, has_checkpoints
-
-    task = current_task()
-    if every is None and (has_checkpoints(present) or not has_place()):
-        return []
-    needed = int(os.environ.get(MAX_RESTARTS_VARIABLE, "0")) > 0
-    if every is None and (needed or (task is not None and task.cluster.jobs.get("evaluator"))):
-        every = "epoch"
-    # Without a number of steps, it writes only on a shutdown signal.
-    return [checkpoint_callback(every=every)]
-
-
-def _chosen(strategy: Any) -> Any:
-    """Return a strategy, or the name of one."""
-    from ..cluster.resolvers import join_engine
-
-    if strategy is not None:
-        return strategy
-    task = join_engine()
-    if task is None:
-        return "default"
-    return "parameter_server" if task.cluster.jobs.get("ps") else "multi_worker_mirrored"
-
-
-def _make(strategy: Any, **arguments: Any) -> Any:
-    from ..strategies import by_name as strategies
-
-    if isinstance(strategy, str):
-        return strategies.strategy(strategy, **arguments)
-    if arguments.get("gradient_dtype") is not None:
-        raise StrategyError(
-            "gradient_dtype must be set when the strategy is created.",
-            fix="set it in the call of strategy(), or pass the strategy's name",
-            strategy=type(strategy).__name__,
-            reason="unused-argument",
-        )
-    return strategy
-
-
-def _write_json(path: Path, document: Mapping[str, Any]) -> None:
-    import orjson
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+    def _checkpoints(self) -> list[keras.callbacks.Callback]:
+        """Return the checkpoint callback that was asked for, or that of a job without one of the caller."""
+        if self.checkpoint_every is not None:
+            return [checkpoint_callback(every=self.checkpoint_every)]
+        task = current_task()
+        restarts = int(os.environ.get(MAX_RESTARTS_VARIABLE, "0")) > 0
+        evaluated = task is not None and task.cluster.jobs.get("evaluator")
+        return job_checkpoints(self.callbacks, every="epoch" if restarts or evaluated else None)

@@ -28,7 +28,7 @@ def check_optimizer(name: str) -> None:
     """
     import keras
 
-    from ..digits.optimizers import not_made
+    from ..digits.models import not_made
 
     try:
         keras.optimizers.get(name)

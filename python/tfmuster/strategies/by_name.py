@@ -1,4 +1,4 @@
-"""Create a distribution strategy by name, so that Keras 3 works with it.
+"""Create a distribution strategy by name, so that Keras 3 works with it, or list all strategies.
 
 TensorFlow accepts many settings that later make it hang. This module raises a
 :class:`~tfmuster.errors.StrategyError` for them before TensorFlow binds a port or waits for other workers.
@@ -6,15 +6,23 @@ TensorFlow accepts many settings that later make it hang. This module raises a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ..errors import StrategyError
+from ..cluster.tf_config import current_task
+from ..errors import StrategyError, TfmusterError
 from ..keras_compat.process import require_tensorflow_backend
-from ..system.tensorflow_import import import_tensorflow
-from ..words import Argument, Code, Value, Words, choice
-from .devices import checked, local_devices
-from .multi_worker import multi_worker_mirrored, task_in_force
+from ..options.hints import Hint, Launch
+from ..system.gpus import visible_gpus
+from ..system.tensorflow_import import is_installed
+from ..words import Argument, Value, Words, choice, now
+from .multi_worker import multi_worker_mirrored, required_task
+from .one_machine import local_strategy
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 STRATEGIES = (
     "default",
@@ -25,6 +33,16 @@ STRATEGIES = (
     "parameter_server",
     "tpu",
 )
+
+#: The strategies that take an argument.
+_TAKEN_BY = {
+    "devices": ("one_device", "mirrored", "central_storage"),
+    "replicas": ("mirrored", "central_storage"),
+    "start_timeout": ("multi_worker_mirrored", "parameter_server"),
+    "tpu": ("tpu",),
+    "min_shard_bytes": ("parameter_server",),
+    "gradient_dtype": ("multi_worker_mirrored",),
+}
 
 
 def check_name(name: str) -> None:
@@ -49,7 +67,7 @@ def strategy(
     tpu: str | None = None,
     min_shard_bytes: int | None = None,
     gradient_dtype: str | None = None,
-) -> Any:
+) -> tf.distribute.Strategy:
     """Create a ``tf.distribute`` strategy.
 
     Parameters
@@ -121,112 +139,103 @@ def strategy(
         min_shard_bytes=min_shard_bytes,
         gradient_dtype=gradient_dtype,
     )
-    makers: dict[str, Callable[[], Any]] = {
-        "default": _default,
-        "one_device": lambda: _one_device(devices),
-        "mirrored": lambda: _mirrored(local_devices(name, devices, replicas)),
-        "central_storage": lambda: _central_storage(local_devices(name, devices, replicas)),
-        "multi_worker_mirrored": lambda: multi_worker_mirrored(communication, start_timeout, gradient_dtype),
-        "parameter_server": lambda: _parameter_server(min_shard_bytes, start_timeout),
-        "tpu": lambda: _tpu(tpu),
-    }
-    made = makers[name]()
+    if name == "multi_worker_mirrored":
+        created = multi_worker_mirrored(communication, start_timeout, gradient_dtype)
+    elif name == "parameter_server":
+        from .parameter_server.serving import make_strategy
+
+        task = required_task(name)
+        created = make_strategy(task, min_shard_bytes=min_shard_bytes, start_timeout=start_timeout)
+    else:
+        created = local_strategy(name, devices, replicas, tpu)
     if keras_compat:
         from ..rendezvous.wiring import prepare_keras
 
         prepare_keras()
-    return made
+    return created
 
 
-def _refuse_unused(name: str, **arguments: Any) -> None:
-    takes = {
-        "devices": ("one_device", "mirrored", "central_storage"),
-        "replicas": ("mirrored", "central_storage"),
-        "start_timeout": ("multi_worker_mirrored", "parameter_server"),
-        "tpu": ("tpu",),
-        "min_shard_bytes": ("parameter_server",),
-        "gradient_dtype": ("multi_worker_mirrored",),
-    }
+def _refuse_unused(name: str, **arguments: object) -> None:
     for argument, value in arguments.items():
-        if value is not None and name not in takes[argument]:
+        if value is not None and name not in _TAKEN_BY[argument]:
             raise StrategyError(
                 Words("{} does not apply to the strategy {}.", argument, Value(name)),
                 found=str(Argument(argument, value)),
-                fix=f"leave it out, or choose {' or '.join(takes[argument])}",
+                fix=f"leave it out, or choose {' or '.join(_TAKEN_BY[argument])}",
                 strategy=name,
                 reason="unused-argument",
             )
 
 
-# ---- on one machine ---------------------------------------------------------------------------------
+def strategy_table(environ: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """List what each strategy trains with, and whether it would work here.
+
+    Parameters
+    ----------
+    environ : mapping of str, optional
+        Environment variables to read. Default: those of this process.
+
+    Returns
+    -------
+    list of dict
+        For each strategy: ``strategy``, its name; ``fit``, the function that trains a Keras 3 model under it;
+        ``custom_loop``, whether it supports a loop with :func:`tfmuster.distributed_step`; ``here``, whether
+        it would work in this process; ``why``, the devices it would use, or what is missing.
+    """
+    environ = os.environ if environ is None else environ
+    gpus = len(visible_gpus(environ))
+    devices = (
+        f"{gpus} GPU{'s' if gpus > 1 else ''}"
+        if gpus
+        else Words("the CPU; with {}, two logical CPUs", Argument("replicas", 2))
+    )
+    one = "the first GPU" if gpus else "the CPU"
+    rows = [
+        ("default", "fit", "yes", None, one),
+        ("one_device", "fit", "yes", None, one),
+        ("mirrored", "fit", "yes", None, devices),
+        ("central_storage", "fit", "yes", None, devices),
+        ("multi_worker_mirrored", "fit", "yes", *_in_cluster(environ, ps=False)),
+        ("parameter_server", "ps_fit", "yes", *_in_cluster(environ, ps=True)),
+        ("tpu", "not tried", "not tried", *_tpu_here(environ)),
+    ]
+    if not is_installed("tensorflow"):
+        rows = [(*row[:3], "TensorFlow is not installed", "") for row in rows]
+    return [
+        {
+            "strategy": name,
+            "fit": fit,
+            "custom_loop": loop,
+            "here": missing is None,
+            "why": str(now(why if missing is None else missing)),
+        }
+        for name, fit, loop, missing, why in rows
+    ]
 
 
-def _default() -> Any:
-    tf = import_tensorflow()
-
-    return tf.distribute.get_strategy()
-
-
-def _one_device(devices: Sequence[str] | None) -> Any:
-    tf = import_tensorflow()
-
-    if devices is None:
-        devices = ["GPU:0" if tf.config.list_physical_devices("GPU") else "CPU:0"]
-    if isinstance(devices, str):
-        devices = [devices]
-    if len(devices) != 1:
-        raise StrategyError(
-            "one_device takes exactly one device.",
-            found=str(Argument("devices", list(devices))),
-            fix=Words(
-                "{}, or {} for several",
-                Argument("devices", ["CPU:0"]),
-                Code('strategy("mirrored", devices=...)', 'strategy("mirrored", devices = ...)'),
-            ),
-            strategy="one_device",
-            reason="devices",
-        )
-    return tf.distribute.OneDeviceStrategy(checked("one_device", devices)[0])
-
-
-def _mirrored(devices: list[str] | None) -> Any:
-    tf = import_tensorflow()
-
-    return tf.distribute.MirroredStrategy(devices)
-
-
-def _central_storage(devices: list[str] | None) -> Any:
-    tf = import_tensorflow()
-
-    make = tf.distribute.experimental.CentralStorageStrategy
-    return make(compute_devices=devices, parameter_device="/cpu:0") if devices else make()
-
-
-# ---- on several machines ----------------------------------------------------------------------------
-
-
-def _parameter_server(min_shard_bytes: int | None, start_timeout: float | None) -> Any:
-    from .parameter_server.serving import make_strategy
-
-    task = task_in_force("parameter_server")
-    return make_strategy(task, min_shard_bytes=min_shard_bytes, start_timeout=start_timeout)
-
-
-def _tpu(address: str | None) -> Any:
-    tf = import_tensorflow()
-
+def _in_cluster(environ: Mapping[str, str], *, ps: bool) -> tuple[str | None, str]:
+    """Return what is missing, or None, and what this process is."""
+    start = Launch((Hint("workers", 2), *([Hint("ps", 1)] if ps else [])))
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
-        tf.config.experimental_connect_to_cluster(resolver)
-        tf.tpu.experimental.initialize_tpu_system(resolver)
-        return tf.distribute.TPUStrategy(resolver)
-    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
-        raise StrategyError(
-            "The strategy tpu needs a Cloud TPU that TensorFlow can reach.",
-            found=str(error).partition("\n")[0] or type(error).__name__,
-            fix=Words(
-                "run on a TPU VM with {}, or pass the name of a TPU of your project", Argument("tpu", "local")
-            ),
-            strategy="tpu",
-            reason="no-tpu",
-        ) from error
+        task = current_task(dict(environ))
+    except TfmusterError as error:
+        return f"TF_CONFIG is wrong: {error.message}", ""
+    if task is None:
+        return f"needs a cluster: {start}", ""
+    servers = bool(task.cluster.jobs.get("ps"))
+    if ps and not (servers and task.cluster.jobs.get("worker")):
+        return f"the cluster has no ps: {start}", ""
+    if not ps and task.type not in ("chief", "worker"):
+        return f"this is {task.name}, and chief and workers train", ""
+    return None, f"this is {task.name} of {len(task.cluster)} tasks"
+
+
+def _tpu_here(environ: Mapping[str, str]) -> tuple[str | None, str]:
+    """Return what is missing, or None, and which TPU there is."""
+    named = environ.get("TPU_NAME") or environ.get("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS")
+    if named:
+        return None, f"the TPU {named}, if it can be reached"
+    if any(Path("/dev").glob("accel[0-9]*")) or any(Path("/dev/vfio").glob("[0-9]*")):
+        return None, "an accelerator of this machine, if it is a TPU"
+    needs = "TensorFlow needs a Cloud TPU: a TPU VM ({}), or the name of a TPU of the project"
+    return Words(needs, Argument("tpu", "local")), ""

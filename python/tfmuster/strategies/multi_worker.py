@@ -3,43 +3,46 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .. import keras_compat as compat
 from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
 from ..keras_compat.process import PROCESS
+from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
 from ..options.hints import Hint, Launch
 from ..system.tensorflow_import import import_tensorflow
 from ..system.user_code import user_script
 from ..words import Argument, Value, Words
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from ..cluster.spec import Task
 
+NAME = "multi_worker_mirrored"
 
-def multi_worker_mirrored(communication: str, start_timeout: float | None, gradient_dtype: str | None) -> Any:
+
+def multi_worker_mirrored(
+    communication: str, start_timeout: float | None, gradient_dtype: str | None
+) -> tf.distribute.Strategy:
     """Join the cluster and make the strategy, or return the one that this process has; see `strategy`."""
-    name = "multi_worker_mirrored"
-    from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
-
     how = checked_communication(communication)
-    task = task_in_force(name)
+    task = required_task(NAME)
     if task.type not in ("chief", "worker"):
         raise StrategyError(
             "Only chief and worker tasks train under multi_worker_mirrored.",
             found=f"this is {task.name}",
-            strategy=name,
+            strategy=NAME,
             reason="task-type",
         )
-    if PROCESS.default is not None:
-        return _given(PROCESS.default, communication, gradient_dtype)
-    if PROCESS.task is not None:
-        return _again(task, how, gradient_dtype)
-    from .. import keras_compat as compat
-
+    if (present := _present(task, how, communication)) is not None:
+        if gradient_dtype is not None:
+            compat.set_gradient_dtype(present, gradient_dtype)
+        return present
     dtype = compat.wanted_dtype() if gradient_dtype is None else compat.checked_dtype(gradient_dtype)
     tf = import_tensorflow()
-    compat.check_not_started(name)
+    compat.check_not_started(NAME)
     from ..rendezvous.task.join import join_cluster
     from ..rendezvous.task.port_guard import all_connected
 
@@ -49,41 +52,20 @@ def multi_worker_mirrored(communication: str, start_timeout: float | None, gradi
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=getattr(tf.distribute.experimental.CommunicationImplementation, stock)
     )
-    made = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    PROCESS.strategy, PROCESS.task, PROCESS.communication = made, task, how
-    compat.set_gradient_dtype(made, dtype)
-    compat.agree_on_seed(made)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    PROCESS.strategy, PROCESS.task, PROCESS.communication = strategy, task, how
+    compat.set_gradient_dtype(strategy, dtype)
+    compat.agree_on_seed(strategy)
     compat.watch_this_worker()
     all_connected()
-    return made
+    return strategy
 
 
-def _again(task: Task, how: str, gradient_dtype: str | None) -> Any:
-    """Return the strategy that this process has made, for example in a cell that is run again."""
-    from .. import keras_compat as compat
-
-    if (task, how) != (PROCESS.task, PROCESS.communication):
-        what, found = "cluster", f"this is {task.name} at {task.address}"
-        if task == PROCESS.task:
-            what = "communication"
-            found = f"{Argument(what, how)}, the first has {Value(PROCESS.communication)}"
-        raise StrategyError(
-            f"This process already has a multi-worker strategy, with another {what}.",
-            found=found,
-            fix="use the first one, or start a new process for a second job",
-            strategy="multi_worker_mirrored",
-            reason="second-strategy",
-        )
-    if gradient_dtype is not None:
-        compat.set_gradient_dtype(PROCESS.strategy, gradient_dtype)
-    return PROCESS.strategy
-
-
-def _given(strategy: Any, communication: str, gradient_dtype: str | None) -> Any:
-    """Return the strategy that `launch --distribute` has made for the program, with its settings."""
-    from .. import keras_compat as compat
-
-    if communication != "auto":
+def _present(task: Task, how: str, communication: str) -> tf.distribute.Strategy | None:
+    """Return the strategy that this process has, if the arguments suit it; None if it has none."""
+    if PROCESS.default is not None:
+        if communication == "auto":
+            return PROCESS.default
         distribute = Hint("distribute", True)
         raise StrategyError(
             Words(
@@ -91,39 +73,41 @@ def _given(strategy: Any, communication: str, gradient_dtype: str | None) -> Any
             ),
             found=str(Value(communication)),
             fix=Words("set {}, or launch the program without {}", COMMUNICATION_VARIABLE, distribute),
-            strategy="multi_worker_mirrored",
+            strategy=NAME,
             reason="communication",
         )
-    if gradient_dtype is not None:
-        compat.set_gradient_dtype(strategy, gradient_dtype)
-    return strategy
+    if PROCESS.task is None:
+        return None
+    if task != PROCESS.task:
+        other, found = "cluster", f"this is {task.name} at {task.address}"
+    elif how != PROCESS.communication:
+        other = "communication"
+        found = f"{Argument(other, how)}, the first has {Value(PROCESS.communication)}"
+    else:
+        return PROCESS.strategy
+    raise StrategyError(
+        f"This process already has a multi-worker strategy, with another {other}.",
+        found=found,
+        fix="use the first one, or start a new process for a second job",
+        strategy=NAME,
+        reason="second-strategy",
+    )
 
 
-def task_in_force(name: str) -> Any:
-    """Return the task of this process, for a strategy of several.
-
-    Raises
-    ------
-    StrategyError
-        Nothing says which it is (reason ``no-tf-config``).
-    """
+def required_task(name: str) -> Task:
+    """Return the task of this process. Raises StrategyError if nothing says which it is."""
     from ..cluster.resolvers import join_engine
 
     task = join_engine()
     if task is None:
+        hints = (Hint("workers", 2), *([Hint("ps", 1)] if name == "parameter_server" else []))
         raise StrategyError(
             f"{name} needs to know its cluster, and TF_CONFIG is not set.",
             fix=Words(
                 "start the program with `{}`, in a job of Slurm with srun, or call use_tf_config(task) first",
-                _launch(servers=name == "parameter_server"),
+                Launch(hints, shlex.quote(user_script() or "SCRIPT"), by_command=True),
             ),
             strategy=name,
             reason="no-tf-config",
         )
     return task
-
-
-def _launch(*, servers: bool) -> Launch:
-    """Return what launches this program."""
-    hints = (Hint("workers", 2), *([Hint("ps", 1)] if servers else []))
-    return Launch(hints, shlex.quote(user_script() or "SCRIPT"), by_command=True)

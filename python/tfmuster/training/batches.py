@@ -29,24 +29,25 @@ from ..system.tensorflow_import import import_tensorflow
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import tensorflow as tf
 
 NUM_CLASSES = 10
 
 
 def batches(
-    x: npt.NDArray[Any],
-    y: npt.NDArray[Any],
+    x: npt.NDArray[np.generic],
+    y: npt.NDArray[np.generic],
     batch_size: int,
     *,
     seed: int,
     shuffle: bool = True,
-    strategy: Any = None,
+    strategy: tf.distribute.Strategy | None = None,
     steps: int | None = None,
     repeated: bool = False,
     drop_remainder: bool = False,
     one_hot: bool = False,
     first_epoch: int = 0,
-) -> Any:
+) -> tf.data.Dataset:
     """Make an input pipeline for ``model.fit`` or a custom loop, the same for every number of workers.
 
     Parameters
@@ -93,26 +94,47 @@ def batches(
         ``drop_remainder``, or not divisible by the number of replicas.
     """
     _check(x, y, batch_size, strategy, drop_remainder)
-    tf = import_tensorflow()
-    rows = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
+    import_tensorflow()
+    import tensorflow as tf
+
+    images, labels = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
+    total = int(images.shape[0])
+    steps_per_epoch = steps_in_epoch(total, batch_size, drop_remainder=drop_remainder)
+    ragged = not drop_remainder and total % batch_size != 0
 
     def pipeline(
         part: int | None = None, parts: int = 1, *, every: tuple[int, int] = (0, 1), skip: int = 0
-    ) -> Any:
-        return _pipeline(
-            *rows,
-            batch_size,
-            part,
-            parts,
-            seed=seed if shuffle else None,
-            steps=steps,
-            repeated=repeated,
-            drop_remainder=drop_remainder,
-            one_hot=one_hot,
-            first_epoch=first_epoch,
-            every=every,
-            skip=skip,
-        )
+    ) -> tf.data.Dataset:
+        """Make a data set of the global batches or, with ``part`` of ``parts``, of a LocalBatch of each.
+
+        ``every=(i, n)`` keeps only each n-th batch, starting with the i-th; the first ``skip`` of these are
+        dropped.
+        """
+        static_rows = None if ragged or batch_size % parts else batch_size // parts
+
+        def gather(step: tf.Tensor) -> Any:
+            epoch, step_of_epoch = step // steps_per_epoch, step % steps_per_epoch
+            begin = step_of_epoch * batch_size
+            size = tf.minimum(total - begin, batch_size)
+            start, stop = part_of(size, part or 0, parts)
+            first, end = rows_to_read(start, stop)
+            index = tf.range(begin + first, begin + end)
+            if shuffle:
+                key = tf.stack([tf.constant(seed, tf.int64), epoch + first_epoch])
+                index = tf.random.experimental.index_shuffle(index, key, tf.constant(total - 1, tf.int64))
+            index = tf.ensure_shape(index, [static_rows])
+            y_rows = tf.gather(labels, index)
+            data = tf.gather(images, index), tf.one_hot(y_rows, NUM_CLASSES) if one_hot else y_rows
+            return data if part is None else LocalBatch(data, stop - start, size)
+
+        # If repeated, use a counter, not a range, so that TensorFlow knows that the cardinality is infinite.
+        dataset = tf.data.Dataset
+        numbers = dataset.counter(dtype=tf.int64) if repeated else dataset.range(steps_per_epoch)
+        if steps is not None:
+            numbers = numbers.take(steps)
+        numbers = numbers.shard(every[1], every[0]).skip(skip)
+        gathered = numbers.map(tf.autograph.experimental.do_not_convert(gather))
+        return without_autotuning(gathered.prefetch(tf.data.AUTOTUNE))
 
     whole = pipeline()
     # With several workers, keras_compat and parameter_server call this; any other reader gets global batches.
@@ -120,93 +142,12 @@ def batches(
     return whole
 
 
-def _pipeline(
-    x: Any,
-    y: Any,
-    global_batch: int,
-    part: int | None,
-    parts: int,
-    *,
-    seed: int | None,
-    steps: int | None,
-    repeated: bool,
-    drop_remainder: bool,
-    one_hot: bool,
-    first_epoch: int,
-    every: tuple[int, int],
-    skip: int,
-) -> Any:
-    """Make a data set of the global batches or, with ``part`` of ``parts``, of a :class:`LocalBatch` of each.
-
-    ``every=(i, n)`` keeps only each n-th batch, starting with the i-th; the first ``skip`` of these are
-    dropped.
-    """
-    import tensorflow as tf
-
-    total = int(x.shape[0])
-    steps_per_epoch = steps_in_epoch(total, global_batch, drop_remainder=drop_remainder)
-    ragged = not drop_remainder and total % global_batch != 0
-    static_rows = None if ragged or global_batch % parts else global_batch // parts
-
-    def gather(step: Any) -> Any:
-        epoch, step_of_epoch = step // steps_per_epoch, step % steps_per_epoch
-        begin = step_of_epoch * global_batch
-        size = tf.minimum(total - begin, global_batch)
-        start, stop = part_of(size, part or 0, parts)
-        first, end = rows_to_read(start, stop)
-        index = tf.range(begin + first, begin + end)
-        if seed is not None:
-            key = tf.stack([tf.constant(seed, tf.int64), epoch + first_epoch])
-            index = tf.random.experimental.index_shuffle(index, key, tf.constant(total - 1, tf.int64))
-        index = tf.ensure_shape(index, [static_rows])
-        labels = tf.gather(y, index)
-        data = tf.gather(x, index), tf.one_hot(labels, NUM_CLASSES) if one_hot else labels
-        return data if part is None else LocalBatch(data, stop - start, size)
-
-    # If repeated, use a counter, not a range, so that TensorFlow knows that the cardinality is infinite.
-    numbers = tf.data.Dataset.counter(dtype=tf.int64) if repeated else tf.data.Dataset.range(steps_per_epoch)
-    if steps is not None:
-        numbers = numbers.take(steps)
-    numbers = numbers.shard(every[1], every[0]).skip(skip)
-    data = numbers.map(tf.autograph.experimental.do_not_convert(gather)).prefetch(tf.data.AUTOTUNE)
-    return without_autotuning(data)
-
-
-def shard_description(
-    rows: int, global_batch: int, worker: int, workers: int, *, replicas_per_worker: int = 1
-) -> str:
-    """Describe in one line which rows this worker reads, for ``--verbose``.
-
-    Parameters
-    ----------
-    rows : int
-        Rows of the training set.
-    global_batch : int
-        Rows of one step on all replicas together.
-    worker, workers : int
-        Index of the worker, from 0, and number of workers.
-    replicas_per_worker : int
-        Number of replicas (devices) of each worker.
-
-    Examples
-    --------
-    >>> shard_description(10_000, 128, worker=1, workers=2)
-    'worker 1 of 2 reads rows 64-127 of each global batch of 128, and rows 8-15 of the last one of 16'
-    """
-    replicas = workers * replicas_per_worker
-
-    def span(of: int) -> str:
-        start = part_of(of, worker * replicas_per_worker, replicas)[0]
-        stop = part_of(of, (worker + 1) * replicas_per_worker - 1, replicas)[1]
-        return f"rows {start}-{stop - 1}" if stop > start else "no rows"
-
-    text = f"worker {worker} of {workers} reads {span(global_batch)} of each global batch of {global_batch}"
-    last = rows % global_batch
-    return f"{text}, and {span(last)} of the last one of {last}" if last else text
-
-
 def _check(
-    x: npt.NDArray[Any], y: npt.NDArray[Any], global_batch: int, strategy: Any, drop_remainder: bool
+    x: npt.NDArray[np.generic],
+    y: npt.NDArray[np.generic],
+    global_batch: int,
+    strategy: tf.distribute.Strategy | None,
+    drop_remainder: bool,
 ) -> None:
     x_rows, y_rows = np.shape(x)[0], np.shape(y)[0]
     replicas = strategy.num_replicas_in_sync if strategy is not None else 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import keras
+import numpy as np
 
 from ..cluster.findings import printable
 from ..errors import TfmusterWarning
@@ -19,10 +21,8 @@ from ..rendezvous.preemption.task import PREEMPTION
 from ..rendezvous.task.agreement import agree
 from ..system.say import say
 from ..tracking.live.states import State
+from . import checkpoint_contents as contents
 from . import checkpoint_files
-from .checkpoint_data import changed_seed, check_data, data_of
-from .checkpoint_owner import changed_settings, learning_rate, owner_of, settings_of
-from .checkpoint_state import FIELDS, load, metrics_of, read, state_of
 
 #: The folders of each `fit` of this program that has ended.
 _ended: set[Path] = set()
@@ -41,23 +41,23 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     def before_writing(self) -> None:
         """Update the model; `ps_fit` replaces this, because parameter servers have the weights."""
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: Mapping[str, float] | None = None) -> None:
         """Resume from the newest checkpoint of the folder."""
         PREEMPTION.begins()
         self.epoch = self.step = self.last = 0
         self.leaves = False
         # Later, the model's current data are those of its validation.
-        self.data = data_of(self.model)
+        self.data = contents.data_of(self.model)
         # A checkpoint, and callbacks, set another learning rate.
-        self.settings = settings_of(self.model.optimizer)
-        self.rate = learning_rate(self.model.optimizer)
+        self.settings = contents.settings_of(self.model.optimizer)
+        self.rate = contents.learning_rate(self.model.optimizer)
         self.metrics: list[Any] | None = None
         self.past: dict[str, list[float]] = {}
         strategy = self.model.distribute_strategy
         content = None
         if is_chief(strategy):
             checkpoint_files.claim(self.folder)
-            newest = checkpoint_files.newest(self.folder, FIELDS)
+            newest = checkpoint_files.newest(self.folder, contents.FIELDS)
             content = newest and newest.content
         if multi_worker(strategy):
             content = send_bytes(content, strategy)
@@ -75,7 +75,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             # Nothing has been trained since the newest checkpoint.
             self._leave()
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Continue with what a resumed epoch had."""
         if self.leaves:
             self._leave()
@@ -83,10 +83,10 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         self._recall_history()
         if self.metrics is not None:
             # Keras has just reset the metrics, but the resumed epoch is partly done.
-            restore_metrics(metrics_of(self.model), self.metrics, self.model.distribute_strategy)
+            restore_metrics(contents.metrics_of(self.model), self.metrics, self.model.distribute_strategy)
             self.metrics = None
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
         """Write, or leave, at the end of an execution of steps."""
         # One call per execution, which may have several steps.
         self.last += batch + 1 - self.step
@@ -101,7 +101,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if leaves:
             self._leave()
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Write at the end of an epoch."""
         self.epoch, self.step = epoch + 1, 0
         # The other callbacks have the end of the epoch, too, before this process leaves.
@@ -109,7 +109,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if self.leaves or self.saves_at == "epoch" or self._due():
             self._write(logs)
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def on_train_end(self, logs: Mapping[str, float] | None = None) -> None:
         """Leave, if a shutdown signal has come."""
         if self.leaves:
             self._leave()
@@ -125,7 +125,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
     def _due(self) -> bool:
         return isinstance(self.saves_at, int) and self.last >= self.saves_at
 
-    def _write(self, logs: Any = None) -> None:
+    def _write(self, logs: Mapping[str, float] | None = None) -> None:
         self.last = 0
         self.before_writing()
         history = {name: list(values) for name, values in self.model.history.history.items()}
@@ -135,16 +135,17 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
             if len(values) < self.epoch:
                 values.append(float(value))
         strategy = self.model.distribute_strategy
-        state, metrics = read(state_of(self.model)), read_metrics(metrics_of(self.model), strategy)
+        state = [np.asarray(variable.numpy()) for variable in contents.state_of(self.model)]
+        metrics = read_metrics(contents.metrics_of(self.model), strategy)
         if is_chief(strategy):
-            place = {"epoch": self.epoch, "step": self.step, "state": len(state), "history": history}
+            position = {
+                **{"epoch": self.epoch, "step": self.step, "state": len(state), "history": history},
+                **{"of": contents.owner_of(self.model), "data": self.data, "settings": self.settings},
+            }
             # Optimizers count the steps of all epochs, and of earlier runs.
             number = int(self.model.optimizer.iterations.numpy())
-            place["of"] = owner_of(self.model)
-            place["data"] = self.data
-            place["settings"] = self.settings
-            checkpoint_files.write(self.folder, number, place, [*state, *metrics])
-            checkpoint_files.remove_old(self.folder, self.keep, number, FIELDS)
+            checkpoint_files.write(self.folder, number, position, [*state, *metrics])
+            checkpoint_files.remove_old(self.folder, self.keep, number, contents.FIELDS)
 
     def _leave(self) -> NoReturn:
         """End this process because of a shutdown signal, after the chief has written."""
@@ -158,21 +159,21 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         PREEMPTION.leave(State("preempted", epoch=self.epoch, step=self.step, **total))
 
     def _restore(self, content: bytes) -> None:
-        position, metrics = load(self.model, content, self.folder)
-        check_data(position["data"], self.data, self.folder)
+        position, metrics = contents.load(self.model, content, self.folder)
+        contents.check_data(position["data"], self.data, self.folder)
         self.past = position["history"]
         if position["step"]:
             self.metrics = metrics
         self.epoch, self.step = position["epoch"], position["step"]
         resume_at(self.model, self.epoch, self.step)
-        changed = changed_settings(position["settings"], self.settings)
+        changed = contents.changed_settings(position["settings"], self.settings)
         if self.rate is not None and any(name.endswith("learning_rate") for name in changed):
             # Only the program can have done that: a checkpoint says what it began with.
             self.model.optimizer.learning_rate = self.rate
         if is_chief(self.model.distribute_strategy):
             done = int(self.model.optimizer.iterations.numpy())
             say(f"tfmuster: resumes after step {done}: epoch {self.epoch + 1}, step {self.step}")
-            changed |= changed_seed(position["data"], self.data)
+            changed |= contents.changed_seed(position["data"], self.data)
             if changed:
                 texts = [
                     f"{name} {printable(now)}, which was {printable(was)}"

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import psutil
 
@@ -36,36 +37,6 @@ from ..words import Code, Words
 _readable: dict[Path, bool] = {}
 
 
-class Field(NamedTuple):
-    """What a field of a checkpoint's position must be.
-
-    Attributes
-    ----------
-    kind : type
-        The type that JSON gives its value. A whole number counts something, so it is not negative.
-    inside : type, optional
-        The type of each value of a dict.
-    also : callable, optional
-        Whether a value of this type is such.
-    """
-
-    kind: type
-    inside: type | None = None
-    also: Callable[[Any], bool] | None = None
-
-    def fits(self, value: Any) -> bool:
-        """Return whether a value is such."""
-        # A boolean is no number of steps, though isinstance takes it for one.
-        kind = type(value)
-        if kind is not self.kind:
-            return False
-        if kind is int:
-            return bool(value >= 0)
-        if self.inside is not None and not all(type(each) is self.inside for each in value.values()):
-            return False
-        return self.also is None or self.also(value)
-
-
 class Checkpoint(NamedTuple):
     """A complete checkpoint: the step that its name says, and its content, see `unpack`."""
 
@@ -73,22 +44,20 @@ class Checkpoint(NamedTuple):
     content: bytes
 
 
-_NO_FIELDS: Final[Mapping[str, Field]] = {}
+#: The fields that a checkpoint must have, and what tells whether a value suits.
+Fields = Mapping[str, Callable[[object], bool]]
+
+_NO_FIELDS: Final[Fields] = {}
 
 
 def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Return the checkpoint folder.
+    """Return the folder, otherwise ``checkpoints`` in ``TFMUSTER_CHECKPOINT_DIR`` or in the run directory.
 
-    It is ``folder``, otherwise ``checkpoints`` in ``TFMUSTER_CHECKPOINT_DIR`` or in the run directory.
-
-    Raises
-    ------
-    CheckpointError
-        No folder is given, and the process is not part of a job (reason ``no-folder``).
+    Raises CheckpointError if the process is not part of a job either (reason ``no-folder``).
     """
     if folder is not None:
         return Path(folder)
-    place = _place()
+    place = place_of_job()
     if not place:
         raise CheckpointError(
             "Outside of a job, checkpoints need a folder.",
@@ -103,34 +72,27 @@ def folder_of_job(folder: str | os.PathLike[str] | None = None) -> Path:
     return Path(place, "checkpoints")
 
 
-def has_place() -> bool:
-    """Return whether checkpoints have a place that the program need not name."""
-    return bool(_place())
-
-
-def _place() -> str | None:
+def place_of_job() -> str | None:
+    """Return the folder for the checkpoint folders of a job; nothing outside of one."""
     return os.environ.get(CHECKPOINT_DIR_VARIABLE) or os.environ.get(RUN_DIR_VARIABLE)
 
 
 def claim(folder: Path) -> None:
     """Note that this process writes checkpoints to a folder.
 
-    Raises
-    ------
-    CheckpointError
-        Another living process of this machine does (reason ``other-job``).
+    Raises CheckpointError if another living process of this machine does (reason ``other-job``).
     """
     note = folder / CHECKPOINT_OWNER
     try:
-        said = orjson.loads(note.read_bytes())
-        other, since = psutil.Process(said["pid"]), said["birth"]
-        alive = said["host"] == socket.gethostname() and birth(other) == since
+        owner = orjson.loads(note.read_bytes())
+        other, since = psutil.Process(owner["pid"]), owner["birth"]
+        alive = owner["host"] == socket.gethostname() and birth(other) == since
     except (OSError, ValueError, TypeError, KeyError, psutil.Error):
         alive = False
     if alive and other.pid != os.getpid():
         raise CheckpointError(
             "Two jobs must not write checkpoints to one folder at the same time.",
-            found=f"process {other.pid} ({said.get('job') or 'no job'}) writes to {folder}",
+            found=f"process {other.pid} ({owner.get('job') or 'no job'}) writes to {folder}",
             fix="choose another folder, or wait until that job has ended",
             path=str(folder),
             reason="other-job",
@@ -149,13 +111,12 @@ def claim(folder: Path) -> None:
             file.write(orjson.dumps(about))
 
 
-def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.ndarray[Any, Any]]) -> None:
+def write(
+    folder: Path, step: int, position: Mapping[str, object], values: list[npt.NDArray[np.generic]]
+) -> None:
     """Write one checkpoint atomically.
 
-    Raises
-    ------
-    CheckpointError
-        The disk is full, or the folder is not writable. Earlier checkpoints stay intact.
+    Raises CheckpointError if the disk is full or the folder not writable. Earlier checkpoints stay intact.
     """
     archive = io.BytesIO()
     about = np.frombuffer(orjson.dumps(dict(position)), np.uint8)
@@ -178,7 +139,7 @@ def write(folder: Path, step: int, position: Mapping[str, Any], values: list[np.
     _readable[path] = True
 
 
-def remove_old(folder: Path, keep: int, step: int, fields: Mapping[str, Field] = _NO_FIELDS) -> None:
+def remove_old(folder: Path, keep: int, step: int, fields: Fields = _NO_FIELDS) -> None:
     """Remove all but the newest ``keep`` checkpoints up to ``step``, which has just been written.
 
     Those without these fields, and others that can't be read, neither count nor are removed: they don't take
@@ -192,7 +153,7 @@ def remove_old(folder: Path, keep: int, step: int, fields: Mapping[str, Field] =
         _readable.pop(path, None)
 
 
-def newest(folder: Path, fields: Mapping[str, Field] = _NO_FIELDS) -> Checkpoint | None:
+def newest(folder: Path, fields: Fields = _NO_FIELDS) -> Checkpoint | None:
     """Return the newest complete checkpoint that has these fields; None without one.
 
     Other files of this suffix are skipped with a warning.
@@ -203,33 +164,33 @@ def newest(folder: Path, fields: Mapping[str, Field] = _NO_FIELDS) -> Checkpoint
                 f"{path} is skipped: its name must be a number of steps", TfmusterWarning, stacklevel=2
             )
     for path in _newest_first(folder):
-        content, found = _read(path, fields)
-        if not found:
+        content, fault = _read(path, fields)
+        if not fault:
             return Checkpoint(_step(path), content)
-        warnings.warn(f"{path} is skipped: {found}", TfmusterWarning, stacklevel=2)
+        warnings.warn(f"{path} is skipped: {fault}", TfmusterWarning, stacklevel=2)
     return None
 
 
-def _can_be_read(path: Path, fields: Mapping[str, Field]) -> bool:
+def _can_be_read(path: Path, fields: Fields) -> bool:
     if path not in _readable:
         _read(path, fields)
     return _readable[path]
 
 
-def _read(path: Path, fields: Mapping[str, Field]) -> tuple[bytes, str]:
+def _read(path: Path, fields: Fields) -> tuple[bytes, str]:
     """Return a checkpoint's content, and what is wrong with it, or an empty string."""
     content = b""
     try:
         content = path.read_bytes()
     except OSError as error:
-        found = str(error.strerror)
+        fault = str(error.strerror)
     else:
-        found = _fault(content, fields)
-    _readable[path] = not found
-    return content[32:], found
+        fault = _fault(content, fields)
+    _readable[path] = not fault
+    return content[32:], fault
 
 
-def _fault(content: bytes, fields: Mapping[str, Field]) -> str:
+def _fault(content: bytes, fields: Fields) -> str:
     """Return what is wrong with a file's content, or an empty string."""
     if hashlib.sha256(content[32:]).digest() != content[:32]:
         return "it is damaged or incomplete"
@@ -245,7 +206,7 @@ def _fault(content: bytes, fields: Mapping[str, Field]) -> str:
     missing = [name for name in fields if name not in position]
     if missing:
         return f"it lacks {', '.join(missing)}"
-    wrong = [name for name, field in fields.items() if not field.fits(position[name])]
+    wrong = [name for name, suits in fields.items() if not suits(position[name])]
     return f"it has something else as {', '.join(wrong)}" if wrong else ""
 
 
@@ -254,7 +215,7 @@ def steps(folder: Path) -> list[int]:
     return [_step(path) for path in _newest_first(folder)]
 
 
-def unpack(content: bytes) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]]]:
+def unpack(content: bytes) -> tuple[dict[str, Any], list[npt.NDArray[np.generic]]]:
     """Return the position and the values in a checkpoint's content."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         check_zip(archive, len(content))

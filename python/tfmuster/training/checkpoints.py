@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..errors import CheckpointError
 from ..keras_compat.process import require_tensorflow_backend
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Value, Words
-from .checkpoint_files import folder_of_job
+from .checkpoint_files import folder_of_job, place_of_job
 
-#: The default folders of the callbacks that this program has made.
-_without_folder: list[Path] = []
+if TYPE_CHECKING:
+    import keras
+
+#: Numbers of the callbacks of this program that get a folder of their own.
+_numbers = itertools.count(1)
 
 
 def checkpoint_callback(
     folder: str | os.PathLike[str] | None = None, *, every: int | str | None = "epoch", keep: int = 2
-) -> Any:
+) -> keras.callbacks.Callback:
     """Make a Keras callback that writes checkpoints, and resumes from the newest one when ``fit`` starts.
 
     Pass it to ``fit`` on every worker. The chief writes and reads the files, and sends the content to the
@@ -55,7 +58,7 @@ def checkpoint_callback(
     StrategyError
         Keras has another backend than TensorFlow (reason ``backend``).
     """
-    if every not in ("epoch", None) and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+    if every not in ("epoch", None) and (type(every) is not int or every < 1):
         raise CheckpointError(
             Words('every must be "epoch", {}, or a whole number of steps of at least 1.', Value(None)),
             found=str(Value(every)),
@@ -66,20 +69,22 @@ def checkpoint_callback(
         "checkpoint_callback()",
         "use keras.callbacks.BackupAndRestore, whose files the chief writes and reads",
     )
-    where = folder_of_job(folder)
-    if folder is None:
-        _without_folder.append(where)
-        number = len(_without_folder)
-        where = where if number == 1 else where.with_name(f"{where.name}-{number}")
+    path = folder_of_job(folder)
+    if folder is None and (number := next(_numbers)) > 1:
+        path = path.with_name(f"{path.name}-{number}")
     import_tensorflow()
     from ..rendezvous.wiring import prepare_keras
 
     prepare_keras()
     from .checkpoint_callback import Checkpoint
 
-    return Checkpoint(where, every, max(2, keep))
+    return Checkpoint(path, every, max(2, keep))
 
 
-def has_checkpoints(callbacks: Iterable[Any]) -> bool:
-    """Return whether one of these callbacks was made by `checkpoint_callback`."""
-    return any(hasattr(callback, "saves_at") for callback in callbacks)
+def job_checkpoints(
+    callbacks: Iterable[object], *, every: int | str | None = None
+) -> list[keras.callbacks.Callback]:
+    """Return the checkpoint callback of a job; none outside of one, or if `callbacks` have one."""
+    if not place_of_job() or any(hasattr(callback, "saves_at") for callback in callbacks):
+        return []
+    return [checkpoint_callback(every=every)]

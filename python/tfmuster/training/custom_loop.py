@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from ..errors import StrategyError
 from ..keras_compat import multi_worker, seams, worker_of
@@ -12,10 +12,15 @@ from ..keras_compat.sums.collectives import replica_sum
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Value
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 _REDUCTIONS = ("mean", "sum")
 
 
-def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: str = "mean") -> Any:
+def distributed_step(
+    strategy: tf.distribute.Strategy, step_fn: Callable[[Any], Any], *, reduce: str = "mean"
+) -> Any:
     """Compile a step of a training loop that runs on every replica of a strategy.
 
     Create the model and the optimizer in ``strategy.scope()``, and build the optimizer there
@@ -65,7 +70,7 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
             reason="reduce",
         )
 
-    def run(iterator: Any) -> Any:
+    def run(iterator: Iterator[object]) -> Any:
         values = strategy.run(step_fn, args=(next(iterator),))
         return tf.nest.map_structure(lambda v: strategy.reduce(reduce.upper(), v, axis=None), values)
 
@@ -73,19 +78,19 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
         # `strategy.run` would call the function in another thread, and R functions run only in R's thread.
         seams.USE_MERGE_CALL.set(strategy.extended, lambda: False)
 
-        def run(iterator: Any) -> Any:
+        def run(iterator: Iterator[object]) -> Any:
             batch = tf.nest.map_structure(lambda v: strategy.experimental_local_results(v)[0], next(iterator))
             context = tf.distribute.ReplicaContext(strategy, worker_of(strategy)[0])
             with context:
                 values = step_fn(batch)
                 return tf.nest.map_structure(total, values)
 
-        def total(value: Any) -> Any:
-            value = tf.convert_to_tensor(value)
-            if reduce == "mean" and not value.dtype.is_floating:
-                return tf.distribute.get_replica_context().all_reduce("MEAN", value)
-            found = replica_sum(value)
-            return found / worker_of(strategy)[1] if reduce == "mean" else found
+        def total(value: object) -> Any:
+            tensor = tf.convert_to_tensor(value)
+            if reduce == "mean" and not tensor.dtype.is_floating:
+                return tf.distribute.get_replica_context().all_reduce("MEAN", tensor)
+            value_sum = replica_sum(tensor)
+            return value_sum / worker_of(strategy)[1] if reduce == "mean" else value_sum
 
     compiled = tf.function(run, autograph=False)
     if isinstance(strategy, tf.distribute.ParameterServerStrategy):
@@ -96,17 +101,17 @@ def distributed_step(strategy: Any, step_fn: Callable[[Any], Any], *, reduce: st
 class _Scheduled:
     """A step that any free worker of a parameter-server job can run."""
 
-    def __init__(self, strategy: Any, step: Any) -> None:
+    def __init__(self, strategy: tf.distribute.Strategy, step: Callable[..., Any]) -> None:
         import tensorflow as tf
 
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         self._step = step
 
-    def __call__(self, iterator: Any) -> Any:
+    def __call__(self, iterator: Iterator[object]) -> Any:
         """Schedule the next step and return the RemoteValue of its result."""
         return self._coordinator.schedule(self._step, args=(iterator,))
 
-    def iterator(self, dataset_fn: Callable[[], Any]) -> Any:
+    def iterator(self, dataset_fn: Callable[[], tf.data.Dataset]) -> Iterator[object]:
         """Return an iterator with, on each worker, the data set that ``dataset_fn`` makes there."""
         return iter(self._coordinator.create_per_worker_dataset(dataset_fn))
 

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..cluster.tf_config import current_task
 from ..environment import RUN_DIR_VARIABLE
@@ -18,8 +18,13 @@ from ..rendezvous.task.join import join_cluster
 from ..tracking.live.states import State, say_state
 from ..tracking.record.layout import append_json
 from ..words import Code, Words
-from . import checkpoint_files as checkpoints
-from .checkpoint_state import FIELDS, load_weights
+from . import checkpoint_files
+from .checkpoint_contents import FIELDS, load_weights
+
+if TYPE_CHECKING:
+    import keras
+    import numpy.typing as npt
+    import tensorflow as tf
 
 #: File of a job's evaluations, in its run directory.
 EVALUATIONS = "evaluations.jsonl"
@@ -27,7 +32,11 @@ _LOOK_SECONDS = 0.5
 
 
 def evaluate_checkpoints(
-    model: Any, data: Any, folder: str | os.PathLike[str] | None = None, *, verbose: bool = True
+    model: keras.Model,
+    data: tf.data.Dataset | tuple[npt.ArrayLike, ...],
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    verbose: bool = True,
 ) -> list[dict[str, float]]:
     """Evaluate every new checkpoint until the job ends. Call it in the evaluator task of a cluster.
 
@@ -74,32 +83,37 @@ def evaluate_checkpoints(
             strategy="evaluator",
             reason="task-type",
         )
-    where = checkpoints.folder_of_job(folder)
+    import keras
+
+    path = checkpoint_files.folder_of_job(folder)
     control = join_cluster(task)
     say_state(State("evaluating", serves=True))
-    found: list[dict[str, float]] = []
-    seen = -1
+    evaluations: list[dict[str, float]] = []
+    last_step = -1
     listed: list[int] = []
     over = False
     while not over:
         over = _over(control)
-        now = checkpoints.steps(where)
+        now = checkpoint_files.steps(path)
         if now == listed:
             continue
         listed = now
         # The one of the highest step may be damaged.
-        newest = checkpoints.newest(where, FIELDS)
-        if newest is None or newest.step <= seen:
+        newest = checkpoint_files.newest(path, FIELDS)
+        if newest is None or newest.step <= last_step:
             continue
-        step, content = newest
-        seen = step
-        values = _evaluate(model, data, content, where)
-        found.append({"step": float(step), "time": time.time(), **values})
-        _note(found[-1])
+        last_step = newest.step
+        load_weights(model, newest.content, path)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        values = model.evaluate(x, y, sample_weight=sample_weight, verbose=0, return_dict=True)
+        evaluation = {"step": float(last_step), "time": time.time()}
+        evaluation |= {name: float(value) for name, value in values.items()}
+        evaluations.append(evaluation)
+        _write(evaluation)
         if verbose:
             text = "  ".join(f"{name} {value:.4f}" for name, value in values.items())
-            print(f"checkpoint after step {step}: test {text}", flush=True)
-    return found
+            print(f"checkpoint after step {last_step}: test {text}", flush=True)
+    return evaluations
 
 
 def _over(control: ControlChannel) -> bool:
@@ -111,18 +125,9 @@ def _over(control: ControlChannel) -> bool:
     return False
 
 
-def _evaluate(model: Any, data: Any, content: bytes, where: Path) -> dict[str, float]:
-    import keras
-
-    load_weights(model, content, where)
-    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    values = model.evaluate(x, y, sample_weight=sample_weight, verbose=0, return_dict=True)
-    return {name: float(value) for name, value in values.items()}
-
-
-def _note(line: dict[str, float]) -> None:
+def _write(evaluation: dict[str, float]) -> None:
     if folder := os.environ.get(RUN_DIR_VARIABLE):
         try:
-            append_json(Path(folder) / EVALUATIONS, line)
+            append_json(Path(folder) / EVALUATIONS, evaluation)
         except OSError as error:
             print(f"can't write the evaluation: {error}", file=sys.stderr)

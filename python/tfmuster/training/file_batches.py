@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from ..keras_compat.rows.local_batch import LocalBatch, part_of, suits_replicas,
 from ..system.limits import usable_cores
 from ..system.tensorflow_import import import_tensorflow
 from .file_plan import FilePlan, Piece
+from .readers import Columns, Reader
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 #: Batches whose chunks are read ahead.
 _AHEAD = 2
@@ -24,17 +28,17 @@ _AHEAD = 2
 
 def file_batches(
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    read: Any,
+    read: Reader,
     batch_size: int,
     *,
     seed: int,
     shuffle: bool = True,
-    strategy: Any = None,
+    strategy: tf.distribute.Strategy | None = None,
     steps: int | None = None,
     repeated: bool = False,
     drop_remainder: bool = False,
     first_epoch: int = 0,
-) -> Any:
+) -> tf.data.Dataset:
     """Make an input pipeline of files for ``model.fit``, the same for every number of workers.
 
     Parameters
@@ -81,15 +85,26 @@ def file_batches(
     """
     chunks = read.chunks(_paths(files))
     plan = FilePlan(chunks, int(batch_size), int(seed), bool(shuffle), drop_remainder=bool(drop_remainder))
-    _check(plan, strategy)
-    tf = import_tensorflow()
+    if not suits_replicas(plan.batch_size, strategy) or (drop_remainder and plan.batch_size > plan.rows):
+        replicas = strategy.num_replicas_in_sync if strategy is not None else 1
+        raise DataError(
+            f"The batch size must be a positive multiple of the number of replicas, {replicas}, and with "
+            "drop_remainder at most the number of rows.",
+            found=f"{plan.batch_size} for {plan.rows} rows",
+            fix="pass a batch size per replica, times the number of replicas",
+            path=None,
+            reason="batch-size",
+        )
+    import_tensorflow()
+    import tensorflow as tf
+
     sample = _columns([Piece(0, np.array([0]))], {0: read.read(plan.chunks[0])})
     element = tf.nest.map_structure(tf.convert_to_tensor, read.finish(sample))
     spec = tf.nest.map_structure(lambda t: tf.TensorSpec([None, *t.shape[1:]], t.dtype), element)
 
     def pipeline(
         part: int | None = None, parts: int = 1, *, every: tuple[int, int] = (0, 1), skip: int = 0
-    ) -> Any:
+    ) -> tf.data.Dataset:
         def generate() -> Iterator[Any]:
             numbers = itertools.count() if repeated else range(plan.steps)
             chosen = itertools.islice(numbers, every[0], steps, every[1])
@@ -99,13 +114,12 @@ def file_batches(
         scalar = tf.TensorSpec([], tf.int64)
         signature = spec if part is None else LocalBatch(spec, scalar, scalar)
         data = tf.data.Dataset.from_generator(generate, output_signature=signature)
-        count = steps if repeated or steps is None else min(steps, plan.steps)
-        total = plan.steps if count is None else count
-        left = max(0, len(range(every[0], total, every[1])) - skip)
-        infinite = repeated and steps is None
-        data = data.apply(
-            tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY if infinite else left)
-        )
+        if repeated and steps is None:
+            cardinality = tf.data.INFINITE_CARDINALITY
+        else:
+            total = plan.steps if steps is None else steps if repeated else min(steps, plan.steps)
+            cardinality = max(0, len(range(every[0], total, every[1])) - skip)
+        data = data.apply(tf.data.experimental.assert_cardinality(cardinality))
         return without_autotuning(data.prefetch(2))
 
     whole = pipeline()
@@ -114,13 +128,13 @@ def file_batches(
     return whole
 
 
-def _paths(files: Any) -> list[str]:
+def _paths(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
     """Return the files in sorted order for a pattern, else in the given order."""
     if isinstance(files, (str, os.PathLike)):
         text = os.path.expanduser(os.fspath(files))
         paths = sorted(glob.glob(text)) if glob.has_magic(text) else [text]
     else:
-        paths = [os.path.expanduser(os.fspath(each)) for each in files]
+        paths = [os.path.expanduser(os.fspath(path)) for path in files]
     if not paths:
         raise DataError(
             "There must be at least one file.",
@@ -132,27 +146,13 @@ def _paths(files: Any) -> list[str]:
     return paths
 
 
-def _check(plan: FilePlan, strategy: Any) -> None:
-    replicas = strategy.num_replicas_in_sync if strategy is not None else 1
-    size = plan.batch_size
-    if not suits_replicas(size, strategy) or (plan.drop_remainder and size > plan.rows):
-        raise DataError(
-            f"The batch size must be a positive multiple of the number of replicas, {replicas}, and with "
-            "drop_remainder at most the number of rows.",
-            found=f"{size} for {plan.rows} rows",
-            fix="pass a batch size per replica, times the number of replicas",
-            path=None,
-            reason="batch-size",
-        )
-
-
 def _generate(
-    read: Any, plan: FilePlan, part: tuple[int, int] | None, planned: Iterator[tuple[int, list[Piece]]]
+    read: Reader, plan: FilePlan, part: tuple[int, int] | None, planned: Iterator[tuple[int, list[Piece]]]
 ) -> Iterator[Any]:
     """Read the batches, or one worker's part of each: its number, and that of the workers."""
     tf = import_tensorflow()
     pool = ThreadPoolExecutor(usable_cores())
-    loaded: dict[int, Future[Any]] = {}
+    loaded: dict[int, Future[Columns]] = {}
     waiting: list[tuple[int, list[Piece]]] = []
     try:
         while True:
@@ -182,7 +182,7 @@ def _generate(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _unfinished(read: Any, plan: FilePlan, pieces: list[Piece], columns: tuple[Any, ...]) -> DataError | None:
+def _unfinished(read: Reader, plan: FilePlan, pieces: list[Piece], columns: Columns) -> DataError | None:
     """Return the error for the first row that a reader can't finish alone, or None."""
     tf = import_tensorflow()
     places = [
@@ -196,10 +196,10 @@ def _unfinished(read: Any, plan: FilePlan, pieces: list[Piece], columns: tuple[A
         except TfmusterError:
             return None
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
+            text = f"{type(error).__name__}: {error}"
             if isinstance(error, tf.errors.OpError):
-                said = plain_text(str(error))
-            return unreadable_row(said, chunk.path, chunk.first + int(row) + 1)
+                text = plain_text(str(error))
+            return unreadable_row(text, chunk.path, chunk.first + int(row) + 1)
     return None
 
 
@@ -219,7 +219,7 @@ def _planned(
         yield number % plan.steps, next(batches)
 
 
-def _columns(pieces: list[Piece], loaded: dict[int, Any]) -> tuple[Any, ...]:
+def _columns(pieces: list[Piece], loaded: dict[int, Columns]) -> Columns:
     """Lay the rows of all pieces end to end."""
-    taken = [[column[piece.rows] for column in loaded[piece.chunk]] for piece in pieces]
-    return tuple(np.concatenate(column) for column in zip(*taken, strict=True))
+    rows = [[column[piece.rows] for column in loaded[piece.chunk]] for piece in pieces]
+    return tuple(np.concatenate(column) for column in zip(*rows, strict=True))

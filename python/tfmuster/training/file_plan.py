@@ -12,36 +12,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..keras_compat.rows.local_batch import part_of, rows_to_read_of, steps_in_epoch
+from .readers import Chunk
 
 #: Lanes of a batch. Workers whose number divides it share no lane.
 LANES = 24
 
-
-@dataclass(frozen=True)
-class Chunk:
-    """Consecutive rows of a file.
-
-    Attributes
-    ----------
-    path : str
-        The file.
-    rows : int
-        Number of rows.
-    first : int
-        Number of the first one in the file, from 0.
-    where : object
-        What the reader needs to find them.
-    """
-
-    path: str
-    rows: int
-    first: int = 0
-    where: Any = None
+_Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -49,7 +30,7 @@ class Piece:
     """Some rows of a chunk: its number, and their numbers in it."""
 
     chunk: int
-    rows: Any
+    rows: _Numbers
 
 
 @dataclass(frozen=True)
@@ -84,7 +65,7 @@ class FilePlan:
         order = np.arange(len(self.chunks))
         if self.shuffle:
             order = np.random.default_rng((self.seed, epoch)).permutation(order)
-        ends = np.cumsum([self.chunks[each].rows for each in order])
+        ends = np.cumsum([self.chunks[chunk].rows for chunk in order])
         for step in range(first_step, self.steps):
             start, stop = rows_to_read_of(*part_of(self.size_of(step), part, parts))
             pieces: list[Piece] = []
@@ -106,7 +87,7 @@ class FilePlan:
                 place = full * begin + step * (end - begin) - begin
                 yield place + low, place + high
 
-    def _pieces(self, epoch: int, order: Any, ends: Any, first: int, last: int) -> Iterator[Piece]:
+    def _pieces(self, epoch: int, order: _Numbers, ends: _Numbers, first: int, last: int) -> Iterator[Piece]:
         index = int(np.searchsorted(ends, first, side="right"))
         while first < last:
             number = int(order[index])
@@ -115,11 +96,11 @@ class FilePlan:
             yield Piece(number, self._order_in(epoch, number)[first - begin : stop - begin])
             first, index = stop, index + 1
 
-    def _order_in(self, epoch: int, chunk: int) -> Any:
+    def _order_in(self, epoch: int, chunk: int) -> _Numbers:
         rows = self.chunks[chunk].rows
         return _permuted(rows, (self.seed, epoch, chunk)) if self.shuffle else np.arange(rows)
 
 
 @functools.lru_cache(maxsize=4 * LANES)
-def _permuted(rows: int, seed: tuple[int, ...]) -> Any:
+def _permuted(rows: int, seed: tuple[int, ...]) -> _Numbers:
     return np.random.default_rng(seed).permutation(rows)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..errors import ModelError
 from ..words import Value
 
+if TYPE_CHECKING:
+    import keras
 
-def scaled_learning_rate(learning_rate: float, factor: int, warmup_steps: int) -> Any:
+
+def scaled_learning_rate(
+    learning_rate: float, factor: int, warmup_steps: int
+) -> float | keras.optimizers.schedules.LearningRateSchedule:
     """Return a schedule that warms up to ``learning_rate * factor``: the linear scaling rule.
 
     If the global batch is ``factor`` times as large, an epoch has that many times fewer steps. The rule keeps
@@ -37,7 +42,7 @@ def scaled_learning_rate(learning_rate: float, factor: int, warmup_steps: int) -
     ModelError
         The learning rate is not a positive number (reason ``learning-rate``).
     """
-    if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)) or learning_rate <= 0:
+    if type(learning_rate) not in (int, float) or learning_rate <= 0:
         raise ModelError(
             "Only a learning rate that is a positive number can be scaled.",
             found=str(Value(learning_rate)),

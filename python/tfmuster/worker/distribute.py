@@ -44,16 +44,15 @@ def saving_callback(present: Sequence[Any]) -> list[Any]:
 
     A ``fit`` that has a callback of its own for checkpoints gets none.
     """
-    from ..training.checkpoint_files import has_place
-
-    if not distributes() or not has_place() or ACTIVITY.place().get("call") != "fit":
+    if not distributes() or ACTIVITY.place().get("call") != "fit":
         return []
     from keras.callbacks import BackupAndRestore
 
-    from ..training.checkpoints import checkpoint_callback, has_checkpoints
+    from ..training.checkpoints import job_checkpoints
 
-    own = has_checkpoints(present) or any(isinstance(callback, BackupAndRestore) for callback in present)
-    return [] if own else [checkpoint_callback(every=None)]
+    if any(isinstance(callback, BackupAndRestore) for callback in present):
+        return []
+    return job_checkpoints(present)
 
 
 def say_distributed() -> None:

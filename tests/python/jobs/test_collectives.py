@@ -26,9 +26,9 @@ import pytest
 
 from support.clock import in_time
 from support.jobs import run_job, succeeded
-from tfmuster.collectives import native
+from tfmuster.collectives import group
 from tfmuster.collectives.group import Group, open_group
-from tfmuster.collectives.streams import SumError
+from tfmuster.collectives.transport import SumError
 from tfmuster.system.compiled import NotCompiled
 
 needs_compiler = pytest.mark.skipif(
@@ -290,10 +290,10 @@ def test_a_compiler_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(NotCompiled, match="cc fails: cc1: out of luck"):
-        native.library_path.__wrapped__()
+        group.library_path.__wrapped__()
     broken.unlink()
     with pytest.raises(NotCompiled, match="no C compiler"):
-        native.library_path.__wrapped__()
+        group.library_path.__wrapped__()
     assert not list((tmp_path / "cache" / "tfmuster").iterdir())
 
 
@@ -304,20 +304,20 @@ def test_a_library_that_others_can_write_to_is_not_loaded(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    path = native.library_path.__wrapped__()
+    path = group.library_path.__wrapped__()
     assert path.parent == tmp_path / "tfmuster"
     assert path.parent.stat().st_mode & 0o777 == 0o700
     path.write_bytes(b"not a library")
     path.chmod(0o777)
-    assert native.library_path.__wrapped__() == path
+    assert group.library_path.__wrapped__() == path
     assert path.read_bytes()[:4] == b"\x7fELF"
     (tmp_path / "tfmuster").chmod(0o777)
-    assert native.library_path.__wrapped__().parent == tmp_path / "temporary" / f"tfmuster-{os.getuid()}"
+    assert group.library_path.__wrapped__().parent == tmp_path / "temporary" / f"tfmuster-{os.getuid()}"
 
 
 @needs_compiler
 def test_workers_that_compile_at_the_same_time_get_the_same_file(tmp_path: Path) -> None:
-    code = "from tfmuster.collectives import native; native.library(); print(native.library_path())"
+    code = "from tfmuster.collectives import group; group.library(); print(group.library_path())"
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     started = [
         subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True)

@@ -13,7 +13,7 @@ from support.launching import names, python, tfmuster, write
 from tfmuster.errors import CheckpointError
 from tfmuster.tracking.record.layout import write_json
 from tfmuster.training import checkpoint_files
-from tfmuster.training.checkpoint_owner import changed_settings, learning_rate, settings_of
+from tfmuster.training.checkpoint_contents import changed_settings, learning_rate, settings_of
 
 PROGRAM = (
     "import sys, tfmuster",

@@ -12,8 +12,7 @@ import pytest
 from support.jobs import run_job, succeeded
 from support.launching import environment, tfmuster
 from support.paths import PROGRAMS
-from tfmuster.strategies.by_name import STRATEGIES
-from tfmuster.strategies.table import strategy_table
+from tfmuster.strategies.by_name import STRATEGIES, strategy_table
 from tfmuster.words import speaking
 
 TASK = {"type": "worker", "index": 0}

@@ -14,7 +14,7 @@ import numpy as np
 from sum_bits import forked
 
 from tfmuster.collectives import Group
-from tfmuster.collectives.streams import SumError
+from tfmuster.collectives.transport import SumError
 
 frozen = sys.argv[1] == "frozen"
 

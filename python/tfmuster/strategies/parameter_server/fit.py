@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import ModelError, StrategyError, WorkerError
 from ...keras_compat import seams
@@ -13,28 +13,36 @@ from ...keras_compat.runtime.parameter_server import Position, quiet_coordinator
 from ...options.hints import Hint, Launch
 from ...system.say import say
 from ...words import Argument, Value, Words
-from .data import worker_datasets
 from .serving import NAME, WITH_SERVERS
 from .steps import Outcome, Steps
 from .weights import PlacedWeights
-from .worker_loops import WorkerLoops
+from .workers import WorkerLoops, worker_datasets
+
+if TYPE_CHECKING:
+    import keras
+    import numpy.typing as npt
+    import tensorflow as tf
+
+    from .workers import DatasetFunction, Result
+
+    ValidationData: TypeAlias = tf.data.Dataset | tuple[npt.ArrayLike, ...] | None
 
 UPDATES = ("async", "sync")
 
 
 def ps_fit(
-    model: Any,
-    dataset_fn: Any,
+    model: keras.Model,
+    dataset_fn: DatasetFunction | tf.data.Dataset,
     epochs: int = 1,
     steps_per_epoch: int | None = None,
     *,
     updates: str = "async",
     replicas_to_aggregate: int | None = None,
-    validation_data: Any = None,
-    callbacks: Sequence[Any] = (),
+    validation_data: ValidationData = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
     verbose: int | str = "auto",
-    strategy: Any = None,
-) -> Any:
+    strategy: tf.distribute.ParameterServerStrategy | None = None,
+) -> keras.callbacks.History:
     """Train a Keras 3 model with parameter servers. Call it on the coordinator only.
 
     Parameters
@@ -92,7 +100,15 @@ def ps_fit(
     """
     require_tensorflow_backend("ps_fit()", "train with fit under a keras.distribution")
     strategy = strategy or PROCESS.strategy
-    _check_numbers(model, epochs=epochs, steps_per_epoch=steps_per_epoch)
+    if not getattr(model, "compiled", False):
+        raise ModelError("The model must be compiled.", fix="model.compile(...) first", reason="not-compiled")
+    for name, number in (("epochs", epochs), ("steps_per_epoch", steps_per_epoch)):
+        if type(number) is not int or number < 1:
+            raise ModelError(
+                f"{name} must be a whole number of at least 1.",
+                found=str(Value(number)),
+                reason=name.replace("_", "-"),
+            )
     workers = _check_updates(strategy, updates, replicas_to_aggregate)
     aggregate = (replicas_to_aggregate or workers) if updates == "sync" else 0
     training = _Training(model, dataset_fn, strategy, workers, aggregate)
@@ -103,14 +119,26 @@ def ps_fit(
 class _Training:
     """One call of `ps_fit`; synchronous if `aggregate`, the number of gradients per update, is positive."""
 
-    def __init__(self, model: Any, dataset_fn: Any, strategy: Any, workers: int, aggregate: int) -> None:
+    def __init__(
+        self,
+        model: keras.Model,
+        dataset_fn: DatasetFunction | tf.data.Dataset,
+        strategy: tf.distribute.ParameterServerStrategy,
+        workers: int,
+        aggregate: int,
+    ) -> None:
         self._model, self._dataset_fn, self._strategy = model, dataset_fn, strategy
         self._workers, self._sync, self._aggregate = workers, aggregate > 0, aggregate
         self._placed: PlacedWeights
 
     def run(
-        self, epochs: int, steps_per_epoch: int, validation_data: Any, callbacks: Sequence[Any], verbose: Any
-    ) -> Any:
+        self,
+        epochs: int,
+        steps_per_epoch: int,
+        validation_data: ValidationData,
+        callbacks: Sequence[keras.callbacks.Callback],
+        verbose: int | str,
+    ) -> keras.callbacks.History:
         import keras
         import tensorflow as tf
 
@@ -121,10 +149,7 @@ class _Training:
         position.build()
         if verbose == "auto":
             verbose = 1 if sys.stdout.isatty() else 2
-        for callback in callbacks:
-            if hasattr(callback, "before_writing"):
-                callback.before_writing = self._bring_up_to_date
-        listening = keras.callbacks.CallbackList(
+        callback_list = keras.callbacks.CallbackList(
             list(callbacks),
             add_history=True,
             add_progbar=bool(verbose),
@@ -134,10 +159,13 @@ class _Training:
             model=model,
         )
         model.stop_training = False
-        listening.on_train_begin()
+        callback_list.on_train_begin()
         # A checkpoint may just have been restored into the model.
         epoch, step = position.reached()
         self._placed = placed = PlacedWeights(self._strategy, model)
+        for callback in callbacks:
+            if hasattr(callback, "before_writing"):
+                callback.before_writing = placed.pull
         if done := epoch * steps_per_epoch + step:
             datasets = worker_datasets(self._dataset_fn, self._workers, together=self._sync, done=done)
         self._steps = Steps(model, placed, tf.data.IteratorSpec(spec), self._workers)
@@ -155,25 +183,27 @@ class _Training:
             results = loops.results()
             while epoch < epochs and not model.stop_training:
                 model.reset_metrics()
-                listening.on_epoch_begin(epoch)
-                logs = self._epoch(loops, results, step, steps_per_epoch, listening)
+                callback_list.on_epoch_begin(epoch)
+                logs = self._epoch(loops, results, step, steps_per_epoch, callback_list)
                 placed.pull()
                 if validation_data is not None:
                     x, y, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
                     values = model.evaluate(x, y, sample_weight=weights, verbose=0, return_dict=True)
                     logs.update({f"val_{name}": value for name, value in values.items()})
-                listening.on_epoch_end(epoch, logs)
+                callback_list.on_epoch_end(epoch, logs)
                 epoch, step = epoch + 1, 0
-            listening.on_train_end(logs)
+            callback_list.on_train_end(logs)
         finally:
             loops.stop()
         return model.history
 
-    def _bring_up_to_date(self) -> None:
-        self._placed.pull()
-
     def _epoch(
-        self, loops: WorkerLoops, results: Any, first: int, steps: int, listening: Any
+        self,
+        loops: WorkerLoops,
+        results: Iterator[Result],
+        first: int,
+        steps: int,
+        callback_list: keras.callbacks.CallbackList,
     ) -> dict[str, float]:
         staleness: list[int] = []
         advance = self._advance_together if self._sync else self._advance
@@ -181,17 +211,17 @@ class _Training:
             loops.give_any(steps - first)
         for step in range(first, steps):
             self._placed.push_learning_rate()
-            listening.on_train_batch_begin(step)
+            callback_list.on_train_batch_begin(step)
             outcomes = advance(loops, results, step)
             self._count(outcomes)
             staleness += [outcome.staleness for outcome in outcomes]
-            listening.on_train_batch_end(step, self._logs())
+            callback_list.on_train_batch_end(step, self._logs())
         logs = self._logs()
         if not self._sync and staleness:
             logs |= {"staleness": sum(staleness) / len(staleness), "max_staleness": float(max(staleness))}
         return logs
 
-    def _advance(self, loops: WorkerLoops, results: Any, step: int) -> list[Outcome]:
+    def _advance(self, loops: WorkerLoops, results: Iterator[Result], step: int) -> list[Outcome]:
         """Wait for the next update of any worker."""
         for worker, _, report in results:
             if report is not None:
@@ -199,7 +229,7 @@ class _Training:
             _tell_lost(worker, loops)
         raise AssertionError  # results() has no end
 
-    def _advance_together(self, loops: WorkerLoops, results: Any, step: int) -> list[Outcome]:
+    def _advance_together(self, loops: WorkerLoops, results: Iterator[Result], step: int) -> list[Outcome]:
         """Apply one update: the mean of the first gradients of this step."""
         import tensorflow as tf
 
@@ -251,23 +281,11 @@ class _Training:
 
 def _tell_lost(worker: int, loops: WorkerLoops) -> None:
     left = len(loops.alive)
-    text = f"tfmuster: worker {worker} is lost; {left} {'worker remains' if left == 1 else 'workers remain'}"
-    say(text)
+    remain = "worker remains" if left == 1 else "workers remain"
+    say(f"tfmuster: worker {worker} is lost; {left} {remain}")
 
 
-def _check_numbers(model: Any, **numbers: Any) -> None:
-    if not getattr(model, "compiled", False):
-        raise ModelError("The model must be compiled.", fix="model.compile(...) first", reason="not-compiled")
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ModelError(
-                f"{name} must be a whole number of at least 1.",
-                found=str(Value(value)),
-                reason=name.replace("_", "-"),
-            )
-
-
-def _check_updates(strategy: Any, updates: str, replicas_to_aggregate: int | None) -> int:
+def _check_updates(strategy: tf.distribute.Strategy, updates: str, replicas_to_aggregate: int | None) -> int:
     """Check the arguments for the updates, and return the number of workers."""
     import tensorflow as tf
 
@@ -286,12 +304,11 @@ def _check_updates(strategy: Any, updates: str, replicas_to_aggregate: int | Non
             strategy=NAME,
             reason="updates",
         )
-    given = replicas_to_aggregate
-    whole = isinstance(given, int) and not isinstance(given, bool)
-    if given is not None and (updates != "sync" or not whole or not 1 <= given <= workers):
+    number = replicas_to_aggregate
+    if number is not None and (updates != "sync" or type(number) is not int or not 1 <= number <= workers):
         raise StrategyError(
             "replicas_to_aggregate must be from 1 to the number of workers, and needs synchronous updates.",
-            found=Words("{}, with {} and {} workers", Value(given), Argument("updates", updates), workers),
+            found=Words("{}, with {} and {} workers", Value(number), Argument("updates", updates), workers),
             strategy=NAME,
             reason="replicas-to-aggregate",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...errors import StrategyError
@@ -20,12 +20,17 @@ from ...tracking.live.states import State, say_state
 from ...words import Words
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from ...cluster.spec import Task
     from ...rendezvous.task.control_channel import ControlChannel
 
 NAME = "parameter_server"
 #: Variables of at least twice this many bytes are split across parameter servers. TensorFlow recommends it.
 MIN_SHARD_BYTES = 256 << 10
+
+#: A job with parameter servers.
+WITH_SERVERS = Launch((Hint("workers", 2), Hint("ps", 1)))
 
 # Servers that are garbage-collected stop serving.
 _servers: list[Any] = []
@@ -34,15 +39,11 @@ _cutting: contextvars.ContextVar[bool] = contextvars.ContextVar("tfmuster_cuttin
 
 def make_strategy(
     task: Task, *, min_shard_bytes: int | None = None, start_timeout: float | None = None
-) -> Any:
+) -> tf.distribute.ParameterServerStrategy:
     """Create the strategy on the coordinator. Every other task serves until the job ends and then exits.
 
-    Raises
-    ------
-    StrategyError
-        The cluster has no ps or no worker, this is a second strategy, or TensorFlow has already started.
-    RendezvousError
-        A task did not join in time, or has another cluster or other versions.
+    Raises StrategyError if the cluster has no ps or no worker, this is a second strategy, or TensorFlow has
+    already started; and RendezvousError if a task did not join in time, or has another cluster or versions.
     """
     _check(task)
     tf = import_tensorflow()
@@ -64,12 +65,14 @@ def make_strategy(
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(spec), task_type="chief", task_id=0, rpc_layer="grpc"
     )
-    cut = _partitioner(MIN_SHARD_BYTES if min_shard_bytes is None else min_shard_bytes, len(spec["ps"]))
-    made = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=cut)
-    note_strategy(made)
+    partitioner = _partitioner(
+        MIN_SHARD_BYTES if min_shard_bytes is None else min_shard_bytes, len(spec["ps"])
+    )
+    strategy = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
+    note_strategy(strategy)
     reach_idle_servers()
     all_connected()
-    return made
+    return strategy
 
 
 def serve(task: Task, control: ControlChannel) -> None:
@@ -109,10 +112,6 @@ def partitioned_variables() -> Iterator[None]:
         _cutting.reset(token)
 
 
-#: A job with parameter servers.
-WITH_SERVERS = Launch((Hint("workers", 2), Hint("ps", 1)))
-
-
 def _check(task: Task) -> None:
     jobs = task.cluster.jobs
     if not jobs.get("ps") or not jobs.get("worker"):
@@ -144,8 +143,8 @@ def _cluster_spec(task: Task) -> dict[str, list[str]]:
     return {job: list(tasks) for job, tasks in task.cluster.jobs.items() if job != "evaluator"}
 
 
-def _server(task: Task) -> Any:
-    tf = import_tensorflow()
+def _server(task: Task) -> tf.distribute.Server:
+    import tensorflow as tf
 
     return tf.distribute.Server(
         tf.train.ClusterSpec(_cluster_spec(task)),
@@ -156,17 +155,18 @@ def _server(task: Task) -> Any:
     )
 
 
-def _partitioner(min_shard_bytes: int, servers: int) -> Any:
-    tf = import_tensorflow()
+def _partitioner(min_shard_bytes: int, servers: int) -> Callable[..., list[int]]:
+    import tensorflow as tf
 
     cut = tf.distribute.experimental.partitioners.MinSizePartitioner(
         min_shard_bytes=min_shard_bytes, max_shards=servers
     )
     legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
 
-    def partition(shape: Any, dtype: Any, **options: Any) -> Any:
+    def partition(shape: tf.TensorShape, dtype: tf.DType, **options: object) -> list[int]:
         if legacy or _cutting.get():
-            return cut(shape, dtype, **options)
+            pieces: list[int] = cut(shape, dtype, **options)
+            return pieces
         return [1] * len(shape)
 
     return partition

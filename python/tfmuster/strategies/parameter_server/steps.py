@@ -2,69 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...keras_compat.rows.local_batch import LocalBatch
 from .weights import PlacedWeights
 
+if TYPE_CHECKING:
+    import keras
+    import numpy.typing as npt
+    import tensorflow as tf
+
 
 @dataclass
 class Outcome:
-    """The result of one step of a worker.
-
-    Attributes
-    ----------
-    rows : int
-        Rows of the worker's batch.
-    staleness : int
-        Number of updates that others applied between the worker's read of the weights and its update.
-    metrics : list of numpy.ndarray
-        Values to add to each of the model's metric variables.
-    others : list of numpy.ndarray
-        Values to add to each of the model's other weights. Empty if the worker has already added them.
-    """
+    """The result of one step of a worker."""
 
     rows: int
+    #: Number of updates that others applied between the worker's read of the weights and its update.
     staleness: int
-    metrics: list[Any]
-    others: list[Any]
+    #: What to add to each of the model's metric variables, and to each of its other weights; the latter is
+    #: empty if the worker has already added it.
+    metrics: list[npt.NDArray[np.float64]]
+    others: list[npt.NDArray[np.float64]]
 
 
 class Steps:
-    """Traced functions for one model.
+    """Traced functions for one model, which is built and compiled."""
 
-    Parameters
-    ----------
-    model : keras.Model
-        Built and compiled.
-    placed : PlacedWeights
-        Weights of the model on the parameter servers.
-    iterator_spec : tf.data.IteratorSpec
-        Type of a worker's iterator.
-    workers : int
-        Number of workers.
-    """
-
-    def __init__(self, model: Any, placed: PlacedWeights, iterator_spec: Any, workers: int) -> None:
+    def __init__(
+        self, model: keras.Model, placed: PlacedWeights, iterator_spec: tf.data.IteratorSpec, workers: int
+    ) -> None:
         import tensorflow as tf
 
         self._model, self._placed, self._workers = model, placed, workers
         self._metrics = [variable for metric in model.metrics for variable in metric.variables]
         self._spec = (iterator_spec, tf.TensorSpec([], tf.int32))
-        self._rows: list[Any] = []
+        self._rows: list[tf.Variable] = []
 
     # ---- asynchronous -------------------------------------------------------------------------------------
 
-    def trace_update(self) -> Any:
+    def trace_update(self) -> tf.types.experimental.ConcreteFunction:
         """Trace a function of (iterator, worker) that reads the weights, computes, and updates them."""
         import tensorflow as tf
 
         placed = self._placed
 
-        def step(iterator: Any, worker: Any) -> Any:
+        def step(iterator: Iterator[object], worker: tf.Tensor) -> tf.Tensor:
             batch = next(iterator)
             seen = placed.updates.read_value()
             with tf.control_dependencies([seen]):
@@ -83,7 +70,7 @@ class Steps:
 
     # ---- synchronous --------------------------------------------------------------------------------------
 
-    def trace_gradients(self) -> Any:
+    def trace_gradients(self) -> tf.types.experimental.ConcreteFunction:
         """Trace a function of (iterator, worker) that stores gradients next to the weights."""
         import tensorflow as tf
 
@@ -94,7 +81,7 @@ class Steps:
                 zeros = tf.zeros([self._workers, *piece.shape], piece.value.dtype)
                 self._rows.append(tf.Variable(zeros, trainable=False))
 
-        def step(iterator: Any, worker: Any) -> Any:
+        def step(iterator: Iterator[object], worker: tf.Tensor) -> tf.Tensor:
             gradients, rows, metrics, others = self._gradients(next(iterator), worker)
             for row, gradient in zip(self._rows, gradients, strict=True):
                 with tf.device(row.device):
@@ -103,17 +90,16 @@ class Steps:
 
         return self._traced(step)
 
-    def trace_apply(self) -> Any:
+    def trace_apply(self) -> tf.types.experimental.ConcreteFunction:
         """Trace a function of (workers, shares, moves) that applies the mean of the stored gradients.
 
-        ``workers`` are int32 in ascending order, ``shares`` their shares of the rows, and ``moves`` the
-        changes of the other weights.
+        They are int32 in ascending order, the workers' shares of the rows, and the changes of other weights.
         """
         import tensorflow as tf
 
         placed = self._placed
 
-        def apply(workers: Any, shares: Any, moves: Any) -> None:
+        def apply(workers: tf.Tensor, shares: tf.Tensor, moves: list[tf.Tensor]) -> None:
             means = []
             for row in self._rows:
                 with tf.device(row.device):
@@ -128,28 +114,26 @@ class Steps:
         signature = (tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.float64), moves)
         return tf.function(apply, autograph=False).get_concrete_function(*signature)
 
-    def combined_moves(self, outcomes: list[Outcome], shares: Any) -> list[Any]:
+    def combined_moves(self, outcomes: list[Outcome], shares: list[float]) -> list[npt.NDArray[np.generic]]:
         """Return the changes of the other weights in a synchronous step: the mean of the workers' changes.
 
         States of random generators are counters, so they change as on the first worker.
         """
         moves = []
         for number, variable in enumerate(self._placed.others):
-            each = [outcome.others[number] for outcome in outcomes]
-            mean = sum(share * move for share, move in zip(shares, each, strict=True))
-            moves.append(
-                np.asarray(mean if variable.dtype.is_floating else each[0], variable.dtype.as_numpy_dtype)
-            )
+            changes = [outcome.others[number] for outcome in outcomes]
+            mean = sum(share * change for share, change in zip(shares, changes, strict=True))
+            move = mean if variable.dtype.is_floating else changes[0]
+            moves.append(np.asarray(move, variable.dtype.as_numpy_dtype))
         return moves
 
     # ---- both ---------------------------------------------------------------------------------------------
 
-    def outcome(self, packed: Any) -> Outcome:
+    def outcome(self, values: npt.NDArray[np.float64]) -> Outcome:
         """Unpack the return value of a traced step."""
-        values = np.asarray(packed)
-        shapes = [tuple(v.shape) for v in [*self._metrics, *self._placed.others]]
         parts, at = [], 2
-        for shape in shapes:
+        for variable in [*self._metrics, *self._placed.others]:
+            shape = tuple(variable.shape)
             size = int(np.prod(shape, dtype=int))
             parts.append(values[at : at + size].reshape(shape))
             at += size
@@ -158,12 +142,12 @@ class Steps:
         count = len(self._metrics)
         return Outcome(int(values[0]), int(values[1]), parts[:count], parts[count:])
 
-    def _traced(self, step: Any) -> Any:
+    def _traced(self, step: Callable[..., tf.Tensor]) -> tf.types.experimental.ConcreteFunction:
         import tensorflow as tf
 
         return tf.function(step, autograph=False).get_concrete_function(*self._spec)
 
-    def _gradients(self, batch: Any, worker: Any) -> Any:
+    def _gradients(self, batch: object, worker: tf.Tensor) -> tuple[Any, Any, Any, Any]:
         """Return gradients for the pieces, rows, metric values, and changes of the other weights."""
         import keras
         import tensorflow as tf
@@ -192,7 +176,7 @@ class Steps:
         return gradients, rows, [scope.get_current_value(v) for v in self._metrics], moves
 
 
-def _of_worker(value: Any, worker: Any) -> Any:
+def _of_worker(value: tf.Tensor, worker: tf.Tensor) -> tf.Tensor:
     """Shift a random generator's state by worker: otherwise all workers would drop out the same units."""
     import tensorflow as tf
 
@@ -202,7 +186,7 @@ def _of_worker(value: Any, worker: Any) -> Any:
     return tf.concat([value[:1] + shift, value[1:]], 0)
 
 
-def _pack(values: list[Any]) -> Any:
+def _pack(values: list[tf.Tensor | int]) -> tf.Tensor:
     """Pack all values into one tensor, because each returned tensor is a separate message."""
     import tensorflow as tf
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...errors import ModelError
 from ...keras_compat import seams
 from .serving import partitioned_variables
+
+if TYPE_CHECKING:
+    import keras
+    import numpy.typing as npt
+    import tensorflow as tf
 
 # These optimizers need whole variables, not pieces.
 _WHOLE = ("Adafactor", "Lamb", "Muon")
@@ -20,19 +25,12 @@ _PIECE = re.compile(r"__piece(\d+)(?=_|$)")
 class PlacedWeights:
     """A model's variables on the parameter servers.
 
-    Attributes
-    ----------
-    updates : tf.Variable
-        int64 scalar: number of updates applied so far.
-    optimizer : keras.Optimizer
-        Copy of the model's optimizer, built for the pieces of the weights.
-    pieces : list of list of keras.Variable
-        For each trainable weight of the model, its pieces along the first axis; usually one.
-    others : list of tf.Variable
-        One variable for each other weight of the model (moving statistics, states of random generators).
+    ``updates`` is the number of updates applied so far, ``optimizer`` a copy of the model's optimizer, built
+    for the pieces of the weights. ``pieces`` are the pieces of each trainable weight along the first axis,
+    usually one, and ``others`` the model's other weights (moving statistics, states of random generators).
     """
 
-    def __init__(self, strategy: Any, model: Any) -> None:
+    def __init__(self, strategy: tf.distribute.ParameterServerStrategy, model: keras.Model) -> None:
         import tensorflow as tf
 
         self._model = model
@@ -58,18 +56,18 @@ class PlacedWeights:
         self.push()
 
     @property
-    def flat(self) -> list[Any]:
+    def flat(self) -> list[keras.Variable]:
         """Return all pieces of all trainable weights."""
         return [piece for pieces in self.pieces for piece in pieces]
 
-    def _place(self, weight: Any) -> list[Any]:
+    def _place(self, weight: keras.Variable) -> list[keras.Variable]:
         import keras
         import tensorflow as tf
 
         whole = weight.constraint is not None or type(self._model.optimizer).__name__ in _WHOLE
         with contextlib.nullcontext() if whole else partitioned_variables():
-            made = tf.Variable(weight.numpy(), name=weight.name)
-        parts = list(getattr(made, "variables", [made]))
+            placed = tf.Variable(weight.numpy(), name=weight.name)
+        parts = list(getattr(placed, "variables", [placed]))
         pieces = []
         for number, part in enumerate(parts):
             piece = keras.Variable(part, dtype=weight.dtype, name=weight.name)
@@ -81,7 +79,7 @@ class PlacedWeights:
 
     # ---- in a worker's function -------------------------------------------------------------------------
 
-    def read(self) -> list[Any]:
+    def read(self) -> list[tf.Tensor]:
         """Return the trainable weights as whole tensors."""
         import tensorflow as tf
 
@@ -92,21 +90,23 @@ class PlacedWeights:
             for pieces in self.pieces
         ]
 
-    def cut(self, gradients: list[Any]) -> list[Any]:
+    def cut(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Split gradients of whole weights into gradients for `flat`."""
         import tensorflow as tf
 
-        cut: list[Any] = []
+        cut: list[tf.Tensor] = []
         for gradient, pieces in zip(gradients, self.pieces, strict=True):
             sizes = [int(piece.shape[0]) for piece in pieces] if len(pieces) > 1 else None
             cut += tf.split(gradient, sizes, 0) if sizes else [gradient]
         return cut
 
-    def mapping(self, values: list[Any], others: list[Any]) -> list[tuple[Any, Any]]:
+    def mapping(
+        self, values: list[tf.Tensor], others: list[tf.Tensor]
+    ) -> list[tuple[keras.Variable, tf.Tensor]]:
         """Return the model's variables, each with its value within a worker's function."""
         return list(zip(self._trainable, values, strict=True)) + list(zip(self._others, others, strict=True))
 
-    def new_others(self, scope: Any) -> list[Any]:
+    def new_others(self, scope: keras.StatelessScope) -> list[tf.Tensor]:
         """Return the values of the other weights after a forward pass in a stateless scope."""
         return [scope.get_current_value(variable) for variable in self._others]
 
@@ -115,12 +115,12 @@ class PlacedWeights:
     def push(self) -> None:
         """Copy the model's weights and optimizer state to the parameter servers."""
         for weight, pieces in zip(self._trainable, self.pieces, strict=True):
-            self._assign(pieces, weight.numpy())
+            _assign(pieces, weight.numpy())
         for other, placed in zip(self._others, self.others, strict=True):
             placed.assign(other.numpy())
         slots = self._slots()
         for variable in self._model.optimizer.variables:
-            self._assign(slots[_slot_name(self._model.optimizer, variable)], variable.numpy())
+            _assign(slots[_slot_name(self._model.optimizer, variable)], variable.numpy())
         self.updates.assign(int(self._model.optimizer.iterations.numpy()))
 
     def push_learning_rate(self) -> None:
@@ -145,25 +145,26 @@ class PlacedWeights:
         # Keras's own counter may lose concurrent steps, because it is read and then written.
         self._model.optimizer.iterations.assign(self.updates.numpy())
 
-    def _slots(self) -> dict[str, list[Any]]:
+    def _slots(self) -> dict[str, list[keras.Variable]]:
         """Return the optimizer's variables on the parameter servers, by name in the model's optimizer."""
-        slots: dict[str, list[Any]] = {}
+        slots: dict[str, list[keras.Variable]] = {}
         for variable in self.optimizer.variables:
             slots.setdefault(_PIECE.sub("", _slot_name(self.optimizer, variable)), []).append(variable)
         return slots
 
-    def _assign(self, pieces: list[Any], value: Any) -> None:
-        sizes = [int(piece.shape[0]) for piece in pieces[:-1]] if len(pieces) > 1 else []
-        for piece, part in (
-            zip(pieces, np.split(value, np.cumsum(sizes)), strict=True) if sizes else [(pieces[0], value)]
-        ):
-            piece.assign(part)
+
+def _assign(pieces: list[keras.Variable], value: npt.NDArray[np.generic]) -> None:
+    # A scalar has no first axis, and is never in pieces.
+    parts = np.split(value, np.cumsum([p.shape[0] for p in pieces[:-1]])) if len(pieces) > 1 else [value]
+    for piece, part in zip(pieces, parts, strict=True):
+        piece.assign(part)
 
 
-def _slot_name(optimizer: Any, variable: Any) -> str:
+def _slot_name(optimizer: keras.optimizers.Optimizer, variable: keras.Variable) -> str:
     return str(variable.path).removeprefix(f"{optimizer.name}/")
 
 
-def _whole(pieces: list[Any]) -> Any:
+def _whole(pieces: list[keras.Variable]) -> npt.NDArray[np.generic]:
     values = [piece.numpy() for piece in pieces]
-    return np.concatenate(values) if len(values) > 1 else values[0]
+    whole: npt.NDArray[np.generic] = np.concatenate(values) if len(values) > 1 else values[0]
+    return whole

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..file_plan import Chunk
-from .common import bad_file
+from . import Chunk, Columns, bad_file
 
 #: What TensorFlow writes in front of the message of an operation, and behind it.
 _FUNCTION = re.compile(r"^\{\{.*?\}\} | \[Op:.*")
@@ -26,9 +25,9 @@ class ImageRows:
 
     def chunks(self, paths: Sequence[str]) -> list[Chunk]:
         """List the images of each class. Each is a chunk."""
-        found = []
+        chunks = []
         for folder in paths:
-            classes = sorted(each.name for each in Path(folder).iterdir() if each.is_dir())
+            classes = sorted(entry.name for entry in Path(folder).iterdir() if entry.is_dir())
             self.classes = self.classes or classes
             for name in classes:
                 label = self.classes.index(name) if name in self.classes else None
@@ -41,10 +40,10 @@ class ImageRows:
                         found="no images" if not images else f"a class beside {', '.join(self.classes)}",
                         fix="remove the folder, or put images into it: " + ", ".join(_IMAGES),
                     )
-                found += [Chunk(str(path), 1, 0, label) for path in images]
-        return found
+                chunks += [Chunk(str(path), 1, 0, label) for path in images]
+        return chunks
 
-    def read(self, chunk: Chunk) -> tuple[Any, ...]:
+    def read(self, chunk: Chunk) -> Columns:
         """Read, decode, and resize an image."""
         import tensorflow as tf
 
@@ -63,7 +62,7 @@ class ImageRows:
             ) from error
         return image.numpy()[None], np.array([chunk.where], np.int32)
 
-    def finish(self, columns: tuple[Any, ...]) -> Any:
+    def finish(self, columns: Columns) -> Any:
         """Return images and labels."""
         return columns
 
@@ -84,5 +83,5 @@ def image_rows(size: tuple[int, int], *, channels: int = 3) -> ImageRows:
         A reader for :func:`file_batches`, whose ``files`` is the folder. ``x`` is float32 of shape (batch,
         height, width, channels), from 0 to 255; ``y`` is int32, the number of the class in sorted order.
     """
-    height, width = (int(each) for each in size)
-    return ImageRows((height, width), int(channels))
+    height, width = size
+    return ImageRows((int(height), int(width)), int(channels))

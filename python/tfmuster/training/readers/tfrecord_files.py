@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import DataError
-from ..file_plan import Chunk
-from .common import CHUNK_BYTES, CHUNK_ROWS, bad_file, checked
+from . import CHUNK_BYTES, CHUNK_ROWS, Chunk, Columns, bad_file, checked
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import tensorflow as tf
 
 
 class TFRecordRows:
     """Rows of TFRecord files; make it with :func:`tfrecord_rows`."""
 
-    def __init__(self, parse: Callable[[Any], Any], compression: str = "") -> None:
-        self.finish_records, self.compression = parse, compression
+    def __init__(self, parse: Callable[[npt.NDArray[np.object_]], Any]) -> None:
+        self._parse = parse
 
     def chunks(self, paths: Sequence[str]) -> list[Chunk]:
         """Find each record by the length in front of it; the records themselves are not read."""
@@ -41,7 +44,7 @@ class TFRecordRows:
                 chunks.append(Chunk(path, len(offsets), first, tuple(offsets)))
         return chunks
 
-    def read(self, chunk: Chunk) -> tuple[Any, ...]:
+    def read(self, chunk: Chunk) -> Columns:
         """Read the records of a chunk. TensorFlow compares their checksums."""
         from ...keras_compat import seams
         from ...system.register import require
@@ -56,9 +59,9 @@ class TFRecordRows:
                 raise _damaged_record(chunk.path, chunk.first + number + 1) from error
         return (records,)
 
-    def finish(self, columns: tuple[Any, ...]) -> Any:
+    def finish(self, columns: Columns) -> Any:
         """Parse a batch of records."""
-        return self.finish_records(columns[0])
+        return self._parse(columns[0])
 
 
 def _damaged_record(path: str, row: int) -> DataError:
@@ -72,7 +75,9 @@ def _damaged_record(path: str, row: int) -> DataError:
     )
 
 
-def tfrecord_rows(features: Mapping[str, Any] | Callable[[Any], Any], *, label: str | None = None) -> Any:
+def tfrecord_rows(
+    features: Mapping[str, Any] | Callable[[tf.Tensor], Any], *, label: str | None = None
+) -> TFRecordRows:
     """Make a reader of TFRecord files.
 
     Parameters
@@ -93,7 +98,7 @@ def tfrecord_rows(features: Mapping[str, Any] | Callable[[Any], Any], *, label: 
         return TFRecordRows(features)
     wanted = dict(features)
 
-    def parse(records: Any) -> Any:
+    def parse(records: npt.NDArray[np.object_]) -> Any:
         import tensorflow as tf
 
         parsed = tf.io.parse_example(tf.constant(records), wanted)

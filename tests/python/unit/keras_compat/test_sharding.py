@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tfmuster.digits.reporting import shard_description
 from tfmuster.keras_compat.rows.local_batch import part_of, steps_in_epoch
-from tfmuster.training.batches import shard_description
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 16, 128, 1000])

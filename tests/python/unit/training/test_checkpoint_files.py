@@ -18,8 +18,7 @@ import pytest
 from tfmuster.errors import CheckpointError, TfmusterWarning
 from tfmuster.system.processes import birth
 from tfmuster.training import checkpoint_files as checkpoints
-from tfmuster.training.checkpoint_files import Field
-from tfmuster.training.checkpoint_state import FIELDS
+from tfmuster.training.checkpoint_contents import FIELDS
 
 VALUES = [np.arange(5.0), np.array(3)]
 
@@ -61,7 +60,7 @@ def test_only_so_many_are_kept(tmp_path: Path) -> None:
 
 
 def test_those_that_cannot_be_read_do_not_take_the_place_of_others(tmp_path: Path) -> None:
-    needed = {"epoch": Field(int), "step": Field(int)}
+    needed = {name: FIELDS[name] for name in ("epoch", "step")}
     for step in (900, 1000):
         (tmp_path / f"{step:012d}.checkpoint").write_bytes(b"damaged")
     # Of another version, and not even a file.
@@ -124,7 +123,7 @@ def test_a_file_that_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "000000000003.checkpoint").write_bytes(hashlib.sha256(b"no archive").digest() + b"no archive")
     assert checkpoints.steps(tmp_path) == [3, 2, 1]
     with pytest.warns(TfmusterWarning) as warned:
-        found = checkpoints.newest(tmp_path, {"epoch": Field(int), "step": Field(int)})
+        found = checkpoints.newest(tmp_path, {name: FIELDS[name] for name in ("epoch", "step")})
     texts = sorted(str(each.message).partition(f"{tmp_path}/")[2] for each in warned)
     assert texts == [
         "000000000002.checkpoint is skipped: it lacks step",
