@@ -83,8 +83,8 @@ def patch_strategies(
 
         seam.replace(init)
 
-    for own in (seams.MIRRORED_INIT, seams.MIRRORED_V1_INIT, seams.CENTRAL_INIT, seams.CENTRAL_V1_INIT):
-        after_joining(own)
+    for seam in seams.OWN_DEVICES:
+        after_joining(seam)
 
     def agreed(strategy: Any) -> bool:
         several = bool(seams.IN_MULTI_WORKER_MODE.of(strategy.extended)())
