@@ -32,11 +32,11 @@ import warnings
 from ..errors import DependencyError, TfmusterWarning
 from ..system.register import TESTED, check, restore
 from . import seams as seams  # `check` looks at its rows
-from .agreement.seeds import agree_on_seed
-from .agreement.watching import watch_this_worker
+from .agreement.comparison import agree_on_seed
+from .agreement.waiting import watch_this_worker
 from .process import PROCESS, is_chief, multi_worker, note_strategy, worker_of
-from .runtime.own_thread import patch_run
 from .runtime.starting import check_not_started, tensorflow_started
+from .runtime.strategy_patches import patch_run
 from .sums.gradients import (
     GRADIENT_DTYPES,
     bytes_per_step,

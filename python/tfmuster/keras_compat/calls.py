@@ -32,7 +32,7 @@ from typing import Any
 
 from ..system.register import Seam, require
 from . import seams
-from .agreement.calls import noted_call
+from .agreement.documents import noted_call
 from .process import in_multi_worker_strategy
 from .runtime.alone import Guard, guard_of
 from .runtime.distribute import scaled_batches

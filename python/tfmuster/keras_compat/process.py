@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ..environment import full_workers
 from ..errors import StrategyError
 from . import seams
-from .jax_processes import jax_process_index
 
 if TYPE_CHECKING:
     from ..system.register import Seam
@@ -161,3 +160,33 @@ def tell(about: str, text: str, **fields: Any) -> None:
         PROCESS.told.add((about, text))
         for listener in PROCESS.listeners:
             listener(about, text, **fields)
+
+
+def jax_process_index() -> int | None:
+    """Return the index of this process among those of JAX; None if JAX has not connected it to others."""
+    jax: Any = sys.modules.get("jax")
+    # TensorFlow imports JAX, too, if it is installed.
+    if jax is None or not hasattr(jax, "distributed"):
+        return None
+    state = seams.JAX_STATE.get()
+    return state.process_id if state.client is not None and state.num_processes > 1 else None
+
+
+def send_bytes_in_jax(content: bytes | None) -> bytes | None:
+    """Return the ``content`` of process 0 in every process. All processes must call it."""
+    import numpy as np
+    from jax.experimental import multihost_utils
+
+    size = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if content is None else len(content))))
+    if size < 0:
+        return None
+    own = content if jax_process_index() == 0 and content is not None else bytes(size)
+    return bytes(np.asarray(multihost_utils.broadcast_one_to_all(np.frombuffer(own, np.uint8))))
+
+
+def spans_all_processes(distribution: Any) -> bool:
+    """Return whether a ``keras.distribution`` has devices of every process."""
+    import jax
+
+    devices = distribution.device_mesh.backend_mesh.devices.flat
+    return len({device.process_index for device in devices}) == int(jax.process_count())

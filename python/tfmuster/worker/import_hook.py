@@ -109,9 +109,8 @@ def _watch_strategy() -> None:
     from ..cluster.tf_config import keep_tf_config
     from ..keras_compat import check_releases
     from ..keras_compat.data.orders import patch_shuffle
-    from ..keras_compat.runtime.deprecation import name_callers_in_r
-    from ..keras_compat.runtime.starting import watch_start
-    from ..keras_compat.runtime.strategy_hooks import patch_strategies
+    from ..keras_compat.runtime.starting import name_callers_in_r, watch_start
+    from ..keras_compat.runtime.strategy_patches import patch_strategies
     from ..keras_compat.saving.copies import patch_checkpoints
     from ..rendezvous.task.port_guard import serving
     from ..system.generators import job_seed, seed_tensorflow

@@ -54,7 +54,7 @@ def _join(task: Task, connect: Callable[[], None]) -> None:
     """Meet the other workers, and then connect to them."""
     import jax
 
-    from ..keras_compat.jax_processes import watch_this_process
+    from ..keras_compat.agreement.waiting import watch_this_process
     from ..rendezvous.task.join import join_cluster
     from ..system.versions import installed_versions, jax_versions
     from ..tracking.live.states import say_phase

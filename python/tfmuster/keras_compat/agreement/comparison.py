@@ -6,18 +6,18 @@ something that nobody wants. ``PROCESS.compare`` compares; without it, nothing i
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...errors import DataError
 from ...system.activity import ACTIVITY
+from ...system.generators import job_seed, seed_generators, seed_tensorflow, tensorflow_seed
 from ...words import Argument, Words
 from .. import seams
-from ..process import PROCESS, keras_backend
-from .calls import Call
-from .documents import SAMPLE, document_of, plain_name, weights_of
-from .samples import close
+from ..process import PROCESS, is_chief, keras_backend
+from .documents import SAMPLE, Call, close, document_of, plain_name, weights_of
 
 _CHOOSES = "tfmuster chooses the steps per execution"
 _ADVICE = {
@@ -258,3 +258,21 @@ def _absent(what: str, absent: Mapping[str, str]) -> DataError:
         reason="workers-differ",
         differences={"call": {**absent}},
     )
+
+
+def agree_on_seed(strategy: Any) -> None:
+    """Make the workers' global seeds of TensorFlow equal, unless the program has set one.
+
+    Otherwise unseeded shuffling would differ between workers, and their parts of a global batch would
+    overlap. The seed is the job's. A job without a rendezvous has none, so its chief draws one.
+    """
+    if tensorflow_seed() is not None:
+        return
+    seed = job_seed()
+    if seed is None:
+        import tensorflow as tf
+
+        drawn = tf.cast(int.from_bytes(os.urandom(3), "big") if is_chief(strategy) else 0, tf.int32)
+        seed = int(strategy.reduce("SUM", drawn, axis=None))
+        seed_generators(seed)
+    seed_tensorflow(seed)

@@ -15,8 +15,7 @@ from ...errors import StrategyError
 from ...options.hints import Hint
 from ...words import Words, language
 from .. import seams
-from ..jax_processes import spans_all_processes
-from ..process import PROCESS, keras_backend, multi_worker
+from ..process import PROCESS, keras_backend, multi_worker, spans_all_processes
 from .scopes import adopt
 
 #: Two lines that a program needs, for each kind of program.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -74,3 +75,27 @@ def check_not_started(strategy: str) -> None:
             strategy=strategy,
             reason="already-started",
         )
+
+
+def name_callers_in_r() -> None:
+    """Replace the two functions of TensorFlow that name a caller."""
+
+    def location(outer: bool = False) -> str:
+        frame = sys._getframe(1).f_back
+        if outer and frame is not None:
+            frame = frame.f_back or frame
+        return "R" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    if seams.CALL_LOCATION.fits:
+        seams.CALL_LOCATION.replace(location)
+    if not seams.WRAPPER_LOCATION.fits:
+        return
+    stock = seams.WRAPPER_LOCATION.get()
+
+    def wrapper_location() -> str:
+        try:
+            return str(stock())
+        except AttributeError:
+            return "R"
+
+    seams.WRAPPER_LOCATION.replace(wrapper_location)

@@ -18,7 +18,7 @@ from ...errors import StrategyError
 from ...system.cores import usable_cores
 from ...words import Value, Words
 from .. import seams
-from ..agreement.watching import inside_collective
+from ..agreement.waiting import inside_collective
 from ..process import multi_worker, worker_of
 
 if TYPE_CHECKING:

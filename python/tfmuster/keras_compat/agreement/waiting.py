@@ -1,4 +1,4 @@
-"""Note when this worker is inside TensorFlow, where it may wait for the others."""
+"""Note when this worker is inside TensorFlow or JAX, where it may wait for the others."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import functools
 import os
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from ...collectives import ABORTED, OTHER_OPERATION
@@ -101,3 +103,25 @@ def inside_collective() -> Iterator[None]:
         return
     with ACTIVITY.execution(), _inside_tensorflow():
         yield
+
+
+def watch_this_process() -> None:
+    """Let the other workers know from now on what this one does."""
+    if not ACTIVITY.watched:
+        ACTIVITY.watched = True
+        ACTIVITY.waits_in("JAX", _waits_in_jax)
+
+
+def _waits_in_jax() -> bool:
+    """Return whether the main thread is in JAX or Keras, where it may wait for other processes.
+
+    JAX's calls return before they are computed, so a step says nothing about who waits. The main thread
+    waits where it reads a value, where Keras drops an array that is still computed, and in the next step.
+    """
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return frame is not None and frame.f_code.co_filename.startswith(_folders())
+
+
+def _folders() -> tuple[str, ...]:
+    modules = (sys.modules.get(name) for name in ("jax", "jaxlib", "keras"))
+    return tuple(f"{Path(module.__file__).parent}/" for module in modules if module and module.__file__)

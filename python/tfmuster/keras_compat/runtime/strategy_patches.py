@@ -1,4 +1,9 @@
-"""Call hooks when a program makes a ``tf.distribute`` strategy or server that connects several processes."""
+"""Call hooks when a program makes a ``tf.distribute`` strategy or server that connects several processes.
+
+With one replica in this process, its step runs in the caller's thread. TensorFlow traces each replica in a
+thread of its own, even a single one, and R functions can be called only in R's thread: a layer, loss, or
+metric that is written in R would fail there.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,8 @@ from typing import Any
 
 from ...system.register import Seam
 from .. import seams
-from ..agreement.comparison import other_weight
-from ..agreement.seeds import agree_on_seed
-from ..agreement.watching import watch_this_worker
+from ..agreement.comparison import agree_on_seed, other_weight
+from ..agreement.waiting import watch_this_worker
 from ..process import note_strategy
 from .servers import keep_server, reach_idle_servers
 
@@ -209,3 +213,50 @@ def _place(
 
 def _jobs(spec: Any) -> dict[str, list[str]]:
     return {job: list(spec.job_tasks(job)) for job in spec.jobs}
+
+
+def patch_run() -> None:
+    """Replace what ``strategy.run`` does with one device; calling this again does nothing."""
+    stock = seams.CALL_REPLICAS.get()
+    if seams.CALL_REPLICAS.replaced:
+        return
+    replica = _context_class()
+    stopped, empty = seams.TAPE_STOPPED.get(), seams.TAPE_EMPTY.get()
+
+    @functools.wraps(stock)
+    def call_for_each_replica(strategy: Any, fn: Any, args: Any, kwargs: Any) -> Any:
+        # A gradient tape belongs to one thread, so a tape around `strategy.run` records nothing. In this
+        # thread it would record the gradients of this worker's rows only.
+        taped = stopped() or not empty()
+        if taped or len(strategy.extended.worker_devices) != 1:
+            return stock(strategy, fn, args, kwargs)
+        with replica(strategy) as context:
+            return context.run(fn, args, kwargs)
+
+    seams.CALL_REPLICAS.replace(call_for_each_replica)
+
+
+def _context_class() -> Any:
+    """Return a replica context whose ``merge_call`` needs no second thread."""
+    import tensorflow as tf
+
+    select_replica, regroup = seams.SELECT_REPLICA.get(), seams.REGROUP.get()
+
+    class OnlyReplica(seams.REPLICA_CONTEXT.get()):  # type: ignore[misc]
+        def __init__(self, strategy: Any) -> None:
+            super().__init__(strategy, seams.REPLICA_ID.of(strategy.extended)(0))
+
+        def __enter__(self) -> Any:
+            super().__enter__()
+            return self
+
+        def run(self, fn: Any, args: Any, kwargs: Any) -> Any:
+            args, kwargs = (select_replica(0, each) for each in (args, kwargs))
+            with tf.device(self.strategy.extended.worker_devices[0]):
+                return regroup((fn(*args, **kwargs),))
+
+        def _merge_call(self, fn: Any, args: Any, kwargs: Any) -> Any:
+            args, kwargs = (regroup((each,)) for each in (args, kwargs))
+            return select_replica(0, seams.MERGE_CALL.of(super())(fn, args, kwargs))
+
+    return OnlyReplica
