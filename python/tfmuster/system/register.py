@@ -10,11 +10,12 @@ sets an attribute of another package, and `restore` undoes all of it.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from ..errors import DependencyError
@@ -122,6 +123,10 @@ class Seam:
         owner, name = self.owner()
         _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
         setattr(owner, name, new)
+
+    def wrap(self, new: Callable[..., Any]) -> None:
+        """Give this name to a function around the one that has it. It is a decorator of the new one."""
+        self.replace(functools.wraps(self.get())(new))
 
     def replace_in(self, owner: type, new: Any) -> None:
         """Give the name to something else in another class, which has it, too."""
