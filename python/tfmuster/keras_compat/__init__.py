@@ -26,15 +26,14 @@ Changes
 
 from __future__ import annotations
 
-import os
 import warnings
 
 from ..errors import DependencyError, TfmusterWarning
 from ..system.register import TESTED, check, restore
 from . import seams as seams  # `check` looks at its rows
 from .agreement.comparison import agree_on_seed
-from .agreement.waiting import watch_this_worker
-from .process import PROCESS, is_chief, multi_worker, note_strategy, worker_of
+from .agreement.waiting import patch_waits
+from .process import PROCESS, is_chief, multi_worker, uses_keras_2, worker_of
 from .runtime.starting import check_not_started, tensorflow_started
 from .runtime.strategy_patches import patch_run
 from .sums.gradients import (
@@ -58,11 +57,10 @@ __all__ = [
     "install_on_jax",
     "is_chief",
     "multi_worker",
-    "note_strategy",
+    "patch_waits",
     "set_gradient_dtype",
     "tensorflow_started",
     "wanted_dtype",
-    "watch_this_worker",
     "worker_of",
 ]
 
@@ -85,12 +83,11 @@ def install() -> bool:
     Warns
     -----
     TfmusterWarning
-        This Keras is too old and stays unpatched, or is newer than the tested releases. Or a feature is off,
-        because a release does not have what it needs.
+        This Keras is too old and stays unpatched, or is newer than the tested releases, or a feature is off.
     """
     if "tensorflow" in PROCESS.installed:
         return True
-    if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
+    if uses_keras_2():
         check_releases("tensorflow")
         patch_run()
         return False
@@ -124,15 +121,7 @@ def install() -> bool:
 
 
 def install_on_jax() -> None:
-    """Patch the imported Keras, whose backend is JAX, for several processes.
-
-    You can call it more than once. Training in one process does not change.
-
-    Raises
-    ------
-    DependencyError
-        Keras or JAX does not have what tfmuster replaces (reason ``seams``). Nothing is replaced.
-    """
+    """Patch the imported Keras, whose backend is JAX, for several processes, as `install` does."""
     if "jax" in PROCESS.installed:
         return
     check_releases("keras", "jax")
@@ -161,7 +150,9 @@ def check_releases(*packages: str) -> None:
         # TensorFlow is imported, and prepared, before Keras is.
         restore()
         raise
-    for row in (row for row in misfits if row not in PROCESS.features_off):
+    for row in misfits:
+        if row in PROCESS.features_off:
+            continue
         PROCESS.features_off.append(row)
         warnings.warn(
             f"A feature of tfmuster is off ({row.why}), because {row} is not as expected: {row.misfit()}.",

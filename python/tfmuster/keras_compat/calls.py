@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 from ..system.register import Seam, require
 from . import seams
@@ -41,6 +41,9 @@ from .runtime.scopes import adopt, compile_scope
 from .steps.predicting import predict_on_all
 from .steps.steps_per_execution import callbacks_in, note_callbacks, note_choice
 
+if TYPE_CHECKING:
+    import keras
+
 
 @dataclasses.dataclass
 class _Parts:
@@ -51,15 +54,17 @@ class _Parts:
     #: Refuses training in one worker alone.
     guard: Guard | None = None
     #: Tells whether a model has several workers, whose calls are noted.
-    together: Callable[[Any], bool] | None = None
+    together: Callable[[keras.Model], bool] | None = None
     #: The parts for strategies of TensorFlow.
     strategies: bool = False
 
-    def refuse_alone(self, trained: Any, call: str) -> None:
+    def refuse_alone(self, trained: keras.Model | keras.optimizers.Optimizer, call: str) -> None:
         if self.guard is not None:
-            self.guard.check(trained, call)
+            self.guard(trained, call)
 
-    def noted(self, call: str, model: Any, arguments: Mapping[str, Any] | None) -> Any:
+    def noted(
+        self, call: str, model: keras.Model, arguments: Mapping[str, object] | None
+    ) -> AbstractContextManager[None]:
         """Return the context of a call."""
         # If the arguments are wrong, Keras itself says what is.
         if arguments is None or self.together is None or not self.together(model):
@@ -70,15 +75,12 @@ class _Parts:
 _PARTS = {"keras": _Parts(), "tf_keras": _Parts()}
 
 
-def wrap_calls(together: Callable[[Any], bool] = in_multi_worker_strategy, *, strategies: bool) -> None:
+def wrap_calls(
+    together: Callable[[keras.Model], bool] = in_multi_worker_strategy, *, strategies: bool
+) -> None:
     """Note the calls of the imported Keras 3, and with `strategies`, prepare them for those of TensorFlow.
 
-    Parameters
-    ----------
-    together : callable
-        Tells whether a model has several workers.
-    strategies : bool
-        Whether models may have a strategy of TensorFlow.
+    ``together`` tells whether a model has several workers.
     """
     parts = _PARTS["keras"]
     parts.together, parts.strategies = together, strategies
@@ -106,11 +108,12 @@ def scale_batches(package: str) -> None:
     _wrap(package, "fit")
 
 
-def _fit(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
+def _wrap_fit(seam: Seam, parts: _Parts) -> None:
+    stock = seam.get()
     signature = inspect.signature(stock)
 
-    @functools.wraps(stock)
-    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @seam.wrap
+    def fit(self: Any, *args: object, **kwargs: object) -> Any:
         if parts.scales:
             args, kwargs = scaled_batches(signature, self, args, kwargs)
         parts.refuse_alone(self, "fit")
@@ -122,14 +125,13 @@ def _fit(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
                 note_callbacks(self, callbacks_in(arguments))
             return stock(self, *args, **kwargs)
 
-    return fit
 
-
-def _evaluate(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
+def _wrap_evaluate(seam: Seam, parts: _Parts) -> None:
+    stock = seam.get()
     signature = inspect.signature(stock)
 
-    @functools.wraps(stock)
-    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @seam.wrap
+    def evaluate(self: Any, *args: object, **kwargs: object) -> Any:
         arguments = _arguments(signature, self, args, kwargs)
         with parts.noted("evaluate", self, arguments):
             if not parts.strategies:
@@ -138,14 +140,13 @@ def _evaluate(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
                 note_callbacks(self, callbacks_in(arguments))
                 return stock(self, *args, **kwargs)
 
-    return evaluate
 
-
-def _predict(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
+def _wrap_predict(seam: Seam, parts: _Parts) -> None:
+    stock = seam.get()
     signature = inspect.signature(stock)
 
-    @functools.wraps(stock)
-    def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @seam.wrap
+    def predict(self: Any, *args: object, **kwargs: object) -> Any:
         arguments = _arguments(signature, self, args, kwargs)
         with parts.noted("predict", self, arguments):
             if not parts.strategies:
@@ -153,45 +154,32 @@ def _predict(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
             with on_coordinator(self):
                 return predict_on_all(self, callbacks_in(arguments), lambda: stock(self, *args, **kwargs))
 
-    return predict
 
-
-def _train_on_batch(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
-    @functools.wraps(stock)
-    def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
-        parts.refuse_alone(self, "train_on_batch")
-        return stock(self, *args, **kwargs)
-
-    return train_on_batch
-
-
-def _apply(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
+def _wrap_update(seam: Seam, parts: _Parts) -> None:
+    stock = seam.get()
     call = stock.__name__
 
-    @functools.wraps(stock)
-    def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @seam.wrap
+    def update(self: Any, *args: object, **kwargs: object) -> Any:
         parts.refuse_alone(self, call)
         return stock(self, *args, **kwargs)
 
-    return apply
 
-
-def _compile(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
+def _wrap_compile(seam: Seam, parts: _Parts) -> None:
+    stock = seam.get()
     signature = inspect.signature(stock)
 
-    @functools.wraps(stock)
-    def compile(self: Any, *args: Any, **kwargs: Any) -> None:
+    @seam.wrap
+    def compile(self: Any, *args: object, **kwargs: object) -> None:
         arguments = _arguments(signature, self, args, kwargs)
         with compile_scope(self, arguments or {}):
             stock(self, *args, **kwargs)
             note_choice(self, chosen="steps_per_execution" in (arguments or {}))
 
-    return compile
-
 
 def _arguments(
-    signature: inspect.Signature, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Mapping[str, Any] | None:
+    signature: inspect.Signature, model: keras.Model, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> Mapping[str, object] | None:
     """Return the arguments of a call by name; None if they are wrong."""
     try:
         return signature.bind(model, *args, **kwargs).arguments
@@ -199,35 +187,27 @@ def _arguments(
         return None
 
 
-_WRAPPERS: dict[str, Callable[[Callable[..., Any], _Parts], Callable[..., Any]]] = {
-    "fit": _fit,
-    "evaluate": _evaluate,
-    "predict": _predict,
-    "train_on_batch": _train_on_batch,
-    "apply": _apply,
-    "compile": _compile,
-}
-
-_METHODS: dict[str, dict[str, tuple[Seam, ...]]] = {
-    "keras": {
-        "fit": (seams.FIT,),
-        "evaluate": (seams.EVALUATE,),
-        "predict": (seams.PREDICT,),
-        "train_on_batch": (seams.TRAIN_ON_BATCH,),
-        "apply": (seams.APPLY,),
-        "compile": (seams.COMPILE,),
-    },
-    "tf_keras": {
-        "fit": (seams.KERAS_2_FIT,),
-        "train_on_batch": (seams.KERAS_2_TRAIN_ON_BATCH,),
-        "apply": (seams.KERAS_2_APPLY, seams.KERAS_2_OLD_APPLY),
-    },
-}
+_METHODS: tuple[tuple[str, str, Seam, Callable[[Seam, _Parts], None]], ...] = (
+    ("keras", "fit", seams.FIT, _wrap_fit),
+    ("keras", "evaluate", seams.EVALUATE, _wrap_evaluate),
+    ("keras", "predict", seams.PREDICT, _wrap_predict),
+    ("keras", "train_on_batch", seams.TRAIN_ON_BATCH, _wrap_update),
+    ("keras", "apply", seams.APPLY, _wrap_update),
+    ("keras", "compile", seams.COMPILE, _wrap_compile),
+    ("tf_keras", "fit", seams.KERAS_2_FIT, _wrap_fit),
+    ("tf_keras", "train_on_batch", seams.KERAS_2_TRAIN_ON_BATCH, _wrap_update),
+    ("tf_keras", "apply", seams.KERAS_2_APPLY, _wrap_update),
+    ("tf_keras", "apply", seams.KERAS_2_OLD_APPLY, _wrap_update),
+)
 
 
 def _wrap(package: str, *methods: str) -> None:
     """Wrap methods, unless they have their wrapper."""
-    missing = [(name, seam) for name in methods for seam in _METHODS[package][name] if not seam.replaced]
-    require(seam for _, seam in missing)
-    for name, seam in missing:
-        seam.replace(_WRAPPERS[name](seam.get(), _PARTS[package]))
+    missing = [
+        (seam, wrap)
+        for owner, method, seam, wrap in _METHODS
+        if owner == package and method in methods and not seam.replaced
+    ]
+    require(seam for seam, _ in missing)
+    for seam, wrap in missing:
+        wrap(seam, _PARTS[package])

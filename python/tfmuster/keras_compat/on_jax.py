@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import DataError
 from ..system.activity import ACTIVITY
+from ..system.register import Seam
 from ..words import Code, Words
 from . import seams
 from .agreement.comparison import agree_on_call, agree_on_end, agree_on_weight
@@ -34,14 +35,19 @@ from .process import jax_process_index, spans_all_processes
 from .steps.callbacks import patch_stops
 from .steps.resume import place_in_epoch
 
+if TYPE_CHECKING:
+    import jax
+    import keras
+    import numpy.typing as npt
 
-def trains_together(model: Any = None) -> bool:
+
+def trains_together(model: keras.Model | None = None) -> bool:
     """Return whether this process computes with the others: whether its distribution has devices of all."""
     distribution = seams.KERAS_GLOBAL.get()("distribution")
     return jax_process_index() is not None and distribution is not None and spans_all_processes(distribution)
 
 
-def _check_labels(batch: Any) -> None:
+def _check_labels(batch: object) -> None:
     """Raise DataError for a label that no output of the model stands for. JAX counts it as no class."""
     call = Call.current[-1] if Call.current else None
     if call is None or call.name == "predict" or not isinstance(batch, tuple) or len(batch) < 2:
@@ -56,21 +62,20 @@ def patch_agreement() -> None:
         seam.get() for seam in (seams.JAX_EPOCHS_INIT, seams.JAX_STEPS, seams.JAX_BATCHES)
     )
     stock_catch, stock_variable = seams.JAX_CATCH_STOP.get(), seams.JAX_INITIALIZE.get()
-    stock_arrays = seams.DATASET_BATCHES.get()
 
-    @functools.wraps(stock_init)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+    @seams.JAX_EPOCHS_INIT.wrap
+    def init(self: Any, *args: object, **kwargs: object) -> None:
         stock_init(self, *args, **kwargs)
         Call.reads(self)
 
-    @functools.wraps(stock_steps)
+    @seams.JAX_STEPS.wrap
     def steps(self: Any) -> Iterator[Any]:
         place = place_in_epoch(self)
         for step in stock_steps(self):
             place["step"] = int(step[0]) + 1
             yield step
 
-    @functools.wraps(stock_batches)
+    @seams.JAX_BATCHES.wrap
     def batches(self: Any) -> Iterator[Any]:
         dataset = seams.ADAPTED_DATASET.of(self.data_adapter, None)
         try:
@@ -86,15 +91,7 @@ def patch_agreement() -> None:
                 raise
             raise cause from error
 
-    @functools.wraps(stock_arrays)
-    def arrays(self: Any) -> Iterator[Any]:
-        # Later a batch is an array of which each process sees its rows only.
-        for batch in stock_arrays(self):
-            if trains_together():
-                _check_labels(batch)
-            yield batch
-
-    @functools.wraps(stock_catch)
+    @seams.JAX_CATCH_STOP.wrap
     @contextlib.contextmanager
     def catch_stop_iteration(self: Any) -> Iterator[None]:
         with stock_catch(self):
@@ -105,34 +102,25 @@ def patch_agreement() -> None:
                     agree_on_end(Call.current[-1].model)
                 raise
 
-    @functools.wraps(stock_variable)
-    def initialize(self: Any, value: Any) -> None:
+    @seams.JAX_INITIALIZE.wrap
+    def initialize(self: Any, value: jax.Array) -> None:
         # JAX compares the values of a new weight on all processes, which must have the same shape.
         if trains_together():
             agree_on_weight(self.path, value)
         stock_variable(self, value)
 
-    def compared(stock: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(stock)
+    def compare_before(seam: Seam) -> None:
+        stock = seam.get()
+
+        @seam.wrap
         def make(self: Any, force: bool = False) -> Any:
             if (call := Call.of(self)) is not None:
                 # A validation within ``fit`` has the epoch iterator of its own.
                 agree_on_call(self, call.epochs or seams.JAX_EVALUATION.of(self, None))
             return stock(self, force)
 
-        return make
-
-    for seam, new in (
-        (seams.JAX_EPOCHS_INIT, init),
-        (seams.JAX_STEPS, steps),
-        (seams.JAX_BATCHES, batches),
-        (seams.JAX_CATCH_STOP, catch_stop_iteration),
-        (seams.DATASET_BATCHES, arrays),
-        (seams.JAX_INITIALIZE, initialize),
-    ):
-        seam.replace(new)
     for seam in seams.JAX_MAKE:
-        seam.replace(compared(seam.get()))
+        compare_before(seam)
     patch_stops(trains_together)
 
 
@@ -141,28 +129,27 @@ def patch_data_sets() -> None:
     map_structure = seams.TREE.get().map_structure
     stock_init, stock_iterator = seams.DATASET_INIT.get(), seams.DATASET_BATCHES.get()
 
-    @functools.wraps(stock_init)
-    def init(self: Any, dataset: Any, class_weight: Any = None, distribution: Any = None) -> None:
+    @seams.DATASET_INIT.wrap
+    def init(self: Any, dataset: object, class_weight: object = None, distribution: Any = None) -> None:
         # Without auto_shard_dataset, the program has given each process rows of its own. Keras 3.10 has both
         # attributes only in some of its classes.
         several = seams.SEVERAL_PROCESSES.of(distribution, False)
         divided = several and seams.AUTO_SHARD.of(distribution, True)
         stock_init(self, dataset, class_weight=class_weight, distribution=None if divided else distribution)
-        self._tfmuster_part = part_of_this_process(distribution) if divided else None
+        self._tfmuster_part = _part_of_this_process(distribution) if divided else None
 
-    @functools.wraps(stock_iterator)
-    def iterate(self: Any) -> Iterable[Any]:
-        batches: Iterable[Any] = stock_iterator(self)
-        if (part := self._tfmuster_part) is None:
-            return batches
-        own = functools.partial(own_rows_of, part)
-        return (map_structure(own, batch) for batch in batches)
+    @seams.DATASET_BATCHES.wrap
+    def iterate(self: Any) -> Iterator[Any]:
+        for batch in stock_iterator(self):
+            if (part := self._tfmuster_part) is not None:
+                batch = map_structure(functools.partial(_own_rows, part), batch)  # noqa: PLW2901
+            # Later a batch is an array of which each process sees its rows only.
+            if trains_together():
+                _check_labels(batch)
+            yield batch
 
-    seams.DATASET_INIT.replace(init)
-    seams.DATASET_BATCHES.replace(iterate)
 
-
-def part_of_this_process(distribution: Any) -> tuple[tuple[int, ...], int]:
+def _part_of_this_process(distribution: keras.distribution.Distribution) -> tuple[tuple[int, ...], int]:
     """Return the parts of each batch that this process needs, and how many parts there are.
 
     A batch has a part for each model replica: for each place on the axis of the mesh along which a
@@ -178,14 +165,8 @@ def part_of_this_process(distribution: Any) -> tuple[tuple[int, ...], int]:
     return tuple(own), len(places)
 
 
-def own_rows_of(part: tuple[tuple[int, ...], int], batch: Any) -> Any:
-    """Return the rows of a global batch that belong to some of its parts; None for None.
-
-    Raises
-    ------
-    DataError
-        The parts don't divide the rows (reason ``batch-size``).
-    """
+def _own_rows(part: tuple[tuple[int, ...], int], batch: npt.NDArray[np.generic] | None) -> Any:
+    """Return the rows of a global batch that belong to some of its parts; None for None."""
     if batch is None:
         return None
     own, parts = part
@@ -216,38 +197,35 @@ def patch_values() -> None:
     make_predict = seams.JAX_MAKE[-1]
     stock_array, stock_make = seams.ARRAY_OF_VARIABLE.get(), make_predict.get()
 
-    @functools.wraps(stock_array)
-    def array(self: Any, dtype: Any = None) -> Any:
+    @seams.ARRAY_OF_VARIABLE.wrap
+    def array(self: Any, dtype: npt.DTypeLike = None) -> Any:
         value = self.value
-        return np.asarray(whole(value), dtype) if is_divided(value) else stock_array(self, dtype)
+        return np.asarray(_whole(value), dtype) if _is_divided(value) else stock_array(self, dtype)
 
-    @functools.wraps(stock_make)
+    @make_predict.wrap
     def make(self: Any, force: bool = False) -> Any:
         if self.predict_function is None or force:
             stock_make(self, force)
             step = self.predict_function
 
-            def gathered(*args: Any) -> Any:
+            def gathered(*args: object) -> Any:
                 outputs, state = step(*args)
-                return map_structure(whole, outputs), state
+                return map_structure(_whole, outputs), state
 
             self.predict_function = gathered
         return self.predict_function
 
-    seams.ARRAY_OF_VARIABLE.replace(array)
-    make_predict.replace(make)
 
-
-def is_divided(value: Any) -> bool:
+def _is_divided(value: object) -> bool:
     """Return whether no process has all of an array."""
     import jax
 
     return isinstance(value, jax.Array) and not (value.is_fully_addressable or value.is_fully_replicated)
 
 
-def whole(value: Any) -> Any:
+def _whole(value: object) -> Any:
     """Return a value, or if it is divided, its copy in NumPy. All processes must call it."""
-    if not is_divided(value):
+    if not _is_divided(value):
         return value
     from jax.experimental import multihost_utils
 

@@ -53,7 +53,7 @@ def multi_worker_mirrored(communication: str, start_timeout: float | None, gradi
     PROCESS.strategy, PROCESS.task, PROCESS.communication = made, task, how
     compat.set_gradient_dtype(made, dtype)
     compat.agree_on_seed(made)
-    compat.watch_this_worker()
+    compat.patch_waits()
     all_connected()
     return made
 

@@ -8,12 +8,13 @@ tensors at its source.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -22,45 +23,51 @@ from .. import seams
 from ..process import keras_backend
 from ..rows.local_batch import OfLength
 
+if TYPE_CHECKING:
+    import keras
+    import numpy.typing as npt
+    import pandas as pd
+    import tensorflow as tf
 
+
+class Epochs(Protocol):
+    """Keras's epoch iterator over the data of a call."""
+
+    data_adapter: Any
+    steps_per_epoch: int | None
+
+
+@dataclasses.dataclass(eq=False)
 class Call:
-    """A call of ``fit``, ``evaluate``, or ``predict`` that runs."""
+    """A call of ``fit``, ``evaluate``, or ``predict`` of a model that has several workers."""
 
-    current: list[Call] = []  # noqa: RUF012 - one list for all
+    name: str
+    model: keras.Model
+    arguments: Mapping[str, Any]
+    #: The epoch iterator of the call; for ``fit`` that of the training data.
+    epochs: Epochs | None = None
+    compared: bool = False
+    #: What was compared.
+    document: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def __init__(self, name: str, model: Any, arguments: Mapping[str, Any]) -> None:
-        self.name, self.model, self.arguments = name, model, arguments
-        #: The epoch iterator of the call; for ``fit`` that of the training data.
-        self.epochs: Any = None
-        self.compared = False
-        #: What was compared (:mod:`.documents`).
-        self.document: dict[str, Any] = {}
+    #: The calls that run, the innermost last.
+    current: ClassVar[list[Call]] = []
 
     @classmethod
-    def of(cls, model: Any) -> Call | None:
+    def of(cls, model: keras.Model) -> Call | None:
         """Return the innermost call, if it is one of this model."""
         return cls.current[-1] if cls.current and cls.current[-1].model is model else None
 
     @classmethod
-    def reads(cls, epochs: Any) -> None:
+    def reads(cls, epochs: Epochs) -> None:
         """Note the epoch iterator that the innermost call has made."""
         if cls.current and cls.current[-1].epochs is None:
             cls.current[-1].epochs = epochs
 
 
 @contextlib.contextmanager
-def noted_call(name: str, model: Any, arguments: Mapping[str, Any]) -> Iterator[None]:
-    """Note that a call runs, as long as the block does.
-
-    Parameters
-    ----------
-    name : {"fit", "evaluate", "predict"}
-        The method.
-    model : keras.Model
-        The model, which has several workers.
-    arguments : mapping
-        Its arguments by name.
-    """
+def noted_call(name: str, model: keras.Model, arguments: Mapping[str, object]) -> Iterator[None]:
+    """Note that a call runs, as long as the block does."""
     Call.current.append(Call(name, model, arguments))
     try:
         with ACTIVITY.call(name):
@@ -76,7 +83,7 @@ SAMPLE: Final = "rows"
 _MOST_WEIGHTS: Final = 300
 
 
-def document_of(call: Call, epochs: Any) -> dict[str, Any]:
+def document_of(call: Call, epochs: Epochs | None) -> dict[str, Any]:
     """Return what the workers compare when a call begins, by names that errors use."""
     model, arguments = call.model, call.arguments
     document: dict[str, Any] = {}
@@ -97,18 +104,20 @@ def document_of(call: Call, epochs: Any) -> dict[str, Any]:
     return {name: _json(value) for name, value in document.items()}
 
 
-def _data(epochs: Any) -> dict[str, Any]:
+def _data(epochs: Epochs) -> dict[str, Any]:
     import tensorflow as tf
 
     adapter = epochs.data_adapter
     dataset = seams.ADAPTED_DATASET.of(adapter, None)
     local = seams.EPOCHS_DATASET.of(epochs, None)
-    divided = isinstance(local, tf.data.Dataset) or is_divided_by_rows(adapter)
+    # On JAX, each process takes its rows of the batches of such an adapter (`on_jax.py`).
+    by_rows = getattr(adapter, "_tfmuster_part", None) is not None
+    divided = isinstance(local, tf.data.Dataset) or by_rows
     steps = epochs.steps_per_epoch or adapter.num_batches
     if not divided or isinstance(adapter, OfLength):
         # With JAX, the workers can't go on without one that has no more batches.
-        own = {"steps": steps, "batch size": adapter.batch_size} if keras_backend() == "jax" else {}
-        return {"whose rows": "each worker's own", **own}
+        sizes = {"steps": steps, "batch size": adapter.batch_size} if keras_backend() == "jax" else {}
+        return {"whose rows": "each worker's own", **sizes}
     document = {
         "whose rows": "all workers'",
         "steps": steps,
@@ -120,14 +129,14 @@ def _data(epochs: Any) -> dict[str, Any]:
     spec = dataset.element_spec if isinstance(dataset, tf.data.Dataset) else None
     arrays = tf.nest.flatten(spec if spec is not None else seams.ADAPTED_ARRAYS.of(adapter, None))
     document["elements"] = [
-        f"{list(each.shape)[1:]} {getattr(each.dtype, 'name', each.dtype)}"
-        for each in arrays
-        if hasattr(each, "shape") and hasattr(each, "dtype") and each.shape.__len__() > 0
+        f"{list(array.shape)[1:]} {getattr(array.dtype, 'name', array.dtype)}"
+        for array in arrays
+        if hasattr(array, "shape") and hasattr(array, "dtype") and len(array.shape) > 0
     ]
     return document
 
 
-def weights_of(model: Any) -> dict[str, str]:
+def weights_of(model: keras.Model) -> dict[str, str]:
     """Return the shape and type of each weight, with the name that it would have in a fresh process."""
     weights = model.weights if model.built else []
     return {
@@ -136,9 +145,9 @@ def weights_of(model: Any) -> dict[str, str]:
     } | {"number of weights": str(len(weights))}
 
 
-def _optimizer(optimizer: Any) -> str:
+def _optimizer(optimizer: keras.optimizers.Optimizer) -> str:
     """Return an optimizer's class and its settings that are plain values."""
-    if optimizer is None or not hasattr(optimizer, "get_config"):
+    if not hasattr(optimizer, "get_config"):
         return type(optimizer).__name__
     settings = {
         key: round(value, 9) if isinstance(value, float) else value
@@ -157,7 +166,7 @@ def _json(value: Any) -> Any:
     if isinstance(value, (str, bool)) or value is None:
         return value
     if isinstance(value, list):
-        return [str(each) for each in value]
+        return [str(element) for element in value]
     return float(value) if isinstance(value, float) else int(value)
 
 
@@ -174,14 +183,8 @@ _SETTINGS = ("batch_size", "count", "buffer_size", "seed", "seed2", "num_shards"
 _CLOSE = 1e-3
 
 
-def sample_of(epochs: Any) -> str:
-    """Return numbers that tell the rows of two calls apart; "" if the data can't be sampled.
-
-    Parameters
-    ----------
-    epochs : keras EpochIterator
-        The epoch iterator of a call.
-    """
+def sample_of(epochs: Epochs) -> str:
+    """Return numbers that tell the rows of two calls apart; "" if the data can't be sampled."""
     import tensorflow as tf
 
     adapter = epochs.data_adapter
@@ -192,7 +195,7 @@ def sample_of(epochs: Any) -> str:
     if inputs is not None:
         arrays = tf.nest.flatten(inputs)
     else:
-        arrays = [tensor for tensor in _sources(seams.ADAPTED_DATASET.of(adapter, None))]
+        arrays = list(_sources(seams.ADAPTED_DATASET.of(adapter, None)))
     numbers: list[float] = []
     for array in [array for array in arrays if array is not None][:_MOST_ARRAYS]:
         try:
@@ -211,15 +214,15 @@ def close(first: str, second: str) -> bool:
     )
 
 
-def pipeline_of(dataset: Any) -> str:
+def pipeline_of(dataset: object) -> str:
     """Return the steps of a ``tf.data`` pipeline, with what decides which rows it yields; "" for others."""
     names = []
-    for each in _chain(dataset):
-        name = type(each).__name__.strip("_").removesuffix("Dataset").removesuffix("V2")
-        given = [getattr(each, f"_{key}", None) for key in _SETTINGS]
-        shown = [str(int(value)) for value in given if value is not None and _is_number(value)]
+    for step in _chain(dataset):
+        name = type(step).__name__.strip("_").removesuffix("Dataset").removesuffix("V2")
+        settings = [getattr(step, f"_{key}", None) for key in _SETTINGS]
+        numbers = [str(int(value)) for value in settings if value is not None and _is_number(value)]
         if name not in ("Options", "Prefetch", "Model", "", "DatasetV1Adapter"):
-            names.append(name + (f"({', '.join(shown)})" if shown else ""))
+            names.append(name + (f"({', '.join(numbers)})" if numbers else ""))
     return " > ".join(reversed(names))
 
 
@@ -230,35 +233,35 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _chain(dataset: Any) -> Iterator[Any]:
+def _chain(dataset: object) -> Iterator[Any]:
     """Yield a data set and all data sets that it reads, from the last step to the sources."""
     waiting = [dataset] if seams.INPUTS.of(dataset, None) else []
     seen = 0
     while waiting and seen < 200:
-        each = waiting.pop(0)
+        step = waiting.pop(0)
         seen += 1
-        yield each
+        yield step
         try:
-            waiting += seams.INPUTS.of(each)()
+            waiting += seams.INPUTS.of(step)()
         except (NotImplementedError, AttributeError):
             continue
 
 
-def _sources(dataset: Any) -> Iterator[Any]:
+def _sources(dataset: object) -> Iterator[Any]:
     """Yield the tensors that a pipeline slices."""
-    for each in _chain(dataset):
-        if type(each).__name__.strip("_") == "TensorSliceDataset":
-            yield from seams.TENSORS.of(each)
+    for step in _chain(dataset):
+        if type(step).__name__.strip("_") == "TensorSliceDataset":
+            yield from seams.TENSORS.of(step)
 
 
-def _numbers(array: Any) -> list[float]:
+def _numbers(array: npt.NDArray[np.generic] | tf.Tensor | pd.DataFrame) -> list[float]:
     """Return one number for each of some rows of an array."""
     rows = int(array.shape[0])
     places = sorted({0, rows // 3, 2 * rows // 3, rows - 1}) if rows else []
     return [_number(array.iloc[place] if hasattr(array, "iloc") else array[place]) for place in places]
 
 
-def _number(row: Any) -> float:
+def _number(row: object) -> float:
     values = np.asarray(row).reshape(-1)[:_MOST_VALUES]
     if values.dtype.kind in "OSU":
         # File names are sampled without their folders, which may differ between machines.
@@ -269,8 +272,3 @@ def _number(row: Any) -> float:
     # Weights tell the order of the values, too.
     values = values.astype(np.float64)
     return float(np.dot(values, np.linspace(1.0, 2.0, len(values))) / max(1, len(values)))
-
-
-def is_divided_by_rows(adapter: Any) -> bool:
-    """Return whether each process takes its rows of the batches of a Keras data adapter."""
-    return getattr(adapter, "_tfmuster_part", None) is not None

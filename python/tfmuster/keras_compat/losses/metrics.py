@@ -26,7 +26,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,34 +37,34 @@ from ..sums.collectives import replica_sum, sum_of_workers
 from . import loss_parts
 from .loss_reduction import whole_rows
 
+if TYPE_CHECKING:
+    import keras
+    import numpy.typing as npt
+    import tensorflow as tf
+
 _step = threading.local()
 
 
 class Log(NamedTuple):
-    """Where a number that a step returns comes from.
+    """Where a number that a step returns comes from."""
 
-    Attributes
-    ----------
-    metric, place
-        The metric whose ``result()`` has it, at this place of the flattened result; None if no metric has it.
-    adds_up
-        Whether the workers' numbers add up. Else their mean is taken.
-    """
-
-    metric: Any
+    #: The metric whose ``result()`` has it; None if no metric has it.
+    metric: keras.Metric | None
+    #: Its place in the flattened result.
     place: int
+    #: Whether the workers' numbers add up. Else their mean is taken.
     adds_up: bool
 
 
 class StepMetrics:
     """The metrics of a model while one of its steps is traced."""
 
-    def __init__(self, trainer: Any) -> None:
+    def __init__(self, trainer: keras.Model) -> None:
         self.all = _every_metric(trainer)
-        self.on_all_rows: list[Any] = []
-        self._results: dict[int, tuple[Any, Any, int]] = {}
+        self.on_all_rows: list[keras.Metric] = []
+        self._results: dict[int, tuple[tf.Tensor, keras.Metric, int]] = {}
 
-    def record(self, metric: Any, result: Any) -> None:
+    def record(self, metric: keras.Metric, result: object) -> None:
         """Note which tensors are a metric's result."""
         import tensorflow as tf
 
@@ -76,7 +76,7 @@ class StepMetrics:
         alone = [metric for metric in self.all if metric not in self.on_all_rows]
         return [variable for metric in alone for variable in seams.METRIC_VARIABLES.of(metric)]
 
-    def logs(self, outputs: Any) -> tuple[list[Any], list[Log]]:
+    def logs(self, outputs: object) -> tuple[list[Any], list[Log]]:
         """Return the flattened outputs of a step, numbers as the worker's parts, and where they come from."""
         import tensorflow as tf
 
@@ -92,35 +92,30 @@ class StepMetrics:
 
 
 @contextlib.contextmanager
-def metrics_of_step(trainer: Any) -> Iterator[StepMetrics]:
+def metrics_of_step(trainer: keras.Model) -> Iterator[StepMetrics]:
     """Inside the block, a step of ``trainer`` is traced."""
     metrics = StepMetrics(trainer)
-    set_here: list[tuple[Any, str]] = []
 
-    def replace(metric: Any, name: str, function: Callable[..., Any]) -> None:
-        object.__setattr__(metric, name, functools.wraps(getattr(metric, name))(function))
-        set_here.append((metric, name))
-
-    def recorded(metric: Any, stock: Callable[[], Any]) -> Any:
+    def recorded(metric: keras.Metric, stock: Callable[[], object]) -> Any:
         value = stock()
         metrics.record(metric, value)
         return value
 
-    _step.metrics = metrics
-    try:
+    with contextlib.ExitStack() as undo:
+
+        def replace(metric: keras.Metric, name: str, function: Callable[..., object]) -> None:
+            stock = getattr(metric, name)
+            new = functools.wraps(stock)(functools.partial(function, metric, stock))
+            object.__setattr__(metric, name, new)
+            undo.callback(object.__delattr__, metric, name)
+
+        _step.metrics = metrics
+        undo.callback(setattr, _step, "metrics", None)
         for metric in metrics.all:
-            if _of_user(metric):
-                replace(
-                    metric,
-                    "update_state",
-                    functools.partial(_update_on_all_rows, metric, metric.update_state),
-                )
-            replace(metric, "result", functools.partial(recorded, metric, metric.result))
+            if not type(metric).__module__.startswith("keras."):  # of the user
+                replace(metric, "update_state", _update_on_all_rows)
+            replace(metric, "result", recorded)
         yield metrics
-    finally:
-        _step.metrics = None
-        for metric, name in set_here:
-            object.__delattr__(metric, name)
 
 
 def patch_metrics() -> None:
@@ -130,7 +125,7 @@ def patch_metrics() -> None:
     stock_mean, stock_sum = seams.MEAN_UPDATE.get(), seams.SUM_UPDATE.get()
     stock_wrapper = seams.WRAPPER_UPDATE.get()
 
-    def part_of(metric: Any, values: Any, sample_weight: Any) -> Any:
+    def part_of(metric: keras.Metric, values: tf.Tensor, sample_weight: object) -> tf.Tensor | None:
         """Return the worker's part of a number; None if these are values of rows."""
         if share_of_rows() is None or works_on_whole_batch() or sample_weight is not None:
             return None
@@ -139,26 +134,26 @@ def patch_metrics() -> None:
         values = tf.convert_to_tensor(values)
         return None if values.shape.rank != 0 else loss_parts.as_part(tf.cast(values, metric.dtype))
 
-    @functools.wraps(stock_mean)
-    def update_mean(self: Any, values: Any, sample_weight: Any = None) -> Any:
+    @seams.MEAN_UPDATE.wrap
+    def update_mean(self: Any, values: tf.Tensor, sample_weight: object = None) -> Any:
         if (part := part_of(self, values, sample_weight)) is None:
             return stock_mean(self, values, sample_weight)
         # The workers' weights add up to one batch.
         share = tf.cast(share_of_rows(), part.dtype)
         return stock_mean(self, tf.math.divide_no_nan(part, share), share)
 
-    @functools.wraps(stock_sum)
-    def update_sum(self: Any, values: Any, sample_weight: Any = None) -> Any:
+    @seams.SUM_UPDATE.wrap
+    def update_sum(self: Any, values: tf.Tensor, sample_weight: object = None) -> Any:
         part = part_of(self, values, sample_weight)
         return stock_sum(self, values if part is None else part, sample_weight)
 
-    @functools.wraps(stock_wrapper)
-    def update_wrapped(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    @seams.WRAPPER_UPDATE.wrap
+    def update_wrapped(self: Any, y_true: object, y_pred: object, sample_weight: object = None) -> Any:
         if share_of_rows() is None or works_on_whole_batch():
             return stock_wrapper(self, y_true, y_pred, sample_weight)
         function = seams.WRAPPER_FUNCTION.of(self)
 
-        def of_rows(*args: Any, **kwargs: Any) -> Any:
+        def of_rows(*args: object, **kwargs: object) -> Any:
             values = function(*args, **kwargs)
             # It may be a number of Python, too.
             if len(getattr(values, "shape", ())) == 0:
@@ -175,28 +170,22 @@ def patch_metrics() -> None:
         finally:
             seams.WRAPPER_FUNCTION.set(self, function)
 
-    seams.MEAN_UPDATE.replace(update_mean)
-    seams.SUM_UPDATE.replace(update_sum)
-    seams.WRAPPER_UPDATE.replace(update_wrapped)
 
-
-def _every_metric(trainer: Any) -> list[Any]:
+def _every_metric(trainer: keras.Model) -> list[keras.Metric]:
     """Return all metrics of a model, those inside of others included."""
-    found: dict[int, Any] = {}
+    by_id: dict[int, keras.Metric] = {}
     waiting = list(trainer.metrics)
     while waiting:
         metric = waiting.pop(0)
-        if id(metric) not in found:
-            found[id(metric)] = metric
+        if id(metric) not in by_id:
+            by_id[id(metric)] = metric
             waiting += [*getattr(metric, "metrics", ()), *seams.METRICS_INSIDE.of(metric)]
-    return list(found.values())
+    return list(by_id.values())
 
 
-def _of_user(metric: Any) -> bool:
-    return not type(metric).__module__.startswith("keras.")
-
-
-def _update_on_all_rows(metric: Any, stock: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _update_on_all_rows(
+    metric: keras.Metric, stock: Callable[..., object], *args: object, **kwargs: object
+) -> Any:
     """Update a metric with the rows of all workers; the first worker keeps the state, the others zeros."""
     import tensorflow as tf
 
@@ -206,11 +195,11 @@ def _update_on_all_rows(metric: Any, stock: Callable[..., Any], *args: Any, **kw
         metrics.on_all_rows.append(metric)
     args, kwargs = tf.nest.map_structure(_of_all_workers, (args, kwargs))
     with whole_batch():
-        done = stock(*args, **kwargs)
+        updated = stock(*args, **kwargs)
     first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
     for variable in metric.variables:
         variable.assign(tf.where(first, variable.value, tf.zeros_like(variable.value)))
-    return done
+    return updated
 
 
 def _of_all_workers(value: Any) -> Any:
@@ -221,9 +210,7 @@ def _of_all_workers(value: Any) -> Any:
         return value
     if value.shape.rank > 0:
         return whole_rows(value)
-    if not value.dtype.is_floating:
-        return value
-    return replica_sum(loss_parts.as_part(value))
+    return replica_sum(loss_parts.as_part(value)) if value.dtype.is_floating else value
 
 
 def patch_metric_reads() -> None:
@@ -236,8 +223,8 @@ def patch_metric_reads() -> None:
     # Older releases, such as 3.10, return numbers here, newer ones tensors.
     numbers = "pythonify_logs" in stock_results.__code__.co_names
 
-    @functools.wraps(stock_assign)
-    def direct_assign(self: Any, value: Any) -> None:
+    @seams.ASSIGN.wrap
+    def direct_assign(self: Any, value: object) -> None:
         held = seams.VALUE.of(self)
         if not isinstance(held, sync_on_read):
             stock_assign(self, value)
@@ -246,8 +233,8 @@ def patch_metric_reads() -> None:
         else:
             held.assign(tf.cast(value, held.dtype), read_value=False)
 
-    @functools.wraps(stock_initialize)
-    def initialize(self: Any, value: Any) -> None:
+    @seams.INITIALIZE.wrap
+    def initialize(self: Any, value: object) -> None:
         stock_initialize(self, value)
         held = seams.VALUE.of(self)
         if workers_sum(held) and not isinstance(value, tf.Variable):
@@ -255,24 +242,28 @@ def patch_metric_reads() -> None:
                 own = held.distribute_strategy.experimental_local_results(held)[0]
                 give_to_first(held, own.read_value())
 
-    def workers_sum(held: Any) -> bool:
-        """Return whether several workers have a part each of a variable that is read as a sum."""
-        summed = isinstance(held, sync_on_read) and held.aggregation == tf.VariableAggregation.SUM
-        return summed and multi_worker(held.distribute_strategy)
+    def is_sum(held: tf.Variable) -> bool:
+        """Return whether a variable is read as the sum of its parts."""
+        return isinstance(held, sync_on_read) and held.aggregation == tf.VariableAggregation.SUM
 
-    def give_to_first(held: Any, value: Any) -> None:
+    def workers_sum(held: tf.Variable) -> bool:
+        """Return whether several workers have a part each of such a variable."""
+        return is_sum(held) and multi_worker(held.distribute_strategy)
+
+    def give_to_first(held: tf.Variable, value: tf.Tensor) -> None:
         strategy = held.distribute_strategy
         for device, part in enumerate(strategy.experimental_local_results(held)):
             first = device == 0 and worker_of(strategy)[0] == 0
             part.assign(value if first else tf.zeros_like(value), read_value=False)
 
-    @functools.wraps(stock_results)
+    @seams.METRICS_RESULT.wrap
     def get_metrics_result(self: Any) -> dict[str, Any]:
         strategy = seams.MODEL_STRATEGY.of(self)
-        if not (multi_worker(strategy) and tf.executing_eagerly()) or _in_replica():
+        in_replica = tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
+        if not (multi_worker(strategy) and tf.executing_eagerly()) or in_replica:
             return stock_results(self)  # type: ignore[no-any-return]
         metrics = self.metrics
-        own = [[_own_sum(v, strategy) for v in metric.variables] for metric in metrics]
+        own = [[own_part(v.value, strategy) for v in metric.variables] for metric in metrics]
         flat = tf.nest.flatten(own)
         if not flat or any(value is None for value in flat) or len({value.dtype for value in flat}) > 1:
             return stock_results(self)  # type: ignore[no-any-return]
@@ -285,23 +276,13 @@ def patch_metric_reads() -> None:
             results |= result if isinstance(result, dict) else {metric.name: result}
         return pythonify_logs(results) if numbers else results  # type: ignore[no-any-return]
 
-    def _in_replica() -> bool:
-        return bool(tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context())
-
-    def _own_sum(variable: Any, strategy: Any) -> Any:
+    def own_part(held: tf.Variable, strategy: tf.distribute.Strategy) -> Any:
         """Return this worker's part of a variable that is read as a sum; None for any other variable."""
-        held = variable.value
-        if not isinstance(held, sync_on_read) or held.aggregation != tf.VariableAggregation.SUM:
-            return None
-        parts = strategy.experimental_local_results(held)
+        parts = strategy.experimental_local_results(held) if is_sum(held) else []
         return parts[0].read_value() if len(parts) == 1 else None
 
-    seams.ASSIGN.replace(direct_assign)
-    seams.INITIALIZE.replace(initialize)
-    seams.METRICS_RESULT.replace(get_metrics_result)
 
-
-def read_metrics(variables: list[Any], strategy: Any) -> list[Any]:
+def read_metrics(variables: list[keras.Variable], strategy: tf.distribute.Strategy) -> list[Any]:
     """Return the values of metrics' variables, each with a first axis of workers.
 
     With several workers, all of them must call it. One process, and workers with several devices, have one
@@ -324,7 +305,9 @@ def read_metrics(variables: list[Any], strategy: Any) -> list[Any]:
     return values
 
 
-def restore_metrics(variables: list[Any], values: list[Any], strategy: Any) -> None:
+def restore_metrics(
+    variables: list[keras.Variable], values: list[npt.NDArray[np.generic]], strategy: tf.distribute.Strategy
+) -> None:
     """Set metrics' variables to what `read_metrics` has returned, maybe for another number of workers."""
     for variable, value in zip(variables, values, strict=True):
         if _one_device_each(strategy) and len(value) == worker_of(strategy)[1]:
@@ -333,10 +316,10 @@ def restore_metrics(variables: list[Any], values: list[Any], strategy: Any) -> N
             variable.assign(value.sum(axis=0, dtype=value.dtype))
 
 
-def _one_device_each(strategy: Any) -> bool:
+def _one_device_each(strategy: tf.distribute.Strategy) -> bool:
     return multi_worker(strategy) and len(strategy.extended.worker_devices) == 1
 
 
-def _local(variable: Any, strategy: Any) -> Any:
+def _local(variable: keras.Variable, strategy: tf.distribute.Strategy) -> Any:
     """Return the part of a distributed variable that is on this worker's device."""
     return strategy.experimental_local_results(variable.value)[0]

@@ -25,12 +25,19 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ...system.register import Seam
 from .. import seams
 from ..process import multi_worker, worker_of
 from ..rows.step_rows import place_of_rows
 from ..sums.collectives import replica_sum
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    Draw: TypeAlias = Callable[..., tf.Tensor]
+    Number: TypeAlias = float | tf.Tensor
 
 #: Arguments of distributions that may differ between the rows.
 _OF_ROWS = ("alpha", "beta", "counts", "probs", "mean", "stddev")
@@ -42,7 +49,7 @@ _OF_GIVEN_ROWS = ("random_shuffle", "multinomial")
 class _Over:
     """A module, or a part of one, of which some names are others."""
 
-    def __init__(self, stock: Any, **others: Any) -> None:
+    def __init__(self, stock: object, **others: object) -> None:
         self._stock = stock
         vars(self).update(others)
 
@@ -76,41 +83,40 @@ def patch_operations() -> None:
     """Give TensorFlow's random operations with a state another seed on each worker, in steps."""
     import tensorflow as tf
 
-    def patched(stock: Callable[..., Any], kind: str) -> Callable[..., Any]:
-        @functools.wraps(stock)
-        def draw(given: Any, *args: Any, seed: int = 0, seed2: int = 0, **kwargs: Any) -> Any:
+    def change_seed(seam: Seam) -> None:
+        stock, of_given_rows = seam.get(), seam.path in _OF_GIVEN_ROWS
+
+        @seam.wrap
+        def draw(first: tf.Tensor, *args: object, seed: int = 0, seed2: int = 0, **kwargs: object) -> Any:
+            context = _replica_of_several()
             # Without any seed, the numbers differ by themselves.
-            if (seed, seed2) != (0, 0) and (context := replica_of_several()) is not None:
-                shape = given if kind == "shape" else tf.shape(given)
+            if (seed, seed2) != (0, 0) and context is not None:
+                shape = tf.shape(first) if of_given_rows else first
                 if _span(shape) is not None:
                     seed2 = (seed2 + worker_of(context.strategy)[0] * 0x9E3779B9) % 2**31
-            return stock(given, *args, seed=seed, seed2=seed2, **kwargs)
-
-        return draw
+            return stock(first, *args, seed=seed, seed2=seed2, **kwargs)
 
     for seam in seams.STATEFUL_RANDOM:
-        seam.replace(patched(seam.get(), "rows" if seam.path in _OF_GIVEN_ROWS else "shape"))
+        change_seed(seam)
 
 
 def patch_first_values() -> None:
     """Let a variable of Keras draw its first values whole, wherever it is made."""
     stock = seams.FIRST_VALUES.get()
 
-    @functools.wraps(stock)
-    def initialize(self: Any, initializer: Any) -> None:
+    @seams.FIRST_VALUES.wrap
+    def initialize(self: Any, initializer: Callable[..., object]) -> None:
         before, _first_values.drawn = getattr(_first_values, "drawn", False), True
         try:
             stock(self, initializer)
         finally:
             _first_values.drawn = before
 
-    seams.FIRST_VALUES.replace(initialize)
-
 
 _first_values = threading.local()
 
 
-def _span(shape: Any) -> tuple[Any, Any, Any] | None:
+def _span(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor] | None:
     """Return which rows of which shape to draw: (shape for the whole batch, first row, rows of the shape).
 
     None outside of a step, for the first values of a weight, and for a shape whose first dimension is not one
@@ -120,11 +126,11 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
 
     if getattr(_first_values, "drawn", False):
         return None
-    place, context = place_of_rows(), replica_of_several()
+    place, context = place_of_rows(), _replica_of_several()
     if place is None and context is None:
         return None
-    given = tf.convert_to_tensor(shape)
-    shape = tf.cast(given, tf.int64)
+    unconverted = tf.convert_to_tensor(shape)
+    shape = tf.cast(unconverted, tf.int64)
     if shape.shape.rank != 1 or shape.shape[0] == 0:
         return None
     if place is None:
@@ -134,20 +140,20 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
         return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
     # A number in the program is no number of rows, unless those of the batch are known by number, too.
     # tf.get_static_value() knows no part of a constant shape.
-    known = seams.SHAPE_OF_VALUE.get()(given).as_list()[0]
+    known = seams.SHAPE_OF_VALUE.get()(unconverted).as_list()[0]
     if known is not None and (not place.traced or known % place.traced):
         return None
     # A worker without rows has read a placeholder row.
     read = tf.maximum(place.rows, 1)
     # Layers may flatten a batch, which keeps the order of its rows.
-    each, over = shape[0] // read, shape[0] % read
+    for_one, over = shape[0] // read, shape[0] % read
     fits = over == 0
-    whole = tf.where(fits, each * place.global_rows, shape[0])
-    first = tf.where(fits, each * place.first, 0)
+    whole = tf.where(fits, for_one * place.global_rows, shape[0])
+    first = tf.where(fits, for_one * place.first, 0)
     return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
 
 
-def replica_of_several() -> Any:
+def _replica_of_several() -> tf.distribute.ReplicaContext | None:
     """Return the context of this replica, if it is one of several workers; else None."""
     import tensorflow as tf
 
@@ -155,11 +161,11 @@ def replica_of_several() -> Any:
     return context if context is not None and multi_worker(context.strategy) else None
 
 
-def _cut(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _cut(stock: Draw) -> Draw:
     """Draw the numbers of the whole batch, and return those of the worker's rows."""
 
     @functools.wraps(stock)
-    def draw(shape: Any, *args: Any, **kwargs: Any) -> Any:
+    def draw(shape: tf.Tensor, *args: object, **kwargs: object) -> Any:
         if (span := _span(shape)) is None:
             return stock(shape, *args, **kwargs)
         whole, first, rows = span
@@ -172,7 +178,7 @@ def _cut(stock: Callable[..., Any]) -> Callable[..., Any]:
     return draw
 
 
-def _padded(parameter: Any, whole: Any, first: Any, rows: Any) -> Any:
+def _padded(parameter: tf.Tensor, whole: tf.Tensor, first: tf.Tensor, rows: tf.Tensor) -> Any:
     """Return a parameter of a distribution for the whole batch; of the rows of other workers it is 1."""
     import tensorflow as tf
 
@@ -186,7 +192,9 @@ def _padded(parameter: Any, whole: Any, first: Any, rows: Any) -> Any:
     return tf.pad(of_rows, around, constant_values=tf.ones([], parameter.dtype))
 
 
-def _from_the_middle(shape: Any, seed: Any, dtype: Any, operation: Callable[..., Any]) -> Any:
+def _from_the_middle(
+    shape: tf.Tensor, seed: tf.Tensor, dtype: tf.DType, operation: Callable[..., tf.Tensor]
+) -> Any:
     """Draw the numbers of the worker's rows, starting at the group that has the first of them."""
     import tensorflow as tf
 
@@ -207,12 +215,17 @@ def _from_the_middle(shape: Any, seed: Any, dtype: Any, operation: Callable[...,
     return tf.ensure_shape(values, seams.SHAPE_OF_VALUE.get()(tf.convert_to_tensor(shape)))
 
 
-def _uniform(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _uniform(stock: Draw) -> Draw:
     import tensorflow as tf
 
     @functools.wraps(stock)
     def draw(
-        shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = tf.float32, **kwargs: Any
+        shape: tf.Tensor,
+        seed: tf.Tensor,
+        minval: Number = 0,
+        maxval: Number | None = None,
+        dtype: tf.DType = tf.float32,
+        **kwargs: object,
     ) -> Any:
         if kwargs or _span(shape) is None:
             return stock(shape, seed, minval=minval, maxval=maxval, dtype=dtype, **kwargs)
@@ -226,12 +239,17 @@ def _uniform(stock: Callable[..., Any]) -> Callable[..., Any]:
     return draw
 
 
-def _normal(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _normal(stock: Draw) -> Draw:
     import tensorflow as tf
 
     @functools.wraps(stock)
     def draw(
-        shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = tf.float32, **kwargs: Any
+        shape: tf.Tensor,
+        seed: tf.Tensor,
+        mean: Number = 0.0,
+        stddev: Number = 1.0,
+        dtype: tf.DType = tf.float32,
+        **kwargs: object,
     ) -> Any:
         if kwargs or _span(shape) is None:
             return stock(shape, seed, mean=mean, stddev=stddev, dtype=dtype, **kwargs)
@@ -241,12 +259,12 @@ def _normal(stock: Callable[..., Any]) -> Callable[..., Any]:
     return draw
 
 
-def _categorical(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _categorical(stock: Draw) -> Draw:
     """Draw categories by the numbers that the worker's rows have in the whole batch."""
     import tensorflow as tf
 
     @functools.wraps(stock)
-    def draw(logits: Any, num_samples: Any, seed: Any, **kwargs: Any) -> Any:
+    def draw(logits: tf.Tensor, num_samples: int, seed: tf.Tensor, **kwargs: object) -> Any:
         logits = tf.convert_to_tensor(logits)
         if (span := _span(tf.shape(logits))) is None:
             return stock(logits, num_samples, seed, **kwargs)
@@ -257,12 +275,14 @@ def _categorical(stock: Callable[..., Any]) -> Callable[..., Any]:
     return draw
 
 
-def _dropout(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _dropout(stock: Draw) -> Draw:
     """Drop by the same comparison as TensorFlow, with the uniform numbers of the worker's rows."""
     import tensorflow as tf
 
     @functools.wraps(stock)
-    def drop(x: Any, rate: Any, seed: Any, noise_shape: Any = None, **kwargs: Any) -> Any:
+    def drop(
+        x: tf.Tensor, rate: float, seed: tf.Tensor, noise_shape: tf.Tensor | None = None, **kwargs: object
+    ) -> Any:
         if kwargs or noise_shape is None or _span(noise_shape) is None:
             return stock(x, rate, seed, noise_shape=noise_shape, **kwargs)
         x = tf.convert_to_tensor(x)
@@ -277,15 +297,13 @@ def patch_equalization() -> None:
     """Sum the histograms of the workers in a step of theirs."""
     stock = seams.HISTOGRAM.get()
 
-    @functools.wraps(stock)
-    def histogram(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @seams.HISTOGRAM.wrap
+    def histogram(self: Any, *args: object, **kwargs: object) -> Any:
         import tensorflow as tf
 
         own, place = stock(self, *args, **kwargs), place_of_rows()
-        if place is None or replica_of_several() is None:
+        if place is None or _replica_of_several() is None:
             return own
         # A worker without rows has read a placeholder row. Numbers of pixels are exact in 64 bits.
         counted = tf.where(place.rows > 0, tf.cast(own, tf.float64), 0.0)
         return tf.cast(replica_sum(counted), own.dtype)
-
-    seams.HISTOGRAM.replace(histogram)

@@ -55,14 +55,14 @@ def call_when_started(then: Callable[[], None]) -> None:
     seams.START.replace(ensure_initialized)
 
 
-def watch_start() -> None:
+def hook_start() -> None:
     """Remember the line of the program that starts TensorFlow's runtime, if it has not started."""
+
+    def remember_line() -> None:
+        PROCESS.started_by = PROCESS.started_by or own_line()
+
     if not tensorflow_started():
-        call_when_started(_remember_line)
-
-
-def _remember_line() -> None:
-    PROCESS.started_by = PROCESS.started_by or own_line()
+        call_when_started(remember_line)
 
 
 def check_not_started(strategy: str) -> None:
@@ -78,7 +78,11 @@ def check_not_started(strategy: str) -> None:
 
 
 def name_callers_in_r() -> None:
-    """Replace the two functions of TensorFlow that name a caller."""
+    """Let TensorFlow warn of a deprecated name that R uses.
+
+    Its warnings name the caller's file and line, and a caller in R has no Python frame: in TensorFlow 2.21
+    the call then fails with ``'NoneType' object has no attribute 'f_code'``.
+    """
 
     def location(outer: bool = False) -> str:
         frame = sys._getframe(1).f_back

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...errors import StrategyError
-from ...keras_compat.process import PROCESS
+from ...keras_compat.process import PROCESS, uses_keras_2
 from ...net.ports import free_ports
 from ...options.hints import Hint, Launch
 from ...rendezvous.task.join import is_worker_process, join_cluster
@@ -46,7 +45,7 @@ def make_strategy(
     """
     _check(task)
     tf = import_tensorflow()
-    from ...keras_compat import check_not_started, note_strategy
+    from ...keras_compat import check_not_started
     from ...keras_compat.runtime.servers import reach_idle_servers
 
     check_not_started(NAME)
@@ -66,7 +65,7 @@ def make_strategy(
     )
     cut = _partitioner(MIN_SHARD_BYTES if min_shard_bytes is None else min_shard_bytes, len(spec["ps"]))
     made = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=cut)
-    note_strategy(made)
+    PROCESS.strategy = made
     reach_idle_servers()
     all_connected()
     return made
@@ -162,7 +161,7 @@ def _partitioner(min_shard_bytes: int, servers: int) -> Any:
     cut = tf.distribute.experimental.partitioners.MinSizePartitioner(
         min_shard_bytes=min_shard_bytes, max_shards=servers
     )
-    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+    legacy = uses_keras_2()
 
     def partition(shape: Any, dtype: Any, **options: Any) -> Any:
         if legacy or _cutting.get():
