@@ -5,23 +5,12 @@ to ``strategy.reduce``, and it reduces scalar logs along an axis that they do no
 (keras-team/keras#20585, #20601). This package replaces, under MWMS with a cluster only, the parts of the
 trainer that know about distribution. The private names that it needs are rows of :mod:`.seams`.
 
-Changes
--------
-- **Input.** Every worker iterates an ordinary local ``tf.data`` pipeline. It yields the worker's rows of
-  each global batch, sliced by position, and the number of rows of the whole batch. There is no distributed
-  iterator, so the workers need not agree in every step on whether the data has ended, and a shuffled, seeded
-  data set keeps the order that it has without a strategy.
-- **Loss.** A worker's loss is its part of the loss of the whole global batch, so the parts and their
-  gradients add up to those of one process, also for a partial last batch, masks and sample weights.
-- **Random numbers.** Dropout and noise of a row depend on its place in the global batch.
-- **Gradients.** They are summed before the optimizer clips them or tests them for infinity.
-- **Own rows.** If each worker has data of its own (:mod:`.own_rows`), its batches are its rows of the global
-  batches. The workers add up their rows a few batches at a time, and end together.
-- **Logs and moving statistics.** One all-reduce of one packed vector per execution gives all workers the
-  same logs and, for layers such as BatchNormalization, the same non-trainable weights. Another one reads all
-  metrics at the end of an epoch.
-- **Files.** Callbacks run on every worker, but only the chief writes files. Other workers read copies of
-  their own. A backup is read on the chief and sent to the other workers.
+Every worker iterates a local ``tf.data`` pipeline of its rows of each global batch, sliced by position. Its
+loss is its part of the loss of the whole batch, so the parts and their gradients add up to those of one
+process, also for a partial last batch, masks and sample weights. Dropout and noise of a row depend on its
+place in the batch, and gradients are summed before the optimizer clips them. One all-reduce of one packed
+vector per execution gives all workers the same logs and moving statistics. Callbacks run on every worker, but
+only the chief writes files.
 """
 
 from __future__ import annotations
@@ -33,7 +22,7 @@ from ..system.register import TESTED, check, restore
 from . import seams as seams  # `check` looks at its rows
 from .agreement.comparison import agree_on_seed
 from .agreement.waiting import patch_waits
-from .process import PROCESS, is_chief, multi_worker, uses_keras_2, worker_of
+from .process import PROCESS, multi_worker, uses_keras_2, worker_of
 from .runtime.starting import check_not_started, tensorflow_started
 from .runtime.strategy_patches import patch_run
 from .sums.gradients import (
@@ -55,7 +44,6 @@ __all__ = [
     "gradient_dtype",
     "install",
     "install_on_jax",
-    "is_chief",
     "multi_worker",
     "patch_waits",
     "set_gradient_dtype",

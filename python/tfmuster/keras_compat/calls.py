@@ -1,30 +1,14 @@
 """One wrapper for each method with which a program trains or uses a model, and the order of its parts.
 
-A part is a function of the module that its name leads to. A wrapper calls its parts from the outside in,
-around Keras's own method:
-
-================  =====================================================================================
-Method            Parts
-================  =====================================================================================
-fit               multiply the batch size (``--scale-batch``); refuse a model that one of several workers
-                  would train alone; note the call, so that workers compare it; give the model the
-                  strategy of its weights; refuse parameter servers; note the callbacks
-evaluate          note the call; leave parameter servers; note the callbacks
-predict           note the call; leave parameter servers; gather the predictions of all workers
-train_on_batch    refuse a model that one of several workers would train alone
-apply             refuse an optimizer that one of several workers would use alone
-compile           give the model the strategy of its weights, and enter its scope; afterwards, note whether
-                  the program chose the steps per execution
-================  =====================================================================================
-
-What acts depends on the process: each function below that is not private switches parts on. It may come
-before or after the others, and a part that is off is left out.
+A part is a function of the module that its name leads to. What acts depends on the process: each function
+below that is not private switches parts on, before or after the others, and a part that is off is left out.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -126,33 +110,22 @@ def _wrap_fit(seam: Seam, parts: _Parts) -> None:
             return stock(self, *args, **kwargs)
 
 
-def _wrap_evaluate(seam: Seam, parts: _Parts) -> None:
+def _wrap_use(seam: Seam, parts: _Parts) -> None:
     stock = seam.get()
-    signature = inspect.signature(stock)
+    call, signature = stock.__name__, inspect.signature(stock)
 
     @seam.wrap
-    def evaluate(self: Any, *args: object, **kwargs: object) -> Any:
+    def use(self: Any, *args: object, **kwargs: object) -> Any:
         arguments = _arguments(signature, self, args, kwargs)
-        with parts.noted("evaluate", self, arguments):
+        run = functools.partial(stock, self, *args, **kwargs)
+        with parts.noted(call, self, arguments):
             if not parts.strategies:
-                return stock(self, *args, **kwargs)
+                return run()
             with on_coordinator(self):
+                if call == "predict":
+                    return predict_on_all(self, callbacks_in(arguments), run)
                 note_callbacks(self, callbacks_in(arguments))
-                return stock(self, *args, **kwargs)
-
-
-def _wrap_predict(seam: Seam, parts: _Parts) -> None:
-    stock = seam.get()
-    signature = inspect.signature(stock)
-
-    @seam.wrap
-    def predict(self: Any, *args: object, **kwargs: object) -> Any:
-        arguments = _arguments(signature, self, args, kwargs)
-        with parts.noted("predict", self, arguments):
-            if not parts.strategies:
-                return stock(self, *args, **kwargs)
-            with on_coordinator(self):
-                return predict_on_all(self, callbacks_in(arguments), lambda: stock(self, *args, **kwargs))
+                return run()
 
 
 def _wrap_update(seam: Seam, parts: _Parts) -> None:
@@ -189,8 +162,8 @@ def _arguments(
 
 _METHODS: tuple[tuple[str, str, Seam, Callable[[Seam, _Parts], None]], ...] = (
     ("keras", "fit", seams.FIT, _wrap_fit),
-    ("keras", "evaluate", seams.EVALUATE, _wrap_evaluate),
-    ("keras", "predict", seams.PREDICT, _wrap_predict),
+    ("keras", "evaluate", seams.EVALUATE, _wrap_use),
+    ("keras", "predict", seams.PREDICT, _wrap_use),
     ("keras", "train_on_batch", seams.TRAIN_ON_BATCH, _wrap_update),
     ("keras", "apply", seams.APPLY, _wrap_update),
     ("keras", "compile", seams.COMPILE, _wrap_compile),

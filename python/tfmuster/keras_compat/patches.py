@@ -7,9 +7,9 @@ from .data.orders import patch_shuffle
 from .losses.loss_parts import patch_tapes
 from .losses.loss_reduction import patch_loss
 from .losses.metrics import patch_metric_reads, patch_metrics
-from .losses.random_rows import patch_equalization, patch_first_values, patch_operations, patch_random
+from .losses.random_rows import patch_random
 from .on_jax import patch_agreement, patch_data_sets, patch_values, trains_together
-from .runtime.scopes import patch_builds, patch_numbers
+from .runtime.scopes import patch_scopes
 from .runtime.strategy_patches import patch_run
 from .saving.copies import patch_checkpoints
 from .saving.files import patch_files, patch_saved_models, patch_writers
@@ -31,8 +31,7 @@ def patch_on_tensorflow() -> None:
     patch_trainer()
     patch_predict()
     patch_choices()
-    patch_builds()
-    patch_numbers()
+    patch_scopes()
     wrap_calls(strategies=True)
     patch_gradients()
     patch_gathers()
@@ -43,9 +42,6 @@ def patch_on_tensorflow() -> None:
     patch_metrics()
     patch_metric_reads()
     patch_random()
-    patch_operations()
-    patch_first_values()
-    patch_equalization()
     patch_files()
     patch_checkpoints()
     patch_stops()

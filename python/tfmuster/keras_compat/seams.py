@@ -36,7 +36,7 @@ EXECUTING_EAGERLY = Seam(f"{_CONTEXT}executing_eagerly", "whether a function is 
 EAGER_MODE = Seam(f"{_CONTEXT}eager_mode", "to run hooks at the start of the runtime")
 START = Seam(
     f"{_CONTEXT}Context.ensure_initialized",
-    "the strategy is made, and lines are noted, when the runtime starts",
+    "the strategy is made, and lines are noted, then",
 )
 STARTED = Private(f"{_CONTEXT}Context._initialized", "whether it has started")
 HANDLE = Private(f"{_CONTEXT}Context._context_handle", "whether it has started its server")
@@ -86,18 +86,12 @@ INITIALIZE_MULTI_WORKER = Private(
     f"{COLLECTIVE}._initialize_multi_worker",
     "the workers meet when the cluster is known, before a port is bound",
 )
-COLLECTIVE_KEYS = Private(
-    f"{COLLECTIVE}._collective_keys", "strategies of a process share the keys of collectives"
-)
-CREATE_VARIABLE = Private(
-    f"{COLLECTIVE}._create_variable", "a weight that differs between the workers is named"
-)
+COLLECTIVE_KEYS = Private(f"{COLLECTIVE}._collective_keys", "strategies share the keys of collectives")
+CREATE_VARIABLE = Private(f"{COLLECTIVE}._create_variable", "a weight that differs between workers is named")
 CROSS_DEVICE_OPS, HOST_CROSS_DEVICE_OPS = _privates(
     f"{COLLECTIVE}.", "_cross_device_ops _host_cross_device_ops", "its launchers of collectives"
 )
-MAKE_INPUT_CONTEXT = Private(
-    f"{COLLECTIVE}._make_input_context", "the number of this worker, and how many there are"
-)
+MAKE_INPUT_CONTEXT = Private(f"{COLLECTIVE}._make_input_context", "this worker's number, and that of all")
 USE_MERGE_CALL = Private(f"{COLLECTIVE}._use_merge_call", "sums of gradients may be in a branch or a loop")
 OWN_DEVICES = _seams(
     _DISTRIBUTE,
@@ -117,9 +111,7 @@ CALL_REPLICAS = Private(
     "one replica runs in the caller's thread, where R's functions can be called",
     takes=("fn", "args", "kwargs"),
 )
-REPLICA_CONTEXT = Seam(
-    f"{_DISTRIBUTE}distribute_lib:ReplicaContext", "the context of a replica without a thread"
-)
+REPLICA_CONTEXT = Seam(f"{_DISTRIBUTE}distribute_lib:ReplicaContext", "a replica's context without a thread")
 REPLICA_NUMBER = Private(
     f"{_DISTRIBUTE}distribute_lib:ReplicaContextBase._replica_id",
     "16-bit gradients use the launcher of this replica",
@@ -135,9 +127,7 @@ PS_INITIALIZE = Private(
 )
 _PS_STRATEGY = f"{_DISTRIBUTE}parameter_server_strategy_v2:ParameterServerStrategyV2"
 PS_INIT = Seam(f"{_PS_STRATEGY}.__init__", INITIALIZE_MULTI_WORKER.why, takes=("cluster_resolver",))
-PS_WORKERS = Private(
-    f"{_PS_STRATEGY}._num_workers", "how many workers compute gradients for parameter servers"
-)
+PS_WORKERS = Private(f"{_PS_STRATEGY}._num_workers", "how many workers compute for parameter servers")
 PS_SERVERS = Private(f"{_PS_STRATEGY}._num_ps", "how many parameter servers a log names")
 COORDINATOR_CLUSTER = Private(
     f"{_DISTRIBUTE}coordinator.cluster_coordinator:ClusterCoordinator._cluster",
@@ -161,9 +151,7 @@ FUNCTION_DATASETS, FUNCTION_STRATEGY = _privates(
     "_datasets _strategy",
     "the worker's own data set of distribute_datasets_from_function",
 )
-STRATEGY_NEW = Seam(
-    f"{_DISTRIBUTE}distribute_lib:StrategyBase.__new__", "a program with a default strategy makes no other"
-)
+STRATEGY_NEW = Seam(f"{_DISTRIBUTE}distribute_lib:StrategyBase.__new__", COLLECTIVE_NEW.why)
 HAS_STRATEGY = Seam(f"{_DISTRIBUTE}distribute_lib:has_strategy", "whether one is in force")
 SET_STRATEGY = Seam(
     f"{_DISTRIBUTE}distribute_lib:experimental_set_strategy",
@@ -183,9 +171,7 @@ GRADIENT = Seam(
 MAKE_VARIABLE = Seam(
     f"{_OPS}variables:VariableMetaclass.__call__", "the default strategy is there before the first variable"
 )
-GRAPH_STACK = Private(
-    f"{_FRAMEWORK}ops:_default_graph_stack", "clear_session() discards the default strategy"
-)
+GRAPH_STACK = Private(f"{_FRAMEWORK}ops:_default_graph_stack", "clear_session() drops the default strategy")
 RESET_GRAPHS = Seam(f"{GRAPH_STACK}.reset", GRAPH_STACK.why)
 DEFAULT_GRAPH = Seam(f"{_FRAMEWORK}ops:get_default_graph", "whether this is inside of a function")
 VARIABLE_CREATORS = Private(f"{_FRAMEWORK}ops:Graph._variable_creator_stack", DEFAULT_GRAPH.why)
@@ -274,9 +260,7 @@ COMPILE_FROM_CONFIG = Seam(
     "the configuration of a saved model has all arguments, also those that nobody chose",
     takes=("config",),
 )
-NUMBER_OF_VARIABLE = Seam(
-    f"{_DISTRIBUTE}values:DistributedVariable", "int(optimizer.iterations) under a strategy"
-)
+NUMBER_OF_VARIABLE = Seam(f"{_DISTRIBUTE}values:DistributedVariable", "int(optimizer.iterations)")
 _CALLBACKS = "keras.src.callbacks.callback_list:CallbackList."
 CALLBACKS_INIT = Seam(f"{_CALLBACKS}__init__", "every fit writes metrics, and saves at a signal")
 CALLBACKS_EPOCH_END = Seam(f"{_CALLBACKS}on_epoch_end", "all workers stop after the same epoch")
@@ -422,9 +406,7 @@ EPOCHS_STEPS = Private(
 )
 CATCH_STOP = Seam(f"{EPOCHS}.catch_stop_iteration", "the exception of a data set is raised as it is")
 EPOCHS_DATASET = Private(f"{EPOCHS}._distributed_dataset", "a worker's part of the data")
-NUM_BATCHES = Private(
-    "keras.src.trainers.epoch_iterator:EpochIterator._num_batches", "how many steps an epoch has"
-)
+NUM_BATCHES = Private("keras.src.trainers.epoch_iterator:EpochIterator._num_batches", "the steps of an epoch")
 ADAPTED_DATASET, ADAPTED_ARRAYS, ADAPTED_ROWS, FIRST_BATCHES = _privates(
     _ADAPTERS,
     "tf_dataset_adapter:TFDatasetAdapter._dataset "
@@ -441,9 +423,7 @@ OPTIONAL_SPEC = Private(
     f"{_DATA}optional_ops:_OptionalImpl._element_spec",
     "the initial value of a loop gets the type of what the loop returns",
 )
-OPTIONAL_ELEMENT = Private(
-    f"{_DATA}optional_ops:OptionalSpec._element_spec", "an absent value has the right type"
-)
+OPTIONAL_ELEMENT = Private(f"{_DATA}optional_ops:OptionalSpec._element_spec", "the type of an absent value")
 INPUTS, FUNCTIONS, FLAT_STRUCTURE, VARIANT, METADATA = _privates(
     f"{_DATA}dataset_ops:DatasetV2.",
     "_inputs _functions _flat_structure _variant_tensor _metadata",
@@ -482,7 +462,7 @@ TFRECORD_READER = Seam(
 # Keras on JAX.
 
 JAX_STATE = Seam(
-    "jax._src.distributed:global_state", "whether JAX has connected this process to others, and its place"
+    "jax._src.distributed:global_state", "this process's place among those that JAX has connected"
 )
 KERAS_GLOBAL = Seam(
     "keras.src.backend.common.global_state:get_global_attribute",

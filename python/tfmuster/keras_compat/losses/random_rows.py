@@ -1,20 +1,15 @@
 """Draw the random numbers of a global batch: each worker only those of its own rows.
 
-Every worker has the same seeds, so without this module the rows of a worker would get the dropout masks and
-the noise that the rows of the other workers get, and a batch would have as many copies of each mask as there
-are workers. Instead, a number depends on its place in the global batch, as in one process.
+Every worker has the same seeds, so a batch would have as many copies of each dropout mask as there are
+workers. Instead, a number depends on its place in the global batch, as in one process.
 
 TensorFlow's generators count: the numbers of a tensor come in groups of four (two of 64 bits), and group *i*
 depends on the seed and *i* only (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). So a
 worker starts its uniform and normal numbers in the middle, at no cost. Other distributions use up a varying
 count of numbers: they are drawn for the whole batch and cut.
 
-In a loop without ``fit``, nobody knows the place of a worker's rows. There, each worker is taken to have as
-many rows as the others, in their order, as in a whole batch that TensorFlow has distributed.
-
-TensorFlow's own operations with a state (``tf.random``, ``tf.nn.dropout``) get another seed on each worker.
-
-The first values of weights are not of rows, also if a step makes the weights.
+In a loop without ``fit``, each worker is taken to have as many rows as the others, in their order, as in a
+whole batch that TensorFlow has distributed.
 
 Keras's ``Equalization``, which ``RandAugment`` contains, spreads the values of each color by the histogram of
 the whole batch, and not of each image: the workers' histograms are summed.
@@ -58,9 +53,46 @@ class _Over:
 
 
 def patch_random() -> None:
-    """Make modules of Keras's backend draw the numbers of a worker's own rows in its steps."""
+    """Let the imported Keras and TensorFlow draw the numbers of a worker's own rows in its steps."""
+    import tensorflow as tf
+
+    def change_seed(seam: Seam) -> None:
+        """Give an operation with a state another seed on each worker."""
+        stock, of_given_rows = seam.get(), seam.path in _OF_GIVEN_ROWS
+
+        @seam.wrap
+        def draw(first: tf.Tensor, *args: object, seed: int = 0, seed2: int = 0, **kwargs: object) -> Any:
+            context = _replica_of_several()
+            # Without any seed, the numbers differ by themselves.
+            if (seed, seed2) != (0, 0) and context is not None:
+                shape = tf.shape(first) if of_given_rows else first
+                if _span(shape) is not None:
+                    seed2 = (seed2 + worker_of(context.strategy)[0] * 0x9E3779B9) % 2**31
+            return stock(first, *args, seed=seed, seed2=seed2, **kwargs)
+
     for seam in (seams.RANDOM_TF, seams.IMAGE_TF):
         seam.replace(_with_own_rows(seam.get()))
+    for seam in seams.STATEFUL_RANDOM:
+        change_seed(seam)
+    stock_values, stock_histogram = seams.FIRST_VALUES.get(), seams.HISTOGRAM.get()
+
+    @seams.FIRST_VALUES.wrap
+    def initialize(self: Any, initializer: Callable[..., object]) -> None:
+        # They are drawn whole, wherever the variable is made.
+        before, _first_values.drawn = getattr(_first_values, "drawn", False), True
+        try:
+            stock_values(self, initializer)
+        finally:
+            _first_values.drawn = before
+
+    @seams.HISTOGRAM.wrap
+    def histogram(self: Any, *args: object, **kwargs: object) -> Any:
+        own, place = stock_histogram(self, *args, **kwargs), place_of_rows()
+        if place is None or _replica_of_several() is None:
+            return own
+        # A worker without rows has read a placeholder row. Numbers of pixels are exact in 64 bits.
+        counted = tf.where(place.rows > 0, tf.cast(own, tf.float64), 0.0)
+        return tf.cast(replica_sum(counted), own.dtype)
 
 
 def _with_own_rows(tensorflow: Any) -> _Over:
@@ -77,40 +109,6 @@ def _with_own_rows(tensorflow: Any) -> _Over:
     dropout = _dropout(experimental.stateless_dropout)
     nn = _Over(tensorflow.nn, experimental=_Over(experimental, stateless_dropout=dropout))
     return _Over(tensorflow, random=random, nn=nn)
-
-
-def patch_operations() -> None:
-    """Give TensorFlow's random operations with a state another seed on each worker, in steps."""
-    import tensorflow as tf
-
-    def change_seed(seam: Seam) -> None:
-        stock, of_given_rows = seam.get(), seam.path in _OF_GIVEN_ROWS
-
-        @seam.wrap
-        def draw(first: tf.Tensor, *args: object, seed: int = 0, seed2: int = 0, **kwargs: object) -> Any:
-            context = _replica_of_several()
-            # Without any seed, the numbers differ by themselves.
-            if (seed, seed2) != (0, 0) and context is not None:
-                shape = tf.shape(first) if of_given_rows else first
-                if _span(shape) is not None:
-                    seed2 = (seed2 + worker_of(context.strategy)[0] * 0x9E3779B9) % 2**31
-            return stock(first, *args, seed=seed, seed2=seed2, **kwargs)
-
-    for seam in seams.STATEFUL_RANDOM:
-        change_seed(seam)
-
-
-def patch_first_values() -> None:
-    """Let a variable of Keras draw its first values whole, wherever it is made."""
-    stock = seams.FIRST_VALUES.get()
-
-    @seams.FIRST_VALUES.wrap
-    def initialize(self: Any, initializer: Callable[..., object]) -> None:
-        before, _first_values.drawn = getattr(_first_values, "drawn", False), True
-        try:
-            stock(self, initializer)
-        finally:
-            _first_values.drawn = before
 
 
 _first_values = threading.local()
@@ -291,19 +289,3 @@ def _dropout(stock: Draw) -> Draw:
         return tf.where(numbers >= tf.cast(rate, x.dtype), scaled, tf.zeros_like(x))
 
     return drop
-
-
-def patch_equalization() -> None:
-    """Sum the histograms of the workers in a step of theirs."""
-    stock = seams.HISTOGRAM.get()
-
-    @seams.HISTOGRAM.wrap
-    def histogram(self: Any, *args: object, **kwargs: object) -> Any:
-        import tensorflow as tf
-
-        own, place = stock(self, *args, **kwargs), place_of_rows()
-        if place is None or _replica_of_several() is None:
-            return own
-        # A worker without rows has read a placeholder row. Numbers of pixels are exact in 64 bits.
-        counted = tf.where(place.rows > 0, tf.cast(own, tf.float64), 0.0)
-        return tf.cast(replica_sum(counted), own.dtype)

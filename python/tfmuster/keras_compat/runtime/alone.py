@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import StrategyError
 from ...options.hints import Hint
-from ...words import Words, language
+from ...words import Code, Words, language
 from .. import seams
 from ..process import PROCESS, keras_backend, multi_worker, spans_all_processes
 from .scopes import adopt
@@ -20,22 +20,21 @@ from .scopes import adopt
 if TYPE_CHECKING:
     import keras
 
-#: Two lines that a program needs, for each kind of program.
-_STRATEGY = 'strategy = tfmuster.strategy("multi_worker_mirrored")  # before TensorFlow starts'
-_PYTHON = (_STRATEGY, "with strategy.scope():  # make and compile the model")
-_LOOP = (_STRATEGY, "step = tfmuster.distributed_step(strategy, train)  # train() applies the gradients")
-_R_STRATEGY = 'strategy <- tfmuster::strategy("multi_worker_mirrored")  # before library(keras3)'
-_R = (_R_STRATEGY, "with(strategy$scope(), { ... })  # make and compile the model")
-_R_LOOP = (
-    _R_STRATEGY,
+#: Lines that a program needs.
+_STRATEGY = Code(
+    'strategy = tfmuster.strategy("multi_worker_mirrored")  # before TensorFlow starts',
+    'strategy <- tfmuster::strategy("multi_worker_mirrored")  # before library(keras3)',
+)
+_SCOPE = Code(
+    "with strategy.scope():  # make and compile the model",
+    "with(strategy$scope(), { ... })  # make and compile the model",
+)
+_STEP = Code(
+    "step = tfmuster.distributed_step(strategy, train)  # train() applies the gradients",
     "step <- tfmuster::distributed_step(strategy, train)  # applies the gradients",
 )
-_SERVERS = (
-    "with strategy.scope():  # make and compile the model",
+_PS_FIT = Code(
     "tfmuster.ps_fit(model, dataset_fn, epochs=..., steps_per_epoch=...)  # instead of fit()",
-)
-_R_SERVERS = (
-    "with(strategy$scope(), { ... })  # make and compile the model",
     "ps_fit(model, dataset_fn, epochs = ..., steps_per_epoch = ...)  # instead of fit()",
 )
 _JAX = (
@@ -76,22 +75,21 @@ def refuse_loop(workers: int) -> StrategyError:
 
 def _refusal(call: str, found: str, workers: int) -> StrategyError:
     jax = keras_backend() == "jax"
-    python, r = (_LOOP, _R_LOOP) if call.startswith("apply") else (_PYTHON, _R)
-    in_r = language() == "r"
-    lines = _JAX if jax else r if in_r else python
+    lines: tuple[object, ...] = (_STRATEGY, _STEP if call.startswith("apply") else _SCOPE)
     if type(PROCESS.strategy).__name__.startswith("ParameterServerStrategy"):
-        lines = _R_SERVERS if in_r else _SERVERS
-    fix = ["add two lines:" if jax or in_r else "import tfmuster, and add two lines:", *lines]
+        lines = (_SCOPE, _PS_FIT)
+    elif jax:
+        lines = _JAX
+    what = "add two lines:" if jax or language() == "r" else "import tfmuster, and add two lines:"
     # A loop needs its own lines; everything else is distributed as it is.
     as_it_is = Words("launch it as it is with {}, or ", Hint("distribute", True))
-    distribute = as_it_is if lines in (_PYTHON, _R) else ""
     return StrategyError(
         f"The {workers} workers of this job must train one model together.",
         found=found,
         fix=Words(
             "{}\n  {}with {} if each worker is to train a model of its own",
-            "\n    ".join(fix),
-            distribute,
+            "\n    ".join(map(str, (what, *lines))),
+            as_it_is if lines == (_STRATEGY, _SCOPE) else "",
             Hint("independent", True),
         ),
         strategy="default",

@@ -67,19 +67,16 @@ def adopt(model: keras.Model) -> None:
         )
 
 
-def patch_builds() -> None:
-    """Let an optimizer that was made outside of the scope be built for weights of a strategy."""
+def patch_scopes() -> None:
+    """Build an optimizer made outside of the scope for a strategy's weights, and convert those to numbers."""
+    import numpy as np
+
     stock_build = seams.OPTIMIZER_BUILD.get()
 
     @seams.OPTIMIZER_BUILD.wrap
     def build(self: Any, variables: Iterable[keras.Variable]) -> None:
         adopt_optimizer(self, variables)
         stock_build(self, variables)
-
-
-def patch_numbers() -> None:
-    """Convert variables of a strategy to numbers and arrays, as in ``int(optimizer.iterations)``."""
-    import numpy as np
 
     def array(self: Any, dtype: npt.DTypeLike = None) -> npt.NDArray[np.generic]:
         return np.asarray(self.read_value(), dtype)
