@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ...errors import DataError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import tensorflow as tf
 
-    from ..process import Agreement, Difference
+    from ..process import Difference
     from .documents import Epochs
 
 _CHOOSES = "tfmuster chooses the steps per execution"
@@ -64,10 +64,7 @@ def agree_on_call(model: keras.Model, epochs: Epochs | None, *, chooses: bool = 
     call.document = document_of(call, epochs)
     if call.name == "fit":
         ACTIVITY.place().update(epoch=call.document["initial epoch"], epochs=call.document["epochs"])
-    answer = PROCESS.compare(call.name, {**call.document, _CHOOSES: chooses})
-    if answer.absent:
-        raise _absent(f"call {call.name}", answer.absent)
-    differences = {difference.name: difference for difference in answer.differences}
+    differences = _compare(call.name, {**call.document, _CHOOSES: chooses}, f"call {call.name}")
     if SAMPLE in differences:
         samples = [str(value) for value, _ in differences[SAMPLE].values]
         if all(close(samples[0], sample) for sample in samples[1:]):
@@ -80,8 +77,7 @@ def agree_on_call(model: keras.Model, epochs: Epochs | None, *, chooses: bool = 
             # The digest says less than the weights themselves.
             del differences["weights"]
         differences |= {difference.name: difference for difference in details.differences}
-    if differences:
-        raise differ(f"{call.name} begins", list(differences.values()))
+    _refuse(f"{call.name} begins", differences)
     return chooses
 
 
@@ -116,19 +112,38 @@ def agree_on_stop(model: keras.Model) -> bool:
     call = Call.of(model)
     # A list of callbacks may be used without fit().
     stops = bool(getattr(model, "stop_training", False))
-    if call is None or not call.compared or PROCESS.compare is None:
+    if call is None or not call.compared:
         return stops
-    answer = PROCESS.compare("the end of an epoch", {"stop_training": stops})
+    differences = _compare("the end of an epoch", {"stop_training": stops}, f"call {call.name}")
+    one_stops = differences.pop("stop_training", None) is not None
+    _refuse("an epoch ends", differences)
+    return stops or one_stops
+
+
+def _compare(about: str, document: Mapping[str, object], duty: str) -> dict[str, Difference]:
+    """Return what differs between the workers, by name; raise a DataError if some neglect their duty."""
+    if PROCESS.compare is None:
+        return {}
+    answer = PROCESS.compare(about, document)
     if answer.absent:
-        raise _absent(f"call {call.name}", answer.absent)
-    differences = [entry for entry in answer.differences if entry.name != "stop_training"]
-    if differences:
-        raise differ("an epoch ends", differences)
-    return stops or bool(answer.differences)
+        doing = "; ".join(
+            f"{task} {'' if text.startswith('has') else 'is '}{text}" for task, text in answer.absent.items()
+        )
+        raise DataError(
+            f"All workers must {duty}, but {doing}.",
+            fix=f"{duty} on every worker, also if only the chief uses the result",
+            path=None,
+            reason="workers-differ",
+            differences={"call": {**answer.absent}},
+        )
+    return {difference.name: difference for difference in answer.differences}
 
 
-def differ(moment: str, differences: Sequence[Difference]) -> DataError:
-    """Return the error for workers that differ when, for example, ``fit begins``."""
+def _refuse(moment: str, by_name: Mapping[str, Difference]) -> None:
+    """Raise a DataError if workers differ when, for example, ``fit begins``."""
+    if not by_name:
+        return
+    differences = list(by_name.values())
     first = differences[0]
     if first.name == "call":
         values = "; ".join(f"{_tasks(tasks)}: {value}" for value, tasks in first.values)
@@ -142,7 +157,7 @@ def differ(moment: str, differences: Sequence[Difference]) -> DataError:
     values_of = {entry.name: {_tasks(tasks): v for v, tasks in entry.values} for entry in differences}
     more = differences[1:] if first.name != "call" else []
     advice = _rows_advice() if first.name in _ABOUT_ROWS else _ADVICE.get(first.name.split(" ")[0])
-    return DataError(
+    raise DataError(
         message,
         found="; ".join(f"{entry.name}: {entry}" for entry in more) or None,
         fix=_ADVICE.get(first.name) or advice or f"pass the same {first.name} on every worker",
@@ -174,12 +189,9 @@ def _tasks(tasks: Iterable[str]) -> str:
 
 def agree_on_weight(name: str, value: npt.NDArray[np.generic] | jax.Array) -> None:
     """Raise a DataError if the other workers make a weight of another path, shape or type, or none."""
-    if PROCESS.compare is None:
-        return
-    answer = PROCESS.compare(
-        "making a weight", {"weight": f"{plain_name(name)} {tuple(value.shape)} {value.dtype}"}
-    )
-    _require_equal(answer, "make the same weights", "they make a weight")
+    weight = f"{plain_name(name)} {tuple(value.shape)} {value.dtype}"
+    differences = _compare("making a weight", {"weight": weight}, "make the same weights")
+    _refuse("they make a weight", differences)
 
 
 def other_weight(name: str, text: str) -> DataError | None:
@@ -205,31 +217,9 @@ def other_weight(name: str, text: str) -> DataError | None:
 def agree_on_predictions(model: keras.Model, sizes: list[int]) -> None:
     """Raise a DataError if the workers have predicted other numbers of rows."""
     call = Call.of(model)
-    if call is not None and call.compared and PROCESS.compare is not None:
-        answer = PROCESS.compare(
-            "gathering predictions", {"number of rows": sum(sizes), "batches": len(sizes)}
-        )
-        _require_equal(answer, f"call {call.name}", "predictions are gathered")
-
-
-def _require_equal(answer: Agreement, duty: str, moment: str) -> None:
-    if answer.absent:
-        raise _absent(duty, answer.absent)
-    if answer.differences:
-        raise differ(moment, answer.differences)
-
-
-def _absent(duty: str, absent: Mapping[str, str]) -> DataError:
-    doing = "; ".join(
-        f"{task} {'' if text.startswith('has') else 'is '}{text}" for task, text in absent.items()
-    )
-    return DataError(
-        f"All workers must {duty}, but {doing}.",
-        fix=f"{duty} on every worker, also if only the chief uses the result",
-        path=None,
-        reason="workers-differ",
-        differences={"call": {**absent}},
-    )
+    if call is not None and call.compared:
+        document = {"number of rows": sum(sizes), "batches": len(sizes)}
+        _refuse("predictions are gathered", _compare("gathering predictions", document, f"call {call.name}"))
 
 
 def agree_on_seed(strategy: tf.distribute.Strategy) -> None:

@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     Draw: TypeAlias = Callable[..., tf.Tensor]
+    Span: TypeAlias = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
     Number: TypeAlias = float | tf.Tensor
 
 #: Arguments of distributions that may differ between the rows.
 _OF_ROWS = ("alpha", "beta", "counts", "probs", "mean", "stddev")
+
+#: Parameters of the distributions whose numbers a worker draws from the middle on.
+_SCALES = {"minval", "maxval", "mean", "stddev"}
 
 #: Operations with a state that draw for the rows of their first argument. That of the others is a shape.
 _OF_GIVEN_ROWS = ("random_shuffle", "multinomial")
@@ -101,8 +105,8 @@ def _with_own_rows(tensorflow: Any) -> _Over:
     names = ("stateless_truncated_normal", "stateless_gamma", "stateless_binomial")
     random = _Over(
         stock,
-        stateless_uniform=_uniform(stock.stateless_uniform),
-        stateless_normal=_normal(stock.stateless_normal),
+        stateless_uniform=_placed(stock.stateless_uniform, seams.STATELESS_UNIFORM, _uniform),
+        stateless_normal=_placed(stock.stateless_normal, seams.STATELESS_NORMAL, _normal),
         stateless_categorical=_categorical(stock.stateless_categorical),
         **{name: _cut(getattr(stock, name)) for name in names},
     )
@@ -114,7 +118,7 @@ def _with_own_rows(tensorflow: Any) -> _Over:
 _first_values = threading.local()
 
 
-def _span(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor] | None:
+def _span(shape: tf.Tensor) -> Span | None:
     """Return which rows of which shape to draw: (shape for the whole batch, first row, rows of the shape).
 
     None outside of a step, for the first values of a weight, and for a shape whose first dimension is not one
@@ -190,14 +194,10 @@ def _padded(parameter: tf.Tensor, whole: tf.Tensor, first: tf.Tensor, rows: tf.T
     return tf.pad(of_rows, around, constant_values=tf.ones([], parameter.dtype))
 
 
-def _from_the_middle(
-    shape: tf.Tensor, seed: tf.Tensor, dtype: tf.DType, operation: Callable[..., tf.Tensor]
-) -> Any:
+def _from_the_middle(shape: tf.Tensor, span: Span, seed: tf.Tensor, dtype: tf.DType, seam: Seam) -> tf.Tensor:
     """Draw the numbers of the worker's rows, starting at the group that has the first of them."""
     import tensorflow as tf
 
-    span = _span(shape)
-    assert span is not None
     whole, first, rows = span
     in_row = tf.reduce_prod(whole[1:])
     begin, count = first * in_row, rows * in_row
@@ -206,55 +206,40 @@ def _from_the_middle(
     # Philox has a counter of 128 bits, low word first; more than 2^64 groups are not drawn.
     ahead = tf.cast(begin // group, tf.uint64)
     counter = tf.concat([counter[:1] + ahead, counter[1:]], axis=0)
-    drawn = operation(
-        tf.reshape(begin % group + count, [1]), key=key, counter=counter, dtype=dtype, alg=algorithm
-    )
+    length = tf.reshape(begin % group + count, [1])
+    drawn = seam.get()(length, key=key, counter=counter, dtype=dtype, alg=algorithm)
     values = tf.reshape(drawn[begin % group :], tf.concat([rows[tf.newaxis], whole[1:]], axis=0))
     return tf.ensure_shape(values, seams.SHAPE_OF_VALUE.get()(tf.convert_to_tensor(shape)))
 
 
-def _uniform(stock: Draw) -> Draw:
+def _placed(stock: Draw, seam: Seam, scale: Draw) -> Draw:
+    """Draw the numbers of the worker's rows; ``scale`` gives them the parameters of the distribution."""
     import tensorflow as tf
 
     @functools.wraps(stock)
     def draw(
-        shape: tf.Tensor,
-        seed: tf.Tensor,
-        minval: Number = 0,
-        maxval: Number | None = None,
-        dtype: tf.DType = tf.float32,
-        **kwargs: object,
-    ) -> Any:
-        if kwargs or _span(shape) is None:
-            return stock(shape, seed, minval=minval, maxval=maxval, dtype=dtype, **kwargs)
+        shape: tf.Tensor, seed: tf.Tensor, dtype: tf.DType = tf.float32, **parameters: object
+    ) -> tf.Tensor:
         if not tf.as_dtype(dtype).is_floating:
-            return _cut(stock)(shape, seed, minval=minval, maxval=maxval, dtype=dtype)
-        low = tf.cast(minval, dtype)
-        high = tf.cast(1 if maxval is None else maxval, dtype)
-        values = _from_the_middle(shape, seed, dtype, seams.STATELESS_UNIFORM.get())
-        return values * (high - low) + low
+            return _cut(stock)(shape, seed, dtype=dtype, **parameters)
+        if (span := _span(shape)) is None or not parameters.keys() <= _SCALES:
+            return stock(shape, seed, dtype=dtype, **parameters)
+        return scale(_from_the_middle(shape, span, seed, dtype, seam), **parameters)
 
     return draw
 
 
-def _normal(stock: Draw) -> Draw:
+def _uniform(values: tf.Tensor, minval: Number = 0, maxval: Number | None = None) -> tf.Tensor:
     import tensorflow as tf
 
-    @functools.wraps(stock)
-    def draw(
-        shape: tf.Tensor,
-        seed: tf.Tensor,
-        mean: Number = 0.0,
-        stddev: Number = 1.0,
-        dtype: tf.DType = tf.float32,
-        **kwargs: object,
-    ) -> Any:
-        if kwargs or _span(shape) is None:
-            return stock(shape, seed, mean=mean, stddev=stddev, dtype=dtype, **kwargs)
-        values = _from_the_middle(shape, seed, dtype, seams.STATELESS_NORMAL.get())
-        return values * tf.cast(stddev, dtype) + tf.cast(mean, dtype)
+    low = tf.cast(minval, values.dtype)
+    return values * (tf.cast(1 if maxval is None else maxval, values.dtype) - low) + low
 
-    return draw
+
+def _normal(values: tf.Tensor, mean: Number = 0.0, stddev: Number = 1.0) -> tf.Tensor:
+    import tensorflow as tf
+
+    return values * tf.cast(stddev, values.dtype) + tf.cast(mean, values.dtype)
 
 
 def _categorical(stock: Draw) -> Draw:
@@ -281,10 +266,11 @@ def _dropout(stock: Draw) -> Draw:
     def drop(
         x: tf.Tensor, rate: float, seed: tf.Tensor, noise_shape: tf.Tensor | None = None, **kwargs: object
     ) -> Any:
-        if kwargs or noise_shape is None or _span(noise_shape) is None:
+        span = None if kwargs or noise_shape is None else _span(noise_shape)
+        if span is None:
             return stock(x, rate, seed, noise_shape=noise_shape, **kwargs)
         x = tf.convert_to_tensor(x)
-        numbers = _from_the_middle(noise_shape, seed, x.dtype, seams.STATELESS_UNIFORM.get())
+        numbers = _from_the_middle(noise_shape, span, seed, x.dtype, seams.STATELESS_UNIFORM)
         scaled = x * tf.cast(1 / (1 - rate), x.dtype)
         return tf.where(numbers >= tf.cast(rate, x.dtype), scaled, tf.zeros_like(x))
 
