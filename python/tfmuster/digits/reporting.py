@@ -31,7 +31,8 @@ def say_plan(model: str, recipe: str, digits: Any, plan: Plan, about: str) -> No
 
 def say_traffic(network: Any, strategy: Any) -> None:
     """Print how many bytes of gradients each worker sends per step."""
-    from ..keras_compat import bytes_per_step, gradient_dtype, multi_worker
+    from ..keras_compat.process import multi_worker
+    from ..keras_compat.sums.gradients import bytes_per_step, gradient_dtype
 
     if multi_worker(strategy):
         megabytes = bytes_per_step(network, strategy) / 1e6
@@ -40,7 +41,7 @@ def say_traffic(network: Any, strategy: Any) -> None:
 
 def say_shard(strategy: Any, rows: int, plan: Plan) -> None:
     """Print which rows this worker reads."""
-    from ..keras_compat import multi_worker, worker_of
+    from ..keras_compat.process import multi_worker, worker_of
     from ..training.batches import shard_description
 
     worker, workers = worker_of(strategy) if multi_worker(strategy) else (0, 1)

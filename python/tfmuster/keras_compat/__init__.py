@@ -20,37 +20,7 @@ import warnings
 from ..errors import DependencyError, TfmusterWarning
 from ..system.register import TESTED, check, restore
 from . import seams as seams  # `check` looks at its rows
-from .agreement.comparison import agree_on_seed
-from .agreement.waiting import patch_waits
-from .process import PROCESS, multi_worker, uses_keras_2, worker_of
-from .runtime.starting import check_not_started, tensorflow_started
-from .runtime.strategy_patches import patch_run
-from .sums.gradients import (
-    GRADIENT_DTYPES,
-    bytes_per_step,
-    checked_dtype,
-    gradient_dtype,
-    set_gradient_dtype,
-    wanted_dtype,
-)
-
-__all__ = [
-    "GRADIENT_DTYPES",
-    "agree_on_seed",
-    "bytes_per_step",
-    "check_not_started",
-    "check_releases",
-    "checked_dtype",
-    "gradient_dtype",
-    "install",
-    "install_on_jax",
-    "multi_worker",
-    "patch_waits",
-    "set_gradient_dtype",
-    "tensorflow_started",
-    "wanted_dtype",
-    "worker_of",
-]
+from .process import PROCESS, uses_keras_2
 
 
 def install() -> bool:
@@ -76,6 +46,8 @@ def install() -> bool:
     if "tensorflow" in PROCESS.installed:
         return True
     if uses_keras_2():
+        from .runtime.strategy_patches import patch_run
+
         check_releases("tensorflow")
         patch_run()
         return False

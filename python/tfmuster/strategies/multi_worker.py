@@ -35,11 +35,14 @@ def multi_worker_mirrored(communication: str, start_timeout: float | None, gradi
         return _given(PROCESS.default, communication, gradient_dtype)
     if PROCESS.task is not None:
         return _again(task, how, gradient_dtype)
-    from .. import keras_compat as compat
+    from ..keras_compat.agreement.comparison import agree_on_seed
+    from ..keras_compat.agreement.waiting import patch_waits
+    from ..keras_compat.runtime.starting import check_not_started
+    from ..keras_compat.sums.gradients import checked_dtype, set_gradient_dtype, wanted_dtype
 
-    dtype = compat.wanted_dtype() if gradient_dtype is None else compat.checked_dtype(gradient_dtype)
+    dtype = wanted_dtype() if gradient_dtype is None else checked_dtype(gradient_dtype)
     tf = import_tensorflow()
-    compat.check_not_started(name)
+    check_not_started(name)
     from ..rendezvous.task.join import join_cluster
     from ..rendezvous.task.port_guard import all_connected
 
@@ -51,16 +54,16 @@ def multi_worker_mirrored(communication: str, start_timeout: float | None, gradi
     )
     made = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     PROCESS.strategy, PROCESS.task, PROCESS.communication = made, task, how
-    compat.set_gradient_dtype(made, dtype)
-    compat.agree_on_seed(made)
-    compat.patch_waits()
+    set_gradient_dtype(made, dtype)
+    agree_on_seed(made)
+    patch_waits()
     all_connected()
     return made
 
 
 def _again(task: Task, how: str, gradient_dtype: str | None) -> Any:
     """Return the strategy that this process has made, for example in a cell that is run again."""
-    from .. import keras_compat as compat
+    from ..keras_compat.sums.gradients import set_gradient_dtype
 
     if (task, how) != (PROCESS.task, PROCESS.communication):
         what, found = "cluster", f"this is {task.name} at {task.address}"
@@ -75,13 +78,13 @@ def _again(task: Task, how: str, gradient_dtype: str | None) -> Any:
             reason="second-strategy",
         )
     if gradient_dtype is not None:
-        compat.set_gradient_dtype(PROCESS.strategy, gradient_dtype)
+        set_gradient_dtype(PROCESS.strategy, gradient_dtype)
     return PROCESS.strategy
 
 
 def _given(strategy: Any, communication: str, gradient_dtype: str | None) -> Any:
     """Return the strategy that `launch --distribute` has made for the program, with its settings."""
-    from .. import keras_compat as compat
+    from ..keras_compat.sums.gradients import set_gradient_dtype
 
     if communication != "auto":
         distribute = Hint("distribute", True)
@@ -95,7 +98,7 @@ def _given(strategy: Any, communication: str, gradient_dtype: str | None) -> Any
             reason="communication",
         )
     if gradient_dtype is not None:
-        compat.set_gradient_dtype(strategy, gradient_dtype)
+        set_gradient_dtype(strategy, gradient_dtype)
     return strategy
 
 

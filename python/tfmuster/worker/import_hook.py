@@ -138,7 +138,7 @@ def _watch_strategy() -> None:
 
 def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     from ..cluster.tf_config import current_task
-    from ..keras_compat import check_not_started
+    from ..keras_compat.runtime.starting import check_not_started
     from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
     from ..keras_compat.sums.gradients import wanted_dtype
     from ..rendezvous.task.control_channel import ControlChannel
@@ -162,7 +162,7 @@ def _joins() -> bool:
     """Tell whether this process is one of several workers that train together and have not joined yet."""
     from ..cluster.tf_config import current_task
     from ..cluster.together import workers_together
-    from ..keras_compat import tensorflow_started
+    from ..keras_compat.runtime.starting import tensorflow_started
     from ..rendezvous.task.control_channel import ControlChannel
 
     if ControlChannel.current() is not None or tensorflow_started():

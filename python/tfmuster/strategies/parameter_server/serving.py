@@ -45,8 +45,8 @@ def make_strategy(
     """
     _check(task)
     tf = import_tensorflow()
-    from ...keras_compat import check_not_started
     from ...keras_compat.runtime.servers import reach_idle_servers
+    from ...keras_compat.runtime.starting import check_not_started
 
     check_not_started(NAME)
     control = join_cluster(task, timeout=start_timeout)
