@@ -94,15 +94,8 @@ def install_on_jax() -> None:
 def check_releases(*packages: str) -> None:
     """Look at all rows of the register of seams that belong to some packages.
 
-    Raises
-    ------
-    DependencyError
-        Essential rows do not fit (reason ``seams``). Nothing is replaced, and what was, is undone.
-
-    Warns
-    -----
-    TfmusterWarning
-        An optional row does not fit, so that its feature is off. Each row is named once.
+    Raise a DependencyError for essential rows that do not fit, and undo what was replaced. Warn once of each
+    optional row that does not fit, whose feature is off.
     """
     try:
         misfits = check(packages)

@@ -72,14 +72,10 @@ def wrap_calls(
 
 
 def refuse_alone(workers: Callable[[], int], package: str = "keras") -> None:
-    """Refuse training outside of a multi-worker strategy in the imported Keras. Calling it again is harmless.
+    """Refuse training outside of a multi-worker strategy in the imported `keras` or `tf_keras`.
 
-    Parameters
-    ----------
-    workers : callable
-        Returns the number of workers that must train together with this process; below 2 allows everything.
-    package : {"keras", "tf_keras"}
-        The package to patch: Keras 3, or Keras 2 for ``TF_USE_LEGACY_KERAS=1``.
+    ``workers`` returns the number of workers that must train together with this process; below 2 allows
+    everything.
     """
     if _PARTS[package].guard is None and (guard := guard_of(package, workers)):
         _PARTS[package].guard = guard

@@ -44,10 +44,7 @@ _PACK: Final = 4 * 1024 * 1024
 def checked_communication(communication: str) -> str:
     """Return how the workers of a strategy communicate: the argument, or by default the environment's value.
 
-    Raises
-    ------
-    StrategyError
-        The value is not in `COMMUNICATIONS` (reason ``communication``).
+    Raise a StrategyError for a value that is not in `COMMUNICATIONS`.
     """
     where = ""
     if communication == "auto":

@@ -48,15 +48,7 @@ def set_gradient_dtype(strategy: tf.distribute.Strategy, dtype: str) -> None:
 
 
 def wanted_dtype() -> str:
-    """Return the data type in the environment variable ``TFMUSTER_GRADIENT_DTYPE``; by default float32.
-
-    The variable also applies to programs that do not import tfmuster.
-
-    Raises
-    ------
-    StrategyError
-        The variable names no supported type (reason ``gradient-dtype``).
-    """
+    """Return the data type that the environment names, also for programs without tfmuster; else float32."""
     return checked_dtype(os.environ.get(GRADIENT_DTYPE_VARIABLE) or "float32")
 
 
