@@ -36,7 +36,7 @@ EXECUTING_EAGERLY = Seam(f"{_CONTEXT}executing_eagerly", "whether a function is 
 EAGER_MODE = Seam(f"{_CONTEXT}eager_mode", "to run hooks at the start of the runtime")
 START = Seam(
     f"{_CONTEXT}Context.ensure_initialized",
-    "the strategy is made, and lines are noted, then",
+    "hooks run when the runtime starts",
 )
 STARTED = Private(f"{_CONTEXT}Context._initialized", "whether it has started")
 HANDLE = Private(f"{_CONTEXT}Context._context_handle", "whether it has started its server")
