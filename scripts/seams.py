@@ -80,7 +80,9 @@ def users() -> dict[str, list[str]]:
 def page() -> str:
     """Return the page of all rows."""
     registers = {**vars(seams), **vars(of_reticulate)}
-    used, names = users(), {id(row): name for name, row in registers.items() if isinstance(row, Seam)}
+    groups = {name: value if isinstance(value, list) else [value] for name, value in registers.items()}
+    used = users()
+    names = {id(row): name for name, group in groups.items() for row in group if isinstance(row, Seam)}
     lines = [
         "# Names of other packages",
         "",

@@ -5,66 +5,22 @@ to ``strategy.reduce``, and it reduces scalar logs along an axis that they do no
 (keras-team/keras#20585, #20601). This package replaces, under MWMS with a cluster only, the parts of the
 trainer that know about distribution. The private names that it needs are rows of :mod:`.seams`.
 
-Changes
--------
-- **Input.** Every worker iterates an ordinary local ``tf.data`` pipeline. It yields the worker's rows of
-  each global batch, sliced by position, and the number of rows of the whole batch. There is no distributed
-  iterator, so the workers need not agree in every step on whether the data has ended, and a shuffled, seeded
-  data set keeps the order that it has without a strategy.
-- **Loss.** A worker's loss is its part of the loss of the whole global batch, so the parts and their
-  gradients add up to those of one process, also for a partial last batch, masks and sample weights.
-- **Random numbers.** Dropout and noise of a row depend on its place in the global batch.
-- **Gradients.** They are summed before the optimizer clips them or tests them for infinity.
-- **Own rows.** If each worker has data of its own (:mod:`.own_rows`), its batches are its rows of the global
-  batches. The workers add up their rows a few batches at a time, and end together.
-- **Logs and moving statistics.** One all-reduce of one packed vector per execution gives all workers the
-  same logs and, for layers such as BatchNormalization, the same non-trainable weights. Another one reads all
-  metrics at the end of an epoch.
-- **Files.** Callbacks run on every worker, but only the chief writes files. Other workers read copies of
-  their own. A backup is read on the chief and sent to the other workers.
+Every worker iterates a local ``tf.data`` pipeline of its rows of each global batch, sliced by position. Its
+loss is its part of the loss of the whole batch, so the parts and their gradients add up to those of one
+process, also for a partial last batch, masks and sample weights. Dropout and noise of a row depend on its
+place in the batch, and gradients are summed before the optimizer clips them. One all-reduce of one packed
+vector per execution gives all workers the same logs and moving statistics. Callbacks run on every worker, but
+only the chief writes files.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
 
 from ..errors import DependencyError, TfmusterWarning
 from ..system.register import TESTED, check, restore
 from . import seams as seams  # `check` looks at its rows
-from .agreement.seeds import agree_on_seed
-from .agreement.watching import watch_this_worker
-from .process import PROCESS, is_chief, multi_worker, note_strategy, worker_of
-from .runtime.own_thread import patch_run
-from .runtime.starting import check_not_started, tensorflow_started
-from .sums.gradients import (
-    GRADIENT_DTYPES,
-    bytes_per_step,
-    checked_dtype,
-    gradient_dtype,
-    set_gradient_dtype,
-    wanted_dtype,
-)
-
-__all__ = [
-    "GRADIENT_DTYPES",
-    "agree_on_seed",
-    "bytes_per_step",
-    "check_not_started",
-    "check_releases",
-    "checked_dtype",
-    "gradient_dtype",
-    "install",
-    "install_on_jax",
-    "is_chief",
-    "multi_worker",
-    "note_strategy",
-    "set_gradient_dtype",
-    "tensorflow_started",
-    "wanted_dtype",
-    "watch_this_worker",
-    "worker_of",
-]
+from .process import PROCESS, uses_keras_2
 
 
 def install() -> bool:
@@ -85,12 +41,13 @@ def install() -> bool:
     Warns
     -----
     TfmusterWarning
-        This Keras is too old and stays unpatched, or is newer than the tested releases. Or a feature is off,
-        because a release does not have what it needs.
+        This Keras is too old and stays unpatched, or is newer than the tested releases, or a feature is off.
     """
     if "tensorflow" in PROCESS.installed:
         return True
-    if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
+    if uses_keras_2():
+        from .runtime.strategy_patches import patch_run
+
         check_releases("tensorflow")
         patch_run()
         return False
@@ -124,15 +81,7 @@ def install() -> bool:
 
 
 def install_on_jax() -> None:
-    """Patch the imported Keras, whose backend is JAX, for several processes.
-
-    You can call it more than once. Training in one process does not change.
-
-    Raises
-    ------
-    DependencyError
-        Keras or JAX does not have what tfmuster replaces (reason ``seams``). Nothing is replaced.
-    """
+    """Patch the imported Keras, whose backend is JAX, for several processes, as `install` does."""
     if "jax" in PROCESS.installed:
         return
     check_releases("keras", "jax")
@@ -145,15 +94,8 @@ def install_on_jax() -> None:
 def check_releases(*packages: str) -> None:
     """Look at all rows of the register of seams that belong to some packages.
 
-    Raises
-    ------
-    DependencyError
-        Essential rows do not fit (reason ``seams``). Nothing is replaced, and what was, is undone.
-
-    Warns
-    -----
-    TfmusterWarning
-        An optional row does not fit, so that its feature is off. Each row is named once.
+    Raise a DependencyError for essential rows that do not fit, and undo what was replaced. Warn once of each
+    optional row that does not fit, whose feature is off.
     """
     try:
         misfits = check(packages)
@@ -161,7 +103,9 @@ def check_releases(*packages: str) -> None:
         # TensorFlow is imported, and prepared, before Keras is.
         restore()
         raise
-    for row in (row for row in misfits if row not in PROCESS.features_off):
+    for row in misfits:
+        if row in PROCESS.features_off:
+            continue
         PROCESS.features_off.append(row)
         warnings.warn(
             f"A feature of tfmuster is off ({row.why}), because {row} is not as expected: {row.misfit()}.",

@@ -1,24 +1,7 @@
 """One wrapper for each method with which a program trains or uses a model, and the order of its parts.
 
-A part is a function of the module that its name leads to. A wrapper calls its parts from the outside in,
-around Keras's own method:
-
-================  =====================================================================================
-Method            Parts
-================  =====================================================================================
-fit               multiply the batch size (``--scale-batch``); refuse a model that one of several workers
-                  would train alone; note the call, so that workers compare it; give the model the
-                  strategy of its weights; refuse parameter servers; note the callbacks
-evaluate          note the call; leave parameter servers; note the callbacks
-predict           note the call; leave parameter servers; gather the predictions of all workers
-train_on_batch    refuse a model that one of several workers would train alone
-apply             refuse an optimizer that one of several workers would use alone
-compile           give the model the strategy of its weights, and enter its scope; afterwards, note whether
-                  the program chose the steps per execution
-================  =====================================================================================
-
-What acts depends on the process: each function below that is not private switches parts on. It may come
-before or after the others, and a part that is off is left out.
+A part is a function of the module that its name leads to. What acts depends on the process: each function
+below that is not private switches parts on, before or after the others, and a part that is off is left out.
 """
 
 from __future__ import annotations
@@ -28,11 +11,12 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 from ..system.register import Seam, require
 from . import seams
-from .agreement.calls import noted_call
+from .agreement.documents import noted_call
 from .process import in_multi_worker_strategy
 from .runtime.alone import Guard, guard_of
 from .runtime.distribute import scaled_batches
@@ -40,6 +24,9 @@ from .runtime.parameter_server import on_coordinator, refuse_parameter_servers
 from .runtime.scopes import adopt, compile_scope
 from .steps.predicting import predict_on_all
 from .steps.steps_per_execution import callbacks_in, note_callbacks, note_choice
+
+if TYPE_CHECKING:
+    import keras
 
 
 @dataclasses.dataclass
@@ -51,15 +38,17 @@ class _Parts:
     #: Refuses training in one worker alone.
     guard: Guard | None = None
     #: Tells whether a model has several workers, whose calls are noted.
-    together: Callable[[Any], bool] | None = None
+    together: Callable[[keras.Model], bool] | None = None
     #: The parts for strategies of TensorFlow.
     strategies: bool = False
 
-    def refuse_alone(self, trained: Any, call: str) -> None:
+    def refuse_alone(self, trained: keras.Model | keras.optimizers.Optimizer, call: str) -> None:
         if self.guard is not None:
-            self.guard.check(trained, call)
+            self.guard(trained, call)
 
-    def noted(self, call: str, model: Any, arguments: Mapping[str, Any] | None) -> Any:
+    def noted(
+        self, call: str, model: keras.Model, arguments: Mapping[str, object] | None
+    ) -> AbstractContextManager[None]:
         """Return the context of a call."""
         # If the arguments are wrong, Keras itself says what is.
         if arguments is None or self.together is None or not self.together(model):
@@ -70,15 +59,12 @@ class _Parts:
 _PARTS = {"keras": _Parts(), "tf_keras": _Parts()}
 
 
-def wrap_calls(together: Callable[[Any], bool] = in_multi_worker_strategy, *, strategies: bool) -> None:
+def wrap_calls(
+    together: Callable[[keras.Model], bool] = in_multi_worker_strategy, *, strategies: bool
+) -> None:
     """Note the calls of the imported Keras 3, and with `strategies`, prepare them for those of TensorFlow.
 
-    Parameters
-    ----------
-    together : callable
-        Tells whether a model has several workers.
-    strategies : bool
-        Whether models may have a strategy of TensorFlow.
+    ``together`` tells whether a model has several workers.
     """
     parts = _PARTS["keras"]
     parts.together, parts.strategies = together, strategies
@@ -86,14 +72,10 @@ def wrap_calls(together: Callable[[Any], bool] = in_multi_worker_strategy, *, st
 
 
 def refuse_alone(workers: Callable[[], int], package: str = "keras") -> None:
-    """Refuse training outside of a multi-worker strategy in the imported Keras. Calling it again is harmless.
+    """Refuse training outside of a multi-worker strategy in the imported `keras` or `tf_keras`.
 
-    Parameters
-    ----------
-    workers : callable
-        Returns the number of workers that must train together with this process; below 2 allows everything.
-    package : {"keras", "tf_keras"}
-        The package to patch: Keras 3, or Keras 2 for ``TF_USE_LEGACY_KERAS=1``.
+    ``workers`` returns the number of workers that must train together with this process; below 2 allows
+    everything.
     """
     if _PARTS[package].guard is None and (guard := guard_of(package, workers)):
         _PARTS[package].guard = guard
@@ -106,11 +88,12 @@ def scale_batches(package: str) -> None:
     _wrap(package, "fit")
 
 
-def _fit(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
+def _wrap_fit(seam: Seam, parts: _Parts) -> None:
+    stock = seam.get()
     signature = inspect.signature(stock)
 
-    @functools.wraps(stock)
-    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @seam.wrap
+    def fit(self: Any, *args: object, **kwargs: object) -> Any:
         if parts.scales:
             args, kwargs = scaled_batches(signature, self, args, kwargs)
         parts.refuse_alone(self, "fit")
@@ -122,76 +105,50 @@ def _fit(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
                 note_callbacks(self, callbacks_in(arguments))
             return stock(self, *args, **kwargs)
 
-    return fit
 
+def _wrap_use(seam: Seam, parts: _Parts) -> None:
+    stock = seam.get()
+    call, signature = stock.__name__, inspect.signature(stock)
 
-def _evaluate(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
-    signature = inspect.signature(stock)
-
-    @functools.wraps(stock)
-    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @seam.wrap
+    def use(self: Any, *args: object, **kwargs: object) -> Any:
         arguments = _arguments(signature, self, args, kwargs)
-        with parts.noted("evaluate", self, arguments):
+        run = functools.partial(stock, self, *args, **kwargs)
+        with parts.noted(call, self, arguments):
             if not parts.strategies:
-                return stock(self, *args, **kwargs)
+                return run()
             with on_coordinator(self):
+                if call == "predict":
+                    return predict_on_all(self, callbacks_in(arguments), run)
                 note_callbacks(self, callbacks_in(arguments))
-                return stock(self, *args, **kwargs)
-
-    return evaluate
+                return run()
 
 
-def _predict(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
-    signature = inspect.signature(stock)
-
-    @functools.wraps(stock)
-    def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
-        arguments = _arguments(signature, self, args, kwargs)
-        with parts.noted("predict", self, arguments):
-            if not parts.strategies:
-                return stock(self, *args, **kwargs)
-            with on_coordinator(self):
-                return predict_on_all(self, callbacks_in(arguments), lambda: stock(self, *args, **kwargs))
-
-    return predict
-
-
-def _train_on_batch(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
-    @functools.wraps(stock)
-    def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
-        parts.refuse_alone(self, "train_on_batch")
-        return stock(self, *args, **kwargs)
-
-    return train_on_batch
-
-
-def _apply(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
+def _wrap_update(seam: Seam, parts: _Parts) -> None:
+    stock = seam.get()
     call = stock.__name__
 
-    @functools.wraps(stock)
-    def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @seam.wrap
+    def update(self: Any, *args: object, **kwargs: object) -> Any:
         parts.refuse_alone(self, call)
         return stock(self, *args, **kwargs)
 
-    return apply
 
-
-def _compile(stock: Callable[..., Any], parts: _Parts) -> Callable[..., Any]:
+def _wrap_compile(seam: Seam, parts: _Parts) -> None:
+    stock = seam.get()
     signature = inspect.signature(stock)
 
-    @functools.wraps(stock)
-    def compile(self: Any, *args: Any, **kwargs: Any) -> None:
+    @seam.wrap
+    def compile(self: Any, *args: object, **kwargs: object) -> None:
         arguments = _arguments(signature, self, args, kwargs)
         with compile_scope(self, arguments or {}):
             stock(self, *args, **kwargs)
             note_choice(self, chosen="steps_per_execution" in (arguments or {}))
 
-    return compile
-
 
 def _arguments(
-    signature: inspect.Signature, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Mapping[str, Any] | None:
+    signature: inspect.Signature, model: keras.Model, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> Mapping[str, object] | None:
     """Return the arguments of a call by name; None if they are wrong."""
     try:
         return signature.bind(model, *args, **kwargs).arguments
@@ -199,35 +156,27 @@ def _arguments(
         return None
 
 
-_WRAPPERS: dict[str, Callable[[Callable[..., Any], _Parts], Callable[..., Any]]] = {
-    "fit": _fit,
-    "evaluate": _evaluate,
-    "predict": _predict,
-    "train_on_batch": _train_on_batch,
-    "apply": _apply,
-    "compile": _compile,
-}
-
-_METHODS: dict[str, dict[str, tuple[Seam, ...]]] = {
-    "keras": {
-        "fit": (seams.FIT,),
-        "evaluate": (seams.EVALUATE,),
-        "predict": (seams.PREDICT,),
-        "train_on_batch": (seams.TRAIN_ON_BATCH,),
-        "apply": (seams.APPLY,),
-        "compile": (seams.COMPILE,),
-    },
-    "tf_keras": {
-        "fit": (seams.KERAS_2_FIT,),
-        "train_on_batch": (seams.KERAS_2_TRAIN_ON_BATCH,),
-        "apply": (seams.KERAS_2_APPLY, seams.KERAS_2_OLD_APPLY),
-    },
-}
+_METHODS: tuple[tuple[str, str, Seam, Callable[[Seam, _Parts], None]], ...] = (
+    ("keras", "fit", seams.FIT, _wrap_fit),
+    ("keras", "evaluate", seams.EVALUATE, _wrap_use),
+    ("keras", "predict", seams.PREDICT, _wrap_use),
+    ("keras", "train_on_batch", seams.TRAIN_ON_BATCH, _wrap_update),
+    ("keras", "apply", seams.APPLY, _wrap_update),
+    ("keras", "compile", seams.COMPILE, _wrap_compile),
+    ("tf_keras", "fit", seams.KERAS_2_FIT, _wrap_fit),
+    ("tf_keras", "train_on_batch", seams.KERAS_2_TRAIN_ON_BATCH, _wrap_update),
+    ("tf_keras", "apply", seams.KERAS_2_APPLY, _wrap_update),
+    ("tf_keras", "apply", seams.KERAS_2_OLD_APPLY, _wrap_update),
+)
 
 
 def _wrap(package: str, *methods: str) -> None:
     """Wrap methods, unless they have their wrapper."""
-    missing = [(name, seam) for name in methods for seam in _METHODS[package][name] if not seam.replaced]
-    require(seam for _, seam in missing)
-    for name, seam in missing:
-        seam.replace(_WRAPPERS[name](seam.get(), _PARTS[package]))
+    missing = [
+        (seam, wrap)
+        for owner, method, seam, wrap in _METHODS
+        if owner == package and method in methods and not seam.replaced
+    ]
+    require(seam for seam, _ in missing)
+    for seam, wrap in missing:
+        wrap(seam, _PARTS[package])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from .calls import wrap_calls
 from .data.orders import patch_shuffle
-from .jax.agreement import patch_agreement, trains_together
-from .jax.data import patch_data_sets, patch_values
 from .losses.loss_parts import patch_tapes
 from .losses.loss_reduction import patch_loss
-from .losses.metric_reads import patch_metric_reads
-from .losses.random_rows import patch_equalization, patch_first_values, patch_operations, patch_random
-from .losses.step_metrics import patch_metrics
-from .runtime.own_thread import patch_run
-from .runtime.scopes import patch_builds, patch_numbers
+from .losses.metrics import patch_metric_reads, patch_metrics
+from .losses.random_rows import patch_random
+from .on_jax import patch_agreement, patch_data_sets, patch_values, trains_together
+from .runtime.scopes import patch_scopes
+from .runtime.strategy_patches import patch_run
 from .saving.copies import patch_checkpoints
 from .saving.files import patch_files, patch_saved_models, patch_writers
 from .steps.callbacks import patch_stops
@@ -33,8 +31,7 @@ def patch_on_tensorflow() -> None:
     patch_trainer()
     patch_predict()
     patch_choices()
-    patch_builds()
-    patch_numbers()
+    patch_scopes()
     wrap_calls(strategies=True)
     patch_gradients()
     patch_gathers()
@@ -45,9 +42,6 @@ def patch_on_tensorflow() -> None:
     patch_metrics()
     patch_metric_reads()
     patch_random()
-    patch_operations()
-    patch_first_values()
-    patch_equalization()
     patch_files()
     patch_checkpoints()
     patch_stops()

@@ -6,26 +6,40 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..environment import full_workers
 from ..errors import StrategyError
 from . import seams
-from .jax_processes import jax_process_index
 
 if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
     from ..system.register import Seam
 
 Listener = Callable[..., None]
+
+
+class Difference(Protocol):
+    """An entry of the documents that is not equal on all workers; its text has the values."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the documents."""
+
+    @property
+    def values(self) -> Sequence[tuple[Any, Sequence[str]]]:
+        """Each value, and the tasks that have it."""
 
 
 class Agreement(Protocol):
     """What a comparison of documents of all workers says."""
 
     @property
-    def differences(self) -> Iterable[Any]:
+    def differences(self) -> Sequence[Difference]:
         """What differs between workers."""
 
     @property
@@ -63,24 +77,19 @@ class ProcessState:
 PROCESS: Final = ProcessState()
 
 
-def note_strategy(strategy: Any) -> None:
-    """Remember the strategy that connects this process to others."""
-    PROCESS.strategy = strategy
-
-
-def multi_worker(strategy: Any) -> bool:
+def multi_worker(strategy: object) -> bool:
     """Return whether ``strategy`` is a MultiWorkerMirroredStrategy with a cluster."""
     # The classes of TensorFlow 2 and of compat.v1 have only this part in common.
     extended = getattr(strategy, "extended", None)
     return isinstance(extended, seams.COLLECTIVE.get()) and seams.IN_MULTI_WORKER_MODE.of(extended)()
 
 
-def in_multi_worker_strategy(model: Any) -> bool:
+def in_multi_worker_strategy(model: keras.Model) -> bool:
     """Return whether a Keras model trains under such a strategy."""
     return multi_worker(seams.MODEL_STRATEGY.of(model, None))
 
 
-def is_chief(strategy: Any) -> bool:
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Return whether this process prints results and writes files under ``strategy``, or on JAX."""
     if (index := jax_process_index()) is not None:
         return index == 0
@@ -92,13 +101,13 @@ def is_chief(strategy: Any) -> bool:
     return bool(resolver.task_type == "chief" or (not chief and resolver.task_id == 0))
 
 
-def batches_in_step(strategy: Any) -> int:
+def batches_in_step(strategy: tf.distribute.Strategy) -> int:
     """Return how many replicas' batches a step has: of all, and if hosts are lost, of as many as before."""
     workers = worker_of(strategy)[1] if multi_worker(strategy) else 1
     return int(strategy.num_replicas_in_sync) // workers * full_workers(workers)
 
 
-def worker_of(strategy: Any) -> tuple[int, int]:
+def worker_of(strategy: tf.distribute.Strategy) -> tuple[int, int]:
     """Return this worker's index among the training tasks, and their number."""
     context = seams.MAKE_INPUT_CONTEXT.of(strategy.extended)()
     return context.input_pipeline_id, context.num_input_pipelines
@@ -111,8 +120,8 @@ def keras_backend() -> str:
         backend = getattr(getattr(keras, "config", None), "backend", None)
         if backend is not None:
             return str(backend())
-    if given := os.environ.get("KERAS_BACKEND"):
-        return given
+    if chosen := os.environ.get("KERAS_BACKEND"):
+        return chosen
     folder = os.environ.get("KERAS_HOME") or "~/.keras"
     try:
         settings = json.loads(Path(folder, "keras.json").expanduser().read_text(encoding="utf-8"))
@@ -121,25 +130,18 @@ def keras_backend() -> str:
         return "tensorflow"
 
 
+def uses_keras_2() -> bool:
+    """Return whether the environment lets TensorFlow use Keras 2, the package ``tf_keras``."""
+    return os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+
+
 def require_tensorflow_backend(function: str, fix: str) -> None:
-    """Refuse a function that makes or uses a strategy of TensorFlow, if Keras has another backend.
+    """Raise a StrategyError if Keras has another backend than a function such as ``strategy()`` needs.
 
-    Parameters
-    ----------
-    function : str
-        Its name, such as ``strategy()``.
-    fix : str
-        What a program on JAX does instead.
-
-    Raises
-    ------
-    StrategyError
-        Keras has another backend (reason ``backend``).
+    ``fix`` says what a program on JAX does instead.
     """
-    if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
-        return
     backend = keras_backend()
-    if backend != "tensorflow":
+    if backend != "tensorflow" and not uses_keras_2():
         raise StrategyError(
             f"{function} is for Keras on TensorFlow.",
             found=f"the backend {backend}",
@@ -155,9 +157,39 @@ def listen(listener: Listener) -> None:
         PROCESS.listeners.append(listener)
 
 
-def tell(about: str, text: str, **fields: Any) -> None:
+def tell(about: str, text: str, **fields: object) -> None:
     """Tell a note, unless the same was told before."""
     if (about, text) not in PROCESS.told:
         PROCESS.told.add((about, text))
         for listener in PROCESS.listeners:
             listener(about, text, **fields)
+
+
+def jax_process_index() -> int | None:
+    """Return the index of this process among those of JAX; None if JAX has not connected it to others."""
+    jax: Any = sys.modules.get("jax")
+    # TensorFlow imports JAX, too, if it is installed.
+    if jax is None or not hasattr(jax, "distributed"):
+        return None
+    state = seams.JAX_STATE.get()
+    return state.process_id if state.client is not None and state.num_processes > 1 else None
+
+
+def send_bytes_in_jax(content: bytes | None) -> bytes | None:
+    """Return the ``content`` of process 0 in every process. All processes must call it."""
+    import numpy as np
+    from jax.experimental import multihost_utils
+
+    size = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if content is None else len(content))))
+    if size < 0:
+        return None
+    sent = content if jax_process_index() == 0 and content is not None else bytes(size)
+    return bytes(np.asarray(multihost_utils.broadcast_one_to_all(np.frombuffer(sent, np.uint8))))
+
+
+def spans_all_processes(distribution: keras.distribution.Distribution) -> bool:
+    """Return whether a ``keras.distribution`` has devices of every process."""
+    import jax
+
+    devices = distribution.device_mesh.backend_mesh.devices.flat
+    return len({device.process_index for device in devices}) == int(jax.process_count())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from .. import keras_compat as compat
 from ..environment import COMMUNICATION_VARIABLE
 from ..errors import StrategyError
 from ..keras_compat.process import PROCESS
 from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
+from ..keras_compat.sums.gradients import checked_dtype, set_gradient_dtype, wanted_dtype
 from ..options.hints import Hint, Launch
 from ..system.tensorflow_import import import_tensorflow
 from ..system.user_code import user_script
@@ -38,11 +38,15 @@ def multi_worker_mirrored(
         )
     if (present := _present(task, how, communication)) is not None:
         if gradient_dtype is not None:
-            compat.set_gradient_dtype(present, gradient_dtype)
+            set_gradient_dtype(present, gradient_dtype)
         return present
-    dtype = compat.wanted_dtype() if gradient_dtype is None else compat.checked_dtype(gradient_dtype)
+    from ..keras_compat.agreement.comparison import agree_on_seed
+    from ..keras_compat.agreement.waiting import patch_waits
+    from ..keras_compat.runtime.starting import check_not_started
+
+    dtype = wanted_dtype() if gradient_dtype is None else checked_dtype(gradient_dtype)
     tf = import_tensorflow()
-    compat.check_not_started(NAME)
+    check_not_started(NAME)
     from ..rendezvous.task.join import join_cluster
     from ..rendezvous.task.port_guard import all_connected
 
@@ -54,9 +58,9 @@ def multi_worker_mirrored(
     )
     strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     PROCESS.strategy, PROCESS.task, PROCESS.communication = strategy, task, how
-    compat.set_gradient_dtype(strategy, dtype)
-    compat.agree_on_seed(strategy)
-    compat.watch_this_worker()
+    set_gradient_dtype(strategy, dtype)
+    agree_on_seed(strategy)
+    patch_waits()
     all_connected()
     return strategy
 

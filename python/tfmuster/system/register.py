@@ -10,6 +10,7 @@ sets an attribute of another package, and `restore` undoes all of it.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
@@ -124,6 +125,10 @@ class Seam:
     def replace(self, new: object) -> None:
         """Give this name to something else."""
         _replace(self.owner(), self.name, new)
+
+    def wrap(self, new: Callable[..., Any]) -> None:
+        """Give this name to a function around the one that has it. It is a decorator of the new one."""
+        self.replace(functools.wraps(self.get())(new))
 
     def replace_in(self, owner: type, new: object) -> None:
         """Give the name to something else in another class, which has it, too."""

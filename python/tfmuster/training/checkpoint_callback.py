@@ -12,7 +12,7 @@ import numpy as np
 
 from ..cluster.findings import printable
 from ..errors import TfmusterWarning
-from ..keras_compat.losses.metric_reads import read_metrics, restore_metrics
+from ..keras_compat.losses.metrics import read_metrics, restore_metrics
 from ..keras_compat.process import is_chief, multi_worker
 from ..keras_compat.saving.files import send_bytes
 from ..keras_compat.steps.building import build

@@ -14,9 +14,7 @@ import numpy as np
 from ..cluster.findings import printable
 from ..environment import RUN_DIR_VARIABLE
 from ..errors import CheckpointError
-from ..keras_compat.agreement.calls import Call
-from ..keras_compat.agreement.documents import SAMPLE
-from ..keras_compat.agreement.samples import close, sample_of
+from ..keras_compat.agreement.documents import SAMPLE, Call, close, sample_of
 from ..keras_compat.steps.resume import training_epochs
 from ..options.hints import Hint
 from ..system.generators import job_seed

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StrategyError
-from ..keras_compat import multi_worker, seams, worker_of
-from ..keras_compat.process import require_tensorflow_backend
+from ..keras_compat import seams
+from ..keras_compat.process import multi_worker, require_tensorflow_backend, worker_of
 from ..keras_compat.sums.collectives import replica_sum
 from ..system.tensorflow_import import import_tensorflow
 from ..words import Value

@@ -47,7 +47,7 @@ def watch_training() -> None:
     if not _watching:
         _watching.append(True)
         _after_import(
-            {"tensorflow": _watch_start, "keras": _watch_training, "tf_keras": _watch_training_in_keras_2}
+            {"tensorflow": _hook_start, "keras": _watch_training, "tf_keras": _watch_training_in_keras_2}
         )
 
 
@@ -109,9 +109,8 @@ def _watch_strategy() -> None:
     from ..cluster.tf_config import keep_tf_config
     from ..keras_compat import check_releases
     from ..keras_compat.data.orders import patch_shuffle
-    from ..keras_compat.runtime.deprecation import name_callers_in_r
-    from ..keras_compat.runtime.starting import watch_start
-    from ..keras_compat.runtime.strategy_hooks import patch_strategies
+    from ..keras_compat.runtime.starting import hook_start, name_callers_in_r
+    from ..keras_compat.runtime.strategy_patches import patch_strategies
     from ..keras_compat.saving.copies import patch_checkpoints
     from ..rendezvous.task.port_guard import serving
     from ..system.generators import job_seed, seed_tensorflow
@@ -122,7 +121,7 @@ def _watch_strategy() -> None:
         seed_tensorflow(seed)
     keep_tf_config()
     say_phase("starting")
-    watch_start()
+    hook_start()
     if "rpytools" in sys.modules:
         name_callers_in_r()
         load_hooks.hold()
@@ -132,14 +131,14 @@ def _watch_strategy() -> None:
         begin=keep_tf_config, before=_join, after=_joined, served=serving, waits=_serve, joins=_joins
     )
     if distributes():
-        from ..keras_compat.runtime.distribute import watch_tensorflow
+        from ..keras_compat.runtime.distribute import patch_default_strategy
 
-        watch_tensorflow(made=say_distributed)
+        patch_default_strategy(after=say_distributed)
 
 
 def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
     from ..cluster.tf_config import current_task
-    from ..keras_compat import check_not_started
+    from ..keras_compat.runtime.starting import check_not_started
     from ..keras_compat.sums.collectives import checked_communication, prepare_sums, sums_directly
     from ..keras_compat.sums.gradients import wanted_dtype
     from ..rendezvous.task.control_channel import ControlChannel
@@ -163,7 +162,7 @@ def _joins() -> bool:
     """Tell whether this process is one of several workers that train together and have not joined yet."""
     from ..cluster.tf_config import current_task
     from ..cluster.together import workers_together
-    from ..keras_compat import tensorflow_started
+    from ..keras_compat.runtime.starting import tensorflow_started
     from ..rendezvous.task.control_channel import ControlChannel
 
     if ControlChannel.current() is not None or tensorflow_started():
@@ -213,10 +212,10 @@ def _joined() -> None:
     say_phase("building")
 
 
-def _watch_start() -> None:
-    from ..keras_compat.runtime.starting import watch_start
+def _hook_start() -> None:
+    from ..keras_compat.runtime.starting import hook_start
 
-    watch_start()
+    hook_start()
 
 
 def _watch_training() -> None:

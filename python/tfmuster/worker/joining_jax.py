@@ -54,7 +54,7 @@ def _join(task: Task, connect: Callable[[], None]) -> None:
     """Meet the other workers, and then connect to them."""
     import jax
 
-    from ..keras_compat.jax_processes import watch_this_process
+    from ..keras_compat.agreement.waiting import monitor_jax
     from ..rendezvous.task.join import join_cluster
     from ..system.versions import installed_versions, jax_versions
     from ..tracking.live.states import say_phase
@@ -67,7 +67,7 @@ def _join(task: Task, connect: Callable[[], None]) -> None:
     # JAX listens on ports of its own.
     join_cluster(task, versions={**installed_versions(), **jax_versions()}, guarded=False)
     connect()
-    watch_this_process()
+    monitor_jax()
     say_phase("building")
 
 

@@ -4,7 +4,7 @@ import json
 import os
 
 import tfmuster
-from tfmuster.keras_compat import GRADIENT_DTYPES, set_gradient_dtype
+from tfmuster.keras_compat.sums.gradients import GRADIENT_DTYPES, set_gradient_dtype
 
 strategy = tfmuster.strategy("multi_worker_mirrored")
 found = {}

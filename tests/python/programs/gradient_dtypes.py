@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import tfmuster
-from tfmuster.keras_compat import GRADIENT_DTYPES, bytes_per_step, set_gradient_dtype
+from tfmuster.keras_compat.sums.gradients import GRADIENT_DTYPES, bytes_per_step, set_gradient_dtype
 
 folder = Path(sys.argv[1])
 communication = os.environ["TFMUSTER_COMMUNICATION"]

@@ -6,18 +6,27 @@ something that nobody wants. ``PROCESS.compare`` compares; without it, nothing i
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...errors import DataError
 from ...system.activity import ACTIVITY
+from ...system.generators import job_seed, seed_generators, seed_tensorflow, tensorflow_seed
 from ...words import Argument, Words
-from .. import seams
-from ..process import PROCESS, keras_backend
-from .calls import Call
-from .documents import SAMPLE, document_of, plain_name, weights_of
-from .samples import close
+from ..process import PROCESS, is_chief, keras_backend
+from .documents import SAMPLE, Call, close, document_of, plain_name, weights_of
+
+if TYPE_CHECKING:
+    import jax
+    import keras
+    import numpy as np
+    import numpy.typing as npt
+    import tensorflow as tf
+
+    from ..process import Difference
+    from .documents import Epochs
 
 _CHOOSES = "tfmuster chooses the steps per execution"
 _ADVICE = {
@@ -43,41 +52,19 @@ _ROWS_ADVICE = (
 _ABOUT_ROWS = ("steps", "rows", "number of rows", "batch size", "data set", "elements")
 
 
-def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:
-    """Compare the call that begins with those of the other workers.
+def agree_on_call(model: keras.Model, epochs: Epochs | None, *, chooses: bool = False) -> bool:
+    """Raise a DataError if the call that begins differs from those of the other workers.
 
-    Parameters
-    ----------
-    model : keras.Model
-        The model whose method was called.
-    epochs : keras EpochIterator
-        The epoch iterator of the call's data.
-    chooses : bool
-        Whether this worker may choose the steps per execution.
-
-    Returns
-    -------
-    bool
-        Whether all workers may choose them.
-
-    Raises
-    ------
-    DataError
-        The calls differ, or a worker can't make its call.
+    Return whether all workers may choose the steps per execution; ``chooses`` tells whether this one may.
     """
     call = Call.of(model)
     if call is None or call.compared or PROCESS.compare is None:
         return chooses
     call.compared = True
-    if call.name == "fit":
-        place = ACTIVITY.place()
-        place["epoch"] = int(seams.INITIAL_EPOCH.of(model) or call.arguments.get("initial_epoch", 0))
-        place["epochs"] = int(call.arguments.get("epochs", 1))
     call.document = document_of(call, epochs)
-    answer = PROCESS.compare(call.name, {**call.document, _CHOOSES: chooses})
-    if answer.absent:
-        raise _absent(f"call {call.name}", answer.absent)
-    differences = {each.name: each for each in answer.differences}
+    if call.name == "fit":
+        ACTIVITY.place().update(epoch=call.document["initial epoch"], epochs=call.document["epochs"])
+    differences = _compare(call.name, {**call.document, _CHOOSES: chooses}, f"call {call.name}")
     if SAMPLE in differences:
         samples = [str(value) for value, _ in differences[SAMPLE].values]
         if all(close(samples[0], sample) for sample in samples[1:]):
@@ -89,74 +76,90 @@ def agree_on_call(model: Any, epochs: Any, *, chooses: bool = False) -> bool:
         if details.differences:
             # The digest says less than the weights themselves.
             del differences["weights"]
-        differences |= {each.name: each for each in details.differences}
-    if differences:
-        raise differ(f"{call.name} begins", list(differences.values()))
+        differences |= {difference.name: difference for difference in details.differences}
+    _refuse(f"{call.name} begins", differences)
     return chooses
 
 
-def agree_on_end(model: Any) -> None:
+def agree_on_end(model: keras.Model) -> None:
     """Tell the other workers that this worker's data have ended, and raise a DataError if theirs have not."""
     call = Call.of(model)
     if call is not None and call.compared and PROCESS.compare is not None:
         answer = PROCESS.compare(f"the end of the data of {call.name}", {})
-        if answer.absent or list(answer.differences):
-            found = "; ".join(f"{task} is {text}" for task, text in answer.absent.items())
-            raise ended_before(model, [*answer.absent], found)
+        if answer.absent or answer.differences:
+            doing = "; ".join(f"{task} is {text}" for task, text in answer.absent.items())
+            raise ended_before(model, [*answer.absent], doing)
 
 
-def ended_before(model: Any, others: list[str], found: str) -> DataError:
+def ended_before(model: keras.Model, others: list[str], doing: str) -> DataError:
     """Return the error for a worker whose data have ended before those of the others."""
     call = Call.of(model)
     name, rest = call.name if call else "a call", " and ".join(others or ["the others"])
     return DataError(
         f"The data of {name} ended on this worker before those of {rest}.",
-        found=found or None,
+        found=doing or None,
         fix=_rows_advice(),
         path=None,
         reason="data-ended",
     )
 
 
-def agree_on_stop(model: Any) -> bool:
+def agree_on_stop(model: keras.Model) -> bool:
     """Return whether ``model.stop_training`` is set on any worker, after the same epoch on all of them.
 
-    Raises
-    ------
-    DataError
-        Another worker is not at the end of this epoch.
+    Raise a DataError if another worker is not at the end of this epoch.
     """
     call = Call.of(model)
     # A list of callbacks may be used without fit().
     stops = bool(getattr(model, "stop_training", False))
-    if call is None or not call.compared or PROCESS.compare is None:
+    if call is None or not call.compared:
         return stops
-    answer = PROCESS.compare("the end of an epoch", {"stop_training": stops})
+    differences = _compare("the end of an epoch", {"stop_training": stops}, f"call {call.name}")
+    one_stops = differences.pop("stop_training", None) is not None
+    _refuse("an epoch ends", differences)
+    return stops or one_stops
+
+
+def _compare(about: str, document: Mapping[str, object], duty: str) -> dict[str, Difference]:
+    """Return what differs between the workers, by name; raise a DataError if some neglect their duty."""
+    if PROCESS.compare is None:
+        return {}
+    answer = PROCESS.compare(about, document)
     if answer.absent:
-        raise _absent(f"call {call.name}", answer.absent)
-    differences = [each for each in answer.differences if each.name != "stop_training"]
-    if differences:
-        raise differ("an epoch ends", differences)
-    return stops or bool(answer.differences)
+        doing = "; ".join(
+            f"{task} {'' if text.startswith('has') else 'is '}{text}" for task, text in answer.absent.items()
+        )
+        raise DataError(
+            f"All workers must {duty}, but {doing}.",
+            fix=f"{duty} on every worker, also if only the chief uses the result",
+            path=None,
+            reason="workers-differ",
+            differences={"call": {**answer.absent}},
+        )
+    return {difference.name: difference for difference in answer.differences}
 
 
-def differ(moment: str, differences: list[Any]) -> DataError:
-    """Return the error for workers that differ when, for example, ``fit begins``."""
+def _refuse(moment: str, by_name: Mapping[str, Difference]) -> None:
+    """Raise a DataError if workers differ when, for example, ``fit begins``."""
+    if not by_name:
+        return
+    differences = list(by_name.values())
     first = differences[0]
     if first.name == "call":
-        said = "; ".join(f"{_tasks(tasks)}: {value}" for value, tasks in first.values)
-        message = f"All workers must make the same call. They differ: {said}."
+        values = "; ".join(f"{_tasks(tasks)}: {value}" for value, tasks in first.values)
+        message = f"All workers must make the same call. They differ: {values}."
     else:
-        said = ", ".join(
-            f"{_tasks(tasks)} {_has(tasks)} {_value(first.name, v)}" for v, tasks in first.values
+        values = ", ".join(
+            f"{_tasks(tasks)} {'has' if len(tasks) == 1 else 'have'} {_value(first.name, value)}"
+            for value, tasks in first.values
         )
-        message = f"The workers must agree when {moment}: {said}."
-    values_of = {each.name: {_tasks(tasks): value for value, tasks in each.values} for each in differences}
+        message = f"The workers must agree when {moment}: {values}."
+    values_of = {entry.name: {_tasks(tasks): v for v, tasks in entry.values} for entry in differences}
     more = differences[1:] if first.name != "call" else []
     advice = _rows_advice() if first.name in _ABOUT_ROWS else _ADVICE.get(first.name.split(" ")[0])
-    return DataError(
+    raise DataError(
         message,
-        found="; ".join(f"{each.name}: {each}" for each in more) or None,
+        found="; ".join(f"{entry.name}: {entry}" for entry in more) or None,
         fix=_ADVICE.get(first.name) or advice or f"pass the same {first.name} on every worker",
         path=None,
         reason="workers-differ",
@@ -165,13 +168,13 @@ def differ(moment: str, differences: list[Any]) -> DataError:
 
 
 def _rows_advice() -> str:
-    own = (
-        "DataParallel(auto_shard_dataset=False)" if keras_backend() == "jax" else "tfmuster.own_rows(dataset)"
+    on_jax = keras_backend() == "jax"
+    return _ROWS_ADVICE + (
+        "DataParallel(auto_shard_dataset=False)" if on_jax else "tfmuster.own_rows(dataset)"
     )
-    return _ROWS_ADVICE + own
 
 
-def _value(name: str, value: Any) -> str:
+def _value(name: str, value: object) -> str:
     counted = {"steps": "steps", "number of rows": "rows", "epochs": "epochs"}
     if name in counted:
         return f"an unknown number of {counted[name]}" if value is None else f"{value} {counted[name]}"
@@ -184,46 +187,23 @@ def _tasks(tasks: Iterable[str]) -> str:
     return " and ".join(tasks)
 
 
-def _has(tasks: Any) -> str:
-    return "has" if len(tasks) == 1 else "have"
-
-
-def agree_on_weight(name: str, value: Any) -> None:
-    """Raise a DataError if the other workers make another weight, or none.
-
-    Parameters
-    ----------
-    name : str
-        The weight's path.
-    value : array
-        Its first value, of which shape and type are compared.
-    """
-    if PROCESS.compare is None:
-        return
-    answer = PROCESS.compare(
-        "making a weight", {"weight": f"{plain_name(name)} {tuple(value.shape)} {value.dtype}"}
-    )
-    if answer.absent:
-        raise _absent("make the same weights", answer.absent)
-    if differences := list(answer.differences):
-        raise differ("they make a weight", differences)
+def agree_on_weight(name: str, value: npt.NDArray[np.generic] | jax.Array) -> None:
+    """Raise a DataError if the other workers make a weight of another path, shape or type, or none."""
+    weight = f"{plain_name(name)} {tuple(value.shape)} {value.dtype}"
+    differences = _compare("making a weight", {"weight": weight}, "make the same weights")
+    _refuse("they make a weight", differences)
 
 
 def other_weight(name: str, text: str) -> DataError | None:
     """Return the error for a weight that workers make in different shapes, or None.
 
-    Parameters
-    ----------
-    name : str
-        The weight's name.
-    text : str
-        The error of TensorFlow, which sends the chief's first value of each weight to all workers. It names
-        one worker, which need not be this one.
+    ``text`` is the error of TensorFlow, which sends the chief's first value of each weight to all workers. It
+    names one worker, which need not be this one.
     """
-    found = _OTHER_SHAPE.search(text)
-    if found is None:
+    match = _OTHER_SHAPE.search(text)
+    if match is None:
         return None
-    task, shapes = f"{found[1]} {found[2]}", (found[3], found[4])
+    task, shapes = f"{match[1]} {match[2]}", (match[3], match[4])
     return DataError(
         f"The workers must agree when they make a weight: {name} has the shape {shapes[0]} on {task}, "
         f"and {shapes[1]} on another worker.",
@@ -234,27 +214,27 @@ def other_weight(name: str, text: str) -> DataError | None:
     )
 
 
-def agree_on_predictions(model: Any, sizes: list[int]) -> None:
+def agree_on_predictions(model: keras.Model, sizes: list[int]) -> None:
     """Raise a DataError if the workers have predicted other numbers of rows."""
     call = Call.of(model)
-    if call is not None and call.compared and PROCESS.compare is not None:
-        answer = PROCESS.compare(
-            "gathering predictions", {"number of rows": sum(sizes), "batches": len(sizes)}
-        )
-        if answer.absent:
-            raise _absent(f"call {call.name}", answer.absent)
-        if differences := list(answer.differences):
-            raise differ("predictions are gathered", differences)
+    if call is not None and call.compared:
+        document = {"number of rows": sum(sizes), "batches": len(sizes)}
+        _refuse("predictions are gathered", _compare("gathering predictions", document, f"call {call.name}"))
 
 
-def _absent(what: str, absent: Mapping[str, str]) -> DataError:
-    said = "; ".join(
-        f"{task} {'' if text.startswith('has') else 'is '}{text}" for task, text in absent.items()
-    )
-    return DataError(
-        f"All workers must {what}, but {said}.",
-        fix=f"{what} on every worker, also if only the chief uses the result",
-        path=None,
-        reason="workers-differ",
-        differences={"call": {**absent}},
-    )
+def agree_on_seed(strategy: tf.distribute.Strategy) -> None:
+    """Make the workers' global seeds of TensorFlow equal, unless the program has set one.
+
+    Otherwise unseeded shuffling would differ between workers, and their parts of a global batch would
+    overlap. The seed is the job's. A job without a rendezvous has none, so its chief draws one.
+    """
+    if tensorflow_seed() is not None:
+        return
+    seed = job_seed()
+    if seed is None:
+        import tensorflow as tf
+
+        drawn = tf.cast(int.from_bytes(os.urandom(3), "big") if is_chief(strategy) else 0, tf.int32)
+        seed = int(strategy.reduce("SUM", drawn, axis=None))
+        seed_generators(seed)
+    seed_tensorflow(seed)

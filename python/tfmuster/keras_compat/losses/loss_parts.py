@@ -21,10 +21,17 @@ import contextlib
 import functools
 import threading
 from collections.abc import Container, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from .. import seams
 from ..process import tell
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+#: What a term is multiplied by.
+Factor: TypeAlias = "tf.Tensor | float | None"
 
 _step = threading.local()
 
@@ -33,27 +40,18 @@ _SAME = frozenset({"Identity", "Cast", "Reshape", "Squeeze", "EnsureShape", "Che
 
 
 class Term(NamedTuple):
-    """A term of a loss: ``factor * tensor``.
+    """A term of a loss, a scalar: ``factor * tensor``."""
 
-    Attributes
-    ----------
-    tensor : tf.Tensor
-        A scalar.
-    factor : tf.Tensor or float or None
-        A scalar that gets no gradient; None is 1.
-    adds_up : bool
-        Whether the workers' values add up as they are.
-    has_value : bool
-        False if the term is not a part of the loss's value, but of its gradient.
-    """
-
-    tensor: Any
-    factor: Any
+    tensor: tf.Tensor
+    #: It gets no gradient; None is 1.
+    factor: Factor
+    #: Whether the workers' values add up as they are.
     adds_up: bool
+    #: False if the term is not a part of the loss's value, but of its gradient.
     has_value: bool = True
 
 
-def begin(share: Any) -> None:
+def begin(share: tf.Tensor | None) -> None:
     """Note the worker's share of the rows of this step, a scalar float32 tensor; None ends the step."""
     _step.share = share
     _step.parts = {}
@@ -70,7 +68,7 @@ def only_building() -> Iterator[None]:
         _step.only_building = False
 
 
-def has_own_loss(model: Any) -> bool:
+def has_own_loss(model: keras.Model) -> bool:
     """Return whether a model's own code may compute a loss."""
     import keras
 
@@ -78,7 +76,7 @@ def has_own_loss(model: Any) -> bool:
     return any(getattr(type(model), name) is not getattr(keras.Model, name) for name in names)
 
 
-def mark_part(tensor: Any) -> Any:
+def mark_part(tensor: tf.Tensor) -> tf.Tensor:
     """Note that the workers' values of a scalar of Keras add up to that of one process; return it."""
     if getattr(_step, "share", None) is not None and hasattr(tensor, "shape") and tensor.shape.rank == 0:
         _step.parts[id(tensor)] = tensor  # kept, so that no other tensor gets its id
@@ -86,7 +84,7 @@ def mark_part(tensor: Any) -> Any:
     return tensor
 
 
-def as_part(tensor: Any) -> Any:
+def as_part(tensor: tf.Tensor) -> tf.Tensor:
     """Return a scalar of this step such that the workers' values add up to the value of one process."""
     import tensorflow as tf
 
@@ -99,7 +97,7 @@ def as_part(tensor: Any) -> Any:
     return total
 
 
-def _weight(term: Term) -> Any:
+def _weight(term: Term) -> tf.Tensor:
     """Return by what a term is multiplied in this worker's part of the loss, of the term's type."""
     import tensorflow as tf
 
@@ -114,39 +112,43 @@ def patch_tapes() -> None:
 
     stock = seams.GRADIENT.get()
 
-    @functools.wraps(stock)
+    @seams.GRADIENT.wrap
     def gradient(
-        self: Any, target: Any, sources: Any, output_gradients: Any = None, *args: Any, **kw: Any
+        self: Any,
+        target: object,
+        sources: object,
+        output_gradients: object = None,
+        *args: object,
+        **kw: object,
     ) -> Any:
         if getattr(_step, "only_building", False):
             return tf.nest.map_structure(lambda v: tf.zeros(v.shape, v.dtype), sources)
         if (
             getattr(_step, "share", None) is None
             or output_gradients is not None
-            or not _all_variables(sources)
+            or not _are_variables(sources)
         ):
             return stock(self, target, sources, output_gradients, *args, **kw)
         # The tape knows the terms, but not a new sum of them that is made after it was closed.
-        terms = [term for each in tf.nest.flatten(target) for term in _terms_of_target(each)]
+        terms = [term for number in tf.nest.flatten(target) for term in _terms_of_target(number)]
         if all(term.adds_up and term.has_value for term in terms):
             return stock(self, target, sources, None, *args, **kw)
         return stock(self, [term.tensor for term in terms], sources, [*map(_weight, terms)], *args, **kw)
 
-    seams.GRADIENT.replace(gradient)
     for seam in (seams.AVERAGE_LOSS, seams.SCALE_REGULARIZATION):
         stock_nn = seam.get()
         marked = functools.wraps(stock_nn)(lambda *a, _stock=stock_nn, **k: mark_part(_stock(*a, **k)))
         seam.replace_everywhere(marked)
 
 
-def _all_variables(sources: Any) -> bool:
+def _are_variables(sources: object) -> bool:
     import keras
     import tensorflow as tf
 
-    return all(isinstance(each, (tf.Variable, keras.Variable)) for each in tf.nest.flatten(sources))
+    return all(isinstance(source, (tf.Variable, keras.Variable)) for source in tf.nest.flatten(sources))
 
 
-def _terms_of_target(target: Any) -> list[Term]:
+def _terms_of_target(target: object) -> list[Term]:
     """Return the terms of what is differentiated. Of several numbers, the gradient is that of their sum."""
     import tensorflow as tf
 
@@ -154,7 +156,7 @@ def _terms_of_target(target: Any) -> list[Term]:
     return _terms(target) if scalar else [Term(target, None, adds_up=True)]
 
 
-def _terms(tensor: Any, factor: Any = None) -> list[Term]:
+def _terms(tensor: tf.Tensor, factor: Factor = None) -> list[Term]:
     """Return the terms of a scalar of the current step."""
     if id(tensor) in _step.parts:
         return [Term(tensor, factor, adds_up=True)]
@@ -164,13 +166,14 @@ def _terms(tensor: Any, factor: Any = None) -> list[Term]:
     if kind in (*_SAME, "Sum", "Mean") and inputs[0].shape.rank == 0:
         return _terms(inputs[0], factor)
     if kind == "Sum" and inputs[0].op.type == "Pack" and inputs[0].shape.rank == 1:  # of a list of numbers
-        return [term for each in inputs[0].op.inputs for term in _terms(each, factor)]
-    if kind in ("AddV2", "Add", "AddN", "Sub") and all(each.shape.rank == 0 for each in inputs):
+        return [term for number in inputs[0].op.inputs for term in _terms(number, factor)]
+    of_scalars = all(number.shape.rank == 0 for number in inputs)
+    if kind in ("AddV2", "Add", "AddN", "Sub") and of_scalars:
         last = _times(factor, -1.0) if kind == "Sub" else factor
-        return [*_terms(inputs[0], factor), *(term for each in inputs[1:] for term in _terms(each, last))]
+        return [*_terms(inputs[0], factor), *(term for number in inputs[1:] for term in _terms(number, last))]
     if kind == "Neg":
         return _terms(inputs[0], _times(factor, -1.0))
-    if kind in ("Mul", "RealDiv", "DivNoNan") and all(each.shape.rank == 0 for each in inputs):
+    if kind in ("Mul", "RealDiv", "DivNoNan") and of_scalars:
         return _product(tensor, inputs, factor, divides=kind != "Mul")
     if kind == "StopGradient":
         return [Term(tensor, factor, adds_up=all(term.adds_up for term in _terms(inputs[0])))]
@@ -181,7 +184,7 @@ def _terms(tensor: Any, factor: Any = None) -> list[Term]:
     return [Term(tensor, factor, adds_up=False)]
 
 
-def _product(tensor: Any, inputs: list[Any], factor: Any, *, divides: bool) -> list[Term]:
+def _product(tensor: tf.Tensor, inputs: list[tf.Tensor], factor: Factor, *, divides: bool) -> list[Term]:
     import tensorflow as tf
 
     left, right = inputs
@@ -203,17 +206,17 @@ def _product(tensor: Any, inputs: list[Any], factor: Any, *, divides: bool) -> l
     return [*terms, Term(right, _times(factor, slope), adds_up=True, has_value=False)]
 
 
-def _times(factor: Any, other: Any) -> Any:
+def _times(factor: Factor, other: tf.Tensor | float) -> Any:
     import tensorflow as tf
 
     return other if factor is None else factor * tf.cast(other, getattr(factor, "dtype", tf.float32))
 
 
-def _over_rows(tensor: Any) -> str | None:
+def _over_rows(tensor: tf.Tensor) -> str | None:
     """Return the operation that has taken the rows together, ``"Sum"`` or ``"Mean"``, if it is known."""
     while tensor.op.type in ("Sum", "Mean"):
         whole = tensor.op.inputs[0]
-        if whole.shape.rank is None or whole.shape[:1] == [None]:
+        if _has_rows(whole):
             return str(tensor.op.type)
         tensor = whole
     return None
@@ -223,45 +226,45 @@ def _over_rows(tensor: Any) -> str | None:
 _SIZES = frozenset({"Shape", "Size"})
 
 
-def _ancestors(tensor: Any, *, until: Container[str] = ()) -> Iterator[Any]:
+def _ancestors(tensor: tf.Tensor, *, until: Container[str] = ()) -> Iterator[Any]:
     """Yield a tensor of a graph and all from which it is computed there, not beyond some operations."""
     seen, waiting = set(), [tensor]
     while waiting:
-        each = waiting.pop()
-        if id(each) not in seen:
-            seen.add(id(each))
-            yield each
-            if each.op.type not in until and not _is_size_of_a_row(each):
-                waiting += each.op.inputs
+        ancestor = waiting.pop()
+        if id(ancestor) not in seen:
+            seen.add(id(ancestor))
+            yield ancestor
+            if ancestor.op.type not in until and not _is_size_of_a_row(ancestor):
+                waiting += ancestor.op.inputs
 
 
-def _without_rows(tensor: Any) -> bool:
+def _without_rows(tensor: tf.Tensor) -> bool:
     """Return whether a scalar is computed from weights and constants alone."""
     if not hasattr(tensor, "graph"):
         return True
     # Nothing but the number of rows is unknown when a step is traced.
     return all(
-        each.shape.rank is not None and None not in list(each.shape) and id(each) not in _step.parts
-        for each in _ancestors(tensor)
+        source.shape.rank is not None and None not in list(source.shape) and id(source) not in _step.parts
+        for source in _ancestors(tensor)
     )
 
 
-def _counts_rows(tensor: Any) -> bool:
+def _counts_rows(tensor: tf.Tensor) -> bool:
     """Return whether a scalar is the size of something with rows."""
     if not hasattr(tensor, "graph"):
         return False
-    computed_from = list(_ancestors(tensor, until=_SIZES))
-    types = {each.op.type for each in computed_from}
-    return types.isdisjoint(("Sum", "Mean")) and any(
-        each.op.type in _SIZES and not _knows_rows(each.op.inputs[0]) for each in computed_from
+    operations = [ancestor.op for ancestor in _ancestors(tensor, until=_SIZES)]
+    return {operation.type for operation in operations}.isdisjoint(("Sum", "Mean")) and any(
+        operation.type in _SIZES and _has_rows(operation.inputs[0]) for operation in operations
     )
 
 
-def _knows_rows(tensor: Any) -> bool:
-    return tensor.shape.rank is not None and tensor.shape[:1] != [None]
+def _has_rows(tensor: tf.Tensor) -> bool:
+    """Return whether the size of a tensor's first axis is unknown when a step is traced."""
+    return tensor.shape.rank is None or tensor.shape[:1] == [None]
 
 
-def _is_size_of_a_row(tensor: Any) -> bool:
+def _is_size_of_a_row(tensor: tf.Tensor) -> bool:
     """Return whether a tensor is taken from the sizes of another, without its number of rows."""
     import tensorflow as tf
 

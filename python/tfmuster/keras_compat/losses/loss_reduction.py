@@ -14,7 +14,8 @@ their gradients. A part is the sum over the worker's rows, divided by what one p
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from .. import seams
 from ..process import multi_worker
@@ -22,19 +23,23 @@ from ..rows.step_rows import OneNumberError, share_of_rows, whole_batch, works_o
 from ..sums.collectives import narrowed, replica_sum, widened
 from . import loss_parts
 
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
 
 def patch_loss() -> None:
     """Replace the reductions of Keras's losses; outside of a step they stay Keras's own."""
     import tensorflow as tf
 
-    stock_call, stock_reduce, stock_mask = (
-        each.get() for each in (seams.LOSS_CALL, seams.REDUCE_VALUES, seams.APPLY_MASK)
+    stock_call, stock_reduce = seams.LOSS_CALL.get(), seams.REDUCE_VALUES.get()
+    stock_mask, stock_scale, stock_unscale = (
+        seam.get() for seam in (seams.APPLY_MASK, seams.SCALE_LOSS, seams.UNSCALE_LOSS)
     )
-    stock_scale, stock_unscale = seams.SCALE_LOSS.get(), seams.UNSCALE_LOSS.get()
     stock_weighted, stock_build = seams.REDUCE_WEIGHTED_VALUES.get(), seams.BUILD_LOSS.get()
 
-    @functools.wraps(stock_call)
-    def call(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    @seams.LOSS_CALL.wrap
+    def call(self: Any, y_true: object, y_pred: object, sample_weight: object = None) -> Any:
         if share_of_rows() is None:
             return stock_call(self, y_true, y_pred, sample_weight)
         if not (getattr(self, "tfmuster_whole_batch", False) or _compares_rows(self)):
@@ -45,37 +50,40 @@ def patch_loss() -> None:
         of_whole = functools.partial(stock_call, self)
         return loss_parts.mark_part(_of_whole_batch(of_whole, y_true, y_pred, sample_weight))
 
-    @functools.wraps(stock_reduce)
-    def reduce_values(values: Any, sample_weight: Any = None, reduction: Any = "sum_over_batch_size") -> Any:
+    @seams.REDUCE_VALUES.wrap
+    def reduce_values(
+        values: tf.Tensor, sample_weight: object = None, reduction: object = "sum_over_batch_size"
+    ) -> Any:
         if (share := share_of_rows()) is None:
             return stock_reduce(values, sample_weight, reduction)
         if reduction == "mean_with_sample_weight" and sample_weight is not None and values.shape.rank:
             present = tf.cast(share > 0, values.dtype)
-            weights = _sums(tf.stack([tf.cast(tf.reduce_sum(sample_weight), values.dtype) * present]))[0]
+            own_weight = tf.cast(tf.reduce_sum(sample_weight), values.dtype) * present
+            weights = replica_sum(tf.stop_gradient(tf.stack([own_weight])))[0]
             return tf.math.divide_no_nan(tf.reduce_sum(values) * present, weights)
         return stock_reduce(values, sample_weight, reduction)
 
-    @functools.wraps(stock_weighted)
-    def reduce_weighted_values(values: Any, *args: Any, **kwargs: Any) -> Any:
+    @seams.REDUCE_WEIGHTED_VALUES.wrap
+    def reduce_weighted_values(values: tf.Tensor, *args: object, **kwargs: object) -> Any:
         of_part = share_of_rows() is not None and not works_on_whole_batch()
         if of_part and tf.convert_to_tensor(values).shape.rank == 0:
             raise OneNumberError
         return stock_weighted(values, *args, **kwargs)
 
-    @functools.wraps(stock_mask)
-    def apply_mask(sample_weight: Any, mask: Any, dtype: Any, reduction: Any) -> Any:
+    @seams.APPLY_MASK.wrap
+    def apply_mask(sample_weight: object, mask: object, dtype: object, reduction: object) -> Any:
         if mask is None or share_of_rows() is None or reduction not in ("mean", "sum_over_batch_size"):
             return stock_mask(sample_weight, mask, dtype, reduction)
         # Keras multiplies by all entries over valid ones, and divides by all entries later.
         present = tf.cast(share_of_rows() > 0, dtype)
         own = tf.stack([tf.cast(tf.size(mask), dtype), tf.reduce_sum(tf.cast(mask, dtype))])
-        entries, valid = tf.unstack(_sums(own * present))
+        entries, valid = tf.unstack(replica_sum(tf.stop_gradient(own * present)))
         weights = tf.where(tf.cast(mask, tf.bool), tf.math.divide_no_nan(entries, valid), 0)
         # Let Keras merge the weights.
         return stock_mask(sample_weight, weights, dtype, "sum")
 
-    @functools.wraps(stock_scale)
-    def scale(value: Any) -> Any:
+    @seams.SCALE_LOSS.wrap
+    def scale(value: tf.Tensor) -> Any:
         if (share := share_of_rows()) is None:
             return value if _outside_of_steps() else stock_scale(value)
         if works_on_whole_batch():
@@ -84,27 +92,19 @@ def patch_loss() -> None:
         share = tf.cast(share, value.dtype)
         return loss_parts.mark_part(tf.where(share > 0, value * share, tf.zeros_like(value)))
 
-    @functools.wraps(stock_unscale)
-    def unscale(value: Any) -> Any:
+    @seams.UNSCALE_LOSS.wrap
+    def unscale(value: tf.Tensor) -> Any:
         if (share := share_of_rows()) is None:
             return value if _outside_of_steps() else stock_unscale(value)
         if value.shape.rank == 0:
             value = loss_parts.as_part(value)  # a model's own compute_loss may return a mean
         return tf.math.divide_no_nan(value, tf.cast(share, value.dtype))
 
-    @functools.wraps(stock_build)
-    def build(self: Any, *args: Any, **kwargs: Any) -> None:
+    @seams.BUILD_LOSS.wrap
+    def build(self: Any, *args: object, **kwargs: object) -> None:
         stock_build(self, *args, **kwargs)
         for tracker in self.metrics:
             _weigh_by_share(tracker)
-
-    seams.LOSS_CALL.replace(call)
-    seams.REDUCE_VALUES.replace(reduce_values)
-    seams.REDUCE_WEIGHTED_VALUES.replace(reduce_weighted_values)
-    seams.APPLY_MASK.replace(apply_mask)
-    seams.SCALE_LOSS.replace(scale)
-    seams.UNSCALE_LOSS.replace(unscale)
-    seams.BUILD_LOSS.replace(build)
 
 
 def _outside_of_steps() -> bool:
@@ -114,7 +114,7 @@ def _outside_of_steps() -> bool:
     return tf.distribute.in_cross_replica_context() and multi_worker(tf.distribute.get_strategy())
 
 
-def _compares_rows(loss: Any) -> bool:
+def _compares_rows(loss: keras.losses.Loss) -> bool:
     """Return whether a loss of Keras computes with several rows at once."""
     import keras
 
@@ -123,14 +123,9 @@ def _compares_rows(loss: Any) -> bool:
     return isinstance(loss, circle) or (isinstance(axis, (list, tuple)) and 0 in axis)
 
 
-def _sums(own: Any) -> Any:
-    """Return the sums over the workers of a vector that gets no gradient."""
-    import tensorflow as tf
-
-    return replica_sum(tf.stop_gradient(own))
-
-
-def _of_whole_batch(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
+def _of_whole_batch(
+    loss: Callable[..., tf.Tensor], y_true: object, y_pred: object, sample_weight: object
+) -> tf.Tensor:
     """Return this worker's part of a loss that needs the rows of all workers.
 
     Its value is the worker's share of the loss, and its gradient is that of the loss with respect to the
@@ -149,7 +144,7 @@ def _of_whole_batch(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> 
     return whole + tf.stop_gradient(whole * tf.cast(share_of_rows(), whole.dtype) - whole)
 
 
-def whole_rows(rows: Any) -> Any:
+def whole_rows(rows: tf.Tensor | tf.RaggedTensor | None) -> Any:
     """Return the rows of all workers, in their order; the gradient goes to the worker's own rows."""
     import tensorflow as tf
 
@@ -159,11 +154,11 @@ def whole_rows(rows: Any) -> Any:
         rows = tf.convert_to_tensor(rows)
         return tf.ensure_shape(_gather(_that_count(rows)), [None, *rows.shape[1:]])
     own = _that_count(rows)
-    lengths = [_gather(each) for each in own.nested_row_lengths()]
+    lengths = [_gather(row_lengths) for row_lengths in own.nested_row_lengths()]
     return tf.RaggedTensor.from_nested_row_lengths(_gather(own.flat_values), lengths, validate=False)
 
 
-def _that_count(rows: Any) -> Any:
+def _that_count(rows: tf.Tensor | tf.RaggedTensor) -> tf.Tensor | tf.RaggedTensor:
     """Return the rows that count: a worker without rows has read a placeholder row."""
     import tensorflow as tf
 
@@ -171,27 +166,22 @@ def _that_count(rows: Any) -> Any:
     return rows[: tf.where(share_of_rows() > 0, read, 0)]
 
 
-def _gather(own: Any) -> Any:
+def _gather(own: tf.Tensor) -> tf.Tensor:
     """Concatenate the tensors of all workers, in their order."""
     import tensorflow as tf
 
     @tf.custom_gradient
-    def gathered(own: Any) -> tuple[Any, Any]:
+    def gathered(own: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         context = tf.distribute.get_replica_context()
         everyone = narrowed(context.all_gather(widened(own), axis=0), own.dtype)
         counts = context.all_gather(tf.shape(own)[:1], axis=0)
-        index = context.replica_id_in_sync_group
-        start = tf.reduce_sum(counts[:index])
-
-        def gradient(upstream: Any) -> Any:
-            return upstream[start : start + tf.shape(own)[0]]
-
-        return everyone, gradient
+        start = tf.reduce_sum(counts[: context.replica_id_in_sync_group])
+        return everyone, lambda upstream: upstream[start : start + tf.shape(own)[0]]
 
     return gathered(own)
 
 
-def _weigh_by_share(tracker: Any) -> None:
+def _weigh_by_share(tracker: keras.metrics.Mean) -> None:
     """Make the tracker of an output's loss add up to the loss of one process.
 
     Keras gives it no weight if the number of rows is not known when it traces the step: each batch then
@@ -200,9 +190,7 @@ def _weigh_by_share(tracker: Any) -> None:
     stock_update = tracker.update_state
 
     @functools.wraps(stock_update)
-    def update_state(values: Any, sample_weight: Any = None) -> Any:
-        if sample_weight is None and share_of_rows() is not None:
-            sample_weight = share_of_rows()
-        return stock_update(values, sample_weight=sample_weight)
+    def update_state(values: object, sample_weight: object = None) -> Any:
+        return stock_update(values, share_of_rows() if sample_weight is None else sample_weight)
 
     tracker.update_state = update_state

@@ -1,20 +1,15 @@
 """Draw the random numbers of a global batch: each worker only those of its own rows.
 
-Every worker has the same seeds, so without this module the rows of a worker would get the dropout masks and
-the noise that the rows of the other workers get, and a batch would have as many copies of each mask as there
-are workers. Instead, a number depends on its place in the global batch, as in one process.
+Every worker has the same seeds, so a batch would have as many copies of each dropout mask as there are
+workers. Instead, a number depends on its place in the global batch, as in one process.
 
 TensorFlow's generators count: the numbers of a tensor come in groups of four (two of 64 bits), and group *i*
 depends on the seed and *i* only (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011). So a
 worker starts its uniform and normal numbers in the middle, at no cost. Other distributions use up a varying
 count of numbers: they are drawn for the whole batch and cut.
 
-In a loop without ``fit``, nobody knows the place of a worker's rows. There, each worker is taken to have as
-many rows as the others, in their order, as in a whole batch that TensorFlow has distributed.
-
-TensorFlow's own operations with a state (``tf.random``, ``tf.nn.dropout``) get another seed on each worker.
-
-The first values of weights are not of rows, also if a step makes the weights.
+In a loop without ``fit``, each worker is taken to have as many rows as the others, in their order, as in a
+whole batch that TensorFlow has distributed.
 
 Keras's ``Equalization``, which ``RandAugment`` contains, spreads the values of each color by the histogram of
 the whole batch, and not of each image: the workers' histograms are summed.
@@ -25,15 +20,26 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ...system.register import Seam
 from .. import seams
 from ..process import multi_worker, worker_of
 from ..rows.step_rows import place_of_rows
 from ..sums.collectives import replica_sum
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    Draw: TypeAlias = Callable[..., tf.Tensor]
+    Span: TypeAlias = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
+    Number: TypeAlias = float | tf.Tensor
+
 #: Arguments of distributions that may differ between the rows.
 _OF_ROWS = ("alpha", "beta", "counts", "probs", "mean", "stddev")
+
+#: Parameters of the distributions whose numbers a worker draws from the middle on.
+_SCALES = {"minval", "maxval", "mean", "stddev"}
 
 #: Operations with a state that draw for the rows of their first argument. That of the others is a shape.
 _OF_GIVEN_ROWS = ("random_shuffle", "multinomial")
@@ -42,7 +48,7 @@ _OF_GIVEN_ROWS = ("random_shuffle", "multinomial")
 class _Over:
     """A module, or a part of one, of which some names are others."""
 
-    def __init__(self, stock: Any, **others: Any) -> None:
+    def __init__(self, stock: object, **others: object) -> None:
         self._stock = stock
         vars(self).update(others)
 
@@ -51,9 +57,46 @@ class _Over:
 
 
 def patch_random() -> None:
-    """Make modules of Keras's backend draw the numbers of a worker's own rows in its steps."""
+    """Let the imported Keras and TensorFlow draw the numbers of a worker's own rows in its steps."""
+    import tensorflow as tf
+
+    def change_seed(seam: Seam) -> None:
+        """Give an operation with a state another seed on each worker."""
+        stock, of_given_rows = seam.get(), seam.path in _OF_GIVEN_ROWS
+
+        @seam.wrap
+        def draw(first: tf.Tensor, *args: object, seed: int = 0, seed2: int = 0, **kwargs: object) -> Any:
+            context = _replica_of_several()
+            # Without any seed, the numbers differ by themselves.
+            if (seed, seed2) != (0, 0) and context is not None:
+                shape = tf.shape(first) if of_given_rows else first
+                if _span(shape) is not None:
+                    seed2 = (seed2 + worker_of(context.strategy)[0] * 0x9E3779B9) % 2**31
+            return stock(first, *args, seed=seed, seed2=seed2, **kwargs)
+
     for seam in (seams.RANDOM_TF, seams.IMAGE_TF):
         seam.replace(_with_own_rows(seam.get()))
+    for seam in seams.STATEFUL_RANDOM:
+        change_seed(seam)
+    stock_values, stock_histogram = seams.FIRST_VALUES.get(), seams.HISTOGRAM.get()
+
+    @seams.FIRST_VALUES.wrap
+    def initialize(self: Any, initializer: Callable[..., object]) -> None:
+        # They are drawn whole, wherever the variable is made.
+        before, _first_values.drawn = getattr(_first_values, "drawn", False), True
+        try:
+            stock_values(self, initializer)
+        finally:
+            _first_values.drawn = before
+
+    @seams.HISTOGRAM.wrap
+    def histogram(self: Any, *args: object, **kwargs: object) -> Any:
+        own, place = stock_histogram(self, *args, **kwargs), place_of_rows()
+        if place is None or _replica_of_several() is None:
+            return own
+        # A worker without rows has read a placeholder row. Numbers of pixels are exact in 64 bits.
+        counted = tf.where(place.rows > 0, tf.cast(own, tf.float64), 0.0)
+        return tf.cast(replica_sum(counted), own.dtype)
 
 
 def _with_own_rows(tensorflow: Any) -> _Over:
@@ -62,8 +105,8 @@ def _with_own_rows(tensorflow: Any) -> _Over:
     names = ("stateless_truncated_normal", "stateless_gamma", "stateless_binomial")
     random = _Over(
         stock,
-        stateless_uniform=_uniform(stock.stateless_uniform),
-        stateless_normal=_normal(stock.stateless_normal),
+        stateless_uniform=_placed(stock.stateless_uniform, seams.STATELESS_UNIFORM, _uniform),
+        stateless_normal=_placed(stock.stateless_normal, seams.STATELESS_NORMAL, _normal),
         stateless_categorical=_categorical(stock.stateless_categorical),
         **{name: _cut(getattr(stock, name)) for name in names},
     )
@@ -72,45 +115,10 @@ def _with_own_rows(tensorflow: Any) -> _Over:
     return _Over(tensorflow, random=random, nn=nn)
 
 
-def patch_operations() -> None:
-    """Give TensorFlow's random operations with a state another seed on each worker, in steps."""
-    import tensorflow as tf
-
-    def patched(stock: Callable[..., Any], kind: str) -> Callable[..., Any]:
-        @functools.wraps(stock)
-        def draw(given: Any, *args: Any, seed: int = 0, seed2: int = 0, **kwargs: Any) -> Any:
-            # Without any seed, the numbers differ by themselves.
-            if (seed, seed2) != (0, 0) and (context := replica_of_several()) is not None:
-                shape = given if kind == "shape" else tf.shape(given)
-                if _span(shape) is not None:
-                    seed2 = (seed2 + worker_of(context.strategy)[0] * 0x9E3779B9) % 2**31
-            return stock(given, *args, seed=seed, seed2=seed2, **kwargs)
-
-        return draw
-
-    for seam in seams.STATEFUL_RANDOM:
-        seam.replace(patched(seam.get(), "rows" if seam.path in _OF_GIVEN_ROWS else "shape"))
-
-
-def patch_first_values() -> None:
-    """Let a variable of Keras draw its first values whole, wherever it is made."""
-    stock = seams.FIRST_VALUES.get()
-
-    @functools.wraps(stock)
-    def initialize(self: Any, initializer: Any) -> None:
-        before, _first_values.drawn = getattr(_first_values, "drawn", False), True
-        try:
-            stock(self, initializer)
-        finally:
-            _first_values.drawn = before
-
-    seams.FIRST_VALUES.replace(initialize)
-
-
 _first_values = threading.local()
 
 
-def _span(shape: Any) -> tuple[Any, Any, Any] | None:
+def _span(shape: tf.Tensor) -> Span | None:
     """Return which rows of which shape to draw: (shape for the whole batch, first row, rows of the shape).
 
     None outside of a step, for the first values of a weight, and for a shape whose first dimension is not one
@@ -120,11 +128,11 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
 
     if getattr(_first_values, "drawn", False):
         return None
-    place, context = place_of_rows(), replica_of_several()
+    place, context = place_of_rows(), _replica_of_several()
     if place is None and context is None:
         return None
-    given = tf.convert_to_tensor(shape)
-    shape = tf.cast(given, tf.int64)
+    unconverted = tf.convert_to_tensor(shape)
+    shape = tf.cast(unconverted, tf.int64)
     if shape.shape.rank != 1 or shape.shape[0] == 0:
         return None
     if place is None:
@@ -134,20 +142,20 @@ def _span(shape: Any) -> tuple[Any, Any, Any] | None:
         return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
     # A number in the program is no number of rows, unless those of the batch are known by number, too.
     # tf.get_static_value() knows no part of a constant shape.
-    known = seams.SHAPE_OF_VALUE.get()(given).as_list()[0]
+    known = seams.SHAPE_OF_VALUE.get()(unconverted).as_list()[0]
     if known is not None and (not place.traced or known % place.traced):
         return None
     # A worker without rows has read a placeholder row.
     read = tf.maximum(place.rows, 1)
     # Layers may flatten a batch, which keeps the order of its rows.
-    each, over = shape[0] // read, shape[0] % read
+    for_one, over = shape[0] // read, shape[0] % read
     fits = over == 0
-    whole = tf.where(fits, each * place.global_rows, shape[0])
-    first = tf.where(fits, each * place.first, 0)
+    whole = tf.where(fits, for_one * place.global_rows, shape[0])
+    first = tf.where(fits, for_one * place.first, 0)
     return tf.concat([whole[tf.newaxis], shape[1:]], axis=0), first, shape[0]
 
 
-def replica_of_several() -> Any:
+def _replica_of_several() -> tf.distribute.ReplicaContext | None:
     """Return the context of this replica, if it is one of several workers; else None."""
     import tensorflow as tf
 
@@ -155,11 +163,11 @@ def replica_of_several() -> Any:
     return context if context is not None and multi_worker(context.strategy) else None
 
 
-def _cut(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _cut(stock: Draw) -> Draw:
     """Draw the numbers of the whole batch, and return those of the worker's rows."""
 
     @functools.wraps(stock)
-    def draw(shape: Any, *args: Any, **kwargs: Any) -> Any:
+    def draw(shape: tf.Tensor, *args: object, **kwargs: object) -> Any:
         if (span := _span(shape)) is None:
             return stock(shape, *args, **kwargs)
         whole, first, rows = span
@@ -172,7 +180,7 @@ def _cut(stock: Callable[..., Any]) -> Callable[..., Any]:
     return draw
 
 
-def _padded(parameter: Any, whole: Any, first: Any, rows: Any) -> Any:
+def _padded(parameter: tf.Tensor, whole: tf.Tensor, first: tf.Tensor, rows: tf.Tensor) -> Any:
     """Return a parameter of a distribution for the whole batch; of the rows of other workers it is 1."""
     import tensorflow as tf
 
@@ -186,12 +194,10 @@ def _padded(parameter: Any, whole: Any, first: Any, rows: Any) -> Any:
     return tf.pad(of_rows, around, constant_values=tf.ones([], parameter.dtype))
 
 
-def _from_the_middle(shape: Any, seed: Any, dtype: Any, operation: Callable[..., Any]) -> Any:
+def _from_the_middle(shape: tf.Tensor, span: Span, seed: tf.Tensor, dtype: tf.DType, seam: Seam) -> tf.Tensor:
     """Draw the numbers of the worker's rows, starting at the group that has the first of them."""
     import tensorflow as tf
 
-    span = _span(shape)
-    assert span is not None
     whole, first, rows = span
     in_row = tf.reduce_prod(whole[1:])
     begin, count = first * in_row, rows * in_row
@@ -200,53 +206,48 @@ def _from_the_middle(shape: Any, seed: Any, dtype: Any, operation: Callable[...,
     # Philox has a counter of 128 bits, low word first; more than 2^64 groups are not drawn.
     ahead = tf.cast(begin // group, tf.uint64)
     counter = tf.concat([counter[:1] + ahead, counter[1:]], axis=0)
-    drawn = operation(
-        tf.reshape(begin % group + count, [1]), key=key, counter=counter, dtype=dtype, alg=algorithm
-    )
+    length = tf.reshape(begin % group + count, [1])
+    drawn = seam.get()(length, key=key, counter=counter, dtype=dtype, alg=algorithm)
     values = tf.reshape(drawn[begin % group :], tf.concat([rows[tf.newaxis], whole[1:]], axis=0))
     return tf.ensure_shape(values, seams.SHAPE_OF_VALUE.get()(tf.convert_to_tensor(shape)))
 
 
-def _uniform(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _placed(stock: Draw, seam: Seam, scale: Draw) -> Draw:
+    """Draw the numbers of the worker's rows; ``scale`` gives them the parameters of the distribution."""
     import tensorflow as tf
 
     @functools.wraps(stock)
     def draw(
-        shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = tf.float32, **kwargs: Any
-    ) -> Any:
-        if kwargs or _span(shape) is None:
-            return stock(shape, seed, minval=minval, maxval=maxval, dtype=dtype, **kwargs)
+        shape: tf.Tensor, seed: tf.Tensor, dtype: tf.DType = tf.float32, **parameters: object
+    ) -> tf.Tensor:
         if not tf.as_dtype(dtype).is_floating:
-            return _cut(stock)(shape, seed, minval=minval, maxval=maxval, dtype=dtype)
-        low = tf.cast(minval, dtype)
-        high = tf.cast(1 if maxval is None else maxval, dtype)
-        values = _from_the_middle(shape, seed, dtype, seams.STATELESS_UNIFORM.get())
-        return values * (high - low) + low
+            return _cut(stock)(shape, seed, dtype=dtype, **parameters)
+        if (span := _span(shape)) is None or not parameters.keys() <= _SCALES:
+            return stock(shape, seed, dtype=dtype, **parameters)
+        return scale(_from_the_middle(shape, span, seed, dtype, seam), **parameters)
 
     return draw
 
 
-def _normal(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _uniform(values: tf.Tensor, minval: Number = 0, maxval: Number | None = None) -> tf.Tensor:
     import tensorflow as tf
 
-    @functools.wraps(stock)
-    def draw(
-        shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = tf.float32, **kwargs: Any
-    ) -> Any:
-        if kwargs or _span(shape) is None:
-            return stock(shape, seed, mean=mean, stddev=stddev, dtype=dtype, **kwargs)
-        values = _from_the_middle(shape, seed, dtype, seams.STATELESS_NORMAL.get())
-        return values * tf.cast(stddev, dtype) + tf.cast(mean, dtype)
-
-    return draw
+    low = tf.cast(minval, values.dtype)
+    return values * (tf.cast(1 if maxval is None else maxval, values.dtype) - low) + low
 
 
-def _categorical(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _normal(values: tf.Tensor, mean: Number = 0.0, stddev: Number = 1.0) -> tf.Tensor:
+    import tensorflow as tf
+
+    return values * tf.cast(stddev, values.dtype) + tf.cast(mean, values.dtype)
+
+
+def _categorical(stock: Draw) -> Draw:
     """Draw categories by the numbers that the worker's rows have in the whole batch."""
     import tensorflow as tf
 
     @functools.wraps(stock)
-    def draw(logits: Any, num_samples: Any, seed: Any, **kwargs: Any) -> Any:
+    def draw(logits: tf.Tensor, num_samples: int, seed: tf.Tensor, **kwargs: object) -> Any:
         logits = tf.convert_to_tensor(logits)
         if (span := _span(tf.shape(logits))) is None:
             return stock(logits, num_samples, seed, **kwargs)
@@ -257,35 +258,20 @@ def _categorical(stock: Callable[..., Any]) -> Callable[..., Any]:
     return draw
 
 
-def _dropout(stock: Callable[..., Any]) -> Callable[..., Any]:
+def _dropout(stock: Draw) -> Draw:
     """Drop by the same comparison as TensorFlow, with the uniform numbers of the worker's rows."""
     import tensorflow as tf
 
     @functools.wraps(stock)
-    def drop(x: Any, rate: Any, seed: Any, noise_shape: Any = None, **kwargs: Any) -> Any:
-        if kwargs or noise_shape is None or _span(noise_shape) is None:
+    def drop(
+        x: tf.Tensor, rate: float, seed: tf.Tensor, noise_shape: tf.Tensor | None = None, **kwargs: object
+    ) -> Any:
+        span = None if kwargs or noise_shape is None else _span(noise_shape)
+        if span is None:
             return stock(x, rate, seed, noise_shape=noise_shape, **kwargs)
         x = tf.convert_to_tensor(x)
-        numbers = _from_the_middle(noise_shape, seed, x.dtype, seams.STATELESS_UNIFORM.get())
+        numbers = _from_the_middle(noise_shape, span, seed, x.dtype, seams.STATELESS_UNIFORM)
         scaled = x * tf.cast(1 / (1 - rate), x.dtype)
         return tf.where(numbers >= tf.cast(rate, x.dtype), scaled, tf.zeros_like(x))
 
     return drop
-
-
-def patch_equalization() -> None:
-    """Sum the histograms of the workers in a step of theirs."""
-    stock = seams.HISTOGRAM.get()
-
-    @functools.wraps(stock)
-    def histogram(self: Any, *args: Any, **kwargs: Any) -> Any:
-        import tensorflow as tf
-
-        own, place = stock(self, *args, **kwargs), place_of_rows()
-        if place is None or replica_of_several() is None:
-            return own
-        # A worker without rows has read a placeholder row. Numbers of pixels are exact in 64 bits.
-        counted = tf.where(place.rows > 0, tf.cast(own, tf.float64), 0.0)
-        return tf.cast(replica_sum(counted), own.dtype)
-
-    seams.HISTOGRAM.replace(histogram)

@@ -7,34 +7,34 @@ the optimizers, which custom loops use. They change nothing in a process that is
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import StrategyError
 from ...options.hints import Hint
-from ...words import Words, language
+from ...words import Code, Words, language
 from .. import seams
-from ..jax_processes import spans_all_processes
-from ..process import PROCESS, keras_backend, multi_worker
+from ..process import PROCESS, keras_backend, multi_worker, spans_all_processes
 from .scopes import adopt
 
-#: Two lines that a program needs, for each kind of program.
-_STRATEGY = 'strategy = tfmuster.strategy("multi_worker_mirrored")  # before TensorFlow starts'
-_PYTHON = (_STRATEGY, "with strategy.scope():  # make and compile the model")
-_LOOP = (_STRATEGY, "step = tfmuster.distributed_step(strategy, train)  # train() applies the gradients")
-_R_STRATEGY = 'strategy <- tfmuster::strategy("multi_worker_mirrored")  # before library(keras3)'
-_R = (_R_STRATEGY, "with(strategy$scope(), { ... })  # make and compile the model")
-_R_LOOP = (
-    _R_STRATEGY,
+if TYPE_CHECKING:
+    import keras
+
+#: Lines that a program needs.
+_STRATEGY = Code(
+    'strategy = tfmuster.strategy("multi_worker_mirrored")  # before TensorFlow starts',
+    'strategy <- tfmuster::strategy("multi_worker_mirrored")  # before library(keras3)',
+)
+_SCOPE = Code(
+    "with strategy.scope():  # make and compile the model",
+    "with(strategy$scope(), { ... })  # make and compile the model",
+)
+_STEP = Code(
+    "step = tfmuster.distributed_step(strategy, train)  # train() applies the gradients",
     "step <- tfmuster::distributed_step(strategy, train)  # applies the gradients",
 )
-_SERVERS = (
-    "with strategy.scope():  # make and compile the model",
+_PS_FIT = Code(
     "tfmuster.ps_fit(model, dataset_fn, epochs=..., steps_per_epoch=...)  # instead of fit()",
-)
-_R_SERVERS = (
-    "with(strategy$scope(), { ... })  # make and compile the model",
     "ps_fit(model, dataset_fn, epochs = ..., steps_per_epoch = ...)  # instead of fit()",
 )
 _JAX = (
@@ -42,43 +42,30 @@ _JAX = (
     "keras.distribution.set_distribution(keras.distribution.DataParallel())",
 )
 
+#: Raises a StrategyError if a call of a model or an optimizer would train it in this worker alone.
+Guard: TypeAlias = "Callable[[keras.Model | keras.optimizers.Optimizer, str], None]"
+
 _LOOP_ALONE = "a loop computes or applies gradients outside of strategy.run(), so the workers do not add them"
-
-
-@dataclasses.dataclass(frozen=True)
-class Guard:
-    """Refuses training that belongs to one of several workers only.
-
-    Attributes
-    ----------
-    workers : callable
-        Returns the number of workers that must train together with this process; below 2 allows everything.
-    why_alone : callable
-        Takes a model or an optimizer, and the name of the method that is called. Returns why it trains in
-        this worker alone; "" if it trains with the others.
-    """
-
-    workers: Callable[[], int]
-    why_alone: Callable[[Any, str], str]
-
-    def check(self, trained: Any, call: str) -> None:
-        """Raise a StrategyError if a call of a model or an optimizer would train in this worker alone."""
-        count = self.workers()
-        if count > 1 and (alone := self.why_alone(trained, call)):
-            raise _refusal(call, alone, count)
 
 
 def guard_of(package: str, workers: Callable[[], int]) -> Guard | None:
     """Return the guard of the imported ``keras`` or ``tf_keras``; None for a backend that trains nowhere."""
-    if package == "tf_keras":
-        return Guard(workers, _under_tensorflow)
-    import keras
-
-    if not keras.__version__.startswith("3."):
-        return None
+    # Each returns why a model or an optimizer trains in this worker alone; "" if it trains with the others.
     backends = {"tensorflow": _under_tensorflow, "jax": _under_jax, "torch": _under_torch}
-    why_alone = backends.get(keras.config.backend())
-    return None if why_alone is None else Guard(workers, why_alone)
+    why_alone = backends["tensorflow"]
+    if package == "keras":
+        import keras
+
+        if not keras.__version__.startswith("3.") or keras.config.backend() not in backends:
+            return None
+        why_alone = backends[keras.config.backend()]
+
+    def guard(trained: keras.Model | keras.optimizers.Optimizer, call: str) -> None:
+        count = workers()
+        if count > 1 and (alone := why_alone(trained, call)):
+            raise _refusal(call, alone, count)
+
+    return guard
 
 
 def refuse_loop(workers: int) -> StrategyError:
@@ -88,22 +75,21 @@ def refuse_loop(workers: int) -> StrategyError:
 
 def _refusal(call: str, found: str, workers: int) -> StrategyError:
     jax = keras_backend() == "jax"
-    python, r = (_LOOP, _R_LOOP) if call.startswith("apply") else (_PYTHON, _R)
-    in_r = language() == "r"
-    lines = _JAX if jax else r if in_r else python
+    lines: tuple[object, ...] = (_STRATEGY, _STEP if call.startswith("apply") else _SCOPE)
     if type(PROCESS.strategy).__name__.startswith("ParameterServerStrategy"):
-        lines = _R_SERVERS if in_r else _SERVERS
-    fix = ["add two lines:" if jax or in_r else "import tfmuster, and add two lines:", *lines]
+        lines = (_SCOPE, _PS_FIT)
+    elif jax:
+        lines = _JAX
+    what = "add two lines:" if jax or language() == "r" else "import tfmuster, and add two lines:"
     # A loop needs its own lines; everything else is distributed as it is.
     as_it_is = Words("launch it as it is with {}, or ", Hint("distribute", True))
-    distribute = as_it_is if lines in (_PYTHON, _R) else ""
     return StrategyError(
         f"The {workers} workers of this job must train one model together.",
         found=found,
         fix=Words(
             "{}\n  {}with {} if each worker is to train a model of its own",
-            "\n    ".join(fix),
-            distribute,
+            "\n    ".join(map(str, (what, *lines))),
+            as_it_is if lines == (_STRATEGY, _SCOPE) else "",
             Hint("independent", True),
         ),
         strategy="default",
@@ -111,8 +97,7 @@ def _refusal(call: str, found: str, workers: int) -> StrategyError:
     )
 
 
-def _under_tensorflow(trained: Any, call: str) -> str:
-    """Return why a model or an optimizer trains in this worker alone; "" if it trains with the others."""
+def _under_tensorflow(trained: keras.Model | keras.optimizers.Optimizer, call: str) -> str:
     import tensorflow as tf
 
     if call.startswith("apply"):
@@ -138,13 +123,13 @@ def _under_tensorflow(trained: Any, call: str) -> str:
     return "an optimizer applies gradients outside of a multi-worker strategy"
 
 
-def _on_parameter_servers(optimizer: Any) -> bool:
+def _on_parameter_servers(optimizer: keras.optimizers.Optimizer) -> bool:
     """Return whether a coordinator applies the gradients that it has gathered from its workers."""
     import tensorflow as tf
 
-    made_under = seams.OPTIMIZER_STRATEGY.of(optimizer, None)
+    strategy = seams.OPTIMIZER_STRATEGY.of(optimizer, None)
     variables = seams.TRAINED_VARIABLES.of(optimizer, None) or ()
-    return isinstance(made_under, tf.distribute.ParameterServerStrategy) or any(
+    return isinstance(strategy, tf.distribute.ParameterServerStrategy) or any(
         "/job:ps" in str(getattr(getattr(variable, "value", variable), "device", ""))
         for variable in variables
     )
@@ -155,7 +140,7 @@ def _made_here() -> bool:
     return seams.SERVER.of(seams.CONTEXT.get()(), None) is not None
 
 
-def _under_jax(trained: Any, call: str) -> str:
+def _under_jax(trained: object, call: str) -> str:
     import jax
     import keras
 
@@ -171,7 +156,7 @@ def _under_jax(trained: Any, call: str) -> str:
     return ""
 
 
-def _under_torch(trained: Any, call: str) -> str:
+def _under_torch(trained: object, call: str) -> str:
     from torch import distributed  # type: ignore[import-not-found]
 
     together = distributed.is_available() and distributed.is_initialized()

@@ -13,29 +13,33 @@ strategy is refused, because TensorFlow doesn't enter one strategy inside of ano
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ...environment import full_workers
 from ...errors import StrategyError
 from ...options.hints import Hint
+from ...system.register import Seam
 from ...words import Words
 from .. import seams
 from ..data.own_rows import are_own_rows
 from ..process import PROCESS, multi_worker, worker_of
 from .alone import refuse_loop
 
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
 _SCALED = "_tfmuster_scaled"
 
 
-def watch_tensorflow(made: Callable[[], None]) -> None:
+def patch_default_strategy(after: Callable[[], None]) -> None:
     """Make the strategy before the imported TensorFlow starts, and only one in this process.
 
-    ``made`` is called once, after the strategy has been made.
+    ``after`` is called once, when the strategy has been made.
     """
     import tensorflow as tf
 
@@ -44,28 +48,28 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
     stock_reset, stock_gradient = seams.RESET_GRAPHS.get(), seams.GRADIENT.get()
     stock_variable = seams.MAKE_VARIABLE.get()
 
-    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def new(cls: Any, *args: object, **kwargs: object) -> Any:
         return PROCESS.default or object.__new__(cls)
 
-    @functools.wraps(stock_init)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+    @seams.COLLECTIVE_INIT.wrap
+    def init(self: Any, *args: object, **kwargs: object) -> None:
         if PROCESS.default:
             return
         PROCESS.makes_default = True
         stock_init(self, *args, **kwargs)
         if multi_worker(self):
             PROCESS.default = self
-            made()
+            after()
             _set_default()
 
-    @functools.wraps(stock_start)
+    @seams.START.wrap
     def start(self: Any) -> None:
         if not seams.STARTED.of(self):
             _make()
         stock_start(self)
 
-    @functools.wraps(stock_variable)
-    def variable(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    @seams.MAKE_VARIABLE.wrap
+    def variable(cls: Any, *args: object, **kwargs: object) -> Any:
         # It looks for a strategy before its first value starts TensorFlow. A layer of a functional model may
         # be the first thing that a program makes.
         if not PROCESS.makes_default:
@@ -73,7 +77,7 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
             _set_default()
         return stock_variable(cls, *args, **kwargs)
 
-    @functools.wraps(stock_reset)
+    @seams.RESET_GRAPHS.wrap
     def reset() -> None:
         # Keras's clear_session() discards the graph to which the default strategy belongs.
         if PROCESS.default and tf.distribute.has_strategy():
@@ -81,25 +85,29 @@ def watch_tensorflow(made: Callable[[], None]) -> None:
         stock_reset()
         _set_default()
 
-    @functools.wraps(stock_gradient)
-    def gradient(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+    @seams.GRADIENT.wrap
+    def gradient(self: Any, target: object, sources: object, *args: object, **kwargs: object) -> Any:
         # TensorFlow's own message is about a handle.
         if PROCESS.default and tf.distribute.in_cross_replica_context() and _of_models(sources):
             raise refuse_loop(worker_of(PROCESS.default)[1])
         return stock_gradient(self, target, sources, *args, **kwargs)
 
-    seams.GRADIENT.replace(gradient)
-    seams.MAKE_VARIABLE.replace(variable)
+    def ask_after_default(seam: Seam) -> None:
+        stock = seam.get()
+
+        @seam.wrap
+        def ask() -> Any:
+            _make()
+            _set_default()
+            return stock()
+
     seams.STRATEGY_NEW.replace(staticmethod(_new_other))
     seams.COLLECTIVE_NEW.replace(staticmethod(new))
-    seams.COLLECTIVE_INIT.replace(init)
-    seams.START.replace(start)
-    seams.RESET_GRAPHS.replace(reset)
     for seam in seams.ASKED_FOR_STRATEGY:
-        seam.replace(_after_default(seam.get()))
+        ask_after_default(seam)
 
 
-def _new_other(cls: Any, *args: Any, **kwargs: Any) -> Any:
+def _new_other(cls: Any, *args: object, **kwargs: object) -> Any:
     """Refuse a strategy that is not the one of all workers."""
     if cls.__name__.startswith("_Default"):
         return object.__new__(cls)
@@ -121,7 +129,7 @@ def _new_other(cls: Any, *args: Any, **kwargs: Any) -> Any:
     )
 
 
-def _of_models(sources: Any) -> bool:
+def _of_models(sources: object) -> bool:
     """Return whether any of these is a variable of all workers."""
     import tensorflow as tf
 
@@ -129,16 +137,6 @@ def _of_models(sources: Any) -> bool:
         isinstance(getattr(source, "value", source), tf.distribute.DistributedValues)
         for source in tf.nest.flatten(sources)
     )
-
-
-def _after_default(stock: Callable[[], Any]) -> Callable[[], Any]:
-    @functools.wraps(stock)
-    def asked() -> Any:
-        _make()
-        _set_default()
-        return stock()
-
-    return asked
 
 
 def _make() -> None:
@@ -164,13 +162,7 @@ def _set_default() -> None:
 
 
 def require_tensorflow(package: str) -> None:
-    """Refuse the imported ``keras`` or ``tf_keras`` if it can't have the default strategy.
-
-    Raises
-    ------
-    StrategyError
-        Keras has another backend than TensorFlow (reason ``distribute``).
-    """
+    """Raise a StrategyError if the imported ``keras`` or ``tf_keras`` has another backend than TensorFlow."""
     module: Any = importlib.import_module(package)
     backend = "tensorflow" if package == "tf_keras" else module.config.backend()
     if backend != "tensorflow":
@@ -184,19 +176,19 @@ def require_tensorflow(package: str) -> None:
 
 
 def scaled_batches(
-    signature: inspect.Signature, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    signature: inspect.Signature, model: keras.Model, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """Return the arguments of a ``fit`` with the batch size multiplied by the number of workers."""
     strategy = model.distribute_strategy
     workers = full_workers(worker_of(strategy)[1] if multi_worker(strategy) else 1)
     if workers == 1:
         return args, kwargs
-    given = signature.bind(model, *args, **kwargs)
-    given.arguments.update(_scaled(given.arguments, workers))
-    return given.args[1:], given.kwargs
+    bound = signature.bind(model, *args, **kwargs)
+    bound.arguments.update(_scaled(bound.arguments, workers))
+    return bound.args[1:], bound.kwargs
 
 
-def _scaled(arguments: dict[str, Any], workers: int) -> dict[str, Any]:
+def _scaled(arguments: Mapping[str, Any], workers: int) -> dict[str, Any]:
     """Return the arguments of ``fit`` that change so that its batches have ``workers`` times as many rows."""
     import tensorflow as tf
 
@@ -223,16 +215,15 @@ def _scaled(arguments: dict[str, Any], workers: int) -> dict[str, Any]:
 _KEEP = ("Prefetch", "Map", "ParallelMap", "Options", "Repeat", "Cache")
 
 
-def _batches_of(dataset: Any) -> tuple[int, bool]:
+def _batches_of(dataset: tf.data.Dataset) -> tuple[int, bool]:
     """Return the rows of a data set's batches, and whether a smaller last one is left out."""
     import tensorflow as tf
 
-    at = dataset
-    while (size := seams.BATCH_SIZE.of(at, None)) is None:
-        if type(at).__name__ not in [f"_{step}Dataset" for step in _KEEP]:
-            raise _not_scaled(f"a data set that ends in {type(at).__name__}")
-        (at,) = seams.INPUTS.of(at)()
-    return int(tf.get_static_value(size)), bool(tf.get_static_value(seams.DROP_REMAINDER.of(at)))
+    while (size := seams.BATCH_SIZE.of(dataset, None)) is None:
+        if type(dataset).__name__ not in [f"_{step}Dataset" for step in _KEEP]:
+            raise _not_scaled(f"a data set that ends in {type(dataset).__name__}")
+        (dataset,) = seams.INPUTS.of(dataset)()
+    return int(tf.get_static_value(size)), bool(tf.get_static_value(seams.DROP_REMAINDER.of(dataset)))
 
 
 def _not_scaled(found: str) -> StrategyError:

@@ -6,13 +6,16 @@ import contextlib
 import logging
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...errors import StrategyError
 from ...words import Code
 from .. import seams
 from ..steps.building import build
 from ..steps.resume import remember_epochs
+
+if TYPE_CHECKING:
+    import keras
 
 #: What trains a model under parameter servers in place of ``fit``.
 PS_FIT = Code(
@@ -21,7 +24,7 @@ PS_FIT = Code(
 )
 
 
-def refuse_parameter_servers(model: Any) -> None:
+def refuse_parameter_servers(model: keras.Model) -> None:
     """Refuse ``fit`` of a model under parameter servers, and name ``ps_fit``."""
     if _under_parameter_servers(model):
         raise StrategyError(
@@ -33,7 +36,7 @@ def refuse_parameter_servers(model: Any) -> None:
 
 
 @contextlib.contextmanager
-def on_coordinator(model: Any) -> Iterator[None]:
+def on_coordinator(model: keras.Model) -> Iterator[None]:
     """Inside the block, a model under parameter servers has no strategy.
 
     The coordinator computes alone, with weights that it reads from the parameter servers.
@@ -41,15 +44,15 @@ def on_coordinator(model: Any) -> Iterator[None]:
     if not _under_parameter_servers(model):
         yield
         return
-    made = seams.MODEL_STRATEGY.of(model)
+    strategy = seams.MODEL_STRATEGY.of(model)
     seams.MODEL_STRATEGY.set(model, None)
     try:
         yield
     finally:
-        seams.MODEL_STRATEGY.set(model, made)
+        seams.MODEL_STRATEGY.set(model, strategy)
 
 
-def _under_parameter_servers(model: Any) -> bool:
+def _under_parameter_servers(model: keras.Model) -> bool:
     import tensorflow as tf
 
     return isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy)
@@ -58,15 +61,10 @@ def _under_parameter_servers(model: Any) -> bool:
 class Position:
     """Replacement for Keras's epoch iterator in code that builds a model or resumes training.
 
-    Parameters
-    ----------
-    model : keras.Model
-        The model to train.
-    spec : nested tf.TypeSpec
-        Type of a worker's batch.
+    ``spec`` is the type of a worker's batch, a `tf.TypeSpec` in any nesting.
     """
 
-    def __init__(self, model: Any, spec: Any) -> None:
+    def __init__(self, model: keras.Model, spec: object) -> None:
         self._model = model
         seams.EPOCHS_DATASET.set(self, SimpleNamespace(element_spec=spec))
         remember_epochs(model, self)

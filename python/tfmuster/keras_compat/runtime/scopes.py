@@ -9,26 +9,26 @@ have by then are made again in the scope.
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import StrategyError
 from .. import seams
 from ..process import PROCESS
 
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
+    import numpy.typing as npt
+    import tensorflow as tf
+
 
 @contextlib.contextmanager
-def compile_scope(model: Any, arguments: Mapping[str, Any]) -> Iterator[None]:
+def compile_scope(model: keras.Model, arguments: Mapping[str, object]) -> Iterator[None]:
     """Inside the block, compile a model in the scope of the strategy of its weights.
 
-    Parameters
-    ----------
-    model : keras.Model
-        The model.
-    arguments : mapping
-        The arguments of ``compile``, of which an optimizer and metrics move into the scope.
+    Of the arguments of ``compile``, an optimizer and metrics move into the scope.
     """
     adopt(model)
     strategy = seams.MODEL_STRATEGY.of(model)
@@ -39,74 +39,62 @@ def compile_scope(model: Any, arguments: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
-def adopt(model: Any) -> None:
+def adopt(model: keras.Model) -> None:
     """Give a model that belongs to no strategy the one of its weights.
 
-    Raises
-    ------
-    StrategyError
-        Only some of its weights belong to a strategy, or none does and this is the scope of one.
+    Raise a StrategyError if only some belong to a strategy, or none does and this is the scope of one.
     """
     import tensorflow as tf
 
     if seams.MODEL_STRATEGY.of(model) is not None:
         return
     owners = [_strategy_of(variable.value) for variable in model.variables]
-    found = {id(owner): owner for owner in owners if owner is not None}
+    strategies = {id(owner): owner for owner in owners if owner is not None}
     here = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
     if not owners:
         seams.MODEL_STRATEGY.set(model, here)
-    elif len(found) == 1 and all(owner is not None for owner in owners):
-        seams.MODEL_STRATEGY.set(model, next(iter(found.values())))
-    elif found or _copies_variables(here):
+    elif len(strategies) == 1 and all(owner is not None for owner in owners):
+        seams.MODEL_STRATEGY.set(model, owners[0])
+    elif strategies or _copies_variables(here):
         count = sum(owner is None for owner in owners)
         raise StrategyError(
             "The model was made outside of the strategy's scope.",
             found=f"{count} of {len(owners)} weights belong to no strategy",
             fix="make the layers and the model inside `with strategy.scope():`; in R, inside "
             "with(strategy$scope(), {...})",
-            strategy=type(here or next(iter(found.values()))).__name__,
+            strategy=type(here or next(iter(strategies.values()))).__name__,
             reason="made-outside",
         )
 
 
-def patch_builds() -> None:
-    """Let an optimizer that was made outside of the scope be built for weights of a strategy."""
+def patch_scopes() -> None:
+    """Build an optimizer made outside of the scope for a strategy's weights, and convert those to numbers."""
+    import numpy as np
+
     stock_build = seams.OPTIMIZER_BUILD.get()
 
-    @functools.wraps(stock_build)
-    def build(self: Any, variables: Any) -> None:
+    @seams.OPTIMIZER_BUILD.wrap
+    def build(self: Any, variables: Iterable[keras.Variable]) -> None:
         adopt_optimizer(self, variables)
         stock_build(self, variables)
 
-    seams.OPTIMIZER_BUILD.replace(build)
-
-
-def patch_numbers() -> None:
-    """Convert variables of a strategy to numbers and arrays, as in ``int(optimizer.iterations)``."""
-    import numpy as np
-
-    def number(kind: type) -> Callable[[Any], Any]:
-        return lambda self: kind(self.read_value())
-
-    def array(self: Any, dtype: Any = None) -> Any:
+    def array(self: Any, dtype: npt.DTypeLike = None) -> npt.NDArray[np.generic]:
         return np.asarray(self.read_value(), dtype)
 
     variable = seams.NUMBER_OF_VARIABLE.get()
-    for name, kind in (("__int__", int), ("__float__", float)):
-        if not hasattr(variable, name):
-            seams.NUMBER_OF_VARIABLE.add(name, number(kind))
+    if not hasattr(variable, "__int__"):
+        seams.NUMBER_OF_VARIABLE.add("__int__", lambda self: int(self.read_value()))
+    if not hasattr(variable, "__float__"):
+        seams.NUMBER_OF_VARIABLE.add("__float__", lambda self: float(self.read_value()))
     # TensorFlow's own returns a tensor.
     seams.NUMBER_OF_VARIABLE.add("__array__", array)
 
 
-def adopt_optimizer(optimizer: Any, variables: Any) -> None:
+def adopt_optimizer(optimizer: keras.optimizers.Optimizer, variables: Iterable[keras.Variable]) -> None:
     """Give an optimizer the strategy of the weights that it will train, unless it has trained others."""
     owners = (_strategy_of(getattr(variable, "value", variable)) for variable in variables)
-    owner = next((owner for owner in owners if owner is not None), None)
-    if owner is None or optimizer.built or seams.OPTIMIZER_STRATEGY.of(optimizer) is owner:
-        return
-    if not _copies_variables(owner):
+    owner: Any = next((owner for owner in owners if owner is not None), None)
+    if optimizer.built or not _copies_variables(owner) or seams.OPTIMIZER_STRATEGY.of(optimizer) is owner:
         return
 
     def move() -> None:
@@ -118,7 +106,7 @@ def adopt_optimizer(optimizer: Any, variables: Any) -> None:
         other_thread.submit(move).result()
 
 
-def _move_optimizer(optimizer: Any, strategy: Any) -> None:
+def _move_optimizer(optimizer: object, strategy: tf.distribute.Strategy) -> None:
     """Give a strategy to an optimizer that was made outside of its scope, and has trained nothing yet."""
     from keras import Optimizer
 
@@ -128,8 +116,8 @@ def _move_optimizer(optimizer: Any, strategy: Any) -> None:
         _move(optimizer.variables)
 
 
-def _move_metrics(metrics: Any) -> None:
-    """Move metrics in any nesting of lists and dicts."""
+def _move_metrics(metrics: object) -> None:
+    """Move metrics in any nesting of lists and dicts into the scope that this is."""
     import tensorflow as tf
     from keras import Metric
 
@@ -138,14 +126,14 @@ def _move_metrics(metrics: Any) -> None:
             _move(metric.variables)
 
 
-def _move(variables: list[Any]) -> None:
+def _move(variables: Iterable[keras.Variable]) -> None:
     """Make variables anew, with their values, in the scope that this is."""
     for variable in variables:
         if _strategy_of(variable.value) is None:
             seams.INITIALIZE.of(variable)(variable.value.numpy())
 
 
-def _strategy_of(variable: Any) -> Any:
+def _strategy_of(variable: tf.Variable) -> Any:
     """Return the strategy that made a TensorFlow variable; None if none did, or one with a single device."""
     owner = getattr(variable, "distribute_strategy", None)
     if owner is None and "/job:ps/" in str(getattr(variable, "device", "")):
@@ -153,8 +141,8 @@ def _strategy_of(variable: Any) -> Any:
     return owner
 
 
-def _copies_variables(strategy: Any) -> bool:
-    """Tell whether each variable that a strategy makes is one of its own type, or on another machine."""
+def _copies_variables(strategy: tf.distribute.Strategy) -> bool:
+    """Return whether each variable that a strategy makes is one of its own type, or on another machine."""
     import tensorflow as tf
 
     kinds = (

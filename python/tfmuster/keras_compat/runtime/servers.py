@@ -22,15 +22,18 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...net.door import QUIET_SECONDS
+from ...system.register import Seam
 from .. import seams
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _KEYS = "_tfmuster_collective_keys"
 _SERVER = "_tfmuster_server"
@@ -40,8 +43,8 @@ def keep_server() -> None:
     """Start one server in a process, however many strategies its program makes for the same cluster."""
     stock_enable, context = seams.ENABLE_COLLECTIVES.get(), seams.CONTEXT.get()
 
-    @functools.wraps(stock_enable)
-    def enable_collective_ops(self: Any, server_def: Any) -> None:
+    @seams.ENABLE_COLLECTIVES.wrap
+    def enable_collective_ops(self: Any, server_def: tf.train.ServerDef) -> None:
         place = _place(server_def)
         if seams.HANDLE.of(self) is not None and getattr(self, _SERVER, None) == place:
             return
@@ -49,23 +52,20 @@ def keep_server() -> None:
         setattr(self, _SERVER, place)
         setattr(self, _KEYS, None)
 
-    seams.ENABLE_COLLECTIVES.replace(enable_collective_ops)
     stock_initialize = seams.INITIALIZE_MULTI_WORKER.get()
 
-    @functools.wraps(stock_initialize)
-    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+    @seams.INITIALIZE_MULTI_WORKER.wrap
+    def initialize(self: Any, *args: object, **kwargs: object) -> None:
         stock_initialize(self, *args, **kwargs)
-        first, own = getattr(context(), _KEYS, None), seams.COLLECTIVE_KEYS.of(self)
+        first, keys = getattr(context(), _KEYS, None), seams.COLLECTIVE_KEYS.of(self)
         if first is None:
-            setattr(context(), _KEYS, own)
+            setattr(context(), _KEYS, keys)
         else:
             # Its launchers already have these keys, and the numbers of the groups are those of the first.
-            own.__dict__ = first.__dict__
-
-    seams.INITIALIZE_MULTI_WORKER.replace(initialize)
+            keys.__dict__ = first.__dict__
 
 
-def _place(server_def: Any) -> tuple[bytes, str, int]:
+def _place(server_def: tf.train.ServerDef) -> tuple[bytes, str, int]:
     """Return what TensorFlow's server depends on: the cluster, and the place of this process in it."""
     cluster = server_def.cluster.SerializeToString(deterministic=True)
     return cluster, server_def.job_name, server_def.task_index
@@ -75,9 +75,11 @@ def reach_idle_servers() -> None:
     """Reach all servers before calls that hold the lock, if the last one was before doors close."""
     last = time.monotonic()
 
-    def reaching(stock: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(stock)
-        def call(*args: Any, **kwargs: Any) -> Any:
+    def reach_before(seam: Seam) -> None:
+        stock = seam.get()
+
+        @seam.wrap
+        def call(*args: object, **kwargs: object) -> Any:
             nonlocal last
             now, before = time.monotonic(), last
             last = now
@@ -86,11 +88,9 @@ def reach_idle_servers() -> None:
                 last = time.monotonic()
             return stock(*args, **kwargs)
 
-        return call
-
     for seam in (seams.ADD_C_FUNCTION, seams.ADD_FUNCTION_DEF, seams.REMOVE_FUNCTION):
         if not seam.replaced:
-            seam.replace(reaching(seam.get()))
+            reach_before(seam)
 
 
 def _reach_all() -> None:
@@ -115,49 +115,19 @@ def release_lock_at_start(before: Callable[[], None]) -> bool:
 
     Return whether that is possible.
     """
-    start = seams.C_ENABLE_COLLECTIVES
-    if start.replaced:
+    if seams.C_ENABLE_COLLECTIVES.replaced:
         return True
-    library = _library() if start.fits else None
+    library = _library() if seams.C_ENABLE_COLLECTIVES.fits else None
     if library is None:
         return False
-    start.replace(_unlocked(start.get(), library, before))
-    return True
-
-
-def _library() -> Any:
-    """Return TensorFlow's C library; None if this TensorFlow has it under another name."""
-    import tensorflow as tf
-
-    folder = Path(tf.sysconfig.get_lib())
-    for path in (*folder.glob("libtensorflow_cc.so.2"), *folder.glob("libtensorflow_cc.2.dylib")):
-        library = ctypes.CDLL(str(path))
-        if hasattr(library, "TFE_EnableCollectiveOps"):
-            return _typed(library)
-    return None
-
-
-def _typed(library: Any) -> Any:
-    pointer = ctypes.c_void_p
-    library.TF_NewStatus.restype = pointer
-    library.TF_DeleteStatus.argtypes = [pointer]
-    library.TF_GetCode.argtypes = [pointer]
-    library.TF_Message.argtypes = [pointer]
-    library.TF_Message.restype = ctypes.c_char_p
-    library.TFE_EnableCollectiveOps.argtypes = [pointer, ctypes.c_char_p, ctypes.c_size_t, pointer]
-    library.TFE_EnableCollectiveOps.restype = None
-    return library
-
-
-def _unlocked(stock: Any, library: Any, before: Callable[[], None]) -> Any:
     error_of = seams.ERROR_OF_CODE.get()
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_name.argtypes, get_name.restype = [ctypes.py_object], ctypes.c_void_p
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.argtypes, get_pointer.restype = [ctypes.py_object, ctypes.c_void_p], ctypes.c_void_p
 
-    @functools.wraps(stock)
-    def enable(context: Any, server_def: bytes) -> None:
+    @seams.C_ENABLE_COLLECTIVES.wrap
+    def enable(context: object, server_def: bytes) -> None:
         before()
         status = library.TF_NewStatus()
         try:
@@ -169,4 +139,24 @@ def _unlocked(stock: Any, library: Any, before: Callable[[], None]) -> Any:
         if code:
             raise error_of(code)(None, None, message)
 
-    return enable
+    return True
+
+
+def _library() -> ctypes.CDLL | None:
+    """Return TensorFlow's C library; None if this TensorFlow has it under another name."""
+    import tensorflow as tf
+
+    folder = Path(tf.sysconfig.get_lib())
+    for path in (*folder.glob("libtensorflow_cc.so.2"), *folder.glob("libtensorflow_cc.2.dylib")):
+        library = ctypes.CDLL(str(path))
+        if hasattr(library, "TFE_EnableCollectiveOps"):
+            pointer = ctypes.c_void_p
+            library.TF_NewStatus.restype = pointer
+            library.TF_DeleteStatus.argtypes = [pointer]
+            library.TF_GetCode.argtypes = [pointer]
+            library.TF_Message.argtypes = [pointer]
+            library.TF_Message.restype = ctypes.c_char_p
+            library.TFE_EnableCollectiveOps.argtypes = [pointer, ctypes.c_char_p, ctypes.c_size_t, pointer]
+            library.TFE_EnableCollectiveOps.restype = None
+            return library
+    return None

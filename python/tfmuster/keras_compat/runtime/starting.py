@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -54,14 +55,14 @@ def call_when_started(then: Callable[[], None]) -> None:
     seams.START.replace(ensure_initialized)
 
 
-def watch_start() -> None:
+def hook_start() -> None:
     """Remember the line of the program that starts TensorFlow's runtime, if it has not started."""
+
+    def remember_line() -> None:
+        PROCESS.started_by = PROCESS.started_by or user_line()
+
     if not tensorflow_started():
-        call_when_started(_remember_line)
-
-
-def _remember_line() -> None:
-    PROCESS.started_by = PROCESS.started_by or user_line()
+        call_when_started(remember_line)
 
 
 def check_not_started(strategy: str) -> None:
@@ -74,3 +75,31 @@ def check_not_started(strategy: str) -> None:
             strategy=strategy,
             reason="already-started",
         )
+
+
+def name_callers_in_r() -> None:
+    """Let TensorFlow warn of a deprecated name that R uses.
+
+    Its warnings name the caller's file and line, and a caller in R has no Python frame: in TensorFlow 2.21
+    the call then fails with ``'NoneType' object has no attribute 'f_code'``.
+    """
+
+    def location(outer: bool = False) -> str:
+        frame = sys._getframe(1).f_back
+        if outer and frame is not None:
+            frame = frame.f_back or frame
+        return "R" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    if seams.CALL_LOCATION.fits:
+        seams.CALL_LOCATION.replace(location)
+    if not seams.WRAPPER_LOCATION.fits:
+        return
+    stock = seams.WRAPPER_LOCATION.get()
+
+    def wrapper_location() -> str:
+        try:
+            return str(stock())
+        except AttributeError:
+            return "R"
+
+    seams.WRAPPER_LOCATION.replace(wrapper_location)

@@ -15,8 +15,7 @@ import numpy as np
 
 from ...system.register import Seam
 from .. import seams
-from ..jax_processes import jax_process_index, send_bytes_in_jax
-from ..process import PROCESS, is_chief, multi_worker
+from ..process import PROCESS, is_chief, jax_process_index, multi_worker, send_bytes_in_jax
 from ..sums.collectives import sum_of_workers
 from .copies import forget_copy, reading_copies, scratch, writing_copy
 

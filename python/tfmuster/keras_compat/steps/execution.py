@@ -10,11 +10,11 @@ from ...system.activity import ACTIVITY
 from ...words import Argument
 from .. import seams
 from ..agreement.comparison import agree_on_end, ended_before
-from ..agreement.watching import ended_before_whom
+from ..agreement.waiting import ended_before_whom
 from ..data.data_errors import readers_errors
 from ..data.own_batches import Taken, has_own_rows, keep_totals, local_part_of, take, totals_of
 from ..losses.loss_parts import has_own_loss
-from ..losses.step_metrics import Log, metrics_of_step
+from ..losses.metrics import Log, metrics_of_step
 from ..process import tell, worker_of
 from ..rows.local_batch import (
     LocalBatch,

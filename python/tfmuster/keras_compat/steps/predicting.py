@@ -18,8 +18,8 @@ import numpy as np
 from ...errors import DataError
 from ...system.activity import ACTIVITY
 from .. import seams
-from ..agreement.calls import Call
 from ..agreement.comparison import agree_on_call, agree_on_predictions
+from ..agreement.documents import Call
 from ..data.own_batches import predicting
 from ..process import multi_worker, worker_of
 from ..rows.local_batch import (

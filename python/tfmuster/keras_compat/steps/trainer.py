@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import seams
-from ..agreement.calls import Call
-from ..agreement.comparison import agree_on_call
-from ..agreement.seeds import agree_on_seed
+from ..agreement.comparison import agree_on_call, agree_on_seed
+from ..agreement.documents import Call
 from ..data.data_errors import Recorded, check_labels, generator_ended, raised
 from ..data.feeding import feed_of, set_feed, take_generator
 from ..data.orders import share_order

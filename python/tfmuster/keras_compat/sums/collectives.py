@@ -7,10 +7,11 @@ of their own bits, which changes none of them.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ...collectives import current_group
 from ...environment import COMMUNICATION_VARIABLE
@@ -18,10 +19,14 @@ from ...errors import StrategyError
 from ...system.limits import usable_cores
 from ...words import Value, Words
 from .. import seams
-from ..agreement.watching import inside_collective
+from ..agreement.waiting import inside_collective
 from ..process import multi_worker, worker_of
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import tensorflow as tf
+
     from ...collectives import Group
 
 COMMUNICATIONS: Final = ("auto", "tcp", "tensorflow", "ring", "nccl")
@@ -39,22 +44,20 @@ _PACK: Final = 4 * 1024 * 1024
 def checked_communication(communication: str) -> str:
     """Return how the workers of a strategy communicate: the argument, or by default the environment's value.
 
-    Raises
-    ------
-    StrategyError
-        The value is not in `COMMUNICATIONS` (reason ``communication``).
+    Raise a StrategyError for a value that is not in `COMMUNICATIONS`.
     """
-    found, where = communication, ""
+    where = ""
     if communication == "auto":
-        found, where = os.environ.get(COMMUNICATION_VARIABLE) or "auto", f" in {COMMUNICATION_VARIABLE}"
-    if found not in COMMUNICATIONS:
+        communication = os.environ.get(COMMUNICATION_VARIABLE) or "auto"
+        where = f" in {COMMUNICATION_VARIABLE}"
+    if communication not in COMMUNICATIONS:
         raise StrategyError(
             f"communication must be one of {', '.join(COMMUNICATIONS)}.",
-            found=Words("{}{}", Value(found), where),
+            found=Words("{}{}", Value(communication), where),
             strategy="multi_worker_mirrored",
             reason="communication",
         )
-    return found
+    return communication
 
 
 def sums_directly(communication: str) -> bool:
@@ -62,7 +65,7 @@ def sums_directly(communication: str) -> bool:
     return communication in ("auto", "tcp")
 
 
-def group_of(strategy: Any) -> Group | None:
+def group_of(strategy: tf.distribute.Strategy) -> Group | None:
     """Return the group that sums for a strategy; None if TensorFlow does.
 
     The group is for workers with one CPU device each. NCCL is faster between GPUs.
@@ -73,19 +76,19 @@ def group_of(strategy: Any) -> Group | None:
     return group if worker_of(strategy) == (group.rank, len(group.names)) else None
 
 
-def _on_one_cpu(strategy: Any) -> bool:
+def _on_one_cpu(strategy: tf.distribute.Strategy) -> bool:
     devices = strategy.extended.worker_devices
     return len(devices) == 1 and "CPU" in devices[0]
 
 
-def can_sum(tensor: Any) -> bool:
+def can_sum(tensor: tf.Tensor) -> bool:
     """Return whether :func:`sum_directly` takes this tensor: it is dense, and of a type that groups add."""
     import tensorflow as tf
 
     return isinstance(tensor, tf.Tensor) and tensor.dtype.name in _TYPES
 
 
-def widened(tensor: Any) -> Any:
+def widened(tensor: tf.Tensor) -> tf.Tensor:
     """Return a tensor with the same values, or the same bits, in a type that gathers and sums know."""
     import tensorflow as tf
 
@@ -97,45 +100,40 @@ def widened(tensor: Any) -> Any:
     return tf.cast(tensor, wider.get(tensor.dtype, tensor.dtype))
 
 
-def narrowed(tensor: Any, dtype: Any) -> Any:
+def narrowed(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Return what `widened` has been given, a tensor of this type."""
     import tensorflow as tf
 
     return tf.bitcast(tensor, dtype) if dtype in (tf.uint32, tf.uint64) else tf.cast(tensor, dtype)
 
 
-def sum_directly(strategy: Any, tensors: Sequence[Any], wire: str | None = None) -> list[Any]:
+def sum_directly(
+    strategy: tf.distribute.Strategy, tensors: Sequence[tf.Tensor], wire: str | None = None
+) -> list[tf.Tensor]:
     """Return the sums over the workers of tensors, by one operation for each type and bucket.
 
     Workers of several machines sum buckets, the last tensors first: backpropagation makes the gradients of
     the last layers first, and computes the others meanwhile. All workers make the same buckets in the same
     order, and the bits of a sum depend neither on time nor on who is slow.
 
-    Parameters
-    ----------
-    strategy : tf.distribute.Strategy
-        With a group (:func:`group_of`).
-    tensors : sequence of tf.Tensor
-        :func:`can_sum` accepts them.
-    wire : {"bfloat16", "float16"}, optional
-        Send floats as this type.
+    The strategy has a group (:func:`group_of`), and :func:`can_sum` accepts the tensors. Floats are sent as
+    the type ``wire``, "bfloat16" or "float16", if it is given.
     """
     group = group_of(strategy)
     assert group is not None
-    sums: dict[int, Any] = {}
+    sums: dict[int, tf.Tensor] = {}
     bucket = math.inf if group.one_machine else _BUCKET
     for type in _TYPES:
         of_type = [i for i, tensor in enumerate(tensors) if tensor.dtype.name == type]
         narrow = wire if type == "float32" else None
         for places in _buckets(of_type, tensors, bucket):
             with inside_collective(), _in_order(strategy) as done:
-                found = group.sum_tensors([tensors[i] for i in places], wire=narrow)
-                done.extend(found)
-            sums.update(zip(places, found, strict=True))
+                done.extend(group.sum_tensors([tensors[i] for i in places], wire=narrow))
+            sums.update(zip(places, done, strict=True))
     return [sums[i] for i in range(len(tensors))]
 
 
-def _buckets(places: list[int], tensors: Sequence[Any], least: float) -> Iterator[list[int]]:
+def _buckets(places: list[int], tensors: Sequence[tf.Tensor], least: float) -> Iterator[list[int]]:
     """Cut places of tensors into buckets of at least `least` bytes, the last tensors first.
 
     A size that is not known counts as none.
@@ -153,7 +151,7 @@ def _buckets(places: list[int], tensors: Sequence[Any], least: float) -> Iterato
 
 
 @contextlib.contextmanager
-def _in_order(strategy: Any) -> Iterator[list[Any]]:
+def _in_order(strategy: tf.distribute.Strategy) -> Iterator[list[tf.Tensor]]:
     """Run the sum in the block in its place among TensorFlow's collectives in the program.
 
     A sum occupies a thread of TensorFlow while it waits for other workers. If they ran sums and collectives
@@ -162,13 +160,13 @@ def _in_order(strategy: Any) -> Iterator[list[Any]]:
     """
     import tensorflow as tf
 
-    done: list[Any] = []
+    done: list[tf.Tensor] = []
     if tf.executing_eagerly():
         yield done
         return
     extended = strategy.extended
     operations = (seams.CROSS_DEVICE_OPS.of(extended), seams.HOST_CROSS_DEVICE_OPS.of(extended))
-    launchers = [launcher for each in operations for launcher in seams.LAUNCHERS.of(each)]
+    launchers = [launcher for operation in operations for launcher in seams.LAUNCHERS.of(operation)]
     tokens = [token for launcher in launchers if (token := seams.TOKEN.of(launcher)) is not None]
     with tf.control_dependencies([token.assign_add(0.0, read_value=False) for token in tokens]):
         yield done
@@ -177,16 +175,8 @@ def _in_order(strategy: Any) -> Iterator[list[Any]]:
             token.assign_add(0.0, read_value=False)
 
 
-def sum_of_workers(strategy: Any, value: Any) -> Any:
-    """Return the sum of each worker's value, outside of its steps.
-
-    Parameters
-    ----------
-    strategy : tf.distribute.Strategy
-        One with several workers.
-    value : tf.Tensor or numpy.ndarray
-        Of the same shape and type on all of them.
-    """
+def sum_of_workers(strategy: tf.distribute.Strategy, value: tf.Tensor | npt.NDArray[np.generic]) -> tf.Tensor:
+    """Return the sum of each worker's value, of one shape and type, outside of their steps."""
     import tensorflow as tf
 
     tensor = tf.convert_to_tensor(value)
@@ -213,7 +203,7 @@ def prepare_sums(communication: str) -> None:
         tf.config.threading.set_inter_op_parallelism_threads(usable_cores() + 1)
 
 
-def replica_sum(tensor: Any) -> Any:
+def replica_sum(tensor: tf.Tensor) -> tf.Tensor:
     """Return the sum of a tensor over the workers. Call it in a replica context."""
     import tensorflow as tf
 
@@ -223,7 +213,7 @@ def replica_sum(tensor: Any) -> Any:
     return sum_by_tensorflow([tensor])[0]
 
 
-def sum_by_tensorflow(tensors: Sequence[Any]) -> list[Any]:
+def sum_by_tensorflow(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Return the sums over the workers of dense tensors, by TensorFlow's collectives, in pieces between CPUs.
 
     Call it in a replica context.
@@ -233,32 +223,25 @@ def sum_by_tensorflow(tensors: Sequence[Any]) -> list[Any]:
     context = tf.distribute.get_replica_context()
     if tf.executing_eagerly() or not _on_one_cpu(context.strategy):
         return list(context.all_reduce(tf.distribute.ReduceOp.SUM, list(tensors)))
-    pieces: list[Any] = []
-    counts = []
+    pieces: list[list[tf.Tensor]] = []
     for tensor in tensors:
         size, most = tensor.shape.num_elements() or 0, _PACK // tensor.dtype.size
         sizes = [min(most, size - start) for start in range(0, size, most)]
-        found = tf.split(tf.reshape(tensor, [-1]), sizes) if len(sizes) > 1 else [tensor]
-        pieces += found
-        counts.append(len(found))
+        pieces.append(tf.split(tf.reshape(tensor, [-1]), sizes) if len(sizes) > 1 else [tensor])
     options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=_PACK)
-    sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, pieces, options))
-    found = [[next(sums) for _ in range(count)] for count in counts]
+    sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, [*itertools.chain(*pieces)], options))
+    summed = [[next(sums) for _ in of_tensor] for of_tensor in pieces]
     return [
         parts[0] if len(parts) == 1 else tf.reshape(tf.concat(parts, axis=0), tensor.shape)
-        for parts, tensor in zip(found, tensors, strict=True)
+        for parts, tensor in zip(summed, tensors, strict=True)
     ]
 
 
-def gather_rows(strategy: Any, tensors: Sequence[Any]) -> list[Any]:
+def gather_rows(strategy: tf.distribute.Strategy, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Return for each tensor the rows of all workers, in the order of the workers.
 
-    Parameters
-    ----------
-    strategy : tf.distribute.Strategy
-        One with several workers. Without a group (`group_of`), call it in the cross-replica context.
-    tensors : sequence of tf.Tensor
-        Numbers or booleans of a known rank, at least 1. Only the number of rows may differ between workers.
+    The tensors are numbers or booleans of a known rank, at least 1. Only the number of rows may differ
+    between workers. Without a group (`group_of`), call it in the cross-replica context.
     """
     wide = [widened(tensor) for tensor in tensors]
     if group_of(strategy) is None:
@@ -268,35 +251,34 @@ def gather_rows(strategy: Any, tensors: Sequence[Any]) -> list[Any]:
     return [narrowed(rows, tensor.dtype) for rows, tensor in zip(gathered, tensors, strict=True)]
 
 
-def _gather_directly(strategy: Any, tensors: list[Any]) -> list[Any]:
+def _gather_directly(strategy: tf.distribute.Strategy, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     import tensorflow as tf
 
     worker, workers = worker_of(strategy)
-    words = [tf.bitcast(each, tf.int32 if each.dtype.size == 4 else tf.int64) for each in tensors]
-    own = tf.stack([tf.shape(each, tf.int64)[0] for each in words])
-    (rows,) = sum_directly(strategy, [tf.pad(own[None], [[worker, workers - 1 - worker], [0, 0]])])
-    before, after = tf.reduce_sum(rows[:worker], axis=0), tf.reduce_sum(rows[worker + 1 :], axis=0)
+    words = [tf.bitcast(tensor, tf.int32 if tensor.dtype.size == 4 else tf.int64) for tensor in tensors]
+    own = tf.stack([tf.shape(rows, tf.int64)[0] for rows in words])
+    (counts,) = sum_directly(strategy, [tf.pad(own[None], [[worker, workers - 1 - worker], [0, 0]])])
+    before, after = tf.reduce_sum(counts[:worker], axis=0), tf.reduce_sum(counts[worker + 1 :], axis=0)
     padded = [
-        tf.pad(each, tf.pad([[before[i], after[i]]], [[0, each.shape.rank - 1], [0, 0]]))
-        for i, each in enumerate(words)
+        tf.pad(rows, tf.pad([[before[i], after[i]]], [[0, rows.shape.rank - 1], [0, 0]]))
+        for i, rows in enumerate(words)
     ]
-    found = []
-    for total, tensor in zip(sum_directly(strategy, padded), tensors, strict=True):
-        gathered = tf.bitcast(total, tensor.dtype)
-        found.append(tf.ensure_shape(gathered, [None, *tensor.shape[1:]]))
-    return found
+    return [
+        tf.ensure_shape(tf.bitcast(total, tensor.dtype), [None, *tensor.shape[1:]])
+        for total, tensor in zip(sum_directly(strategy, padded), tensors, strict=True)
+    ]
 
 
-def pack(tensors: list[Any]) -> Any:
+def pack(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Concatenate the values of all tensors as one float32 vector."""
     import tensorflow as tf
 
     return tf.concat([tf.reshape(tf.cast(t, tf.float32), [-1]) for t in tensors], axis=0)
 
 
-def unpack(packed: Any, like: list[Any]) -> list[Any]:
+def unpack(packed: tf.Tensor, like: list[tf.Tensor]) -> list[tf.Tensor]:
     """Split a packed vector into tensors with the shapes and types of ``like``."""
     import tensorflow as tf
 
-    parts = tf.split(packed, [tf.size(t) for t in like])
-    return [tf.cast(tf.reshape(part, tf.shape(t)), t.dtype) for part, t in zip(parts, like, strict=True)]
+    pieces = tf.split(packed, [tf.size(t) for t in like])
+    return [tf.cast(tf.reshape(piece, tf.shape(t)), t.dtype) for piece, t in zip(pieces, like, strict=True)]

@@ -5,12 +5,11 @@ The 16-bit types halve the bytes of each step's all-reduce. They are off by defa
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...environment import GRADIENT_DTYPE_VARIABLE
 from ...errors import StrategyError
@@ -20,18 +19,19 @@ from ..process import multi_worker, worker_of
 from ..runtime.scopes import adopt_optimizer
 from .collectives import can_sum, gather_rows, group_of, pack, sum_by_tensorflow, sum_directly, unpack
 
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+#: A sparse gradient has rows of its own; None is that of a weight without one.
+Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
+
 GRADIENT_DTYPES = ("float32", "bfloat16", "float16")
 _DTYPE = "_tfmuster_gradient_dtype"
 
 
 def checked_dtype(dtype: str) -> str:
-    """Return ``dtype`` if gradients can be sent as this data type.
-
-    Raises
-    ------
-    StrategyError
-        ``dtype`` is not in `GRADIENT_DTYPES` (reason ``gradient-dtype``).
-    """
+    """Return ``dtype`` if gradients can be sent as this data type; else raise a StrategyError."""
     if dtype not in GRADIENT_DTYPES:
         raise StrategyError(
             f"gradient_dtype must be one of {', '.join(GRADIENT_DTYPES)}.",
@@ -42,30 +42,22 @@ def checked_dtype(dtype: str) -> str:
     return dtype
 
 
-def set_gradient_dtype(strategy: Any, dtype: str) -> None:
+def set_gradient_dtype(strategy: tf.distribute.Strategy, dtype: str) -> None:
     """Send the gradients of all optimizers under ``strategy``, an MWMS, as ``dtype``."""
     setattr(strategy.extended, _DTYPE, checked_dtype(dtype))
 
 
 def wanted_dtype() -> str:
-    """Return the data type in the environment variable ``TFMUSTER_GRADIENT_DTYPE``; by default float32.
-
-    The variable also applies to programs that do not import tfmuster.
-
-    Raises
-    ------
-    StrategyError
-        The variable names no supported type (reason ``gradient-dtype``).
-    """
+    """Return the data type that the environment names, also for programs without tfmuster; else float32."""
     return checked_dtype(os.environ.get(GRADIENT_DTYPE_VARIABLE) or "float32")
 
 
-def gradient_dtype(strategy: Any) -> str:
+def gradient_dtype(strategy: tf.distribute.Strategy) -> str:
     """Return the type that gradients are sent as; "float32" means the type they are computed in."""
     return getattr(strategy.extended, _DTYPE, None) or wanted_dtype()
 
 
-def bytes_per_step(model: Any, strategy: Any) -> float:
+def bytes_per_step(model: keras.Model, strategy: tf.distribute.Strategy) -> float:
     """Return the bytes that each worker sends per step for the gradients of all of a model's weights.
 
     With n workers, both TensorFlow's ring and the float32 sum of 16-bit gradients send every value
@@ -91,19 +83,19 @@ def patch_gradients() -> None:
     stock_clip, stock_sum = seams.CLIP_GRADIENTS.get(), seams.SUM_GRADIENTS.get()
     stock_apply = seams.LOSS_SCALE_APPLY.get()
 
-    @functools.wraps(stock_clip)
-    def clip_gradients(self: Any, gradients: Any) -> Any:
+    @seams.CLIP_GRADIENTS.wrap
+    def clip_gradients(self: Any, gradients: Iterable[Gradient]) -> Any:
         if _sums_here(self) and not getattr(_already, "summed", False):
             gradients = _sum_gradients(self, gradients, stock_sum)
         return stock_clip(self, gradients)
 
-    @functools.wraps(stock_sum)
-    def all_reduce_sum_gradients(self: Any, grads_and_vars: Any) -> Any:
+    @seams.SUM_GRADIENTS.wrap
+    def all_reduce_sum_gradients(self: Any, grads_and_vars: Iterable[object]) -> Any:
         # Keras clips before it comes here, so these are sums.
         return list(grads_and_vars) if _sums_here(self) else stock_sum(self, grads_and_vars)
 
-    @functools.wraps(stock_apply)
-    def apply(self: Any, gradients: Any, trainable_variables: Any = None) -> None:
+    @seams.LOSS_SCALE_APPLY.wrap
+    def apply(self: Any, gradients: Iterable[Gradient], trainable_variables: Any = None) -> None:
         adopt_optimizer(self, trainable_variables or ())
         if not _sums_here(self):
             stock_apply(self, gradients, trainable_variables)
@@ -116,15 +108,11 @@ def patch_gradients() -> None:
         finally:
             _already.summed = False
 
-    seams.CLIP_GRADIENTS.replace(clip_gradients)
-    seams.SUM_GRADIENTS.replace(all_reduce_sum_gradients)
-    seams.LOSS_SCALE_APPLY.replace(apply)
-
 
 _already = threading.local()
 
 
-def _sums_here(optimizer: Any) -> bool:
+def _sums_here(optimizer: keras.optimizers.Optimizer) -> bool:
     """Return whether an optimizer that is called here sums its gradients over several workers."""
     import tensorflow as tf
 
@@ -132,7 +120,9 @@ def _sums_here(optimizer: Any) -> bool:
     return several and tf.distribute.get_replica_context() is not None
 
 
-def _sum_gradients(optimizer: Any, gradients: Any, stock_sum: Callable[..., Any]) -> list[Any]:
+def _sum_gradients(
+    optimizer: keras.optimizers.Optimizer, gradients: Iterable[Gradient], stock_sum: Callable[..., Any]
+) -> list[Gradient]:
     """Return the sums of gradients over the workers; None stays None."""
     import tensorflow as tf
 
@@ -142,7 +132,7 @@ def _sum_gradients(optimizer: Any, gradients: Any, stock_sum: Callable[..., Any]
     # In eager mode the replicas' collectives run one after another, which only Keras's code handles.
     compressed = dtype != "float32" and not tf.executing_eagerly()
 
-    def way(gradient: Any) -> str:
+    def way(gradient: Gradient) -> str:
         if direct and can_sum(gradient):
             return "direct"
         if direct and isinstance(gradient, tf.IndexedSlices) and gradient.values.shape.rank:
@@ -151,42 +141,40 @@ def _sum_gradients(optimizer: Any, gradients: Any, stock_sum: Callable[..., Any]
             return "stock"  # sparse gradients are sent unchanged
         return "compressed" if compressed and gradient.dtype.is_floating else "pieces"
 
+    def sum_by_stock(some: list[Gradient]) -> list[Gradient]:
+        return [total for total, _ in stock_sum(optimizer, [(gradient, None) for gradient in some])]
+
     ways: dict[str, Callable[[list[Any]], list[Any]]] = {
-        "direct": lambda found: sum_directly(strategy, found, None if dtype == "float32" else dtype),
-        "compressed": lambda found: _sum_compressed(found, dtype),
-        "rows": lambda found: _gather_sparse(strategy, found),
+        "direct": lambda some: sum_directly(strategy, some, None if dtype == "float32" else dtype),
+        "compressed": lambda some: unpack(_sum_flat(pack(some), tf.as_dtype(dtype)), some),
+        "rows": lambda some: _gather_sparse(strategy, some),
         "pieces": sum_by_tensorflow,
-        "stock": lambda found: [total for total, _ in stock_sum(optimizer, [(each, None) for each in found])],
+        "stock": sum_by_stock,
     }
     sums = list(gradients)
     for name, add in ways.items():
-        places = [i for i, each in enumerate(gradients) if each is not None and way(each) == name]
+        places = [i for i, gradient in enumerate(gradients) if gradient is not None and way(gradient) == name]
         if places:
             for place, total in zip(places, add([gradients[i] for i in places]), strict=True):
                 sums[place] = total
     return sums
 
 
-def _gather_sparse(strategy: Any, gradients: list[Any]) -> list[Any]:
+def _gather_sparse(
+    strategy: tf.distribute.Strategy, gradients: list[tf.IndexedSlices]
+) -> list[tf.IndexedSlices]:
     """Return sparse gradients with the rows of all workers, which optimizers add up."""
     import tensorflow as tf
 
-    parts = gather_rows(strategy, [part for each in gradients for part in (each.values, each.indices)])
+    rows = gather_rows(strategy, [part for sparse in gradients for part in (sparse.values, sparse.indices)])
     return [
-        tf.IndexedSlices(values, indices, each.dense_shape)
-        for each, values, indices in zip(gradients, parts[::2], parts[1::2], strict=True)
+        tf.IndexedSlices(values, indices, sparse.dense_shape)
+        for sparse, values, indices in zip(gradients, rows[::2], rows[1::2], strict=True)
     ]
 
 
-def _sum_compressed(gradients: list[Any], dtype: str) -> list[Any]:
-    """Return the float32 sums over the workers of gradients sent as ``dtype``, equal on all workers."""
-    import tensorflow as tf
-
-    return unpack(_sum_flat(pack(gradients), tf.as_dtype(dtype)), gradients)
-
-
-def _sum_flat(flat: Any, dtype: Any) -> Any:
-    """Return the sum of a float32 vector over the workers, sent as ``dtype``.
+def _sum_flat(flat: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Return the float32 sum of a vector over the workers, sent as ``dtype``, equal on all workers.
 
     TensorFlow's ring would add in ``dtype`` and round at every hop. Instead, two workers exchange the whole
     vector and add it. With more workers, each worker receives all values of one slice, adds them, and sends
@@ -200,11 +188,11 @@ def _sum_flat(flat: Any, dtype: Any) -> Any:
     workers, size = seams.GROUP_SIZE.of(launcher), tf.size(flat)
     gather = seams.ALL_GATHER.of(launcher)
 
-    def packed(values: Any) -> Any:
+    def packed(values: tf.Tensor) -> tf.Tensor:
         # TensorFlow's gather supports float16 but not bfloat16; it only copies bits.
         return tf.bitcast(tf.cast(values, dtype), tf.float16)
 
-    def unpacked(values: Any) -> Any:
+    def unpacked(values: tf.Tensor) -> tf.Tensor:
         return tf.cast(tf.bitcast(values, dtype), tf.float32)
 
     if workers == 2 or not seams.ALL_TO_ALL.fits:

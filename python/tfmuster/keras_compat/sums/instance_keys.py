@@ -16,23 +16,20 @@ TensorFlow's broadcasts of first values take six types. Variables of others, suc
 
 from __future__ import annotations
 
-import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import seams
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _STEP = "_tfmuster_step_of_loop"
 
 
-def mark_loop(step: Any, most_steps: int) -> None:
+def mark_loop(step: tf.Tensor, most_steps: int) -> None:
     """Tell the collectives in the body of a loop, which is being traced, where they are.
 
-    Parameters
-    ----------
-    step : scalar int32 tensor
-        Number of the step, from 0.
-    most_steps : int
-        The loop never runs more steps than this.
+    ``step`` is the number of the step from 0, a scalar int32; the loop runs at most ``most_steps``.
     """
     import tensorflow as tf
 
@@ -45,8 +42,8 @@ def patch_gathers() -> None:
 
     stock_gather = seams.ALL_GATHER.get()
 
-    @functools.wraps(stock_gather)
-    def all_gather(self: Any, input_tensor: Any, options: Any) -> Any:
+    @seams.ALL_GATHER.wrap
+    def all_gather(self: Any, input_tensor: tf.Tensor, options: object) -> Any:
         input_tensor = tf.convert_to_tensor(input_tensor)
         known = input_tensor.shape.num_elements()
         if known or not input_tensor.shape.rank:
@@ -55,10 +52,10 @@ def patch_gathers() -> None:
         shape, workers = tf.shape(input_tensor), seams.GROUP_SIZE.of(self)
         longer = tf.concat([tf.reshape(input_tensor, [-1]), tf.zeros([1], input_tensor.dtype)], axis=0)
         rows = tf.reshape(gather(self, longer, options), [workers, -1])[:, :-1]
-        found = tf.reshape(rows, tf.concat([shape[:1] * workers, shape[1:]], axis=0))
-        return tf.ensure_shape(found, [None, *input_tensor.shape[1:]])
+        gathered = tf.reshape(rows, tf.concat([shape[:1] * workers, shape[1:]], axis=0))
+        return tf.ensure_shape(gathered, [None, *input_tensor.shape[1:]])
 
-    def gather(self: Any, input_tensor: Any, options: Any) -> Any:
+    def gather(self: Any, input_tensor: tf.Tensor, options: object) -> Any:
         # A length that tracing knows is the same in every step.
         loop = None if input_tensor.shape.is_fully_defined() else _loop_around()
         if loop is None or not seams.USE_UNIQUE_KEY.of(self)():
@@ -89,8 +86,6 @@ def patch_gathers() -> None:
         finally:
             seams.NEXT_KEY.unset(self)
 
-    seams.ALL_GATHER.replace(all_gather)
-
 
 def _loop_around() -> tuple[Any, int] | None:
     """Return the step and the limit of the marked loop whose body is being traced, if there is one."""
@@ -113,15 +108,15 @@ def patch_broadcasts() -> None:
 
     stock_send, stock_receive = seams.BROADCAST_SEND.get(), seams.BROADCAST_RECEIVE.get()
 
-    @functools.wraps(stock_send)
-    def send(value: Any, shape: Any, type: Any, *args: Any, **kwargs: Any) -> Any:
+    @seams.BROADCAST_SEND.wrap
+    def send(value: tf.Tensor, shape: tf.TensorShape, type: tf.DType, *args: object, **kwargs: object) -> Any:
         if not _as_bytes(type):
             return stock_send(value, shape, type, *args, **kwargs)
         numbers = tf.cast(tf.bitcast(value, tf.uint8), tf.int32)
         return stock_send(numbers, numbers.shape, tf.int32, *args, **kwargs)
 
-    @functools.wraps(stock_receive)
-    def receive(shape: Any, type: Any, *args: Any, **kwargs: Any) -> Any:
+    @seams.BROADCAST_RECEIVE.wrap
+    def receive(shape: tf.TensorShape, type: tf.DType, *args: object, **kwargs: object) -> Any:
         if not _as_bytes(type):
             return stock_receive(shape, type, *args, **kwargs)
         # bitcast() adds an axis only for types of several bytes.
@@ -129,10 +124,7 @@ def patch_broadcasts() -> None:
         numbers = stock_receive(sent, tf.int32, *args, **kwargs)
         return tf.bitcast(tf.cast(numbers, tf.uint8), type)
 
-    seams.BROADCAST_SEND.replace(send)
-    seams.BROADCAST_RECEIVE.replace(receive)
 
-
-def _as_bytes(type: Any) -> bool:
+def _as_bytes(type: tf.DType) -> bool:
     number = type.is_integer or type.is_floating or type.is_complex
     return number and type.name not in _TYPES

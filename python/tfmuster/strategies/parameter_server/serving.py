@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...errors import StrategyError
-from ...keras_compat.process import PROCESS
+from ...keras_compat.process import PROCESS, uses_keras_2
 from ...net.ports import free_ports
 from ...options.hints import Hint, Launch
 from ...rendezvous.task.join import is_worker_process, join_cluster
@@ -47,8 +46,8 @@ def make_strategy(
     """
     _check(task)
     tf = import_tensorflow()
-    from ...keras_compat import check_not_started, note_strategy
     from ...keras_compat.runtime.servers import reach_idle_servers
+    from ...keras_compat.runtime.starting import check_not_started
 
     check_not_started(NAME)
     control = join_cluster(task, timeout=start_timeout)
@@ -69,7 +68,7 @@ def make_strategy(
         MIN_SHARD_BYTES if min_shard_bytes is None else min_shard_bytes, len(spec["ps"])
     )
     strategy = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
-    note_strategy(strategy)
+    PROCESS.strategy = strategy
     reach_idle_servers()
     all_connected()
     return strategy
@@ -161,7 +160,7 @@ def _partitioner(min_shard_bytes: int, servers: int) -> Callable[..., list[int]]
     cut = tf.distribute.experimental.partitioners.MinSizePartitioner(
         min_shard_bytes=min_shard_bytes, max_shards=servers
     )
-    legacy = os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true")
+    legacy = uses_keras_2()
 
     def partition(shape: tf.TensorShape, dtype: tf.DType, **options: object) -> list[int]:
         if legacy or _cutting.get():

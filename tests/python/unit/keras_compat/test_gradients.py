@@ -7,7 +7,7 @@ import pytest
 
 def test_an_unknown_type_is_refused() -> None:
     from tfmuster.errors import StrategyError
-    from tfmuster.keras_compat import checked_dtype
+    from tfmuster.keras_compat.sums.gradients import checked_dtype
 
     with pytest.raises(StrategyError, match="float32, bfloat16, float16") as error:
         checked_dtype("int8")

@@ -1,14 +1,15 @@
-"""Note when this worker is inside TensorFlow, where it may wait for the others."""
+"""Note when this worker is inside TensorFlow or JAX, where it may wait for the others."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ...collectives import ABORTED, OTHER_OPERATION
@@ -19,8 +20,8 @@ from ..process import PROCESS
 
 def ended_before_whom(error: Exception) -> str | None:
     """Return the worker that is at another operation because the data of this one have ended, or None."""
-    found = re.search(f"{ABORTED}: (.+?) {OTHER_OPERATION}", str(error))
-    return found[1] if found and ACTIVITY.data_ended is not None else None
+    match = re.search(f"{ABORTED}: (.+?) {OTHER_OPERATION}", str(error))
+    return match[1] if match and ACTIVITY.data_ended is not None else None
 
 
 @contextlib.contextmanager
@@ -42,8 +43,8 @@ def _inside_tensorflow() -> Iterator[None]:
         ACTIVITY.leave()
 
 
-def watch_this_worker() -> None:
-    """Let the other workers know from now on what this one does. Call it when its strategy is made."""
+def patch_waits() -> None:
+    """Note from now on when this worker is inside TensorFlow. Call it when its strategy is made."""
     if ACTIVITY.watched:
         return
     ACTIVITY.watched = True
@@ -53,17 +54,16 @@ def watch_this_worker() -> None:
     main = threading.main_thread().ident
 
     # Custom loops, too, run their steps and collective operations in functions.
-    @functools.wraps(stock)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @seams.FUNCTION_CALL.wrap
+    def call(self: Any, *args: object, **kwargs: object) -> Any:
         if threading.get_ident() != main:
             return stock(self, *args, **kwargs)
         with _inside_tensorflow():
             return stock(self, *args, **kwargs)
 
-    seams.FUNCTION_CALL.replace(call)
     # The value of a new variable comes from the chief.
     for seam in (seams.REDUCE, seams.BATCH_REDUCE, seams.GATHER, seams.CREATE_VARIABLE):
-        seam.replace(_as_execution(seam.get()))
+        seam.replace(inside_collective()(seam.get()))
 
 
 def _end_at_sigterm() -> None:
@@ -80,17 +80,6 @@ def _end_at_sigterm() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _as_execution(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Count the calls of a collective operation that are not part of a function."""
-
-    @functools.wraps(stock)
-    def operation(*args: Any, **kwargs: Any) -> Any:
-        with inside_collective():
-            return stock(*args, **kwargs)
-
-    return operation
-
-
 @contextlib.contextmanager
 def inside_collective() -> Iterator[None]:
     """Note that this worker waits for the others in the block, unless the block only adds to a graph."""
@@ -101,3 +90,22 @@ def inside_collective() -> Iterator[None]:
         return
     with ACTIVITY.execution(), _inside_tensorflow():
         yield
+
+
+def monitor_jax() -> None:
+    """Tell the other workers from now on whether this one is inside JAX."""
+    if not ACTIVITY.watched:
+        ACTIVITY.watched = True
+        ACTIVITY.waits_in("JAX", _is_inside_jax)
+
+
+def _is_inside_jax() -> bool:
+    """Return whether the main thread is in JAX or Keras, where it may wait for other processes.
+
+    JAX's calls return before they are computed, so a step says nothing about who waits. The main thread
+    waits where it reads a value, where Keras drops an array that is still computed, and in the next step.
+    """
+    modules = (sys.modules.get(name) for name in ("jax", "jaxlib", "keras"))
+    folders = tuple(f"{Path(module.__file__).parent}/" for module in modules if module and module.__file__)
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return frame is not None and frame.f_code.co_filename.startswith(folders)

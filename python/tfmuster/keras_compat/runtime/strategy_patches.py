@@ -1,18 +1,26 @@
-"""Call hooks when a program makes a ``tf.distribute`` strategy or server that connects several processes."""
+"""Call hooks when a program makes a ``tf.distribute`` strategy or server that connects several processes.
+
+With one replica in this process, its step runs in the caller's thread. TensorFlow traces each replica in a
+thread of its own, even a single one, and R functions can be called only in R's thread: a layer, loss, or
+metric that is written in R would fail there.
+"""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...system.register import Seam
 from .. import seams
-from ..agreement.comparison import other_weight
-from ..agreement.seeds import agree_on_seed
-from ..agreement.watching import watch_this_worker
-from ..process import note_strategy
+from ..agreement.comparison import agree_on_seed, other_weight
+from ..agreement.waiting import patch_waits
+from ..process import PROCESS, multi_worker
 from .servers import keep_server, reach_idle_servers
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    Resolver: TypeAlias = tf.distribute.cluster_resolver.ClusterResolver | None
 
 #: Gets what the program passed: jobs with their addresses, its task type, its index. Each may be empty.
 BeforeStrategy = Callable[[dict[str, list[str]], str, int | None], None]
@@ -51,73 +59,60 @@ def patch_strategies(
     def at_resolver(seam: Seam) -> None:
         stock = seam.get()
 
-        @functools.wraps(stock)
-        def with_resolver(self: Any, cluster_resolver: Any, *args: Any, **kwargs: Any) -> Any:
+        @seam.wrap
+        def with_resolver(self: Any, cluster_resolver: Resolver, *args: object, **kwargs: object) -> Any:
             if cluster_resolver is not None and (jobs := _jobs(cluster_resolver.cluster_spec())):
                 before(jobs, cluster_resolver.task_type or "", cluster_resolver.task_id)
             return stock(self, cluster_resolver, *args, **kwargs)
 
-        seam.replace(with_resolver)
-
-    def at_end(seam: Seam, is_multi_worker: Callable[[Any], bool]) -> None:
+    def at_end(seam: Seam) -> None:
         stock = seam.get()
 
-        @functools.wraps(stock)
-        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        @seam.wrap
+        def init(self: Any, *args: object, **kwargs: object) -> None:
             begin()
             stock(self, *args, **kwargs)
-            if is_multi_worker(self):
-                note_strategy(self)
-                after()
-
-        seam.replace(init)
+            if multi_worker(self):
+                agree_on_seed(self)
+                patch_waits()
+            elif seam is seams.PS_INIT:
+                reach_idle_servers()
+            else:
+                return
+            PROCESS.strategy = self
+            after()
 
     def after_joining(seam: Seam) -> None:
         stock = seam.get()
 
-        @functools.wraps(stock)
-        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        @seam.wrap
+        def init(self: Any, *args: object, **kwargs: object) -> None:
             if joins():
                 seams.COLLECTIVE_STRATEGY.get()()
             stock(self, *args, **kwargs)
 
-        seam.replace(init)
-
-    for own in (seams.MIRRORED_INIT, seams.MIRRORED_V1_INIT, seams.CENTRAL_INIT, seams.CENTRAL_V1_INIT):
-        after_joining(own)
-
-    def agreed(strategy: Any) -> bool:
-        several = bool(seams.IN_MULTI_WORKER_MODE.of(strategy.extended)())
-        if several:
-            agree_on_seed(strategy)
-            watch_this_worker()
-        return several
-
-    def with_servers(strategy: Any) -> bool:
-        reach_idle_servers()
-        return True
-
+    for seam in seams.OWN_DEVICES:
+        after_joining(seam)
     keep_server()
     # Every multi-worker class of TensorFlow passes its resolver to this method, also the default one.
     at_resolver(seams.INITIALIZE_MULTI_WORKER)
-    at_end(seams.COLLECTIVE_INIT, agreed)
-    at_end(seams.COLLECTIVE_V1_INIT, agreed)
+    at_end(seams.COLLECTIVE_INIT)
+    at_end(seams.COLLECTIVE_V1_INIT)
     at_resolver(seams.PS_INITIALIZE)
     at_resolver(seams.PS_INIT)
-    at_end(seams.PS_INIT, with_servers)
-
+    at_end(seams.PS_INIT)
     _name_other_weights()
     _mirror_own_devices()
     stock_server, stock_join = seams.SERVER_INIT.get(), seams.SERVER_JOIN.get()
 
-    @functools.wraps(stock_server)
+    @seams.SERVER_INIT.wrap
     def server(
         self: Any,
-        server_or_cluster_def: Any,
+        server_or_cluster_def: object,
         job_name: str | None = None,
         task_index: int | None = None,
-        *args: Any,
-        **kwargs: Any,
+        *args: object,
+        **kwargs: object,
     ) -> None:
         place = _place(server_or_cluster_def, job_name, task_index)
         if place is not None:
@@ -125,14 +120,10 @@ def patch_strategies(
         stock_server(self, server_or_cluster_def, job_name, task_index, *args, **kwargs)
         served()
 
-    seams.SERVER_INIT.replace(server)
-
-    @functools.wraps(stock_join)
+    @seams.SERVER_JOIN.wrap
     def join(self: Any) -> None:
         waits()
         stock_join(self)
-
-    seams.SERVER_JOIN.replace(join)
 
 
 def _name_other_weights() -> None:
@@ -141,8 +132,8 @@ def _name_other_weights() -> None:
 
     stock = seams.CREATE_VARIABLE.get()
 
-    @functools.wraps(stock)
-    def create(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @seams.CREATE_VARIABLE.wrap
+    def create(self: Any, *args: object, **kwargs: object) -> Any:
         try:
             return stock(self, *args, **kwargs)
         except tf.errors.InvalidArgumentError as error:
@@ -150,8 +141,6 @@ def _name_other_weights() -> None:
             if other is None:
                 raise
             raise other from None
-
-    seams.CREATE_VARIABLE.replace(create)
 
 
 def _mirror_own_devices() -> None:
@@ -164,7 +153,7 @@ def _mirror_own_devices() -> None:
 
     stock, context = seams.LOCAL_DEVICES.get(), seams.CONTEXT.get()
 
-    @functools.wraps(stock)
+    @seams.LOCAL_DEVICES.wrap
     def own_devices(num_gpus: int | None = None) -> Any:
         server = seams.SERVER.of(context(), None)
         if server is None:
@@ -172,20 +161,15 @@ def _mirror_own_devices() -> None:
         for kind in ("GPU", "CPU"):
             listed = context().list_logical_devices(kind)
             specs = [(device, tf.DeviceSpec.from_string(device.name)) for device in listed]
-            own = [
-                device
-                for device, spec in specs
-                if (spec.job, spec.task) == (server.job_name, server.task_index)
-            ]
-            if own:
+            here = (server.job_name, server.task_index)
+            devices = [device for device, spec in specs if (spec.job, spec.task) == here]
+            if devices:
                 break
-        return own[:num_gpus] if kind == "GPU" else own
-
-    seams.LOCAL_DEVICES.replace(own_devices)
+        return devices[:num_gpus] if kind == "GPU" else devices
 
 
 def _place(
-    given: Any, job_name: str | None, task_index: int | None
+    cluster: object, job_name: str | None, task_index: int | None
 ) -> tuple[dict[str, list[str]], str, int | None] | None:
     """Return the cluster and the place in it that TensorFlow reads from the arguments of a server.
 
@@ -193,12 +177,12 @@ def _place(
     """
     from tensorflow.core.protobuf import tensorflow_server_pb2
 
-    if isinstance(given, tensorflow_server_pb2.ServerDef):
-        job_name = given.job_name if job_name is None else job_name
-        task_index = given.task_index if task_index is None else task_index
-        given = given.cluster
+    if isinstance(cluster, tensorflow_server_pb2.ServerDef):
+        job_name = cluster.job_name if job_name is None else job_name
+        task_index = cluster.task_index if task_index is None else task_index
+        cluster = cluster.cluster
     try:
-        jobs = _jobs(seams.CLUSTER_SPEC.get()(given))
+        jobs = _jobs(seams.CLUSTER_SPEC.get()(cluster))
     except (TypeError, ValueError, AttributeError):
         return None
     # tf.distribute.Server.create_local_server() lets the system choose its port.
@@ -207,5 +191,41 @@ def _place(
     return jobs, job_name or "", task_index
 
 
-def _jobs(spec: Any) -> dict[str, list[str]]:
+def _jobs(spec: tf.train.ClusterSpec) -> dict[str, list[str]]:
     return {job: list(spec.job_tasks(job)) for job in spec.jobs}
+
+
+def patch_run() -> None:
+    """Run ``strategy.run`` in the caller's thread if this process has one replica; see the module's text."""
+    import tensorflow as tf
+
+    stock = seams.CALL_REPLICAS.get()
+    if seams.CALL_REPLICAS.replaced:
+        return
+    select_replica, regroup = seams.SELECT_REPLICA.get(), seams.REGROUP.get()
+    stopped, empty = seams.TAPE_STOPPED.get(), seams.TAPE_EMPTY.get()
+
+    class OnlyReplica(seams.REPLICA_CONTEXT.get()):  # type: ignore[misc]
+        """A replica context whose ``merge_call`` needs no second thread."""
+
+        def __init__(self, strategy: tf.distribute.Strategy) -> None:
+            super().__init__(strategy, seams.REPLICA_ID.of(strategy.extended)(0))
+
+        def _merge_call(self, fn: Callable[..., object], args: object, kwargs: object) -> Any:
+            args, kwargs = (regroup((arguments,)) for arguments in (args, kwargs))
+            return select_replica(0, seams.MERGE_CALL.of(super())(fn, args, kwargs))
+
+    @seams.CALL_REPLICAS.wrap
+    def call_for_each_replica(
+        strategy: tf.distribute.Strategy, fn: Callable[..., object], args: Any, kwargs: Any
+    ) -> Any:
+        # A gradient tape belongs to one thread, so a tape around `strategy.run` records nothing. In this
+        # thread it would record the gradients of this worker's rows only.
+        taped = stopped() or not empty()
+        devices = strategy.extended.worker_devices
+        if taped or len(devices) != 1:
+            return stock(strategy, fn, args, kwargs)
+        with OnlyReplica(strategy):
+            args, kwargs = (select_replica(0, arguments) for arguments in (args, kwargs))
+            with tf.device(devices[0]):
+                return regroup((fn(*args, **kwargs),))

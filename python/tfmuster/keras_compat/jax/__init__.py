@@ -1,1 +1,0 @@
-"""Keras on JAX."""
