@@ -98,7 +98,7 @@ def __getattr__(name: str) -> Any:
 def _watch_worker(name: str) -> None:
     """Let a worker that a user has started manually not train a model of its own, either."""
     if name == "use_tf_config" or os.environ.get("TF_CONFIG"):
-        importlib.import_module(f"{__name__}.worker.import_hook").watch_training()
+        importlib.import_module(f"{__name__}.worker.import_hook").guard_training()
 
 
 def __dir__() -> list[str]:
