@@ -50,7 +50,7 @@ def command() -> None:
 )
 def list_runs(folder: str | None, everywhere: bool) -> None:
     """List runs, oldest first: those in the folder runs or, if it has none, yours in all folders."""
-    from ..tracking.record.records import unreadable
+    from ..tracking.record.recording import unreadable
     from ..tracking.show.listing import run_table
 
     table = run_table(folder, all=everywhere)
@@ -85,7 +85,8 @@ def _row(run: dict[str, str], everywhere: bool) -> tuple[str, ...]:
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON. Default: a summary.")
 def show(name: str | None, folder: str | None, as_json: bool) -> None:
     """Show the command of a run, its progress, how workers read their input, and its first failure."""
-    from ..tracking.show.listing import document, find_run, summary
+    from ..tracking.show.listing import find_run
+    from ..tracking.show.summary import document, summary
 
     run = find_run(name, folder)
     if as_json:

@@ -61,14 +61,14 @@ def resume(name: str | None, folder: str | None, detach: bool) -> int:
     It keeps its run directory. A program with checkpoint_callback() resumes from its newest checkpoint. A run
     in another folder is found by its full name only.
     """
-    from ..tracking.lifecycle.resuming import launch_again
+    from ..tracking.lifecycle.resuming import relaunch_of
     from ..tracking.show.listing import find_run
     from .launch import command as launch
 
-    again = launch_again(find_run(name, folder, changes=True).path)
-    os.environ.update(again.env)
-    os.chdir(again.directory)
-    arguments = ["--detach", *again.arguments] if detach else again.arguments
+    relaunch = relaunch_of(find_run(name, folder, changes=True).path)
+    os.environ.update(relaunch.env)
+    os.chdir(relaunch.directory)
+    arguments = ["--detach", *relaunch.arguments] if detach else relaunch.arguments
     code: int = launch.main(arguments, "tfmuster launch", standalone_mode=False)
     return code
 

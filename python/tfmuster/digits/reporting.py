@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..tracking.record.metrics import append_metrics, next_fit
+from ..tracking.record.lines import append_metrics, next_fit
 
 if TYPE_CHECKING:
     from .plan import Plan

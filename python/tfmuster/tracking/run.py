@@ -34,11 +34,10 @@ from .lifecycle.stopping import stop_run, stop_text
 from .live.stacks import ask_for_stacks
 from .live.status import status_of, wait_for_end
 from .record.layout import MODEL, UNFINISHED
+from .record.lines import history_of, read_notes
 from .record.log_text import last_lines, log_paths, whole_text
-from .record.metrics import history_of
-from .record.notes import read_notes
-from .record.records import read_error, read_info
-from .values.values import Values, returned_model, values_of
+from .record.recording import read_error, read_info
+from .values import Values, returned_model, values_of
 
 
 class Run:

@@ -21,8 +21,7 @@ from ...system.exit_code import end_with_its_code
 from ...system.ipython import ipython_shell
 from ...system.say import say
 from ...tracking.failure.error_file import leave_note
-from ...tracking.live.busy_stacks import BUSY_SECONDS, watch_busy_python
-from ...tracking.live.stacks import write_own_stacks
+from ...tracking.live.stacks import BUSY_SECONDS, watch_busy_python, write_own_stacks
 from ...tracking.live.states import State, say_phase, say_state, say_waiting
 from ..failures import STALLED, failure_text
 from ..preemption.task import PREEMPTION

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..record.layout import UNFINISHED
-from ..record.records import read_info, read_status
+from ..record.recording import read_info, read_status
 from .states import read_states
 
 #: How often a launcher writes the status of a job that runs, even if nothing has changed, in seconds.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -117,8 +118,8 @@ def may_arrive(task: str, parts: Sequence[str]) -> bool:
 
 def checkpoint_step(name: str) -> int | None:
     """Return the step of the checkpoint in a file of this name; None if the file is something else."""
-    found = _CHECKPOINT_NAME.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _CHECKPOINT_NAME.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def file_stem(task: str) -> str:
@@ -131,8 +132,14 @@ def task_of(stem: str) -> str:
     return stem.replace("-", " ")
 
 
+def task_order(path: Path) -> tuple[str, int]:
+    """Return what the files of tasks are sorted by: the job, and the index as a number."""
+    job, _, index = path.stem.rpartition("-")
+    return job, int(index) if index.isdigit() else 0
+
+
 def sha256_of(path: Path | str) -> str:
-    """The SHA-256 of a file's content, in hexadecimal digits."""
+    """Return the SHA-256 of a file's content, in hexadecimal digits."""
     # In pieces that stay in the processor's cache: new memory for the whole file takes as long as the digest.
     digest, piece = hashlib.sha256(), memoryview(bytearray(1 << 18))
     with open(path, "rb", buffering=0) as file:
@@ -146,7 +153,7 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def write_json(path: Path, value: Mapping[str, Any], *, mode: int = 0o666) -> None:
+def write_json(path: Path, value: Mapping[str, object], *, mode: int = 0o666) -> None:
     """Replace a JSON file atomically: a reader gets the old or the new content, never a part.
 
     `mode` are the permissions of the file, before the umask applies.
@@ -156,15 +163,10 @@ def write_json(path: Path, value: Mapping[str, Any], *, mode: int = 0o666) -> No
         file.write(data)
 
 
-def append_json(path: Path, line: Mapping[str, Any]) -> None:
+def append_json(path: Path, line: Mapping[str, object]) -> None:
     """Append one line of JSON to a file. NaN and infinity become ``null``.
 
     The line is written with one system call, so that lines of several processes do not mix.
-
-    Raises
-    ------
-    OSError
-        If the file can't be written.
     """
     with path.open("ab") as file:
         file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
@@ -177,3 +179,13 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, orjson.JSONDecodeError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file's lines. The last line may be incomplete, and a user may add others."""
+    values = []
+    with contextlib.suppress(OSError):
+        for line in path.read_bytes().splitlines():
+            with contextlib.suppress(orjson.JSONDecodeError):
+                values.append(orjson.loads(line))
+    return [value for value in values if isinstance(value, dict)]
