@@ -35,7 +35,6 @@ MODULE_OF = {
     "save_model": "models.saving",
     "model_to_bytes": "models.saving",
     "model_from_bytes": "models.saving",
-    "save_model_file": "models.saving",
     "batches": "training.batches",
     "file_batches": "training.file_batches",
     "tfrecord_rows": "training.readers.tfrecord_files",
