@@ -9,6 +9,7 @@
 ``metrics.jsonl``  one line per epoch, from the chief
 ``notes.jsonl``    what was decided for the program while it ran, one line each
 ``model.keras``    the model, if the program saved it there
+``tensorboard/``   what the chief has written for TensorBoard
 ``call/``          for a function: the function, and the value that each worker returned, see :mod:`.values`
 ``resume.json``    what starts the run again, until its program has finished
 ``stop.json``      for a batch job: the command that ends it

@@ -52,13 +52,7 @@ def new_run(
     resumed. Return the absolute path.
 
     ``job`` is the name that the job's processes have in their environment, and ``settings`` are the settings
-    of the training; ``run.json`` records both.
-
-    Raises
-    ------
-    LaunchError
-        If the directory holds another run, or files of its user under the names of a run's; or it can't be
-        made.
+    of the training; ``run.json`` records both. Errors are those of `claim_run_dir`.
     """
     about = {
         "name": name,
@@ -117,19 +111,13 @@ class Claim:
 
     Folders in it are made without ``exist_ok``, so that of several jobs that want the same one only one gets
     it.
-
-    Attributes
-    ----------
-    path : Path
-        The run directory, absolute. It exists.
-    shown : Path
-        The run directory as its user knows it, for messages.
-    made : sequence of Path
-        The folders that had to be made for it, the innermost first.
     """
 
+    #: Absolute. It exists.
     path: Path
+    #: As its user knows it, for messages.
     shown: Path
+    #: The folders that had to be made for it, the innermost first.
     made: Sequence[Path]
     _taken: list[Path] = field(default_factory=list)
 

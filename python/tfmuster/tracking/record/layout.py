@@ -17,60 +17,39 @@ from ...system.replace import replacing_file
 #: Folder of all runs, relative to the working directory.
 RUNS = "runs"
 
-#: Folder in the run directory with the function to call and the values that workers returned.
+# Files and folders of a run directory; tracking/run.py says what each is.
 CALL = "call"
-
-#: File in that folder that says that values may be objects of any kind, whose reading runs code: the workers
-#: run on this machine, or the user trusts their hosts.
-ANY_VALUES = "any-values"
-
-#: File in that folder while it belongs to a function whose run has not begun.
-CLAIMED = "claimed"
-
-#: Folder in the run directory with the state of each task.
 STATES = "states"
-
-#: Folder in the run directory with the stacks of each task.
 STACKS = "stacks"
-
-#: File in the run directory with the command that ends the run's batch job, from any machine.
 STOP_COMMAND = "stop.json"
-
-#: File in the run directory with what launches the run again.
 RESUME = "resume.json"
-
-#: File in the run directory with the names of the files that other machines have sent, one a line.
 ARRIVED = "arrived.jsonl"
+MODEL = "model.keras"
+TENSORBOARD = "tensorboard"
+#: Folder with what the chief's program has written into its working folder on another host, if tfmuster made
+#: that folder.
+FILES = "files"
+#: Empty file in a run directory whose name tfmuster has chosen, so that it was new.
+NAMED = ".tfmuster"
+
+#: File in `CALL` that says that values may be objects of any kind, whose reading runs code: the workers run
+#: on this machine, or the user trusts their hosts.
+ANY_VALUES = "any-values"
+#: File in `CALL` while it belongs to a function whose run has not begun.
+CLAIMED = "claimed"
 
 #: Suffix of a checkpoint's file, whose stem is its number of steps.
 CHECKPOINT = ".checkpoint"
 _CHECKPOINT_NAME = re.compile(rf"([0-9]+){re.escape(CHECKPOINT)}")
-
 #: File of a checkpoints folder with the process that writes there.
 CHECKPOINT_OWNER = ".owner.json"
 
-#: File in the run directory with the model, if the program has saved it there.
-MODEL = "model.keras"
-
-#: Folder in the run directory with what the chief's program has written into its working folder on another
-#: host, if tfmuster made that folder.
-FILES = "files"
-
-#: Folder in the run directory with TensorBoard's files.
-TENSORBOARD = "tensorboard"
-
-#: Empty file in a run directory whose name tfmuster has chosen, so that it was new.
-NAMED = ".tfmuster"
-
 #: State between a failure and the restart of all tasks.
 RESTARTING = "restarting"
-
 #: State of a run that has written a checkpoint because of a shutdown signal, and ended.
 PREEMPTED = "preempted"
-
 #: States of a run that has not ended.
 UNFINISHED = ("starting", "running", RESTARTING)
-
 
 #: What only the launcher and the sessions of its machine write in the run directory.
 RESERVED = (

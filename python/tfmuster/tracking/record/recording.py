@@ -32,12 +32,17 @@ def _or_none(check: _Check) -> _Check:
     return lambda value: value is None or check(value)
 
 
+def _list_of(check: _Check) -> _Check:
+    return lambda value: isinstance(value, list) and all(map(check, value))
+
+
 _is_text, _is_number, _is_object = _is_a(str), _is_a(int), _is_a(dict)
+_are_texts = _list_of(_is_text)
 
 
-def _is_word(value: Any) -> bool:
+def _is_word(value: object) -> bool:
     # No control characters, and none that change the direction of text: all faces show these entries.
-    return _is_text(value) and value.isprintable()
+    return isinstance(value, str) and value.isprintable()
 
 
 def _is_process(value: Any) -> bool:
@@ -51,39 +56,19 @@ def _is_time(value: Any) -> bool:
         return False
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _are_hints(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_object, value))
-
-
-def _is_cluster(value: Any) -> bool:
-    return _is_object(value) and all(map(_are_texts, value.values()))
-
-
-def _is_encoding(value: Any) -> bool:
-    # Not every codec makes text of bytes.
-    return _is_text(value) and output_encoding({"PYTHONIOENCODING": value}) is not None
-
-
-def _is_git(value: Any) -> bool:
-    return _is_object(value) and {"commit", "changed"} <= value.keys()
-
-
 _INFO: Final[Mapping[str, _Check]] = {
     **dict.fromkeys(("name", "directory"), _is_text),
     **dict.fromkeys(("host", "pid_birth", "hash_seed"), _is_word),
     **dict.fromkeys(("seed", "job"), _or_none(_is_a(str, int))),
     "command": _are_texts,
-    "cluster": _is_cluster,
+    "cluster": lambda value: _is_object(value) and all(map(_are_texts, value.values())),
     "started": _is_time,
     "pid": _is_process,
     "versions": _is_object,
-    "git": _is_git,
+    "git": lambda value: _is_object(value) and {"commit", "changed"} <= value.keys(),
     "resumed": _is_number,
-    "encoding": _is_encoding,
+    # Not every codec makes text of bytes.
+    "encoding": lambda value: _is_text(value) and bool(output_encoding({"PYTHONIOENCODING": value})),
 }
 _STATUS: Final[Mapping[str, _Check]] = {
     "state": _is_word,
@@ -101,7 +86,7 @@ _ERROR: Final[Mapping[str, _Check]] = {
     "time": _is_time,
     "exit_code": _or_none(_is_number),
     **dict.fromkeys(("signal", "fix", "condition"), _or_none(_is_text)),
-    "hints": _are_hints,
+    "hints": _list_of(_is_object),
     **dict.fromkeys(("last_lines", "classes"), _are_texts),
 }
 _FILES: Final = {"run.json": _INFO, "status.json": _STATUS, "error.json": _ERROR}

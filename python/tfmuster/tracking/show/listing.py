@@ -31,7 +31,7 @@ _LIST_ALL = Code("tfmuster.runs(all=True)", "run_list(all = TRUE)", "tfmuster ru
 
 def runs_in(folder: Folders = RUNS) -> list[Run]:
     """Return all runs in a folder or several, oldest first: their names begin with their times."""
-    return _in_order(path.parent for each in _each(folder) for path in Path(each).glob("*/run.json"))
+    return _in_order(path.parent for place in _each(folder) for path in Path(place).glob("*/run.json"))
 
 
 def _each(folder: Folders) -> Sequence[str | os.PathLike[str]]:
@@ -98,53 +98,52 @@ def find_run(
     # Unlike Path.exists, this allows names that are too long.
     if name and os.path.exists(Path(name, "run.json")):
         return Run(name)
-    named = None if name is None else os.fspath(name)
-    found = _matching(runs_in(RUNS if folder is None else folder), named)
-    away = not found and (folder is None if elsewhere is None else elsewhere)
+    part = None if name is None else os.fspath(name)
+    matching = _matching(runs_in(RUNS if folder is None else folder), part)
+    away = not matching and (folder is None if elsewhere is None else elsewhere)
     if away:
-        found = _matching(runs(all=True), named)
-        if changes and found:
-            _check_full_name(found, named)
-    if not found or (single and named is not None and len(found) > 1):
-        places = ", ".join(str(each) for each in _each(RUNS if folder is None else folder))
+        matching = _matching(runs(all=True), part)
+        if changes and matching:
+            _check_full_name(matching, part)
+    if not matching or (single and part is not None and len(matching) > 1):
+        places = ", ".join(map(str, _each(RUNS if folder is None else folder)))
         raise TfmusterError(
-            "A run must be given by its name, a unique part of its name, or its path."
-            if single
-            else "A run must be given by its name, a part of its name, or its path.",
-            found=f"{len(found)} runs in {places} match '{printable(named)}'"
-            if named
+            f"A run must be given by its name, a {'unique ' if single else ''}part of its name, or its path.",
+            found=f"{len(matching)} runs in {places} match '{printable(part)}'"
+            if part
             else f"no runs in {places}",
             fix=Words("List the runs with `{}`", _LIST)
             + (Words(", those in other folders with `{}`.", _LIST_ALL) if away else "."),
         )
-    if named is not None and len(found) > 1:
-        say(f"tfmuster: {len(found)} runs match '{printable(named)}'; taking the newest, {found[-1].name}")
+    newest = matching[-1]
+    if part is not None and len(matching) > 1:
+        say(f"tfmuster: {len(matching)} runs match '{printable(part)}'; taking the newest, {newest.name}")
     elif away:
-        say(f"tfmuster: taking {found[-1].path}")
-    return found[-1]
+        say(f"tfmuster: taking {newest.path}")
+    return newest
 
 
-def _check_full_name(found: Sequence[Run], named: str | None) -> None:
+def _check_full_name(matching: Sequence[Run], named: str | None) -> None:
     """Raise TfmusterError unless `named` is the full name of one of these runs of other folders."""
-    if len(found) == 1 and found[0].name == named:
-        return
-    newest = found[-1]
-    if newest.name == named:
-        what, full = f"{len(found)} runs of this name", newest.path
-    else:
+    newest = matching[-1]
+    if newest.name != named:
         part = "no name" if named is None else f"'{printable(named)}'"
-        what, full = f"{part}; the newest that matches is in {newest.path.parent}", Path(newest.name)
+        found, full = f"{part}; the newest that matches is in {newest.path.parent}", Path(newest.name)
+    elif len(matching) > 1:
+        found, full = f"{len(matching)} runs of this name", newest.path
+    else:
+        return
     raise TfmusterError(
         "A run in another folder must be given by its full name to stop, resume or remove it.",
-        found=what,
+        found=found,
         fix=Words("If you mean this run, write {}; list all with `{}`.", full, _LIST_ALL),
         reason="part-of-name",
     )
 
 
 def _matching(runs: list[Run], named: str | None) -> list[Run]:
-    found = [run for run in runs if named is None or named == run.name]
-    return found or [run for run in runs if named and named in run.name]
+    equal = [run for run in runs if named is None or named == run.name]
+    return equal or [run for run in runs if named and named in run.name]
 
 
 def ended_before(age: str, folder: Folders = RUNS) -> list[Run]:
@@ -172,13 +171,16 @@ def ended_before(age: str, folder: Folders = RUNS) -> list[Run]:
     hours = int(match[1]) * _HOURS[match[2]]
     # Python's calendar begins with the year 1.
     limit = datetime.now(timezone.utc) - timedelta(hours=min(hours, 1000 * 366 * 24))
-    own = (run for run in runs_in(folder) if not whose(run.path))
-    return [run for run in own if not run.goes_on and _last_change(run) < limit]
+    return [
+        run
+        for run in runs_in(folder)
+        if not whose(run.path) and not run.goes_on and _last_change(run) < limit
+    ]
 
 
 def _last_change(run: Run) -> datetime:
-    told = run.status().get("updated") or run.info().get("started")
-    return datetime.fromisoformat(told) if told else written(run.path / "run.json")
+    text = run.status().get("updated") or run.info().get("started")
+    return datetime.fromisoformat(text) if text else written(run.path / "run.json")
 
 
 def run_table(folder: Folders | None = None, *, all: bool = False) -> list[dict[str, str]]:

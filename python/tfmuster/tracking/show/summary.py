@@ -179,12 +179,11 @@ def document(run: Run) -> dict[str, Any]:
 
 def _notes_by_subject(run: Run) -> dict[str, str]:
     """Return what was decided for the program: texts by what they are about, such as ``input``."""
-    texts: dict[str, list[str]] = {}
+    texts: dict[str, dict[str, None]] = {}
     for note in run.notes():
         # After a restart the chief writes the same again.
-        if note["text"] not in texts.setdefault(note["about"], []):
-            texts[note["about"]].append(note["text"])
-    return {about: "; ".join(each) for about, each in texts.items()}
+        texts.setdefault(note["about"], {})[note["text"]] = None
+    return {about: "; ".join(unique) for about, unique in texts.items()}
 
 
 def _task_line(entry: dict[str, Any], launcher: str | None) -> str:

@@ -24,18 +24,16 @@ from .rds import NotDataError, check_rds
 class Values(dict[str, Any]):
     """Each worker's value, by its task's name, such as ``worker 0``. The attribute `run` is the run."""
 
-    def __init__(self, values: dict[str, Any], run: Any) -> None:
+    def __init__(self, values: dict[str, Any], run: object) -> None:
         super().__init__(values)
         self.run = run
 
 
 def values_of(folder: Path, tasks: Iterable[str]) -> dict[str, Any]:
-    """Return the function's value on each of the `tasks`, such as ``worker 0``, from its folder.
+    """Return the function's value on each of the `tasks`, such as ``worker 0``, from its run directory.
 
-    Raises
-    ------
-    TfmusterError
-        A value could run code, and its file is not this user's own or comes from another machine.
+    Raise TfmusterError if a value could run code, and its file is not this user's own or comes from another
+    machine.
     """
     results = {task: _result(folder, task) for task in tasks}
     return {task: _unpacked(result["value"]) for task, result in results.items() if "value" in result}
@@ -59,13 +57,7 @@ def returned_model(folder: Path, tasks: Iterable[str]) -> bytes | None:
 
 
 def check_r_result(folder: Path | str, file: Path | str) -> None:
-    """Check a file with the value of an R function before R reads it.
-
-    Raises
-    ------
-    TfmusterError
-        See `values_of`.
-    """
+    """Check a file with the value of an R function before R reads it, as `values_of` does."""
     path = Path(file)
     if _may_be_anything(Path(folder)):
         check_own(Path(folder), path)
@@ -77,13 +69,7 @@ def check_r_result(folder: Path | str, file: Path | str) -> None:
 
 
 def check_returned(file: Path | str) -> None:
-    """Check on the worker what its R function returns to another machine.
-
-    Raises
-    ------
-    LaunchError
-        It is not data.
-    """
+    """Raise LaunchError if what an R function returns to another machine, from this worker, is not data."""
     try:
         check_rds(file)
     except NotDataError as error:
@@ -109,18 +95,17 @@ def _result(folder: Path, task: str) -> dict[str, Any]:
         if not pickled.exists():
             return {}
         check_own(folder, pickled)
-        result: dict[str, Any] = pickle.loads(pickled.read_bytes())
-        return result
+        return dict(pickle.loads(pickled.read_bytes()))
     try:
         with plain.open("rb") as file:
-            read = read_plain(file)
+            content = read_plain(file)
     except FileNotFoundError:
         if pickled.exists():
             raise _not_read(pickled, "a pickle") from None
         return {}
     except DamagedError as error:
         raise _not_read(plain, str(error)) from error
-    return read if isinstance(read, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _may_be_anything(folder: Path) -> bool:
@@ -143,7 +128,7 @@ def _first_model(value: Any) -> PackedModel | None:
     if type(value) not in (dict, list, tuple):
         return None
     parts = value.values() if type(value) is dict else value
-    return next((found for found in map(_first_model, parts) if found is not None), None)
+    return next(filter(None, map(_first_model, parts)), None)
 
 
 def _unpacked(value: Any) -> Any:

@@ -238,8 +238,6 @@ def _last_lines(run: Run, task: str) -> list[str]:
 
 def _environment(info: dict[str, Any]) -> dict[str, str]:
     known = {str(name): str(version) for name, version in info.get("versions", {}).items()}
-    if "git" in info:
-        changed = ", with changes" if info["git"]["changed"] else ""
-        known["git commit"] = f"{info['git']['commit']}{changed}"
-    known["host"] = str(info.get("host", ""))
-    return known
+    if git := info.get("git"):
+        known["git commit"] = f"{git['commit']}{', with changes' if git['changed'] else ''}"
+    return {**known, "host": str(info.get("host", ""))}

@@ -24,7 +24,7 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run directory with the file of a busy worker, written by faulthandler as in a worker."""
     monkeypatch.setenv(RUN_DIR_VARIABLE, str(tmp_path))
     monkeypatch.setattr(stacks.ACTIVITY, "r_calls", "train(x)\nfit(model, x)")
-    watch = stacks._Watch("worker 1", tmp_path / "states" / "worker-1.busy")
+    watch = stacks.BusyWatch("worker 1", tmp_path / "states" / "worker-1.busy")
     assert read_busy_stacks(tmp_path) == {}
     faulthandler.dump_traceback_later(0.01, file=watch._file)
     time.sleep(0.1)
