@@ -47,46 +47,30 @@ _TEXTS_OF_NOTES = ("error", "traceback", "fix", "condition")
 
 @dataclass(frozen=True)
 class Failure:
-    """A worker's failure.
+    """A worker's failure."""
 
-    Attributes
-    ----------
-    time : float
-        Time of the failure, in seconds since the epoch.
-    task, host : str
-        The worker that failed, and the machine that it ran on.
-    exit_code : int or None
-        None if a signal ended the worker, or if it is frozen.
-    signal : str or None
-        The signal's name, such as ``SIGKILL``.
-    error, traceback : str
-        The Python exception in one line and with its traceback, or the error of an R script. May be empty.
-    last_lines : tuple of str
-        The last lines of the worker's output.
-    log : str
-        Path of the worker's full output.
-    fix : str or None
-        What to do, if the error says so, or if it is known.
-    hints : tuple of dict
-        The settings of ``launch()`` that these texts name: ``option`` and ``value``.
-    classes : tuple of str
-        The classes of the condition that an R program has failed with.
-    condition : str or None
-        That of an R script as data, with its fields, for R: an uncompressed RDS file in hexadecimal.
-    """
-
+    #: In seconds since the epoch.
     time: float
+    #: The worker that failed, and the machine that it ran on.
     task: str
     host: str
+    #: None if a signal ended the worker, or if it is frozen.
     exit_code: int | None
+    #: The signal's name, such as ``SIGKILL``.
     signal: str | None
+    #: The Python exception in one line and with its traceback, or the error of an R script. May be empty.
     error: str
     traceback: str
+    #: The last lines of the worker's output, and the path of all of it.
     last_lines: tuple[str, ...]
     log: str
+    #: What to do, if the error says so, or if it is known.
     fix: str | None = None
+    #: The settings of ``launch()`` that these texts name: ``option`` and ``value``.
     hints: tuple[dict[str, Any], ...] = ()
+    #: The classes of the condition that an R program has failed with.
     classes: tuple[str, ...] = ()
+    #: That of an R script as data, with its fields, for R: an uncompressed RDS file in hexadecimal.
     condition: str | None = None
 
     def __post_init__(self) -> None:

@@ -46,65 +46,46 @@ _phases: dict[Path, str] = {}
 
 @dataclass(frozen=True)
 class State:
-    """The state of a task.
+    """The state of a task."""
 
-    Parameters
-    ----------
-    phase : str
-        One of ``waiting``, ``starting``, ``tracing``, ``training``, ``trained``, ``testing``,
-        ``evaluating`` or ``serving``. Its supervisor also knows ``running``, ``stopped``, ``done``,
-        ``failed``, ``ended`` and ``lost``.
-    epoch, epochs : int, optional
-        Current epoch, from 1, and number of epochs.
-    step, steps : int, optional
-        Steps done in this epoch, and number of steps in it.
-    metrics : mapping of float
-        All metrics, by their names in Keras.
-    steps_per_second : float, optional
-        Speed in this epoch, without its first step.
-    images_per_second : float, optional
-        Speed in images, of all workers together.
-    sum_share : float, optional
-        Share of the time, from 0 to 1, in which the task summed gradients and logs with the other workers, in
-        this epoch without its first step. Not known if TensorFlow's collectives sum them.
-    wait_share : float, optional
-        Share of the time in which it only waited in them for workers that were not there yet.
-    waits_for : str
-        The worker for which it waited longest, such as ``worker 2``.
-    waiting : tuple of str
-        Missing tasks, such as ``worker 2``. If this task can't reach the chief, only the chief.
-    address : str
-        Address of the chief, if this task can't reach it.
-    reason : str
-        Why the chief can't be reached.
-    serves : bool
-        Whether the task serves the tasks that train, and ends by itself when they have finished.
-    time : float, optional
-        When the task recorded the state, in seconds since the epoch.
-    """
-
+    #: ``waiting``, ``starting``, ``tracing``, ``training``, ``trained``, ``testing``, ``evaluating`` or
+    #: ``serving``. Its supervisor also knows ``running``, ``stopped``, ``done``, ``failed``, ``ended`` and
+    #: ``lost``.
     phase: str
+    #: Current epoch, from 1, and number of epochs.
     epoch: int | None = None
     epochs: int | None = None
+    #: Steps done in this epoch, and number of steps in it.
     step: int | None = None
     steps: int | None = None
+    #: All metrics, by their names in Keras.
     metrics: Mapping[str, float] = field(default_factory=dict)
+    #: Speed in this epoch, without its first step; in images, of all workers together.
     steps_per_second: float | None = None
     images_per_second: float | None = None
+    #: Share of the time, from 0 to 1, in which the task summed gradients and logs with the other workers, in
+    #: this epoch without its first step. Not known if TensorFlow's collectives sum them.
     sum_share: float | None = None
+    #: Share of the time in which it only waited in them for workers that were not there yet.
     wait_share: float | None = None
+    #: The worker for which it waited longest, such as ``worker 2``.
     waits_for: str = ""
+    #: Missing tasks, such as ``worker 2``. If this task can't reach the chief, only the chief.
     waiting: tuple[str, ...] = ()
+    #: Address of the chief, if this task can't reach it, and why it can't.
     address: str = ""
     reason: str = ""
+    #: Whether the task serves the tasks that train, and ends by itself when they have finished.
     serves: bool = False
+    #: When the task recorded the state, in seconds since the epoch.
     time: float | None = None
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> State | None:
         """Make a state from a JSON object; None if the object is not a state."""
         try:
-            return cls(**{name: read(values[name]) for name, read in _READERS.items() if name in values})
+            known = [field for field in fields(cls) if field.name in values]
+            return cls(**{field.name: _READERS[field.type](values[field.name]) for field in known})
         except (TypeError, ValueError, OverflowError, AttributeError):
             return None
 
@@ -164,13 +145,14 @@ class State:
 
 
 _SHARES = ("sum_share", "wait_share", "waits_for")
-_READERS: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("phase", "waits_for", "address", "reason"), str),
-    **dict.fromkeys(("epoch", "epochs", "step", "steps"), int),
-    **dict.fromkeys(("steps_per_second", "images_per_second", "sum_share", "wait_share", "time"), float),
-    "metrics": lambda metrics: {str(name): float(value) for name, value in metrics.items()},
-    "waiting": lambda names: tuple(map(str, names)),
-    "serves": bool,
+#: What reads a field from JSON, by its annotation.
+_READERS: Mapping[Any, Callable[[Any], Any]] = {
+    "str": str,
+    "bool": bool,
+    "int | None": int,
+    "float | None": float,
+    "Mapping[str, float]": lambda metrics: {str(name): float(value) for name, value in metrics.items()},
+    "tuple[str, ...]": lambda names: tuple(map(str, names)),
 }
 
 
