@@ -27,12 +27,11 @@ from pathlib import Path
 from typing import Final
 
 from ...cluster.tf_config import current_task
-from ...environment import RUN_DIR_VARIABLE
 from ...errors import TfmusterError
 from ...system.activity import ACTIVITY, place_text
 from ...system.replace import replacing_file
 from ...system.say import say
-from ..record.layout import STACKS, STATES, file_stem, task_of, utc_now
+from ..record.layout import STACKS, STATES, file_stem, own_run_dir, task_of, utc_now
 
 _WANTED: Final = "wanted"
 #: How long workers may take to write their stacks, in seconds.
@@ -77,12 +76,11 @@ def _text(title: list[str], threads: Iterable[tuple[str, list[str]]], r_calls: s
 
 def write_own_stacks(task: str) -> Path | None:
     """Write this worker's stacks to its file, or to stderr outside of a launched job. Return the file."""
-    folder = os.environ.get(RUN_DIR_VARIABLE)
-    text = own_stacks(task)
-    if not folder:
+    run_dir, text = own_run_dir(), own_stacks(task)
+    if run_dir is None:
         say(f"tfmuster: stacks of {text}")
         return None
-    path = Path(folder, STACKS, f"{file_stem(task)}.txt")
+    path = run_dir / STACKS / f"{file_stem(task)}.txt"
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
         with replacing_file(path) as file:
@@ -92,11 +90,10 @@ def write_own_stacks(task: str) -> Path | None:
 
 def answer_request() -> None:
     """Write this worker's stacks if someone has asked for them. Call it about once a second."""
-    folder = os.environ.get(RUN_DIR_VARIABLE)
-    if not folder:
+    if (run_dir := own_run_dir()) is None:
         return
     with contextlib.suppress(OSError, TfmusterError):
-        asked = Path(folder, STACKS, _WANTED).stat().st_mtime
+        asked = (run_dir / STACKS / _WANTED).stat().st_mtime
         task = current_task() if asked > _answered[0] else None
         if task is not None:
             _answered[0] = asked
@@ -131,11 +128,10 @@ def ask_for_stacks(run_path: Path, tasks: Iterable[str], *, running: bool) -> di
 
 def write_busy_stacks(task: str) -> None:
     """Have the stack of this process written while no Python thread can run. Outside of a run, do nothing."""
-    folder = os.environ.get(RUN_DIR_VARIABLE)
-    if not folder or _watched:
+    if (run_dir := own_run_dir()) is None or _watched:
         return
     with contextlib.suppress(OSError):
-        watch = BusyWatch(task, Path(folder, STATES, f"{file_stem(task)}.busy"))
+        watch = BusyWatch(task, run_dir / STATES / f"{file_stem(task)}.busy")
         _watched.append(watch)
         ACTIVITY.on_call = watch.begin
         threading.Thread(target=watch.renew, name="tfmuster-busy", daemon=True).start()

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from ...cluster.tf_config import current_task
-from ...environment import RUN_DIR_VARIABLE
 from ...errors import TfmusterError
 from ..record.layout import (
     STATES,
     append_json,
     file_stem,
+    own_run_dir,
     read_json,
     read_json_lines,
     task_of,
@@ -241,16 +241,16 @@ def forget_states(run_dir: Path) -> None:
 
 def own_state_path() -> Path | None:
     """Return the file of this process's state, if it is a worker of ``tfmuster launch``."""
-    folder, place = os.environ.get(RUN_DIR_VARIABLE), os.environ.get("TF_CONFIG")
-    return _path(folder, place) if folder and place else None
+    run_dir, place = own_run_dir(), os.environ.get("TF_CONFIG")
+    return _path(run_dir, place) if run_dir and place else None
 
 
 @functools.lru_cache(maxsize=1)
-def _path(folder: str, tf_config: str) -> Path | None:
+def _path(run_dir: Path, tf_config: str) -> Path | None:
     """Return the file of the task that `tf_config` names. Cached, because it is needed every second."""
     with contextlib.suppress(TfmusterError):
         if task := current_task({"TF_CONFIG": tf_config}):
-            return Path(folder, STATES, f"{file_stem(task.name)}.json")
+            return run_dir / STATES / f"{file_stem(task.name)}.json"
     return None
 
 

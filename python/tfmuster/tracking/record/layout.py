@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -12,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from ...environment import RUN_DIR_VARIABLE
 from ...system.replace import replacing_file
 
 #: Folder of all runs, relative to the working directory.
@@ -70,6 +72,12 @@ RESERVED = (
 #: listed: in a directory that a user has chosen, they may be older than the run, which continues with them.
 #: They are removed from a directory that has `NAMED`.
 NAMES = (*RESERVED, "metrics.jsonl", "notes.jsonl", "evaluations.jsonl", CALL, STATES, STACKS)
+
+
+def own_run_dir() -> Path | None:
+    """Return the run directory of the job that this process belongs to; None outside of a job."""
+    folder = os.environ.get(RUN_DIR_VARIABLE)
+    return Path(folder) if folder else None
 
 
 def holds_run(path: Path) -> bool:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...environment import RUN_DIR_VARIABLE
-from .layout import append_json, read_json_lines
+from .layout import append_json, own_run_dir, read_json_lines
 
 METRICS = "metrics.jsonl"
 NOTES = "notes.jsonl"
@@ -53,12 +51,12 @@ def append_metrics(
     images_per_second : float, optional
         Speed of the training, if known.
     """
-    if folder := os.environ.get(RUN_DIR_VARIABLE):
+    if run_dir := own_run_dir():
         line: dict[str, Any] = {"fit": fit, "epoch": epoch, "time": time.time(), "shown": shown}
         if images_per_second is not None:
             line["images_per_second"] = images_per_second
         try:
-            append_json(Path(folder) / METRICS, line | numbers(values))
+            append_json(run_dir / METRICS, line | numbers(values))
         except OSError as error:
             print(f"can't write the metrics: {error}", file=sys.stderr)
 
@@ -122,9 +120,9 @@ def say_note(about: str, text: str, **fields: object) -> None:
     **fields
         The same for programs.
     """
-    if folder := os.environ.get(RUN_DIR_VARIABLE):
+    if run_dir := own_run_dir():
         with contextlib.suppress(OSError):
-            append_json(Path(folder) / NOTES, {"time": time.time(), "about": about, "text": text, **fields})
+            append_json(run_dir / NOTES, {"time": time.time(), "about": about, "text": text, **fields})
 
 
 def read_notes(run_dir: Path) -> list[dict[str, Any]]:
