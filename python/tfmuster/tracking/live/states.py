@@ -17,7 +17,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ class State:
         """Make a state from a JSON object; None if the object is not a state."""
         try:
             known = [field for field in fields(cls) if field.name in values]
-            return cls(**{field.name: _READERS[field.type](values[field.name]) for field in known})
+            return cls(**{field.name: _reader_of(field)(values[field.name]) for field in known})
         except (TypeError, ValueError, OverflowError, AttributeError):
             return None
 
@@ -145,15 +145,20 @@ class State:
 
 
 _SHARES = ("sum_share", "wait_share", "waits_for")
-#: What reads a field from JSON, by its annotation.
-_READERS: Mapping[Any, Callable[[Any], Any]] = {
+#: What reads a field from JSON, by its type.
+_READERS: Mapping[str, Callable[[Any], Any]] = {
     "str": str,
     "bool": bool,
-    "int | None": int,
-    "float | None": float,
+    "int": int,
+    "float": float,
     "Mapping[str, float]": lambda metrics: {str(name): float(value) for name, value in metrics.items()},
     "tuple[str, ...]": lambda names: tuple(map(str, names)),
 }
+
+
+def _reader_of(known: Field[Any]) -> Callable[[Any], Any]:
+    # Some may be missing.
+    return _READERS[str(known.type).partition(" |")[0]]
 
 
 def speed_text(measured: Mapping[str, Any]) -> str:
