@@ -2,8 +2,7 @@
 #'
 #' `model_to_file()` writes a trained model. Call it on every worker: the chief writes the file, and the
 #' others write to a temporary folder that is removed. `model_to_bytes()` and `model_from_bytes()` convert a
-#' model to a raw vector and back, to send it from a worker to R. `save_model_file()` writes such a vector to
-#' a file.
+#' model to a raw vector and back, to send it from a worker to R.
 #'
 #' @param model A Keras model.
 #' @param path Path of the file: `.keras`, `.h5`, or no suffix for a SavedModel folder. An existing model
@@ -14,7 +13,6 @@
 #' @return `model_to_file()`, invisibly: the absolute path, or `NULL` on a worker that is not the chief.
 #'   `model_to_bytes()`: a raw vector. `model_from_bytes()`: the model. No code of the file runs: its
 #'   configuration may name only Keras's own classes and those that this session has registered.
-#'   `save_model_file()`: the path, invisibly.
 #' @section Errors: `tfmuster_error_model` with the field `reason`, and `path` if a path is involved.
 #' @export
 #' @examplesIf tfmuster_available()
@@ -22,7 +20,6 @@
 #' bytes <- model_to_bytes(model)
 #' length(bytes)
 #' same <- model_from_bytes(bytes)
-#' file <- save_model_file(bytes, tempfile(fileext = ".keras"))
 #' # The same file on one process; on several workers, the chief writes it.
 #' model_to_file(model, tempfile(fileext = ".keras"))
 model_to_file <- function(model, path = NULL, strategy = NULL) {
@@ -53,10 +50,4 @@ check_model <- function(model, call = rlang::caller_env()) {
 #' @export
 model_from_bytes <- function(data) {
   run_python("model_from_bytes", data)
-}
-
-#' @rdname model_to_file
-#' @export
-save_model_file <- function(data, path) {
-  invisible(run_python("save_model_file", data, as_path(path)))
 }

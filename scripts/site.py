@@ -57,7 +57,7 @@ SUBJECTS = {
     ),
     "Training, checkpoints, models": (
         *("train_mnist", "TrainingResult", "mnist_model", "checkpoint_callback", "evaluate_checkpoints"),
-        *("scaled_learning_rate", "save_model", "save_model_file", "model_to_bytes", "model_from_bytes"),
+        *("scaled_learning_rate", "save_model", "model_to_bytes", "model_from_bytes"),
     ),
     "This machine": ("doctor", "selftest"),
     "Errors": (

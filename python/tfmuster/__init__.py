@@ -35,7 +35,6 @@ MODULE_OF = {
     "save_model": "models.saving",
     "model_to_bytes": "models.saving",
     "model_from_bytes": "models.saving",
-    "save_model_file": "models.saving",
     "batches": "training.batches",
     "file_batches": "training.file_batches",
     "tfrecord_rows": "training.readers.tfrecord_files",
@@ -98,7 +97,7 @@ def __getattr__(name: str) -> Any:
 def _watch_worker(name: str) -> None:
     """Let a worker that a user has started manually not train a model of its own, either."""
     if name == "use_tf_config" or os.environ.get("TF_CONFIG"):
-        importlib.import_module(f"{__name__}.worker.import_hook").watch_training()
+        importlib.import_module(f"{__name__}.worker.import_hook").guard_training()
 
 
 def __dir__() -> list[str]:

@@ -36,7 +36,6 @@ from .launcher.warm import workers as workers
 from .models.saving import model_from_bytes as model_from_bytes
 from .models.saving import model_to_bytes as model_to_bytes
 from .models.saving import save_model as save_model
-from .models.saving import save_model_file as save_model_file
 from .options.table import Control as Control
 from .options.table import Local as Local
 from .options.table import Lsf as Lsf

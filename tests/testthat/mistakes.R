@@ -64,7 +64,7 @@ mistakes <- expression(
   callback_tensorboard(), evaluate_checkpoints(model, list(1, 2)),
   model_to_file(model), model_to_file(model, file.path(folder, "model.txt")),
   model_to_file(model, "/proc/none/model.keras"), model_to_bytes(model, format = "onnx"),
-  model_from_bytes(as.raw(1:9)), model_from_bytes("?"), save_model_file(as.raw(1:9), folder),
+  model_from_bytes(as.raw(1:9)), model_from_bytes("?"),
   ps_fit(model, function(context) NULL, epochs = 1, steps_per_epoch = 1),
   own_rows(7, batch_size = 0), own_rows(matrix(1, 4, 2), 1:3, batch_size = 2),
   batches(matrix(1, 4, 2), 1:3, 2, seed = 1), batches(matrix(1, 4, 2), 1:4, 0, seed = 1),

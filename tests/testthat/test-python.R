@@ -14,7 +14,7 @@ test_that("R functions and their Python twins take the same arguments with the s
   twins <- c(
     "strategy", "mnist", "synthetic", "mnist_model", "train_mnist", "doctor",
     "check_cluster", "tf_config_json", "use_tf_config", "parse_tf_config",
-    "save_model", "model_to_bytes", "model_from_bytes", "save_model_file", "launch", "checkpoint_callback",
+    "save_model", "model_to_bytes", "model_from_bytes", "launch", "checkpoint_callback",
     "Local", "Ssh", "Slurm", "Sge", "Pbs", "Lsf", "Mpi", "Spark", "Control"
   )
   # Other packages of R have these names.

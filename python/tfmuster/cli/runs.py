@@ -82,7 +82,7 @@ def _takes_run(*, changes: bool = False) -> Decorator:
 @option("-a, --all", "List your runs in all folders. Default: those in the folder runs.", name="everywhere")
 def list_runs(folder: str | None, everywhere: bool) -> None:
     """List runs, oldest first: those in the folder runs or, if it has none, yours in all folders."""
-    from ..tracking.record.records import unreadable
+    from ..tracking.record.recording import unreadable
     from ..tracking.show.listing import run_table
 
     table = run_table(folder, all=everywhere)
@@ -116,7 +116,7 @@ def _row(run: dict[str, str], everywhere: bool) -> tuple[str, ...]:
 @option("--json", "Print everything as JSON. Default: a summary.", name="as_json")
 def show(run: Run, as_json: bool) -> None:
     """Show the command of a run, its progress, how workers read their input, and its first failure."""
-    from ..tracking.show.listing import document, summary
+    from ..tracking.show.summary import document, summary
 
     if as_json:
         click.echo(json_text(document(run)))
@@ -193,13 +193,13 @@ def resume(run: Run, detach: bool) -> int:
     It keeps its run directory. A program with checkpoint_callback() resumes from its newest checkpoint. A run
     in another folder is found by its full name only.
     """
-    from ..tracking.lifecycle.resuming import launch_again
+    from ..tracking.lifecycle.resuming import relaunch_of
     from .launch import launch
 
-    again = launch_again(run.path)
-    os.environ.update(again.env)
-    os.chdir(again.directory)
-    arguments = ["--detach", *again.arguments] if detach else again.arguments
+    relaunch = relaunch_of(run.path)
+    os.environ.update(relaunch.env)
+    os.chdir(relaunch.directory)
+    arguments = ["--detach", *relaunch.arguments] if detach else relaunch.arguments
     code: int = launch.main(arguments, "tfmuster launch", standalone_mode=False)
     return code
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..keras_compat.process import multi_worker, worker_of
 from ..keras_compat.rows.local_batch import part_of
 from ..keras_compat.sums.gradients import bytes_per_step, gradient_dtype
-from ..tracking.record.metrics import append_metrics, next_fit
+from ..tracking.record.lines import append_metrics, next_fit
 
 if TYPE_CHECKING:
     import keras

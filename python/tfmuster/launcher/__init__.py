@@ -164,7 +164,7 @@ def launch(
     from ..system.say import has_listener
     from ..tracking.lifecycle.beginning import claim_call
     from ..tracking.record.layout import CALL
-    from ..tracking.values.values import error_of
+    from ..tracking.values import error_of
     from . import function
     from .detached import start_detached
     from .engines.local import ThisMachine

@@ -244,42 +244,6 @@ def model_from_file(path: Path) -> Any:
     return model_from_bytes(raw)
 
 
-def save_model_file(data: bytes | bytearray | memoryview | str, path: str | Path) -> Path:
-    """Write the bytes of a model (or their base64 text) to a file that Keras loads.
-
-    Parameters
-    ----------
-    data : bytes or str
-        The same as for :func:`model_from_bytes`. The model is not loaded.
-    path : str or Path
-        Path that ends in the suffix of the bytes' format, because Keras chooses the format by the suffix.
-
-    Returns
-    -------
-    Path
-        The absolute path.
-
-    Raises
-    ------
-    ModelError
-        The data is no model, the suffix is wrong, or the path can't be written (fields ``reason``, ``path``).
-    """
-    raw = _raw(data)
-    target = Path(path).expanduser().absolute()
-    suffix = _suffix_of(raw)
-    if target.suffix.lower() not in ((".keras",) if suffix == ".keras" else _H5):
-        raise ModelError(
-            f"The bytes are a {suffix} file, so the path must end in {suffix}.",
-            found=str(target),
-            fix=f"pass a path that ends in {suffix}",
-            reason="format",
-            path=str(target),
-        )
-    with _replacing(target) as part:
-        part.write_bytes(raw)
-    return target
-
-
 def _write(model: Any, path: Path) -> None:
     if path.suffix:
         model.save(path)

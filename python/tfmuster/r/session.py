@@ -19,6 +19,7 @@ import functools
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import DataError
@@ -79,9 +80,9 @@ def _is_r_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _in_r_thread(call_r_function: Any) -> Any:
+def _in_r_thread(call_r_function: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(call_r_function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         if not _is_r_thread():
             raise foreign_thread_error("An R function")
         return call_r_function(*args, **kwargs)
@@ -91,7 +92,7 @@ def _in_r_thread(call_r_function: Any) -> Any:
     return call
 
 
-def _uninterrupted(call_r_function: Any) -> Any:
+def _uninterrupted(call_r_function: Callable[..., object]) -> Callable[..., object]:
     """Suspend R's interrupts during a call; the outermost call raises KeyboardInterrupt afterwards."""
     try:
         r = ctypes.CDLL(None)
@@ -101,7 +102,7 @@ def _uninterrupted(call_r_function: Any) -> Any:
         return call_r_function  # On Windows, R has other names for these variables.
 
     @functools.wraps(call_r_function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         before = suspended.value
         try:
             suspended.value = 1
@@ -116,14 +117,14 @@ def _uninterrupted(call_r_function: Any) -> Any:
     return call
 
 
-def _next_in_time(stock_next: Any) -> Any:
+def _next_in_time(stock_next: Callable[[Any], object]) -> Callable[[Any], object]:
     """Request the next value from R's thread, as reticulate does, but with a time limit."""
 
     @functools.wraps(stock_next)
-    def next_(self: Any) -> Any:
+    def next_(self: Any) -> object:
         if _is_r_thread():
             return stock_next(self)
-        answer: queue.Queue[Any] = queue.Queue()
+        answer: queue.Queue[object] = queue.Queue()
         seams.CALL_ON_MAIN_THREAD.get()(lambda: answer.put(self.r_function()), None)
         try:
             value = answer.get(timeout=_ANSWER_SECONDS)

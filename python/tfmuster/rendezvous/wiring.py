@@ -7,7 +7,7 @@ from typing import Any
 from ..keras_compat import install, install_on_jax
 from ..keras_compat.process import PROCESS, keras_backend, listen
 from ..system.say import say
-from ..tracking.record.notes import say_note
+from ..tracking.record.lines import say_note
 from .task.agreement import agree, raise_cause
 
 

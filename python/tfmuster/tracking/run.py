@@ -9,6 +9,7 @@
 ``metrics.jsonl``  one line per epoch, from the chief
 ``notes.jsonl``    what was decided for the program while it ran, one line each
 ``model.keras``    the model, if the program saved it there
+``tensorboard/``   what the chief has written for TensorBoard
 ``call/``          for a function: the function, and the value that each worker returned, see :mod:`.values`
 ``resume.json``    what starts the run again, until its program has finished
 ``stop.json``      for a batch job: the command that ends it
@@ -34,11 +35,10 @@ from .lifecycle.stopping import stop_run, stop_text
 from .live.stacks import ask_for_stacks
 from .live.status import status_of, wait_for_end
 from .record.layout import MODEL, UNFINISHED
+from .record.lines import history_of, read_notes
 from .record.log_text import last_lines, log_paths, whole_text
-from .record.metrics import history_of
-from .record.notes import read_notes
-from .record.records import read_error, read_info
-from .values.values import Values, returned_model, values_of
+from .record.recording import read_error, read_info
+from .values import Values, returned_model, values_of
 
 
 class Run:

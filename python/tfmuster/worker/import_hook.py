@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING
 
+from ..cluster.tf_config import is_chief
+from ..cluster.together import workers_here
+from ..environment import DISTRIBUTE_VARIABLE, IS_CHIEF_VARIABLE, SCALE_BATCH_VARIABLE, full_workers, is_on
 from ..errors import StrategyError
+from ..options.hints import Hint
+from ..system.say import say
 from ..system.tensorflow_import import without_gc
+from ..words import language
 from . import load_hooks
-from .distribute import distribute, distributes, saving_callback, say_distributed
-from .joining_jax import watch_jax
+from .joining_jax import patch_jax
 
 if TYPE_CHECKING:
+    import keras
+
     from ..cluster.spec import Task
 
 
@@ -34,24 +44,18 @@ def install_import_hook(*, keras: bool = True) -> None:
         say_phase("importing")
     _after_import(
         {
-            "tensorflow": _watch_strategy,
-            "jax": watch_jax,
-            "keras": _prepare_keras if keras else _watch_training,
+            "tensorflow": _patch_tensorflow,
+            "jax": patch_jax,
+            "keras": _prepare_keras if keras else _guard_keras,
             "tf_keras": _prepare_keras_2,
         }
     )
 
 
-def watch_training() -> None:
+@functools.cache
+def guard_training() -> None:
     """Refuse to train a model in one of several workers alone, now or when this process imports Keras."""
-    if not _watching:
-        _watching.append(True)
-        _after_import(
-            {"tensorflow": _hook_start, "keras": _watch_training, "tf_keras": _watch_training_in_keras_2}
-        )
-
-
-_watching: list[bool] = []
+    _after_import({"tensorflow": _note_start, "keras": _guard_keras, "tf_keras": _guard_keras_2})
 
 
 def _after_import(after: dict[str, Callable[[], None]]) -> None:
@@ -81,7 +85,7 @@ class _AfterImport:
         self._after = after
         self._looking: set[str] = set()
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name not in self._after or name in self._looking:
             return None
         # TensorFlow looks for Keras long before it imports it, so act on the import and not on the search.
@@ -94,7 +98,7 @@ class _AfterImport:
             return spec
         execute = spec.loader.exec_module
 
-        def exec_module(module: Any) -> None:
+        def exec_module(module: ModuleType) -> None:
             with without_gc(), _same_random_numbers():
                 execute(module)
             if then := self._after.pop(name, None):
@@ -104,7 +108,7 @@ class _AfterImport:
         return spec
 
 
-def _watch_strategy() -> None:
+def _patch_tensorflow() -> None:
     """Let TensorFlow's own strategies join as :func:`tfmuster.strategy` does."""
     from ..cluster.tf_config import keep_tf_config
     from ..keras_compat import check_releases
@@ -212,24 +216,20 @@ def _joined() -> None:
     say_phase("building")
 
 
-def _hook_start() -> None:
+def _note_start() -> None:
     from ..keras_compat.runtime.starting import hook_start
 
     hook_start()
 
 
-def _watch_training() -> None:
+def _guard_keras(package: str = "keras") -> None:
     from ..cluster.together import workers_together
     from ..keras_compat.calls import refuse_alone
 
-    refuse_alone(workers_together)
+    refuse_alone(workers_together, package)
 
 
-def _watch_training_in_keras_2() -> None:
-    from ..cluster.together import workers_together
-    from ..keras_compat.calls import refuse_alone
-
-    refuse_alone(workers_together, "tf_keras")
+_guard_keras_2 = functools.partial(_guard_keras, "tf_keras")
 
 
 def _prepare_keras() -> None:
@@ -238,23 +238,59 @@ def _prepare_keras() -> None:
 
     if prepare_keras():
         patch_callback_list(_more_callbacks)
-    _watch_training()
+    _guard_keras()
     if distributes():
         distribute("keras")
 
 
 def _prepare_keras_2() -> None:
-    _watch_training_in_keras_2()
+    _guard_keras_2()
     if distributes():
         distribute("tf_keras")
 
 
-def _more_callbacks(present: Sequence[Any]) -> list[Any]:
+def _more_callbacks(present: Sequence[keras.callbacks.Callback]) -> list[keras.callbacks.Callback]:
     """Return the callbacks that every ``fit`` of a worker gets, even without importing tfmuster."""
-    from .progress import progress_callback
-    from .trial import trial_callback
+    from .progress import progress_callback, saving_callback, trial_callback
 
-    more = trial_callback() + saving_callback(present)
+    more = trial_callback() + (saving_callback(present) if distributes() else [])
     if not any(getattr(callback, "notes_progress", False) for callback in present):
         more += progress_callback()
     return more
+
+
+def distributes() -> bool:
+    """Return whether this process is one of several workers that train the program together as it is.
+
+    The others may be lost.
+    """
+    workers = workers_here()
+    return is_on(DISTRIBUTE_VARIABLE) and workers > 0 and full_workers(workers) > 1
+
+
+def distribute(package: str) -> None:
+    """Prepare the imported ``keras`` or ``tf_keras`` for the strategy that will be the default one."""
+    from ..keras_compat.calls import scale_batches
+    from ..keras_compat.runtime.distribute import require_tensorflow
+
+    require_tensorflow(package)
+    if is_on(SCALE_BATCH_VARIABLE):
+        scale_batches(package)
+
+
+def say_distributed() -> None:
+    """Say on the chief what the default strategy means for the program."""
+    if is_chief():
+        say(f"tfmuster: {_about(workers_here())}")
+
+
+def _about(workers: int) -> str:
+    times = f"is multiplied by {full_workers(workers)}"
+    batch = times if is_on(SCALE_BATCH_VARIABLE) else f"is the batch of all {workers} workers"
+    # The program still runs in one process, where the variable is not set.
+    test = 'Sys.getenv("{}") != "0"' if language() == "r" else 'os.environ.get("{}") != "0"'
+    distribute = Hint("distribute", True)
+    return (
+        f"{workers} workers train one model ({distribute}); batch_size {batch}. Keras's files are written by "
+        f"the chief, other files by every worker: write them if {test.format(IS_CHIEF_VARIABLE)}"
+    )

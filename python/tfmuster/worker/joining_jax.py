@@ -10,7 +10,7 @@ import atexit
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import StrategyError, WorkerError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..cluster.task_variables import JaxProcess
 
 
-def watch_jax() -> None:
+def patch_jax() -> None:
     """Let the imported JAX join the job when its distributed runtime is initialized."""
     import jax
 
@@ -30,8 +30,8 @@ def watch_jax() -> None:
         coordinator_address: str | None = None,
         num_processes: int | None = None,
         process_id: int | None = None,
-        *args: Any,
-        **kwargs: Any,
+        *args: object,
+        **kwargs: object,
     ) -> None:
         from ..cluster.tf_config import current_task
 

@@ -16,7 +16,7 @@ from support.launching import environment, write
 from tfmuster import launch
 from tfmuster.errors import LaunchError, WorkerError
 from tfmuster.launcher import function
-from tfmuster.tracking.show.listing import summary
+from tfmuster.tracking.show.summary import summary
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -11,7 +11,7 @@ def test_what_tfruns_reads_is_there(tmp_path: Path) -> None:
     script = write(
         tmp_path,
         "train.py",
-        "from tfmuster.tracking.record.metrics import append_metrics",
+        "from tfmuster.tracking.record.lines import append_metrics",
         "append_metrics(1, 1, {'loss': 2.0}, shown=True)",
         "append_metrics(1, 2, {'loss': float('nan')}, shown=True)",
         "raise ValueError('no luck')",
@@ -32,7 +32,7 @@ def test_lines_of_a_program_s_own_among_the_metrics_keep_no_run_from_its_end(tmp
         tmp_path,
         "train.py",
         "import os",
-        "from tfmuster.tracking.record.metrics import append_metrics",
+        "from tfmuster.tracking.record.lines import append_metrics",
         "append_metrics(1, 1, {'loss': 2.0}, shown=True)",
         "own = open(os.environ['TFMUSTER_RUN_DIR'] + '/metrics.jsonl', 'a')",
         """lines = ['{"epoch": 2, "loss": 1, "note": "warm"}', '[3]', '"x"', '{"epoch": null}', 'no']""",

@@ -15,7 +15,7 @@ import pytest
 from support.jobs import run_job, succeeded
 from tfmuster.errors import ModelError
 from tfmuster.models import saving as artifacts
-from tfmuster.models.saving import model_from_bytes, model_to_bytes, save_model, save_model_file
+from tfmuster.models.saving import model_from_bytes, model_to_bytes, save_model
 from tfmuster.net.ports import free_ports
 
 DIGITS = np.random.default_rng(0).integers(0, 256, (4, 28, 28), np.uint8)
@@ -109,24 +109,6 @@ def test_bytes_and_base64_round_trip(model, format):
 def test_loaded_model_is_compiled(model):
     loaded = model_from_bytes(model_to_bytes(model))
     assert loaded.evaluate(DIGITS, np.eye(10)[[1, 2, 3, 4]], verbose=0)[1] >= 0
-
-
-def test_save_model_file_writes_bytes(model, tmp_path):
-    import tensorflow as tf
-
-    data = model_to_bytes(model)
-    path = save_model_file(base64.b64encode(data).decode(), tmp_path / "m.keras")
-    assert path.read_bytes() == data
-    np.testing.assert_array_equal(predictions(tf.keras.models.load_model(path)), predictions(model))
-    assert save_model_file(model_to_bytes(model, ".h5"), tmp_path / "m.hdf5").exists()
-
-
-def test_save_model_file_goes_by_the_suffix(model, tmp_path):
-    with pytest.raises(ModelError, match="must end in"):
-        save_model_file(model_to_bytes(model), tmp_path / "m.h5")
-    with pytest.raises(ModelError, match="must be those"):
-        save_model_file(b"hello", tmp_path / "m.keras")
-    assert not list(tmp_path.iterdir())
 
 
 def with_code():

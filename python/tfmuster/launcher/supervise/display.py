@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from ...system.say import say
 from ...system.terminal_text import visible
 from ...tracking.live.states import State
-from ...tracking.record.metrics import epoch_line, read_metrics
-from ...tracking.show.times import in_words
+from ...tracking.record.lines import epoch_line, read_metrics
+from ...tracking.show.summary import in_words
 from .worker_table import NotebookTable, Row, in_notebook, time_left, worker_table
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from ...system.tensorflow_import import HAVE_GPU
 from ...system.terminal_text import Lines, is_chatter, output_encoding
 from ...tracking.failure.failure import Failure, not_writable
 from ...tracking.lifecycle.preemption import can_save, forget_orders, note_ending
-from ...tracking.live.busy_stacks import forget_busy_stacks, keep_busy_stacks
+from ...tracking.live.stacks import forget_busy_stacks, keep_busy_stacks
 from ...tracking.live.states import forget_states, note_phase, read_serving, read_states
 from ...tracking.live.status import BEAT_SECONDS
 from ...tracking.record.layout import PREEMPTED, RESTARTING, file_stem

@@ -19,7 +19,7 @@ from ...system.processes import birth
 from ...system.terminal_text import Lines
 from ...tracking.failure.error_file import UNPRINTED
 from ...tracking.failure.failure import FROZEN, LAST_LINES, Failure
-from ...tracking.failure.traceback_text import HEADER, without_traceback
+from ...tracking.failure.texts import HEADER, without_traceback
 from ...tracking.live.states import State
 from ...tracking.record.layout import PREEMPTED, read_json
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...system.terminal_text import visible
 from ...system.user_code import ipython_shell
 from ...tracking.live.states import State
-from ...tracking.show.times import in_words
+from ...tracking.show.summary import in_words
 
 if TYPE_CHECKING:
     from rich.table import Table

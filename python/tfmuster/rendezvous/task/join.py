@@ -21,8 +21,7 @@ from ...system.process_end import exit_with_code_of
 from ...system.say import say
 from ...system.user_code import ipython_shell
 from ...tracking.failure.error_file import leave_note
-from ...tracking.live.busy_stacks import BUSY_SECONDS, watch_busy_python
-from ...tracking.live.stacks import write_own_stacks
+from ...tracking.live.stacks import BUSY_SECONDS, write_busy_stacks, write_own_stacks
 from ...tracking.live.states import State, say_phase, say_state, say_waiting
 from ..failures import STALLED, failure_text
 from ..preemption.task import PREEMPTION
@@ -110,7 +109,7 @@ def join_cluster(
         PREEMPTION.hear(control)
         if "rpytools" in sys.modules:
             _leave_with_the_process()
-            watch_busy_python(task.name)
+            write_busy_stacks(task.name)
     return control
 
 

@@ -17,8 +17,7 @@ from ...errors import EXIT_USAGE, LaunchError, WorkerError
 from ...options.hints import Hint
 from ...system.terminal_text import safe_text
 from ...words import Words, hints_in
-from .advice import advice_for
-from .traceback_text import HEADER, R_ERROR, cause_of, own_lines, without_traceback
+from .texts import HEADER, R_ERROR, advice_for, cause_of, own_lines, without_traceback
 
 #: How many of a failed worker's last output lines are shown.
 LAST_LINES = 20
@@ -42,58 +41,49 @@ _AT_START = re.compile(
     r"|WARNING: All log messages before absl::InitializeLog\(\) is called"
     r"|To enable the following instructions: .*rebuild TensorFlow"
 )
+#: What a worker's note has as text.
+_TEXTS_OF_NOTES = ("error", "traceback", "fix", "condition")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A worker's failure.
+    """A worker's failure."""
 
-    Attributes
-    ----------
-    time : float
-        Time of the failure, in seconds since the epoch.
-    task, host : str
-        The worker that failed, and the machine that it ran on.
-    exit_code : int or None
-        None if a signal ended the worker, or if it is frozen.
-    signal : str or None
-        The signal's name, such as ``SIGKILL``.
-    error, traceback : str
-        The Python exception in one line and with its traceback, or the error of an R script. May be empty.
-    last_lines : tuple of str
-        The last lines of the worker's output.
-    log : str
-        Path of the worker's full output.
-    fix : str or None
-        What to do, if the error says so, or if it is known.
-    hints : tuple of dict
-        The settings of ``launch()`` that these texts name: ``option`` and ``value``.
-    classes : tuple of str
-        The classes of the condition that an R program has failed with.
-    condition : str or None
-        That of an R script as data, with its fields, for R: an uncompressed RDS file in hexadecimal.
-    """
-
+    #: In seconds since the epoch.
     time: float
+    #: The worker that failed, and the machine that it ran on.
     task: str
     host: str
+    #: None if a signal ended the worker, or if it is frozen.
     exit_code: int | None
+    #: The signal's name, such as ``SIGKILL``.
     signal: str | None
+    #: The Python exception in one line and with its traceback, or the error of an R script. May be empty.
     error: str
     traceback: str
+    #: The last lines of the worker's output, and the path of all of it.
     last_lines: tuple[str, ...]
     log: str
+    #: What to do, if the error says so, or if it is known.
     fix: str | None = None
+    #: The settings of ``launch()`` that these texts name: ``option`` and ``value``.
     hints: tuple[dict[str, Any], ...] = ()
+    #: The classes of the condition that an R program has failed with.
     classes: tuple[str, ...] = ()
+    #: That of an R script as data, with its fields, for R: an uncompressed RDS file in hexadecimal.
     condition: str | None = None
 
     def __post_init__(self) -> None:
         # The program has written these texts, perhaps on another machine, and terminals will show them.
-        for name in ("task", "host", "error", "traceback"):
-            object.__setattr__(self, name, safe_text(getattr(self, name)))
-        object.__setattr__(self, "fix", safe_text(self.fix) if self.fix else None)
-        object.__setattr__(self, "last_lines", tuple(map(safe_text, self.last_lines)))
+        safe: dict[str, object] = {
+            **{name: safe_text(getattr(self, name)) for name in ("task", "host", "error", "traceback")},
+            "fix": safe_text(self.fix) if self.fix else None,
+            "last_lines": tuple(map(safe_text, self.last_lines)),
+            "hints": _known_hints(self.hints),
+            "classes": tuple(safe_text(name) for name in _items(self.classes) if isinstance(name, str)),
+        }
+        for name, value in safe.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def of(
@@ -114,22 +104,19 @@ class Failure:
         """
         if note.get("lost"):
             code = None
-        texts = ("error", "traceback", "fix", "condition")
-        said = {name: note[name] for name in texts if isinstance(note.get(name), str)}
+        texts = {name: note[name] for name in _TEXTS_OF_NOTES if isinstance(note.get(name), str)}
         failure = cls(
             time=note["time"] if _is_time(note.get("time")) else time,
             task=task,
             host=host,
             exit_code=code if code is not None and code >= 0 else None,
             signal=signal_name(-code) if code is not None and code < 0 else None,
-            error=said.get("error", "") or _r_error(last_lines),
-            traceback=said.get("traceback", ""),
+            error=texts.pop("error", "") or _r_error(last_lines),
             last_lines=last_lines,
             log=log,
-            fix=said.get("fix"),
-            hints=_known_hints(note.get("hints")),
-            classes=_known_classes(note.get("classes")),
-            condition=said.get("condition"),
+            hints=note.get("hints", ()),
+            classes=note.get("classes", ()),
+            **{"traceback": "", **texts},
         )
         if failure.fix or not (advice := failure.advice()):
             return failure
@@ -190,31 +177,26 @@ class Failure:
     def report(self, *, shown: bool = False) -> str:
         """Describe the failure. With `shown`, a traceback replaces the last lines, which were shown."""
         details = self.details(shown=shown and self.traceback.startswith(HEADER))
-        text = [self.headline(), *details, "", f"Full output: {self.log}"]
-        if advice := self.advice():
-            text.append(f"To do: {advice}")
-        return "\n".join(text)
+        advice = self.advice()
+        fix = [f"To do: {advice}"] if advice else []
+        return "\n".join([self.headline(), *details, "", f"Full output: {self.log}", *fix])
 
     def details(self, *, shown: bool = False) -> list[str]:
         """Return the lines below the headline; with `shown`, without the output that was shown.
 
         Of a traceback they have the user's own lines: the log has the others.
         """
-        text: list[str] = []
-        on_purpose = bool(_ON_PURPOSE.match(self.error))
-        if on_purpose:
-            # The error itself has all details.
-            text += self.error.splitlines()[1:]
+        on_purpose = _ON_PURPOSE.match(self.error)
+        # An error of tfmuster itself has all details.
+        text = self.error.splitlines()[1:] if on_purpose else []
         lines = [] if shown or self.not_everyone else self.lines_before()
         if lines:
             text += ["", "Its last lines:", *(f"  {line}" for line in lines)]
         if self.traceback and not on_purpose:
-            is_python = self.traceback.startswith(HEADER)
-            if is_python or not shown:
-                text += [
-                    "",
-                    *(own_lines(self.traceback) if is_python else self.traceback.rstrip().splitlines()),
-                ]
+            if self.traceback.startswith(HEADER):
+                text += ["", *own_lines(self.traceback)]
+            elif not shown:
+                text += ["", *self.traceback.rstrip().splitlines()]
         return text
 
     def frames(self) -> list[str]:
@@ -240,22 +222,16 @@ class Failure:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Failure:
         """Make the failure from the result of :meth:`to_dict`."""
-        when = datetime.fromisoformat(values["time"]).timestamp()
-        names = (field.name for field in fields(cls))
-        known = {name: values[name] for name in names if name in values}
-        known |= {
-            "hints": _known_hints(values.get("hints")),
-            "classes": _known_classes(values.get("classes")),
-        }
-        return cls(**{**known, "time": when, "last_lines": tuple(values["last_lines"])})
+        known = {field.name: values[field.name] for field in fields(cls) if field.name in values}
+        return cls(**{**known, "time": datetime.fromisoformat(values["time"]).timestamp()})
 
     def to_error(self) -> WorkerError:
         """Return the exception to raise for this failure."""
-        error, _, told = self.error.partition("\n  to do: ")
-        details = replace(self, error=error).details()
         # An error of tfmuster itself has both parts in its text.
+        error, _, remedy = self.error.partition("\n  to do: ")
+        details = replace(self, error=error).details()
         found = "\n".join([*details, "", f"Full output: {self.log}"]).strip().removeprefix("found: ")
-        fix = self.fix or told or self.advice()
+        fix = self.fix or remedy or self.advice()
         return WorkerError(self.headline(), found=found, **{**self.to_dict(), "fix": fix})
 
 
@@ -287,33 +263,31 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _known_hints(value: Any) -> tuple[dict[str, Any], ...]:
+def _items(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _known_hints(value: object) -> tuple[dict[str, Any], ...]:
     """Return the hints that a note or a file has; what can't be one is left out."""
     return tuple(
         {"option": hint["option"], "value": hint.get("value")}
-        for hint in (value if isinstance(value, list | tuple) else ())
+        for hint in _items(value)
         if isinstance(hint, Mapping) and _is_name(hint.get("option")) and _is_plain(hint.get("value"))
     )
 
 
-def _known_classes(value: Any) -> tuple[str, ...]:
-    """Return the classes that a note or a file has, safe to show."""
-    names = value if isinstance(value, list | tuple) else ()
-    return tuple(safe_text(name) for name in names if isinstance(name, str))
-
-
-def _is_name(value: Any) -> bool:
+def _is_name(value: object) -> bool:
     return isinstance(value, str) and value.isidentifier()
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Return whether a value is what an option may have, and safe to show."""
     if isinstance(value, list):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, int | float) or (isinstance(value, str) and value.isprintable())
 
 
-def _is_time(value: Any) -> bool:
+def _is_time(value: object) -> bool:
     """Return whether a value is a time in seconds since the epoch, of which there is a date."""
     try:
         return isinstance(value, int | float) and bool(datetime.fromtimestamp(value, timezone.utc))

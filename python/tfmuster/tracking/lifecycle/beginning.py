@@ -11,9 +11,9 @@ import shutil
 import signal
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from ...cluster.findings import printable
 from ...cluster.resolvers import batch_job
@@ -28,8 +28,7 @@ from ...words import Words
 from ..live.status import status_of
 from ..record.index import remember_run
 from ..record.layout import ANY_VALUES, CALL, CLAIMED, NAMED, NAMES, RUNS, UNFINISHED, holds_run, utc_now
-from ..record.recording import record_info, record_status, record_stop_command
-from ..record.records import read_info
+from ..record.recording import read_info, record_info, record_status, record_stop_command
 from .resuming import resuming
 from .stopping import resume_text
 
@@ -42,10 +41,10 @@ def new_run(
     *,
     run_dir: str | os.PathLike[str] | None,
     command: Sequence[str],
-    cluster: Mapping[str, Any],
+    cluster: Mapping[str, object],
     job: str | None = None,
     seed: int | None = None,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> Path:
     """Make a run directory: `run_dir`, or by default ``runs/<UTC time>-<name>``, and record the job in it.
 
@@ -53,13 +52,7 @@ def new_run(
     resumed. Return the absolute path.
 
     ``job`` is the name that the job's processes have in their environment, and ``settings`` are the settings
-    of the training; ``run.json`` records both.
-
-    Raises
-    ------
-    LaunchError
-        If the directory holds another run, or files of its user under the names of a run's; or it can't be
-        made.
+    of the training; ``run.json`` records both. Errors are those of `claim_run_dir`.
     """
     about = {
         "name": name,
@@ -88,7 +81,7 @@ def new_run(
     return claim.path
 
 
-def _record(run_dir: Path, about: Mapping[str, Any]) -> None:
+def _record(run_dir: Path, about: Mapping[str, object]) -> None:
     """Write what is known of a job when it starts."""
     batch = batch_job()
     if batch is not None:
@@ -112,36 +105,24 @@ def _record(run_dir: Path, about: Mapping[str, Any]) -> None:
     remember_run(run_dir)
 
 
+@dataclass(frozen=True)
 class Claim:
     """A run directory that belongs to one job, which is about to start.
 
     Folders in it are made without ``exist_ok``, so that of several jobs that want the same one only one gets
     it.
-
-    Parameters
-    ----------
-    path : Path
-        The run directory, absolute. It exists.
-    made : sequence of Path
-        The folders that had to be made for it, the innermost first.
-    shown : Path
-        The run directory as its user knows it, for messages.
     """
 
-    def __init__(self, path: Path, made: Sequence[Path], shown: Path) -> None:
-        self.path = path
-        self.shown = shown
-        self._made = list(made)
-        self._taken: list[Path] = []
+    #: Absolute. It exists.
+    path: Path
+    #: As its user knows it, for messages.
+    shown: Path
+    #: The folders that had to be made for it, the innermost first.
+    made: Sequence[Path]
+    _taken: list[Path] = field(default_factory=list)
 
     def take(self, name: str, mode: int = 0o777) -> Path:
-        """Make a folder of the run directory that nobody else has made.
-
-        Raises
-        ------
-        LaunchError
-            Somebody has: the directory holds another run. Or it can't be made.
-        """
+        """Make a folder of the run directory that nobody else has made; LaunchError if somebody has."""
         folder = self.path / name
         try:
             folder.mkdir(mode)
@@ -158,9 +139,9 @@ class Claim:
             return
         for folder in self._taken:
             shutil.rmtree(folder, ignore_errors=True)
-        if self.path in self._made:
+        if self.path in self.made:
             (self.path / NAMED).unlink(missing_ok=True)
-        for folder in self._made:
+        for folder in self.made:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
@@ -168,12 +149,12 @@ class Claim:
 def not_new(shown: Path) -> LaunchError:
     """Return the error for a run directory that already holds a run, or files under the names of a run's."""
     if holds_run(shown):
-        held, more = "a run", f". To resume its run: {resume_text(shown)}"
+        content, more = "a run", f". To resume its run: {resume_text(shown)}"
     else:
-        held, more = ", ".join(_names_in(shown)), ": a run keeps its own files under these names."
+        content, more = ", ".join(_names_in(shown)), ": a run keeps its own files under these names."
     return LaunchError(
         "The run directory must be new.",
-        found=f"{shown} already holds {held}",
+        found=f"{shown} already holds {content}",
         fix=Words("Choose another place with {}{}", Hint("run_dir"), more),
         reason="run-dir",
     )
@@ -185,13 +166,7 @@ def _names_in(path: Path) -> list[str]:
 
 
 def _check_free(path: Path, shown: Path) -> None:
-    """Check that a directory has no file that the run of a job would change or that would change the run.
-
-    Raises
-    ------
-    LaunchError
-        It has, or it belongs to a run that waits for a batch system.
-    """
+    """Raise LaunchError if a run would change files of a directory, or is there and waits in a queue."""
     # Unlike those of Path, the functions of os.path allow names that are too long.
     if holds_run(path):
         # Whether a run that has begun or has ended is resumed depends on the command.
@@ -225,32 +200,29 @@ def claim_run_dir(
         It has other files under the names of a run's, or it can't be made.
     """
     if run_dir is not None:
-        path = Path(run_dir).absolute()
-        _check_free(path, Path(run_dir))
-        try:
-            made = [folder for folder in (path, *path.parents) if not folder.exists()]
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _not_made(Path(run_dir), error) from error
-        return Claim(path, made, Path(run_dir))
+        _check_free(Path(run_dir).absolute(), Path(run_dir))
+        return _make(Path(run_dir), new=False)
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     stem = f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-.') or 'run'}"
     for number in itertools.count(1):
-        shown = Path(runs, stem if number == 1 else f"{stem}-{number}")
-        path = shown.absolute()
-        try:
-            made = [folder for folder in (path, *path.parents) if not folder.exists()]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.mkdir()
-            (path / NAMED).touch()
-        except FileExistsError:
-            if path.parent.is_dir():
-                continue
-            raise _not_made(shown, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))) from None
-        except OSError as error:
-            raise _not_made(shown, error) from error
-        return Claim(path, made, shown)
+        with contextlib.suppress(FileExistsError):
+            return _make(Path(runs, stem if number == 1 else f"{stem}-{number}"), new=True)
     raise AssertionError("there is always another number")
+
+
+def _make(shown: Path, *, new: bool) -> Claim:
+    """Make a run directory. One that must be `new` is marked, and a FileExistsError says that it is not."""
+    path = shown.absolute()
+    try:
+        made = [folder for folder in (path, *path.parents) if not folder.exists()]
+        path.mkdir(parents=True, exist_ok=not new)
+        if new:
+            (path / NAMED).touch()
+    except OSError as error:
+        if new and isinstance(error, FileExistsError):
+            raise
+        raise _not_made(shown, error) from error
+    return Claim(path, shown, made)
 
 
 def claim_call(
@@ -262,17 +234,8 @@ def claim_call(
 ) -> Claim:
     """Take a run directory for a function, and make its folder ``call``, which only this user can read.
 
-    Parameters
-    ----------
-    name, run_dir, runs
-        See `claim_run_dir`.
-    any_values : bool
-        Whether values may be objects of any kind, whose reading runs code; see :mod:`.values`.
-
-    Raises
-    ------
-    LaunchError
-        The directory holds another run, or files of its user under the names of a run's; or it can't be made.
+    With `any_values`, values may be objects of any kind, whose reading runs code; see
+    :mod:`tfmuster.tracking.values`. For the rest, see `claim_run_dir`.
     """
     claim = claim_run_dir(name, run_dir, runs=runs)
     try:

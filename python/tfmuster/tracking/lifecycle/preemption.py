@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from ...cluster.tf_config import current_task
-from ...environment import ERROR_FILE_VARIABLE, RUN_DIR_VARIABLE
+from ...environment import ERROR_FILE_VARIABLE
 from ...errors import TfmusterError
-from ..record.layout import STATES, file_stem
+from ..record.layout import STATES, file_stem, own_run_dir
 
 _LEAVE: Final = "leave"
 _ENDING: Final = "ending"
@@ -40,8 +40,8 @@ def order_in(run_dir: Path) -> int:
 
 def own_order() -> int:
     """Return the signal of the order to leave for this worker; 0 without one."""
-    folder = os.environ.get(RUN_DIR_VARIABLE)
-    return order_in(Path(folder)) if folder else 0
+    run_dir = own_run_dir()
+    return order_in(run_dir) if run_dir else 0
 
 
 def note_ending(run_dir: Path) -> None:
@@ -52,16 +52,16 @@ def note_ending(run_dir: Path) -> None:
 
 def is_ending() -> bool:
     """Return whether the launcher is ending the job of this worker."""
-    folder = os.environ.get(RUN_DIR_VARIABLE)
-    return folder is not None and Path(folder, STATES, _ENDING).exists()
+    run_dir = own_run_dir()
+    return run_dir is not None and (run_dir / STATES / _ENDING).exists()
 
 
 def note_saves(on: bool) -> None:
     """Note whether this worker is in a training that can be saved. Errors are ignored."""
-    folder, note = os.environ.get(RUN_DIR_VARIABLE), os.environ.get(ERROR_FILE_VARIABLE)
+    run_dir, note = own_run_dir(), os.environ.get(ERROR_FILE_VARIABLE)
     with contextlib.suppress(OSError, TfmusterError):
-        if folder and (task := current_task()) is not None:
-            path = Path(folder, STATES, file_stem(task.name) + _SAVES)
+        if run_dir and (task := current_task()) is not None:
+            path = run_dir / STATES / (file_stem(task.name) + _SAVES)
         elif note:
             # `tfmuster worker` has no run directory.
             path = Path(note).with_suffix(_SAVES)

@@ -11,7 +11,7 @@ from ...cluster.rules import JOBS
 from ...errors import TfmusterError
 from ..record.layout import CHECKPOINT_OWNER, MODEL, NAMED, NAMES, TENSORBOARD, checkpoint_step, holds_run
 from ..record.ownership import foreign
-from ..record.records import read_info
+from ..record.recording import read_info
 
 
 def whose(run_dir: Path) -> str:
@@ -26,25 +26,13 @@ def remove_files(run_dir: Path) -> list[str]:
     """Remove from a run directory what tfmuster has written, and the directory if it is empty then.
 
     Checkpoints, the model and TensorBoard's files are removed only from a directory whose name tfmuster has
-    chosen: in another one, they may be older than the run.
-
-    Returns
-    -------
-    list of str
-        Names of the files and folders that are not the run's, and stay.
-
-    Raises
-    ------
-    TfmusterError
-        If the directory has no record of a run, or if the run is another user's (reason ``foreign``): in a
-        folder that a team shares, permissions do not tell whose it is.
-    OSError
-        If this user can't read the record, or can't remove a file.
+    chosen: in another one, they may be older than the run. Return the names of what is not the run's, and
+    stays. In a folder that a team shares, permissions do not tell whose a run is, so its owner is checked.
     """
-    if found := whose(run_dir):
+    if owner := whose(run_dir):
         raise TfmusterError(
             "A run is removed by the user who launched it.",
-            found=found,
+            found=owner,
             fix="Ask for it, or copy what you need of it and leave the run.",
             run=run_dir.name,
             reason="foreign",
@@ -100,8 +88,6 @@ def _training_files(run_dir: Path) -> Iterator[Path]:
     yield from (run_dir / MODEL, run_dir / TENSORBOARD)
     for folder in run_dir.glob("checkpoints*"):
         if folder.is_dir() and not folder.is_symlink():
-            yield from (path for path in folder.iterdir() if _is_of_checkpoints(path.name))
-
-
-def _is_of_checkpoints(name: str) -> bool:
-    return checkpoint_step(name) is not None or name == CHECKPOINT_OWNER
+            for path in folder.iterdir():
+                if checkpoint_step(path.name) is not None or path.name == CHECKPOINT_OWNER:
+                    yield path

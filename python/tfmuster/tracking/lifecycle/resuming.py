@@ -12,7 +12,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ...cluster.resolvers import batch_job
 from ...environment import PREFIX, TOKEN_VARIABLE
@@ -26,25 +26,15 @@ from ..record.hidden_values import HIDDEN, without_secret, without_secrets
 from ..record.layout import PREEMPTED, RESUME, UNFINISHED, holds_run, read_json, utc_now, write_json
 from ..record.log_text import log_paths, separate
 from ..record.ownership import check_owner
-from ..record.records import read_info
+from ..record.recording import read_info
 from .stopping import end_left_over, stop_text
 
 #: States of a run that can be started again.
 RESUMABLE: Final = (PREEMPTED, "interrupted", "failed", "lost")
 
 
-class Again(NamedTuple):
-    """How a run is launched again.
-
-    Attributes
-    ----------
-    arguments : list of str
-        The arguments of ``tfmuster launch``.
-    directory : str
-        The working directory.
-    env : dict of str
-        Environment variables of the launcher.
-    """
+class Relaunch(NamedTuple):
+    """How to launch a run once more: arguments of ``tfmuster launch``, working directory, and environment."""
 
     arguments: list[str]
     directory: str
@@ -67,19 +57,18 @@ def record_launch(
     env : mapping of str
         The job's own environment variables. The user's settings of tfmuster are recorded, too.
     """
-    settings = {name: os.environ[name] for name in os.environ if name.startswith(PREFIX)}
+    settings = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
     settings.pop(TOKEN_VARIABLE, None)
-    variables = {**settings, **env}
     record = {
         "options": without_secrets(options),
         "command": without_secrets(command),
         "directory": os.getcwd(),
-        "env": {name: without_secret(name, value) for name, value in variables.items()},
+        "env": {name: without_secret(name, value) for name, value in {**settings, **env}.items()},
     }
     write_json(run_dir / RESUME, record, mode=0o600)
 
 
-def launch_again(run_dir: Path) -> Again:
+def relaunch_of(run_dir: Path) -> Relaunch:
     """Return how to resume a run.
 
     Raises
@@ -93,16 +82,16 @@ def launch_again(run_dir: Path) -> Again:
     check_owner(run_dir, run_dir / "run.json", run_dir / "status.json", run_dir / RESUME)
     state = status_of(run_dir)["state"]
     if state not in RESUMABLE:
-        runs = state in UNFINISHED
+        goes_on = state in UNFINISHED
         raise LaunchError(
             "This run can't be resumed.",
-            found=f"{run_dir.name} is {state}" if runs else f"the program of {run_dir.name} has finished",
-            fix=f"Stop it first: {stop_text(run_dir.name, save=True)}" if runs else "Start a new run.",
+            found=f"{run_dir.name} is {state}" if goes_on else f"the program of {run_dir.name} has finished",
+            fix=f"Stop it first: {stop_text(run_dir.name, save=True)}" if goes_on else "Start a new run.",
             reason="resume",
         )
     record = read_json(run_dir / RESUME)
-    given = [*record.get("options", ()), *record.get("command", ()), *record.get("env", {}).values()]
-    if not record or any(HIDDEN in word for word in given):
+    words = [*record.get("options", ()), *record.get("command", ()), *record.get("env", {}).values()]
+    if not record or any(HIDDEN in word for word in words):
         raise LaunchError(
             "This run can't be resumed by its name.",
             found="its command line or its environment has a secret, which is not kept"
@@ -114,31 +103,30 @@ def launch_again(run_dir: Path) -> Again:
             ),
             reason="resume",
         )
-    return Again([*record["options"], "--", *record["command"]], record["directory"], record["env"])
+    return Relaunch([*record["options"], "--", *record["command"]], record["directory"], record["env"])
 
 
 def resumed_seed(run_dir: str | os.PathLike[str] | None) -> int | None:
     """Return the seed of the unfinished run in a directory; None if there is none."""
-    unfinished = _unfinished_run(run_dir)
-    seed = None if unfinished is None else read_info(unfinished).get("seed")
-    return None if seed is None else int(seed)
+    info = _unfinished_info(run_dir)
+    return None if info is None or info.get("seed") is None else int(info["seed"])
 
 
 def resumed_hash_seed(run_dir: str | os.PathLike[str] | None) -> str | None:
     """Return the seed of Python's hashes in the unfinished run in a directory; None if there is none."""
-    unfinished = _unfinished_run(run_dir)
-    return None if unfinished is None else str(read_info(unfinished).get("hash_seed", "0"))
+    info = _unfinished_info(run_dir)
+    return None if info is None else str(info.get("hash_seed", "0"))
 
 
-def _unfinished_run(run_dir: str | os.PathLike[str] | None) -> Path | None:
+def _unfinished_info(run_dir: str | os.PathLike[str] | None) -> dict[str, Any] | None:
     if run_dir is None or not holds_run(path := Path(run_dir)):
         return None
-    return path if status_of(path)["state"] in RESUMABLE else None
+    return read_info(path) if status_of(path)["state"] in RESUMABLE else None
 
 
 @contextlib.contextmanager
 def resuming(run_dir: Path, command: Sequence[str]) -> Iterator[bool]:
-    """Tell whether this command resumes the run in a directory, which then is prepared for that.
+    """Yield whether this command resumes the run in a directory, which then is prepared for that.
 
     Inside the block no other launcher can resume it.
     """
@@ -167,7 +155,7 @@ def resumes(run_dir: Path, command: Sequence[str]) -> bool:
 
 
 def _is_of_this_job(run_dir: Path) -> bool:
-    """Whether a run's launcher was in this batch job, which its system has started again, and so has gone."""
+    """Return whether a run's launcher was in this batch job, has gone, and the job's system restarted it."""
     batch, info = batch_job(), read_info(run_dir)
     same = batch is not None and info.get(f"{batch.system}_job") == batch.number
     return same and status_of(run_dir)["state"] in UNFINISHED and info.get("pid") != os.getpid()
@@ -188,7 +176,7 @@ def _prepare(run_dir: Path) -> None:
 
 def resume_run(run_dir: Path) -> None:
     """Restart a run in the background; see :meth:`.run.Run.resume`."""
-    launch_again(run_dir)
+    relaunch_of(run_dir)
     done = subprocess.run(
         [*run_module("tfmuster"), "runs", "resume", "--detach", str(run_dir)],
         env=with_tfmuster_on_path(os.environ),
@@ -197,6 +185,6 @@ def resume_run(run_dir: Path) -> None:
         check=False,
     )
     if done.returncode:
-        said = decoded(done.stderr, output_encoding(os.environ)).strip() or f"exit code {done.returncode}"
-        parts = {"message": f"The run {run_dir.name} could not be resumed.", "found": said}
-        raise LaunchError(**(parts_of(said) or parts), reason="resume")
+        text = decoded(done.stderr, output_encoding(os.environ)).strip() or f"exit code {done.returncode}"
+        message = f"The run {run_dir.name} could not be resumed."
+        raise LaunchError(**(parts_of(text) or {"message": message, "found": text}), reason="resume")

@@ -1,27 +1,47 @@
-"""End a run from any session: at once, or after its training has been saved; and say how."""
+"""End a run from any session: at once, or after its training has been saved; and say how.
+
+The launcher of a batch job may be on another machine, where only the batch system can end it. The command for
+that is read from the run directory. So it is run only if it is one that tfmuster writes: a batch system's
+command, and the identifier of a job.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from ...environment import grace
 from ...errors import LaunchError, TfmusterError
+from ...system.ask import NoAnswerError, ask
 from ...words import Code, Words, r_text
 from ..live.status import launcher_process, status_of, wait_for_end
-from ..record.layout import UNFINISHED
+from ..record.layout import STOP_COMMAND, UNFINISHED, read_json
 from ..record.ownership import check_owner
-from ..record.records import read_info
-from .batch_job import end_batch_job, stop_command
+from ..record.recording import read_info, record_end
 from .preemption import can_save, note_ending
 
 #: A launcher looks for this file in its run directory. If it is not empty, the training is to be saved.
 _STOP: Final = "stop"
 _SAVE: Final = "save"
+
+#: How long a batch system may take to accept the request to end a job, in seconds.
+_ANSWER_SECONDS: Final = 30.0
+#: How long it may take to end the job's processes, and how long a shared file system may take to show what
+#: another node has written, in seconds.
+_BATCH_SECONDS, _SHARED_SECONDS = 60.0, 5.0
+#: The commands that end a job, with what may follow: the number of the job, of an array's element in it, and
+#: for PBS the server's name. PBS and SGE have a command of the same name; SGE names an element by ``-t``.
+STOP_COMMANDS: Final = {
+    "scancel": re.compile(r"[0-9]+(_[0-9]+)?", re.ASCII),
+    "qdel": re.compile(r"[0-9]+(\[[0-9]*\])?(\.[A-Za-z0-9][A-Za-z0-9.-]*)?|[0-9]+ -t [0-9]+", re.ASCII),
+    "bkill": re.compile(r"[0-9]+(\[[0-9]+\])?", re.ASCII),
+}
 
 
 def stop_run(run_dir: Path, timeout: float, *, save: bool) -> dict[str, Any]:
@@ -43,7 +63,7 @@ def stop_run(run_dir: Path, timeout: float, *, save: bool) -> dict[str, Any]:
             if not command:
                 message = f"The run {run_dir.name} can be stopped on its own host only."
                 raise LaunchError(message, found=f"host {host}", run=run_dir.name)
-            end_batch_job(run_dir, command)
+            _end_batch_job(run_dir, command)
         return status_of(run_dir)
     if info.get("ends_on_sigterm"):
         # Else the launcher would save first.
@@ -51,17 +71,14 @@ def stop_run(run_dir: Path, timeout: float, *, save: bool) -> dict[str, Any]:
         with contextlib.suppress(Exception):
             launcher.terminate()
     else:
-        _stop_path(run_dir).touch()
+        (run_dir / _STOP).touch()
     return wait_for_end(run_dir, timeout)
 
 
 def end_left_over(info: Mapping[str, Any], status: Mapping[str, Any]) -> None:
     """End the processes that a launcher which was killed has left on this machine.
 
-    Parameters
-    ----------
-    info, status : mapping
-        The contents of ``run.json`` and ``status.json``. Check their owner first.
+    Check the owner of ``run.json`` and ``status.json``, whose contents these are, first.
     """
     if not info.get("job"):
         return
@@ -78,6 +95,47 @@ def end_left_over(info: Mapping[str, Any], status: Mapping[str, Any]) -> None:
     end_job(info["job"])
 
 
+def stop_command(run_dir: Path) -> list[str]:
+    """Return the command that ends a run's batch job, which must be this user's; empty if it has none."""
+    path = run_dir / STOP_COMMAND
+    check_owner(path)
+    words = read_json(path).get("command")
+    if not words:
+        return []
+    command = list(map(str, words)) if isinstance(words, list) else [str(words)]
+    number = STOP_COMMANDS.get(command[0])
+    if number is None or not number.fullmatch(" ".join(command[1:])):
+        raise LaunchError(
+            "The command that ends a batch job must be scancel, qdel or bkill with the number of a job.",
+            found=f"{shlex.join(command)[:200]} in {path}",
+            fix="End the job by its batch system.",
+            reason="stop-command",
+        )
+    return command
+
+
+def _end_batch_job(run_dir: Path, command: Sequence[str]) -> None:
+    """Ask the batch system to end a run's job, and wait for its end."""
+    has_begun = (run_dir / "logs").is_dir()
+    try:
+        answer = ask(*command, seconds=_ANSWER_SECONDS)
+        refusal = None if answer.code == 0 else answer.first_line
+    except NoAnswerError as error:
+        refusal = str(error)
+    # A job that has not started has no launcher that could record its end.
+    state = wait_for_end(run_dir, _BATCH_SECONDS if has_begun and not refusal else _SHARED_SECONDS)["state"]
+    if state not in UNFINISHED:
+        return
+    if refusal:
+        raise LaunchError(
+            f"The batch job of the run {run_dir.name} must be ended by its batch system.",
+            found=refusal,
+            fix=f"Run this on a machine of the cluster: {shlex.join(command)}",
+            run=run_dir.name,
+        )
+    record_end(run_dir, "interrupted")
+
+
 def _save(run_dir: Path, timeout: float) -> dict[str, Any]:
     if not can_save(run_dir):
         raise TfmusterError(
@@ -86,7 +144,7 @@ def _save(run_dir: Path, timeout: float) -> dict[str, Any]:
             fix=f"wait until fit() runs, or end it without saving: {stop_text(run_dir.name)}",
             run=run_dir.name,
         )
-    _stop_path(run_dir).write_text(_SAVE)
+    (run_dir / _STOP).write_text(_SAVE)
     return wait_for_end(run_dir, timeout + grace(read_info(run_dir).get("grace")))
 
 
@@ -98,7 +156,7 @@ def asked_to_save(run_dir: Path) -> bool:
     TfmusterError
         Another session has asked to end the run at once.
     """
-    path = _stop_path(run_dir)
+    path = run_dir / _STOP
     if not path.exists():
         return False
     save = path.read_text() == _SAVE
@@ -108,10 +166,6 @@ def asked_to_save(run_dir: Path) -> bool:
             f"The run {run_dir.name} was stopped.", found="asked for by another session", run=run_dir.name
         )
     return True
-
-
-def _stop_path(run_dir: Path) -> Path:
-    return run_dir / _STOP
 
 
 def stop_text(run: str | os.PathLike[str], *, save: bool = False) -> str:

@@ -16,17 +16,24 @@ import functools
 import math
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from ...cluster.tf_config import current_task
-from ...environment import RUN_DIR_VARIABLE
 from ...errors import TfmusterError
-from ..record.layout import STATES, append_json, file_stem, read_json, task_of, write_json
+from ..record.layout import (
+    STATES,
+    append_json,
+    file_stem,
+    own_run_dir,
+    read_json,
+    read_json_lines,
+    task_of,
+    task_order,
+    write_json,
+)
 
 #: How many missing tasks are named, and how many metrics are shown beside the step.
 _MOST_NAMES, _MOST_METRICS = 8, 2
@@ -39,108 +46,62 @@ _phases: dict[Path, str] = {}
 
 @dataclass(frozen=True)
 class State:
-    """The state of a task.
+    """The state of a task."""
 
-    Parameters
-    ----------
-    phase : str
-        One of ``waiting``, ``starting``, ``tracing``, ``training``, ``trained``, ``testing``,
-        ``evaluating`` or ``serving``. Its supervisor also knows ``running``, ``stopped``, ``done``,
-        ``failed``, ``ended`` and ``lost``.
-    epoch, epochs : int, optional
-        Current epoch, from 1, and number of epochs.
-    step, steps : int, optional
-        Steps done in this epoch, and number of steps in it.
-    metrics : mapping of float
-        All metrics, by their names in Keras.
-    steps_per_second : float, optional
-        Speed in this epoch, without its first step.
-    images_per_second : float, optional
-        Speed in images, of all workers together.
-    sum_share : float, optional
-        Share of the time, from 0 to 1, in which the task summed gradients and logs with the other workers, in
-        this epoch without its first step. Not known if TensorFlow's collectives sum them.
-    wait_share : float, optional
-        Share of the time in which it only waited in them for workers that were not there yet.
-    waits_for : str
-        The worker for which it waited longest, such as ``worker 2``.
-    waiting : tuple of str
-        Missing tasks, such as ``worker 2``. If this task can't reach the chief, only the chief.
-    address : str
-        Address of the chief, if this task can't reach it.
-    reason : str
-        Why the chief can't be reached.
-    serves : bool
-        Whether the task serves the tasks that train, and ends by itself when they have finished.
-    time : float, optional
-        When the task recorded the state, in seconds since the epoch.
-    """
-
+    #: ``waiting``, ``starting``, ``tracing``, ``training``, ``trained``, ``testing``, ``evaluating`` or
+    #: ``serving``. Its supervisor also knows ``running``, ``stopped``, ``done``, ``failed``, ``ended`` and
+    #: ``lost``.
     phase: str
+    #: Current epoch, from 1, and number of epochs.
     epoch: int | None = None
     epochs: int | None = None
+    #: Steps done in this epoch, and number of steps in it.
     step: int | None = None
     steps: int | None = None
+    #: All metrics, by their names in Keras.
     metrics: Mapping[str, float] = field(default_factory=dict)
+    #: Speed in this epoch, without its first step; in images, of all workers together.
     steps_per_second: float | None = None
     images_per_second: float | None = None
+    #: Share of the time, from 0 to 1, in which the task summed gradients and logs with the other workers, in
+    #: this epoch without its first step. Not known if TensorFlow's collectives sum them.
     sum_share: float | None = None
+    #: Share of the time in which it only waited in them for workers that were not there yet.
     wait_share: float | None = None
+    #: The worker for which it waited longest, such as ``worker 2``.
     waits_for: str = ""
+    #: Missing tasks, such as ``worker 2``. If this task can't reach the chief, only the chief.
     waiting: tuple[str, ...] = ()
+    #: Address of the chief, if this task can't reach it, and why it can't.
     address: str = ""
     reason: str = ""
+    #: Whether the task serves the tasks that train, and ends by itself when they have finished.
     serves: bool = False
+    #: When the task recorded the state, in seconds since the epoch.
     time: float | None = None
 
     @classmethod
-    def from_dict(cls, said: Mapping[str, Any]) -> State | None:
+    def from_dict(cls, values: Mapping[str, Any]) -> State | None:
         """Make a state from a JSON object; None if the object is not a state."""
         try:
-            numbers: dict[str, Any] = {name: int(said[name]) for name in _COUNTS if name in said}
-            numbers |= {name: float(said[name]) for name in _FLOATS if name in said}
-            return cls(
-                phase=str(said["phase"]),
-                **numbers,
-                metrics={str(name): float(value) for name, value in said.get("metrics", {}).items()},
-                waits_for=str(said.get("waits_for", "")),
-                waiting=tuple(map(str, said.get("waiting", ()))),
-                address=str(said.get("address", "")),
-                reason=str(said.get("reason", "")),
-                serves=bool(said.get("serves")),
-            )
-        except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
+            known = [field for field in fields(cls) if field.name in values]
+            return cls(**{field.name: _reader_of(field)(values[field.name]) for field in known})
+        except (TypeError, ValueError, OverflowError, AttributeError):
             return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return ``phase``, ``serves`` and the other known fields, without the text."""
-        known = {
-            **{name: getattr(self, name) for name in _COUNTS},
-            "metrics": dict(self.metrics),
-            "steps_per_second": self.steps_per_second,
-            "images_per_second": self.images_per_second,
-            **self.shares,
-            "waiting": list(self.waiting),
-            "address": self.address,
-            "reason": self.reason,
-            "time": self.time,
-        }
-        known = {name: value for name, value in known.items() if value not in (None, "", [], {})}
-        return {"phase": self.phase, **known, "serves": self.serves}
-
-    @property
-    def shares(self) -> dict[str, Any]:
-        """Return ``sum_share``, ``wait_share`` and ``waits_for``, if they are known."""
-        if self.sum_share is None:
-            return {}
-        found = {"sum_share": self.sum_share, "wait_share": self.wait_share, "waits_for": self.waits_for}
-        return {name: value for name, value in found.items() if value not in (None, "")}
+        """Return the fields that are known, without the text."""
+        known = self._known([field.name for field in fields(self)])
+        return {name: list(x) if isinstance(x, tuple) else x for name, x in known.items()}
 
     @property
     def measured(self) -> dict[str, Any]:
-        """Return what is kept of a training: `shares`, and the speeds that are known."""
-        told = {name: getattr(self, name) for name in SPEEDS}
-        return {**self.shares, **{name: value for name, value in told.items() if value is not None}}
+        """Return what is kept of a training: the shares and speeds that are known."""
+        return self._known([*_SHARES, *SPEEDS])
+
+    def _known(self, names: Iterable[str]) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value not in (None, "", (), {})}
 
     @property
     def text(self) -> str:
@@ -168,10 +129,7 @@ class State:
         """Return the loss, the first metric and the speed as texts."""
         shown = sorted(self.metrics.items(), key=lambda item: item[0] != "loss")[:_MOST_METRICS]
         figures = [f"{name} {value:.4f}" for name, value in shown]
-        if self.images_per_second is not None:
-            figures.append(f"{self.images_per_second:,.0f} images/s")
-        elif self.steps_per_second is not None:
-            figures.append(f"{self.steps_per_second:.1f} steps/s")
+        figures += filter(None, [speed_text(self.measured)])
         if self.waits_for and (self.wait_share or 0) >= _LEAST_WAIT:
             figures.append(f"waits {self.wait_share:.0%} for {self.waits_for}")
         return figures
@@ -186,9 +144,30 @@ class State:
         return f"waiting for {shown}{more}"
 
 
-_COUNTS = ("epoch", "epochs", "step", "steps")
 _SHARES = ("sum_share", "wait_share", "waits_for")
-_FLOATS = ("steps_per_second", "images_per_second", "sum_share", "wait_share", "time")
+#: What reads a field from JSON, by its type.
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "str": str,
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "Mapping[str, float]": lambda metrics: {str(name): float(value) for name, value in metrics.items()},
+    "tuple[str, ...]": lambda names: tuple(map(str, names)),
+}
+
+
+def _reader_of(known: Field[Any]) -> Callable[[Any], Any]:
+    # Some may be missing.
+    return _READERS[str(known.type).partition(" |")[0]]
+
+
+def speed_text(measured: Mapping[str, Any]) -> str:
+    """Return the speed in `State.measured`, in images/s or else in steps/s; "" if none is known."""
+    if (images := measured.get("images_per_second")) is not None:
+        return f"{images:,.0f} images/s"
+    if (steps := measured.get("steps_per_second")) is not None:
+        return f"{steps:.1f} steps/s"
+    return ""
 
 
 def _of(number: int, total: int | None) -> str:
@@ -200,36 +179,32 @@ def say_state(state: State) -> None:
 
     Errors in writing are ignored: a missing state must not end a training.
     """
-    if path := _own_path():
-        _note_phase(path, state.phase, state.measured if state.phase == "trained" else {})
+    if path := own_state_path():
+        _note_phase(path, state.phase, state.measured if state.phase == "trained" else None)
         with contextlib.suppress(OSError):
             path.parent.mkdir(exist_ok=True)
             known = replace(state, time=time.time()).to_dict()
-            write_json(path, {"text": state.text, **_in_json(known)})
+            write_json(path, {"text": state.text, **{name: _in_json(value) for name, value in known.items()}})
 
 
-def _in_json(known: Mapping[str, Any]) -> dict[str, Any]:
+def _in_json(value: object) -> object:
     """Replace numbers that JSON does not have with strings, which `float` can read."""
-    return {name: _number_in_json(value) for name, value in known.items()}
-
-
-def _number_in_json(value: Any) -> Any:
     if isinstance(value, dict):
-        return _in_json(value)
+        return {name: _in_json(item) for name, item in value.items()}
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def say_phase(phase: str) -> None:
     """Record the start of a phase for the timeline, without changing the state that is shown."""
-    if path := _own_path():
+    if path := own_state_path():
         _note_phase(path, phase)
 
 
-def _note_phase(path: Path, phase: str, shares: Mapping[str, Any] | None = None) -> None:
+def _note_phase(path: Path, phase: str, measured: Mapping[str, object] | None = None) -> None:
     """Record the time of a change of phase."""
     if _phases.get(path) != phase:
         _phases[path] = phase
-        note_phase(path.parent.parent, task_of(path.stem), phase, shares or {})
+        note_phase(path.parent.parent, task_of(path.stem), phase, measured)
 
 
 def say_waiting(progress: Mapping[str, Any]) -> None:
@@ -240,10 +215,8 @@ def say_waiting(progress: Mapping[str, Any]) -> None:
 def waiting_state(progress: Mapping[str, Any]) -> State:
     """Return the state of a task in the rendezvous.
 
-    Parameters
-    ----------
-    progress : mapping
-        ``waiting`` (names of tasks), and while the chief can't be reached its ``address`` and the ``reason``.
+    `progress` has ``waiting`` (names of tasks), and while the chief can't be reached its ``address`` and the
+    ``reason``.
     """
     return State(
         "waiting",
@@ -271,21 +244,22 @@ def forget_states(run_dir: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _own_path() -> Path | None:
-    folder, place = os.environ.get(RUN_DIR_VARIABLE), os.environ.get("TF_CONFIG")
-    return _path(folder, place) if folder and place else None
+def own_state_path() -> Path | None:
+    """Return the file of this process's state, if it is a worker of ``tfmuster launch``."""
+    run_dir, place = own_run_dir(), os.environ.get("TF_CONFIG")
+    return _path(run_dir, place) if run_dir and place else None
 
 
 @functools.lru_cache(maxsize=1)
-def _path(folder: str, tf_config: str) -> Path | None:
+def _path(run_dir: Path, tf_config: str) -> Path | None:
     """Return the file of the task that `tf_config` names. Cached, because it is needed every second."""
     with contextlib.suppress(TfmusterError):
         if task := current_task({"TF_CONFIG": tf_config}):
-            return Path(folder, STATES, f"{file_stem(task.name)}.json")
+            return run_dir / STATES / f"{file_stem(task.name)}.json"
     return None
 
 
-def note_phase(run_dir: Path, task: str, phase: str, shares: Mapping[str, Any] | None = None) -> None:
+def note_phase(run_dir: Path, task: str, phase: str, measured: Mapping[str, object] | None = None) -> None:
     """Append a line to the task's timeline, maybe with `State.measured`.
 
     Errors are ignored: a missing line must not end a training.
@@ -293,7 +267,7 @@ def note_phase(run_dir: Path, task: str, phase: str, shares: Mapping[str, Any] |
     path = run_dir / STATES / f"{file_stem(task)}.jsonl"
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
-        append_json(path, {"time": time.time(), "phase": phase, **(shares or {})})
+        append_json(path, {"time": time.time(), "phase": phase, **(measured or {})})
 
 
 def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
@@ -302,33 +276,24 @@ def read_events(run_dir: Path) -> dict[str, list[dict[str, Any]]]:
     ``trained`` also has `State.measured`, as far as it is known.
     """
     events = {}
-    for path in sorted(run_dir.joinpath(STATES).glob("*-*.jsonl"), key=_place):
-        told: list[dict[str, Any]] = []
-        try:
-            lines = path.read_bytes().splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            # The last line may be incomplete.
-            with contextlib.suppress(orjson.JSONDecodeError, LookupError, TypeError, ValueError):
-                event = orjson.loads(line)
-                state = State.from_dict(event)
-                if state is not None and state.time is not None and math.isfinite(state.time):
-                    told.append({"time": state.time, "phase": state.phase, **state.measured})
-        events[task_of(path.stem)] = sorted(told, key=lambda event: event["time"])
+    for path in sorted(run_dir.joinpath(STATES).glob("*-*.jsonl"), key=task_order):
+        states = filter(None, map(State.from_dict, read_json_lines(path)))
+        events[task_of(path.stem)] = sorted(
+            (
+                {"time": state.time, "phase": state.phase, **state.measured}
+                for state in states
+                if state.time is not None and math.isfinite(state.time)
+            ),
+            key=lambda event: event["time"],
+        )
     return events
 
 
 def read_shares(run_dir: Path) -> dict[str, dict[str, Any]]:
-    """Read each task's `State.shares` in its last training, as far as they are known."""
-    found = {}
-    for task, events in read_events(run_dir).items():
-        for event in events:
-            if "sum_share" in event:
-                found[task] = {name: event[name] for name in _SHARES if name in event}
-    return found
-
-
-def _place(path: Path) -> tuple[str, int]:
-    job, _, index = path.stem.rpartition("-")
-    return job, int(index) if index.isdigit() else 0
+    """Read each task's shares of the time (see `State`) in its last training, as far as they are known."""
+    return {
+        task: {name: event[name] for name in _SHARES if name in event}
+        for task, events in read_events(run_dir).items()
+        for event in events
+        if "sum_share" in event
+    }

@@ -9,11 +9,14 @@ import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..record.layout import UNFINISHED
-from ..record.records import read_info, read_status
+from ..record.recording import read_info, read_status
 from .states import read_states
+
+if TYPE_CHECKING:
+    import psutil
 
 #: How often a launcher writes the status of a job that runs, even if nothing has changed, in seconds.
 BEAT_SECONDS: Final = 30.0
@@ -58,13 +61,7 @@ def wait_for_end(run_dir: Path, timeout: float | None = None) -> dict[str, Any]:
 
 
 def _is_lost(info: Mapping[str, Any] | None, status: Mapping[str, Any]) -> bool:
-    """Return whether a run has not ended, but its launcher has.
-
-    Parameters
-    ----------
-    info, status : mapping
-        The contents of ``run.json``, which is None for other users than the run's own, and ``status.json``.
-    """
+    """Return whether a run has not ended, but its launcher has. Without `info`, it is another user's."""
     if status["state"] not in UNFINISHED:
         return False
     here = socket.gethostname()
@@ -83,7 +80,7 @@ def _is_lost(info: Mapping[str, Any] | None, status: Mapping[str, Any]) -> bool:
         return False
 
 
-def launcher_process(info: Mapping[str, Any]) -> Any:
+def launcher_process(info: Mapping[str, Any]) -> psutil.Process | None:
     """Return the launcher as a psutil.Process; None if it has ended or runs on another machine."""
     import psutil
 

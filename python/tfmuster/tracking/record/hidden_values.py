@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 HIDDEN: Final = "***"
@@ -84,16 +84,21 @@ _USER_VALUE: Final = re.compile(r"([\"']?[^:\s/]+):(?!\d+[\"']?\Z).+", re.DOTALL
 
 def without_secrets(command: Sequence[str]) -> list[str]:
     """Return a command line with ``***`` in place of the values that look like secrets."""
-    shown: list[str] = []
+    return list(_after_options(map(str, command), _in_argument))
+
+
+def _after_options(words: Iterable[str], hide: Callable[[str], str]) -> Iterator[str]:
+    """Hide each word by itself, or by the option before it whose value it is."""
     option = ""
-    for word in map(str, command):
-        if option and not _OPTION.fullmatch(word):
-            shown.append(_of_option(option, word, _in_argument))
-            option = ""
-            continue
-        option = word if _OPTION.fullmatch(word) else ""
-        shown.append(_in_argument(word))
-    return shown
+    for word in words:
+        is_option = bool(_OPTION.fullmatch(word))
+        if option in _USER and not is_option and (user := _USER_VALUE.fullmatch(word)):
+            yield f"{user[1]}:{HIDDEN}"
+        elif option and not is_option and is_secret(option, word):
+            yield HIDDEN
+        else:
+            yield hide(word)
+        option = word if is_option else ""
 
 
 def without_secret(name: str, value: str) -> str:
@@ -121,13 +126,6 @@ def is_secret(name: str, value: str | None = None) -> bool:
     return not _MAYBE.isdisjoint(parts) and not _SWITCH.fullmatch(bare)
 
 
-def _of_option(option: str, value: str, otherwise: Callable[[str], str]) -> str:
-    """Return what is shown of the value that follows an option: ``otherwise(value)`` if it is no secret."""
-    if option in _USER and (found := _USER_VALUE.fullmatch(value)):
-        return f"{found[1]}:{HIDDEN}"
-    return HIDDEN if is_secret(option, value) else otherwise(value)
-
-
 def _in_argument(word: str) -> str:
     whole = _ARGUMENT.fullmatch(word)
     if whole and is_secret(whole["name"], whole["value"]):
@@ -145,12 +143,12 @@ def _in_text(text: str) -> str:
 
 def _by_name(text: str) -> str:
     kept, at = [], 0
-    while found := _NAMED.search(text, at):
+    while name := _NAMED.search(text, at):
         # The value of one name may be the next name: --set=HF_TOKEN=abc
-        kept.append(text[at : found.end()])
-        at = found.end()
+        kept.append(text[at : name.end()])
+        at = name.end()
         begin = _VALUE.match(text, at, at + _JUDGED)
-        if at < len(text) and is_secret(found["name"], begin[0] if begin else text[at : at + _JUDGED]):
+        if at < len(text) and is_secret(name["name"], begin[0] if begin else text[at : at + _JUDGED]):
             kept.append(HIDDEN)
             # Of a quote that is not closed, nothing is shown.
             at = value.end() if (value := _VALUE.match(text, at)) else len(text)
@@ -159,17 +157,11 @@ def _by_name(text: str) -> str:
 
 def _in_shell_line(text: str) -> str:
     """Hide what follows an option in a line of shell, such as that of ``bash -c``."""
-    kept, at, option = [], 0, ""
-    for found in _SHELL_WORD.finditer(text):
-        kept.append(text[at : found.start()])
-        word, at = found[0], found.end()
-        if option and not _OPTION.fullmatch(word):
-            word = _of_option(option, word, _inside_quotes)
-            option = ""
-        else:
-            option = word if _OPTION.fullmatch(word) else ""
-            word = _inside_quotes(word)
-        kept.append(word)
+    kept, at = [], 0
+    words = list(_SHELL_WORD.finditer(text))
+    for word, shown in zip(words, _after_options((word[0] for word in words), _inside_quotes), strict=True):
+        kept += [text[at : word.start()], shown]
+        at = word.end()
     return "".join([*kept, text[at:]])
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import orjson
 
 from ...system.replace import replacing_file
+from .layout import read_json_lines
 
 #: Size from which the file is written anew, without the runs that are gone, in bytes.
 _LARGE = 256_000
@@ -37,34 +38,24 @@ def remember_run(run_dir: Path) -> None:
     path = index_path()
     if path is None:
         return
-    line = orjson.dumps({"path": os.fsencode(run_dir).decode("utf-8", "replace")}) + b"\n"
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if path.exists() and path.stat().st_size > _LARGE:
-            _keep(path, known_runs())
+            runs = known_runs()
+            with replacing_file(path, mode=0o600) as file:
+                file.writelines(map(_line, runs))
         # One write, so that two jobs can add their lines at the same time.
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(file, line)
-        finally:
-            os.close(file)
+        with open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o600)) as index:
+            index.write(_line(run_dir))
 
 
 def known_runs() -> list[Path]:
     """Return the run directories in the index that are still there, in the order of their jobs."""
     path = index_path()
-    found: dict[Path, None] = {}
-    with contextlib.suppress(OSError):
-        for line in path.read_bytes().splitlines() if path is not None else ():
-            # The last line may be incomplete.
-            with contextlib.suppress(orjson.JSONDecodeError, LookupError, TypeError, ValueError):
-                run = Path(orjson.loads(line)["path"])
-                if os.path.exists(run / "run.json"):
-                    found[run] = None
-    return list(found)
+    lines = [] if path is None else read_json_lines(path)
+    paths = dict.fromkeys(Path(line["path"]) for line in lines if isinstance(line.get("path"), str))
+    return [run for run in paths if os.path.exists(run / "run.json")]
 
 
-def _keep(path: Path, runs: list[Path]) -> None:
-    with replacing_file(path, mode=0o600) as file:
-        for run in runs:
-            file.write(orjson.dumps({"path": str(run)}) + b"\n")
+def _line(run_dir: Path) -> bytes:
+    return orjson.dumps({"path": os.fsencode(run_dir).decode("utf-8", "replace")}) + b"\n"

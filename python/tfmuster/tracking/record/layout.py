@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -11,65 +13,45 @@ from typing import Any
 
 import orjson
 
+from ...environment import RUN_DIR_VARIABLE
 from ...system.replace import replacing_file
 
 #: Folder of all runs, relative to the working directory.
 RUNS = "runs"
 
-#: Folder in the run directory with the function to call and the values that workers returned.
+# Files and folders of a run directory; tracking/run.py says what each is.
 CALL = "call"
-
-#: File in that folder that says that values may be objects of any kind, whose reading runs code: the workers
-#: run on this machine, or the user trusts their hosts.
-ANY_VALUES = "any-values"
-
-#: File in that folder while it belongs to a function whose run has not begun.
-CLAIMED = "claimed"
-
-#: Folder in the run directory with the state of each task.
 STATES = "states"
-
-#: Folder in the run directory with the stacks of each task.
 STACKS = "stacks"
-
-#: File in the run directory with the command that ends the run's batch job, from any machine.
 STOP_COMMAND = "stop.json"
-
-#: File in the run directory with what launches the run again.
 RESUME = "resume.json"
-
-#: File in the run directory with the names of the files that other machines have sent, one a line.
 ARRIVED = "arrived.jsonl"
+MODEL = "model.keras"
+TENSORBOARD = "tensorboard"
+#: Folder with what the chief's program has written into its working folder on another host, if tfmuster made
+#: that folder.
+FILES = "files"
+#: Empty file in a run directory whose name tfmuster has chosen, so that it was new.
+NAMED = ".tfmuster"
+
+#: File in `CALL` that says that values may be objects of any kind, whose reading runs code: the workers run
+#: on this machine, or the user trusts their hosts.
+ANY_VALUES = "any-values"
+#: File in `CALL` while it belongs to a function whose run has not begun.
+CLAIMED = "claimed"
 
 #: Suffix of a checkpoint's file, whose stem is its number of steps.
 CHECKPOINT = ".checkpoint"
 _CHECKPOINT_NAME = re.compile(rf"([0-9]+){re.escape(CHECKPOINT)}")
-
 #: File of a checkpoints folder with the process that writes there.
 CHECKPOINT_OWNER = ".owner.json"
 
-#: File in the run directory with the model, if the program has saved it there.
-MODEL = "model.keras"
-
-#: Folder in the run directory with what the chief's program has written into its working folder on another
-#: host, if tfmuster made that folder.
-FILES = "files"
-
-#: Folder in the run directory with TensorBoard's files.
-TENSORBOARD = "tensorboard"
-
-#: Empty file in a run directory whose name tfmuster has chosen, so that it was new.
-NAMED = ".tfmuster"
-
 #: State between a failure and the restart of all tasks.
 RESTARTING = "restarting"
-
 #: State of a run that has written a checkpoint because of a shutdown signal, and ended.
 PREEMPTED = "preempted"
-
 #: States of a run that has not ended.
 UNFINISHED = ("starting", "running", RESTARTING)
-
 
 #: What only the launcher and the sessions of its machine write in the run directory.
 RESERVED = (
@@ -90,6 +72,12 @@ RESERVED = (
 #: listed: in a directory that a user has chosen, they may be older than the run, which continues with them.
 #: They are removed from a directory that has `NAMED`.
 NAMES = (*RESERVED, "metrics.jsonl", "notes.jsonl", "evaluations.jsonl", CALL, STATES, STACKS)
+
+
+def own_run_dir() -> Path | None:
+    """Return the run directory of the job that this process belongs to; None outside of a job."""
+    folder = os.environ.get(RUN_DIR_VARIABLE)
+    return Path(folder) if folder else None
 
 
 def holds_run(path: Path) -> bool:
@@ -117,8 +105,8 @@ def may_arrive(task: str, parts: Sequence[str]) -> bool:
 
 def checkpoint_step(name: str) -> int | None:
     """Return the step of the checkpoint in a file of this name; None if the file is something else."""
-    found = _CHECKPOINT_NAME.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _CHECKPOINT_NAME.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def file_stem(task: str) -> str:
@@ -131,8 +119,14 @@ def task_of(stem: str) -> str:
     return stem.replace("-", " ")
 
 
+def task_order(path: Path) -> tuple[str, int]:
+    """Return what the files of tasks are sorted by: the job, and the index as a number."""
+    job, _, index = path.stem.rpartition("-")
+    return job, int(index) if index.isdigit() else 0
+
+
 def sha256_of(path: Path | str) -> str:
-    """The SHA-256 of a file's content, in hexadecimal digits."""
+    """Return the SHA-256 of a file's content, in hexadecimal digits."""
     # In pieces that stay in the processor's cache: new memory for the whole file takes as long as the digest.
     digest, piece = hashlib.sha256(), memoryview(bytearray(1 << 18))
     with open(path, "rb", buffering=0) as file:
@@ -146,7 +140,7 @@ def utc_now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
-def write_json(path: Path, value: Mapping[str, Any], *, mode: int = 0o666) -> None:
+def write_json(path: Path, value: Mapping[str, object], *, mode: int = 0o666) -> None:
     """Replace a JSON file atomically: a reader gets the old or the new content, never a part.
 
     `mode` are the permissions of the file, before the umask applies.
@@ -156,15 +150,10 @@ def write_json(path: Path, value: Mapping[str, Any], *, mode: int = 0o666) -> No
         file.write(data)
 
 
-def append_json(path: Path, line: Mapping[str, Any]) -> None:
+def append_json(path: Path, line: Mapping[str, object]) -> None:
     """Append one line of JSON to a file. NaN and infinity become ``null``.
 
     The line is written with one system call, so that lines of several processes do not mix.
-
-    Raises
-    ------
-    OSError
-        If the file can't be written.
     """
     with path.open("ab") as file:
         file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
@@ -177,3 +166,13 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, orjson.JSONDecodeError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file's lines. The last line may be incomplete, and a user may add others."""
+    values = []
+    with contextlib.suppress(OSError):
+        for line in path.read_bytes().splitlines():
+            with contextlib.suppress(orjson.JSONDecodeError):
+                values.append(orjson.loads(line))
+    return [value for value in values if isinstance(value, dict)]

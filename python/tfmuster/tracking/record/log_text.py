@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ...system.terminal_text import decoded
-from .layout import task_of
+from .layout import task_of, task_order
 
 #: Bytes that are read at a time.
 BLOCK = 1024 * 1024
@@ -18,13 +18,8 @@ _LONGEST = 64 * 1024
 
 def log_paths(run_dir: Path) -> dict[str, Path]:
     """Return the path of each task's log in a run directory, by the task's name, such as ``worker 0``."""
-    paths = sorted((run_dir / "logs").glob("*-*.log"), key=_task_order)
+    paths = sorted((run_dir / "logs").glob("*-*.log"), key=task_order)
     return {task_of(path.stem): path for path in paths if path.is_file()}
-
-
-def _task_order(path: Path) -> tuple[str, int]:
-    kind, _, index = path.stem.rpartition("-")
-    return kind, int(index) if index.isdigit() else 0
 
 
 def separate(path: Path, line: str) -> None:
@@ -51,22 +46,22 @@ def last_lines(path: Path, lines: int, encoding: str | None = None) -> str:
     if lines <= 0:
         return ""
     # The last line comes first. It is empty if a line end is the end of the file; then one more is kept.
-    found: list[bytes] = []
+    last_first: list[bytes] = []
     begun = b""
     with path.open("rb") as file:
         size = position = file.seek(0, os.SEEK_END)
-        while position > max(0, size - _MOST_READ) and len(found) <= lines:
+        while position > max(0, size - _MOST_READ) and len(last_first) <= lines:
             step = min(BLOCK, position)
             position = file.seek(position - step)
             *others, end = file.read(step).split(b"\n")
             # One byte more tells that there was more.
             begun = begun if len(begun) > _LONGEST else (end + begun)[-_LONGEST - 1 :]
             if others:
-                found.append(begun)
+                last_first.append(begun)
                 begun, *others = others
-                found += others[::-1]
-    found.append(begun)
-    kept = found[: lines + 1] if found[0] == b"" else found[:lines]
+                last_first += others[::-1]
+    last_first.append(begun)
+    kept = last_first[: lines + 1] if last_first[0] == b"" else last_first[:lines]
     return decoded(b"\n".join(map(_end_of, reversed(kept))), encoding)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
 from pathlib import Path
 
 from ...errors import TfmusterError
@@ -19,35 +18,32 @@ _HAS_OWNERS = hasattr(os, "geteuid")
 
 
 def check_own(run_dir: Path, path: Path) -> None:
-    """Check a file that runs code when it is read, and the folders of it up to the run directory.
+    """Raise TfmusterError (reason ``foreign``) unless a file, whose reading runs code, is this user's alone.
 
-    Raises
-    ------
-    TfmusterError
-        It belongs to another user, or others can write to it; reason ``foreign``.
+    It and the folders of it up to the run directory must be the user's, and not writable for others.
     """
-    inner = [each for each in (path, *path.parents) if each != run_dir and each.is_relative_to(run_dir)]
-    _check_owner([*inner, run_dir])
+    inner = [
+        parent for parent in (path, *path.parents) if parent != run_dir and parent.is_relative_to(run_dir)
+    ]
+    check_owner(*inner, run_dir)
     if not _HAS_OWNERS:
         return
-    for each in inner:
-        mode = each.stat().st_mode
-        if mode & (stat.S_IWGRP | stat.S_IWOTH):
-            _refuse(each, f"others can write to it (mode {stat.S_IMODE(mode):o})", f"chmod go-w {each}")
-    mode = run_dir.stat().st_mode
-    if mode & stat.S_IWOTH:
-        _refuse(run_dir, f"every user can write to it (mode {stat.S_IMODE(mode):o})", f"chmod o-w {run_dir}")
+    for place in (*inner, run_dir):
+        mode, shared = place.stat().st_mode, place == run_dir
+        if mode & (stat.S_IWOTH if shared else stat.S_IWGRP | stat.S_IWOTH):
+            writers, bits = ("every user", "o") if shared else ("others", "go")
+            found = f"{writers} can write to it (mode {stat.S_IMODE(mode):o})"
+            _refuse(place, found, f"chmod {bits}-w {place}")
 
 
 def check_owner(*paths: Path) -> None:
-    """Check that files which name processes to end or commands to run are this user's own, if they exist.
+    """Raise TfmusterError (reason ``foreign``) if one of the paths that exist is another user's.
 
-    Raises
-    ------
-    TfmusterError
-        One belongs to another user; reason ``foreign``.
+    Such files name processes to end or commands to run.
     """
-    _check_owner(path for path in paths if path.exists())
+    for path in paths:
+        if path.exists() and (owner := foreign(path)):
+            _refuse(path, owner, None)
 
 
 def foreign(path: Path) -> str:
@@ -58,18 +54,12 @@ def foreign(path: Path) -> str:
     return f"it belongs to {_name(owner)}, and you are {_name(os.geteuid())}"
 
 
-def _check_owner(paths: Iterable[Path]) -> None:
-    for path in paths:
-        if found := foreign(path):
-            _refuse(path, found, None)
-
-
 def _refuse(path: Path, found: str, command: str | None) -> None:
-    again = f"If nobody else has changed it: {command}" if command else "Read it as its owner."
+    remedy = f"If nobody else has changed it: {command}" if command else "Read it as its owner."
     raise TfmusterError(
         f"{path} must be your own file: reading it can run code as you.",
         found=found,
-        fix=f"{again} Or copy the directory, once you know that you can trust its content.",
+        fix=f"{remedy} Or copy the directory, once you know that you can trust its content.",
         reason="foreign",
         path=str(path),
     )

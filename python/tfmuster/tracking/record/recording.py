@@ -1,16 +1,161 @@
-"""Write the files of a run: for its launcher, and for a session that finds the launcher gone."""
+"""Read and write ``run.json``, ``status.json`` and ``error.json``, and write what tfruns reads of a run.
+
+A full disk, an editor, another version or another user may have left anything in these files. Each entry that
+is read is of the kind that its readers expect, or is left out, and `unreadable` names it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import math
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from ...system.terminal_text import output_encoding
 from .hidden_values import without_secrets
 from .layout import CALL, RESUME, STOP_COMMAND, read_json, utc_now, write_json
-from .metrics import history_of
-from .records import read_error, read_info
-from .tfruns import write_tfruns
+from .lines import METRICS, NOTES, history_of
+
+_Check = Callable[[Any], bool]
+
+
+def _is_a(*types: type) -> _Check:
+    return lambda value: isinstance(value, types) and not isinstance(value, bool)
+
+
+def _or_none(check: _Check) -> _Check:
+    return lambda value: value is None or check(value)
+
+
+def _list_of(check: _Check) -> _Check:
+    return lambda value: isinstance(value, list) and all(map(check, value))
+
+
+_is_text, _is_number, _is_object = _is_a(str), _is_a(int), _is_a(dict)
+_are_texts = _list_of(_is_text)
+
+
+def _is_word(value: object) -> bool:
+    # No control characters, and none that change the direction of text: all faces show these entries.
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_process(value: Any) -> bool:
+    return _is_number(value) and 0 < value < 2**31
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        return datetime.fromisoformat(value).tzinfo is not None
+    except (TypeError, ValueError):
+        return False
+
+
+_INFO: Final[Mapping[str, _Check]] = {
+    **dict.fromkeys(("name", "directory"), _is_text),
+    **dict.fromkeys(("host", "pid_birth", "hash_seed"), _is_word),
+    **dict.fromkeys(("seed", "job"), _or_none(_is_a(str, int))),
+    "command": _are_texts,
+    "cluster": lambda value: _is_object(value) and all(map(_are_texts, value.values())),
+    "started": _is_time,
+    "pid": _is_process,
+    "versions": _is_object,
+    "git": lambda value: _is_object(value) and {"commit", "changed"} <= value.keys(),
+    "resumed": _is_number,
+    # Not every codec makes text of bytes.
+    "encoding": lambda value: _is_text(value) and bool(output_encoding({"PYTHONIOENCODING": value})),
+}
+_STATUS: Final[Mapping[str, _Check]] = {
+    "state": _is_word,
+    "restarts": _is_number,
+    "tasks": _is_object,
+    "updated": _is_time,
+}
+_TASK: Final[Mapping[str, _Check]] = {
+    **dict.fromkeys(("state", "host", "birth"), _is_word),
+    "pid": _or_none(_is_process),
+    "exit_code": _or_none(_is_number),
+}
+_ERROR: Final[Mapping[str, _Check]] = {
+    **dict.fromkeys(("task", "host", "error", "traceback", "log"), _is_text),
+    "time": _is_time,
+    "exit_code": _or_none(_is_number),
+    **dict.fromkeys(("signal", "fix", "condition"), _or_none(_is_text)),
+    "hints": _list_of(_is_object),
+    **dict.fromkeys(("last_lines", "classes"), _are_texts),
+}
+_FILES: Final = {"run.json": _INFO, "status.json": _STATUS, "error.json": _ERROR}
+#: A failure of which nothing is known.
+_NO_ERROR: Final[Mapping[str, Any]] = {
+    "task": "a task",
+    "host": "an unknown host",
+    **dict.fromkeys(("error", "traceback", "log"), ""),
+    **dict.fromkeys(("exit_code", "signal", "fix", "condition")),
+    "last_lines": [],
+    "hints": [],
+    "classes": [],
+}
+
+
+def read_info(run_dir: Path) -> dict[str, Any]:
+    """Read ``run.json``."""
+    return _known(read_json(run_dir / "run.json"), _INFO)
+
+
+def read_status(run_dir: Path) -> dict[str, Any]:
+    """Read ``status.json``; each of its tasks has a state."""
+    status = _known(read_json(run_dir / "status.json"), _STATUS)
+    if "tasks" in status:
+        tasks = {name: entry for name, entry in status["tasks"].items() if isinstance(entry, dict)}
+        status["tasks"] = {name: {"state": "unknown", **_known(tasks[name], _TASK)} for name in tasks}
+    return status
+
+
+def read_error(run_dir: Path) -> dict[str, Any]:
+    """Read ``error.json``, with all its entries; empty if there is no failure."""
+    path = run_dir / "error.json"
+    if not (error := read_json(path)):
+        return {}
+    return {**_NO_ERROR, "time": written(path).isoformat(timespec="milliseconds"), **_known(error, _ERROR)}
+
+
+def written(path: Path) -> datetime:
+    """Return when a file was written by its file system; now if it is not there."""
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+    except (OSError, ValueError, OverflowError):
+        return datetime.now(timezone.utc)
+
+
+def unreadable(run_dir: Path) -> str:
+    """Name the files of a run, and their entries, that are not what they must be; "" if all are."""
+    names = []
+    for name, checks in _FILES.items():
+        path = run_dir / name
+        # Only its owner may read some of them.
+        if os.path.lexists(path) and (not path.is_file() or os.access(path, os.R_OK)):
+            entries = read_json(path)
+            known = _known(entries, checks)
+            odd = [entry for entry in entries if entry not in known]
+            tasks = entries.get("tasks") if checks is _STATUS else None
+            for task, entry in tasks.items() if isinstance(tasks, dict) else ():
+                if not isinstance(entry, dict) or _known(entry, _TASK) != entry:
+                    odd.append(task)
+            if odd or not entries:
+                names.append(f"{name} ({', '.join(odd)})" if odd else name)
+    paths = (run_dir / METRICS, run_dir / NOTES)
+    names += [path.name for path in paths if os.path.lexists(path) and not path.is_file()]
+    return ", ".join(names)
+
+
+def _known(entries: Mapping[str, Any], checks: Mapping[str, _Check]) -> dict[str, Any]:
+    """Return the entries that are of their kind, and those of which no kind is known."""
+    return {name: value for name, value in entries.items() if name not in checks or checks[name](value)}
 
 
 def record_info(run_dir: Path, about: Mapping[str, Any]) -> None:
@@ -22,7 +167,7 @@ def record_info(run_dir: Path, about: Mapping[str, Any]) -> None:
     write_json(run_dir / "run.json", shown, mode=0o600)
 
 
-def record_status(run_dir: Path, **changes: Any) -> None:
+def record_status(run_dir: Path, **changes: object) -> None:
     """Change entries of ``status.json``."""
     status = {**read_json(run_dir / "status.json"), **changes, "updated": utc_now()}
     write_json(run_dir / "status.json", status)
@@ -33,32 +178,50 @@ def record_stop_command(run_dir: Path, command: Sequence[str]) -> None:
     write_json(run_dir / STOP_COMMAND, {"command": list(command)})
 
 
-def record_end(run_dir: Path, state: str, error: Mapping[str, Any] | None = None, **changes: Any) -> None:
-    """Record how a run ended.
-
-    Parameters
-    ----------
-    run_dir : Path
-        The run directory.
-    state : str
-        The final state.
-    error : mapping, optional
-        The first failure, for ``error.json``.
-    **changes
-        More entries of ``status.json``.
-    """
+def record_end(
+    run_dir: Path, state: str, error: Mapping[str, object] | None = None, **changes: object
+) -> None:
+    """Record how a run ended: its final state, its first failure, and more entries of ``status.json``."""
     if error is not None:
         write_json(run_dir / "error.json", error)
-    write_tfruns(
-        run_dir / "tfruns.d",
-        state=state,
-        info=read_info(run_dir),
-        history=history_of(run_dir),
-        error=read_error(run_dir) or None,
-    )
+    with contextlib.suppress(OSError):
+        _write_tfruns(run_dir, state)
     if state == "done":
         # What a function was given may be large and private; its values stay.
         for path in (*(run_dir / CALL).glob("call.*"), run_dir / RESUME):
             path.unlink(missing_ok=True)
     # The state is written last, so that a session that waits for it finds everything else.
     record_status(run_dir, state=state, **changes)
+
+
+def _write_tfruns(run_dir: Path, state: str) -> None:
+    """Write ``tfruns.d``, so that ``tfruns::ls_runs()`` of the R package tfruns lists the run.
+
+    The files are those of tfruns 1.5.4: one file per property, metrics by column, an error. The folder is its
+    owner's alone, as ``run.json`` is: one of the properties is the command.
+    """
+    info, history, error = read_info(run_dir), history_of(run_dir), read_error(run_dir)
+    folder = run_dir / "tfruns.d"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / "properties").mkdir(exist_ok=True)
+    started = info.get("started")
+    properties: dict[str, object] = {
+        "type": "training",
+        "context": "local",
+        "script": shlex.join(map(str, info.get("command", []))),
+        "start": datetime.fromisoformat(started).timestamp() if started else 0.0,
+        "end": time.time(),
+        "completed": str(state == "done").upper(),
+        "epochs": max(map(len, history.values()), default=0),
+    }
+    for name, value in properties.items():
+        (folder / "properties" / name).write_text(f"{value}\n", encoding="utf-8")
+    # JSON has no NaN.
+    columns = {
+        name: [value if math.isfinite(value) else None for value in values]
+        for name, values in history.items()
+    }
+    write_json(folder / "metrics.json", columns)
+    if error:
+        message = error["error"] or f"{error['task']} failed"
+        write_json(folder / "error.json", {"message": message, "traceback": error["traceback"]})

@@ -6,18 +6,17 @@ import time
 from collections.abc import Iterable, Iterator
 
 from ...system.terminal_text import Lines, visible
-from ..record.layout import UNFINISHED
 from ..record.log_text import BLOCK
 from ..run import Run
 
 
 def log_lines(run: Run, task: str | None = None, *, lines: int | None = None) -> list[str]:
-    """Return the output of a run's tasks as a terminal would show it, each line after the task's name."""
+    """Return the lines that `each_log_line` yields."""
     return list(each_log_line(run, task, lines=lines))
 
 
 def each_log_line(run: Run, task: str | None = None, *, lines: int | None = None) -> Iterator[str]:
-    """Yield what `log_lines` returns. Only a part of the output is in memory at a time."""
+    """Yield the output of a run's tasks as a terminal would show it, each line after the task's name."""
     tail = Tail(run, task)
     if lines is None:
         yield from tail.each_new_line(last=True)
@@ -39,23 +38,10 @@ def follow_lines(run: Run, task: str | None = None, *, every: float = 0.2) -> It
 
 
 class Tail:
-    """Read the output of a run line by line, as it is written.
-
-    Parameters
-    ----------
-    run : Run
-        The run.
-    task : str, optional
-        Read only this task's output, such as ``"worker 0"``.
-
-    Raises
-    ------
-    TfmusterError
-        If the run has no such task.
-    """
+    """Read the output of a run, or of one task such as ``"worker 0"``, line by line as it is written."""
 
     def __init__(self, run: Run, task: str | None = None) -> None:
-        run.logs(task, lines=0)
+        run.logs(task, lines=0)  # raises the error for a task that the run does not have
         self._run, self._task = run, task
         self._offsets: dict[str, int] = {}
         self._cuts: dict[str, Lines] = {}
@@ -63,14 +49,14 @@ class Tail:
 
     def unfinished(self) -> bool:
         """Whether there may be more lines. Ask before you read, or you may miss the last ones."""
-        return self._run.status()["state"] in UNFINISHED
+        return self._run.goes_on
 
     def new_lines(self, *, last: bool = False) -> list[str]:
         """Return the lines written since the last call; with `last`, also an incomplete line."""
         return list(self.each_new_line(last=last))
 
     def each_new_line(self, *, last: bool = False) -> Iterator[str]:
-        """Yield the lines that `new_lines` returns. Only a part of the output is in memory at a time."""
+        """Yield what `new_lines` returns, with only a part of the output in memory at a time."""
         for name, path in self._run.log_paths().items():
             if self._task in (None, name):
                 cut = self._cuts.setdefault(name, Lines(self._encoding))

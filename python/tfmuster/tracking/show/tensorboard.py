@@ -9,16 +9,14 @@ import os
 import subprocess
 import time
 import urllib.request
-from pathlib import Path
 from typing import Any
 
-from ...environment import RUN_DIR_VARIABLE
 from ...errors import DependencyError, TfmusterError
 from ...net.ports import free_ports
 from ...system.interpreter import python_executable, run_module
 from ...system.tensorflow_import import import_tensorflow
 from ...words import Code, Words
-from ..record.layout import TENSORBOARD
+from ..record.layout import TENSORBOARD, own_run_dir
 from ..run import Run
 
 _START_SECONDS = 60.0
@@ -53,7 +51,7 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None, **options
     _need_tensorboard()
     folder = options.pop("log_dir", folder)
     if folder is None:
-        if RUN_DIR_VARIABLE not in os.environ:
+        if (run_dir := own_run_dir()) is None:
             raise TfmusterError(
                 "TensorBoard logs need a folder.",
                 found=Words(
@@ -63,7 +61,7 @@ def tensorboard_callback(folder: str | os.PathLike[str] | None = None, **options
                 fix="Give `folder`, or launch the program.",
             )
         number = next(_callbacks)
-        folder = Path(os.environ[RUN_DIR_VARIABLE], TENSORBOARD, *([f"fit-{number}"] if number > 1 else []))
+        folder = run_dir / TENSORBOARD / (f"fit-{number}" if number > 1 else "")
     import_tensorflow()
     import keras
 

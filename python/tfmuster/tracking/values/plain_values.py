@@ -22,19 +22,25 @@ import sys
 import uuid
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import tensorflow as tf
 
 _DOCUMENT = "value.json"
 #: Data types of pandas whose values NumPy does not have.
 _PANDAS_ONLY = ("category", "period", "interval", "Sparse")
 
 
+@dataclass(frozen=True)
 class PackedModel:
     """A Keras model as bytes."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    data: bytes
 
 
 class NotPlainError(ValueError):
@@ -45,7 +51,7 @@ class DamagedError(ValueError):
     """A file is not what `write_plain` writes."""
 
 
-def write_plain(file: BinaryIO, value: Any, where: str = "value") -> None:
+def write_plain(file: BinaryIO, value: object, where: str = "value") -> None:
     """Write a value. `where` is its name in errors; without one, errors name its keys.
 
     Raises
@@ -89,56 +95,83 @@ def read_plain(file: BinaryIO) -> Any:
         raise DamagedError(f"{type(error).__name__}: {error}") from error
 
 
+def _npy() -> Any:
+    """Return NumPy's module for the format of its files."""
+    import numpy as np
+
+    return np.lib.format
+
+
+def _naive(value: datetime.datetime) -> str:
+    if value.tzinfo not in (None, datetime.timezone.utc):
+        raise NotPlainError(f"a time has the time zone {value.tzinfo}")
+    return value.isoformat()
+
+
+#: Types whose parts are plain already: how they are written, and read.
+_SIMPLE: Mapping[type, tuple[Callable[[Any], object], Callable[[Any], object]]] = {
+    complex: (lambda value: [value.real, value.imag], lambda parts: complex(*parts)),
+    range: (lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
+    datetime.datetime: (_naive, datetime.datetime.fromisoformat),
+    datetime.date: (datetime.date.isoformat, datetime.date.fromisoformat),
+    datetime.timedelta: (
+        lambda value: [value.days, value.seconds, value.microseconds],
+        lambda parts: datetime.timedelta(*parts),
+    ),
+    decimal.Decimal: (str, decimal.Decimal),
+    fractions.Fraction: (
+        lambda value: [value.numerator, value.denominator],
+        lambda parts: fractions.Fraction(*parts),
+    ),
+    uuid.UUID: (str, uuid.UUID),
+}
+_READ_SIMPLE = {kind.__name__.lower(): read for kind, (_, read) in _SIMPLE.items()} | {"path": pathlib.Path}
+_SEQUENCES = (list, tuple, set, frozenset)
+_DICTS = {dict: "dict", OrderedDict: "ordered"}
+_BYTES = {bytes: "bytes", bytearray: "bytearray", PackedModel: "model"}
+
+
 class _Writing:
     """Turns a value into JSON, and collects what writes its members."""
 
     def __init__(self) -> None:
-        self.members: list[Callable[[Any], None]] = []
+        self.members: list[Callable[[IO[bytes]], object]] = []
 
-    def plain(self, value: Any, where: str) -> Any:
+    def plain(self, value: Any, where: str) -> object:
         kind = type(value)
         if value is None or kind in (bool, int, float, str):
             return value
-        for name, (own, parts) in _SIMPLE.items():
-            if kind is own:
-                return {name: parts(value)}
-        if kind in (list, tuple, set, frozenset):
+        if kind in _SIMPLE:
+            return {kind.__name__.lower(): _SIMPLE[kind][0](value)}
+        if kind in _SEQUENCES:
             return {kind.__name__: [self.plain(part, f"{where}[{at}]") for at, part in enumerate(value)]}
-        if kind in (dict, OrderedDict):
-            name = "dict" if kind is dict else "ordered"
-            return {
-                name: [
-                    [
-                        self.plain(key, f"a key of {where}"),
-                        self.plain(part, f"{where}[{key!r}]" if where else key),
-                    ]
-                    for key, part in value.items()
-                ]
-            }
-        if kind in (bytes, bytearray):
-            return {kind.__name__: self._member(lambda file: file.write(value))}
+        if kind in _DICTS:
+            parts = []
+            for key, part in value.items():
+                place = f"{where}[{key!r}]" if where else key
+                parts.append([self.plain(key, f"a key of {where}"), self.plain(part, place)])
+            return {_DICTS[kind]: parts}
+        if kind in _BYTES:
+            data = value.data if kind is PackedModel else value
+            return {_BYTES[kind]: self._member(lambda file: file.write(data))}
         if isinstance(value, pathlib.PurePath):
             return {"path": str(value)}
-        if kind is PackedModel:
-            return {"model": self._member(lambda file: file.write(value.data))}
         plain = self._numpy(value, where) or self._pandas(value, where) or self._tensor(value, where)
         if plain is None:
             raise NotPlainError(f"{where} is a {kind.__module__}.{kind.__qualname__}")
         return plain
 
-    def _member(self, write: Callable[[Any], None]) -> int:
+    def _member(self, write: Callable[[IO[bytes]], object]) -> int:
         self.members.append(write)
         return len(self.members) - 1
 
-    def _array(self, array: Any, where: str) -> int:
-        import numpy as np
-
-        form: Any = np.lib.format
-        if array.dtype.hasobject or form.descr_to_dtype(form.dtype_to_descr(array.dtype)) != array.dtype:
+    def _array(self, array: np.ndarray[Any, Any], where: str) -> int:
+        npy = _npy()
+        if array.dtype.hasobject or npy.descr_to_dtype(npy.dtype_to_descr(array.dtype)) != array.dtype:
             raise NotPlainError(f"{where} has the data type {array.dtype}")
-        return self._member(lambda file: form.write_array(file, array, allow_pickle=False))
+        return self._member(lambda file: npy.write_array(file, array, allow_pickle=False))
 
-    def _numpy(self, value: Any, where: str) -> dict[str, Any] | None:
+    def _numpy(self, value: Any, where: str) -> dict[str, object] | None:
         np = sys.modules.get("numpy")
         if np is None:
             return None
@@ -151,56 +184,34 @@ class _Writing:
             return {"scalar": self._array(np.asarray(value), where)}
         return None
 
-    def _pandas(self, value: Any, where: str) -> dict[str, Any] | None:
+    def _pandas(self, value: Any, where: str) -> dict[str, object] | None:
         pd = sys.modules.get("pandas")
         if pd is None:
             return None
         if type(value) is pd.Series:
             name = self.plain(value.name, f"the name of {where}")
-            return {"series": [self._values(value, where), self._values(value.index, where), name]}
+            return {"series": [self._column(value, where), self._column(value.index, where), name]}
         if type(value) is pd.DataFrame:
-            columns = [self._values(value.iloc[:, at], where) for at in range(value.shape[1])]
-            return {"frame": [columns, self._values(value.columns, where), self._values(value.index, where)]}
+            columns = [self._column(value.iloc[:, at], where) for at in range(value.shape[1])]
+            return {"frame": [columns, self._column(value.columns, where), self._column(value.index, where)]}
         return None
 
-    def _values(self, column: Any, where: str) -> list[Any]:
-        """The values, data type and name of a column, a row of names, or an index."""
+    def _column(self, column: pd.Series | pd.Index, where: str) -> list[object]:
+        """Return the values, data type and name of a column, a row of names, or an index."""
         dtype, name = str(column.dtype), self.plain(column.name, f"a name in {where}")
         pd = sys.modules["pandas"]
-        if isinstance(column, pd.MultiIndex) or dtype.startswith(
-            ("category", "period", "interval", "Sparse")
-        ):
+        if isinstance(column, pd.MultiIndex) or dtype.startswith(_PANDAS_ONLY):
             raise NotPlainError(f"{where} has an index or a column of the type {dtype}")
-        values = column.to_numpy()
-        if dtype.startswith("datetime64"):
-            # With a time zone, its values would be objects; without, they are the times in UTC.
-            values = column.to_numpy(dtype="datetime64[ns]")
+        # With a time zone, its values would be objects; without, they are the times in UTC.
+        is_time = dtype.startswith("datetime64")
+        values = column.to_numpy(dtype="datetime64[ns]") if is_time else column.to_numpy()
         return [self.plain(values, where), dtype, name]
 
-    def _tensor(self, value: Any, where: str) -> dict[str, Any] | None:
+    def _tensor(self, value: Any, where: str) -> dict[str, object] | None:
         tf = sys.modules.get("tensorflow")
         if tf is None or not tf.is_tensor(value) or type(value).__name__ != "EagerTensor":
             return None
         return {"tensor": self._array(value.numpy(), where)}
-
-
-#: Types whose parts are plain already: how they are written.
-_SIMPLE: Mapping[str, tuple[type, Callable[[Any], Any]]] = {
-    "complex": (complex, lambda value: [value.real, value.imag]),
-    "range": (range, lambda value: [value.start, value.stop, value.step]),
-    "datetime": (datetime.datetime, lambda value: _naive(value).isoformat()),
-    "date": (datetime.date, lambda value: value.isoformat()),
-    "timedelta": (datetime.timedelta, lambda value: [value.days, value.seconds, value.microseconds]),
-    "decimal": (decimal.Decimal, str),
-    "fraction": (fractions.Fraction, lambda value: [value.numerator, value.denominator]),
-    "uuid": (uuid.UUID, str),
-}
-
-
-def _naive(value: datetime.datetime) -> datetime.datetime:
-    if value.tzinfo not in (None, datetime.timezone.utc):
-        raise NotPlainError(f"a time has the time zone {value.tzinfo}")
-    return value
 
 
 class _Reading:
@@ -208,55 +219,42 @@ class _Reading:
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
+        self._readers: Mapping[str, Callable[[Any], object]] = {
+            **_READ_SIMPLE,
+            **{kind.__name__: self._sequence(kind) for kind in _SEQUENCES},
+            **{name: self._dict(kind) for kind, name in _DICTS.items()},
+            **{name: self._from_bytes(kind) for kind, name in _BYTES.items()},
+            "array": self._array,
+            "scalar": lambda number: self._array(number)[()],
+            "objects": self._objects,
+            "tensor": self._tensor,
+            "series": self._series,
+            "frame": self._frame,
+        }
 
     def value(self, plain: Any) -> Any:
         if plain is None or type(plain) in (bool, int, float, str):
             return plain
         ((name, content),) = plain.items()
-        if name in _MAKES:
-            return _MAKES[name](content)
-        return getattr(self, f"_{_OWN[name]}")(content)
+        return self._readers[name](content)
 
-    def _values(self, parts: list[Any]) -> list[Any]:
-        return [self.value(part) for part in parts]
+    def _sequence(self, kind: Callable[[Iterable[object]], object]) -> Callable[[list[object]], object]:
+        return lambda parts: kind(map(self.value, parts))
 
-    def _pairs(self, pairs: list[Any]) -> dict[Any, Any]:
-        return {self.value(key): self.value(part) for key, part in pairs}
+    def _dict(self, kind: type[dict[Any, Any]]) -> Callable[[list[list[object]]], object]:
+        return lambda pairs: kind((self.value(key), self.value(part)) for key, part in pairs)
 
-    def _bytes(self, number: int) -> bytes:
+    def _from_bytes(self, kind: Callable[[bytes], object]) -> Callable[[int], object]:
+        return lambda number: kind(self._member(number))
+
+    def _member(self, number: int) -> bytes:
         return self._archive.read(str(int(number)))
 
-    def _array(self, number: int) -> Any:
-        import numpy as np
+    def _array(self, number: int) -> np.ndarray[Any, Any]:
+        array: np.ndarray[Any, Any] = _npy().read_array(io.BytesIO(self._member(number)), allow_pickle=False)
+        return array
 
-        form: Any = np.lib.format
-        return form.read_array(io.BytesIO(self._bytes(number)), allow_pickle=False)
-
-    def _list(self, content: Any) -> Any:
-        return self._values(content)
-
-    def _tuple(self, content: Any) -> Any:
-        return tuple(self._values(content))
-
-    def _set(self, content: Any) -> Any:
-        return set(self._values(content))
-
-    def _frozenset(self, content: Any) -> Any:
-        return frozenset(self._values(content))
-
-    def _ordered(self, content: Any) -> Any:
-        return OrderedDict(self._pairs(content))
-
-    def _bytearray(self, content: Any) -> Any:
-        return bytearray(self._bytes(content))
-
-    def _model(self, content: Any) -> Any:
-        return PackedModel(self._bytes(content))
-
-    def _scalar(self, content: Any) -> Any:
-        return self._array(content)[()]
-
-    def _objects(self, content: Any) -> Any:
+    def _objects(self, content: list[Any]) -> np.ndarray[Any, Any]:
         import numpy as np
 
         shape, parts = content
@@ -265,58 +263,37 @@ class _Reading:
             array[at] = self.value(part)
         return array.reshape(shape)
 
-    def _tensor(self, content: Any) -> Any:
+    def _tensor(self, number: int) -> tf.Tensor:
         import tensorflow as tf
 
-        return tf.convert_to_tensor(self._array(content))
+        return tf.convert_to_tensor(self._array(number))
 
-    def _series(self, content: Any) -> Any:
+    def _series(self, content: list[Any]) -> pd.Series:
         import pandas as pd
 
         column, index, name = content
         values = self._column(column).array
         return pd.Series(values, index=pd.Index(self._column(index)), name=self.value(name))
 
-    def _frame(self, content: Any) -> Any:
+    def _frame(self, content: list[Any]) -> pd.DataFrame:
         import pandas as pd
 
         columns, names, index = content
         # By number, because names of columns may repeat.
-        made = {at: self._column(column).array for at, column in enumerate(columns)}
-        frame = pd.DataFrame(made, index=pd.Index(self._column(index)))
+        arrays = {at: self._column(column).array for at, column in enumerate(columns)}
+        frame = pd.DataFrame(arrays, index=pd.Index(self._column(index)))
         frame.columns = pd.Index(self._column(names))
         return frame
 
-    def _column(self, content: Any) -> Any:
+    def _column(self, content: list[Any]) -> pd.Series:
         import pandas as pd
 
         values, dtype, name = content
+        column = pd.Series(self.value(values))
         if dtype.startswith("datetime64") and "," in dtype:
-            made = pd.Series(self.value(values)).dt.tz_localize("UTC").astype(dtype)
-        else:
-            made = pd.Series(self.value(values)).astype(dtype)
+            column = column.dt.tz_localize("UTC")
         # An index has its name; the data of a column have none.
-        return made.rename(self.value(name))
-
-
-#: What makes a value of parts that hold no other values.
-_MAKES: Mapping[str, Callable[[Any], Any]] = {
-    "complex": lambda parts: complex(*parts),
-    "range": lambda parts: range(*parts),
-    "datetime": datetime.datetime.fromisoformat,
-    "date": datetime.date.fromisoformat,
-    "timedelta": lambda parts: datetime.timedelta(*parts),
-    "decimal": decimal.Decimal,
-    "fraction": lambda parts: fractions.Fraction(*parts),
-    "uuid": uuid.UUID,
-    "path": pathlib.Path,
-}
-#: The method of `_Reading` for each other name.
-_OWN = {
-    **{name: name for name in ("list", "tuple", "set", "frozenset", "ordered", "bytes", "bytearray")},
-    **{name: name for name in ("model", "array", "scalar", "objects", "tensor", "series", "frame")},
-    "dict": "pairs",
-}
+        return column.astype(dtype).rename(self.value(name))
 
 
 def plain_error(error: BaseException) -> dict[str, Any]:
@@ -333,7 +310,7 @@ def plain_error(error: BaseException) -> dict[str, Any]:
     return {"type": kind.__name__, "args": list(error.args)}
 
 
-def error_from(plain: Any) -> BaseException | None:
+def error_from(plain: object) -> BaseException | None:
     """Return the exception that `plain_error` has described; None if there is none."""
     if not isinstance(plain, dict):
         return None

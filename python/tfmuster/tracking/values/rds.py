@@ -46,13 +46,7 @@ class NotDataError(ValueError):
 
 
 def check_rds(path: Path | str) -> None:
-    """Check an uncompressed RDS file.
-
-    Raises
-    ------
-    NotDataError
-        It holds anything but vectors, lists and their attributes, or it is damaged.
-    """
+    """Raise NotDataError unless an uncompressed RDS file holds only vectors, lists and their attributes."""
     with Path(path).open("rb") as file:
         try:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -83,7 +77,7 @@ class _Walk:
         if self._content[:2] != b"X\n":
             raise NotDataError("a file in another format than that of saveRDS(compress = FALSE)")
         self._at = 2
-        version, *_ = self._integers(3)
+        version, _, _ = self._integers(3)
         if version != 2:
             raise NotDataError(f"version {version} of the format; saveRDS(version = 2) is expected")
         while self._expected:

@@ -67,16 +67,15 @@ condition_text <- function(condition, frames = NULL, most = 1e5) {
   if (length(bytes) <= most) paste(as.character(bytes), collapse = "")
 }
 
-# The frames of an rlang_trace, as texts.
+# The frames of an rlang_trace, or of a list like one, as texts.
 as_frames <- function(trace) {
   trace <- unclass(trace)
   rows <- seq_along(trace$call)
   # Errors of C++ code are raised by a call of stop() that nothing in R has made.
-  last <- if (length(rows)) trace$call[[length(rows)]]
-  by_code <- rlang::is_call(last, "stop", 1) && startsWith(rlang::as_label(last[[2]]), "<")
-  if (by_code) rows <- rows[-length(rows)]
+  if (length(rows) && grepl("^stop\\(`?<", label_of(trace$call[[length(rows)]]))) rows <- rows[-length(rows)]
   # What rlang::abort() has called.
-  inner <- vapply(trace$call[rows], rlang::is_call, NA, "signal_abort")
+  is_inner <- function(call) is.call(call) && identical(call[[1]], quote(signal_abort))
+  inner <- vapply(trace$call[rows], is_inner, NA)
   if (any(inner)) rows <- rows[seq_len(which(inner)[1] - 1L)]
   parent <- trace$parent
   if (length(rows) > most_frames) {
@@ -92,8 +91,22 @@ as_frames <- function(trace) {
   )
 }
 
+# The same without rlang.
+calls_until <- function(raised) {
+  calls <- as.list(sys.calls())[seq_len(raised)]
+  none <- rep(NA_character_, raised)
+  list(call = calls, parent = seq_len(raised) - 1L, visible = rep(TRUE, raised), namespace = none, scope = none)
+}
+
 frame_text <- function(call, namespace, scope) {
-  text <- gsub("[[:space:]]+", " ", paste(rlang::as_label(call), collapse = " "))
-  is_named <- is.call(call) && rlang::is_call(call[[1]], c("::", ":::"))
+  is_named <- is.call(call) && is.call(call[[1]]) && as.character(call[[1]][[1]])[1] %in% c("::", ":::")
+  text <- gsub("[[:space:]]+", " ", label_of(call))
   if (scope %in% c("::", ":::") && !is_named) paste0(namespace, scope, text) else text
 }
+
+label_of <- function(call) {
+  if (has_rlang()) paste(rlang::as_label(call), collapse = " ") else deparse(call, 100, nlines = 1)[1]
+}
+
+# In an infinite recursion, the stack has no room for it.
+has_rlang <- function() sys.nframe() < 300 && requireNamespace("rlang", quietly = TRUE)

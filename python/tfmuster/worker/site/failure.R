@@ -5,18 +5,6 @@ local({
   for (name in c("condition.R", "failure_note.R")) source(file.path(site, name), local = TRUE)
   last <- new.env()
 
-  # Without rlang, or where there are too many frames for it.
-  call_lines <- function(raised) {
-    texts <- vapply(sys.calls()[seq_len(raised)], function(call) deparse(call, 100, nlines = 1)[1], "")
-    lines <- sprintf("%*d. %s", nchar(raised) + 1L, seq_along(texts), texts)
-    # Errors of C++ code are raised by a call that nothing in R has made.
-    lines <- lines[!grepl("stop\\(`?<", lines) | seq_along(lines) < length(lines)]
-    if (length(lines) > most_frames) {
-      lines <- c(utils::head(lines, most_frames / 2), "    ...", utils::tail(lines, most_frames / 2))
-    }
-    if (length(lines)) c("Backtrace:", lines)
-  }
-
   # When R ends: an error that only a part of the program has failed with is no longer the last one.
   note_last <- function(last) {
     # R cuts off long texts, and has none for rlang's errors.
@@ -40,9 +28,7 @@ local({
     if (!nzchar(said)) {
       return()
     }
-    raised <- raised_at(frame)
-    has_rlang <- raised <= 200 && requireNamespace("rlang", quietly = TRUE)
-    frames <- if (has_rlang) frames_of(condition, raised, said)
+    frames <- frames_of(condition, raised_at(frame), said)
     if (is.null(last$pid)) reg.finalizer(last, function(last) try(note_last(last), silent = TRUE), onexit = TRUE)
     last$pid <- Sys.getpid()
     last$time <- as.numeric(Sys.time())
@@ -53,7 +39,7 @@ local({
       last$hints <- condition$hints
     }
     last$error <- error_lines(condition, said)
-    last$trace <- if (has_rlang) frame_lines(frames) else call_lines(raised)
+    last$trace <- frame_lines(frames)
     last$classes <- class(condition)
     last$condition <- tryCatch(condition_text(condition, frames), error = function(e) NULL)
     # For the package, which leaves a note of its own where it has made a strategy.

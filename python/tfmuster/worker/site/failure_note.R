@@ -65,7 +65,9 @@ raised_at <- function(handler) {
 # numbers `parent` of their callers, `visible`, `scope`, and Python's own text in `python`; NULL if empty.
 frames_of <- function(condition, raised, said = conditionMessage(condition)) {
   trace <- if (is.list(condition)) condition$trace
-  if (!inherits(trace, "rlang_trace")) trace <- rlang::trace_back(bottom = sys.frame(raised))
+  if (!inherits(trace, "rlang_trace")) {
+    trace <- if (has_rlang()) rlang::trace_back(bottom = sys.frame(raised)) else calls_until(raised)
+  }
   lines <- if (!inherits(condition, "tfmuster_error")) python_traceback(said)
   frames <- add_python_frames(as_frames(trace), lines)
   if (length(frames$call)) frames
@@ -106,15 +108,15 @@ add_python_frames <- function(frames, lines) {
 
 # The lines of a backtrace in the log.
 frame_lines <- function(frames) {
-  trace <- as_trace(frames[setdiff(names(frames), "python")])
-  if (is.null(trace)) {
-    return(character())
+  lines <- if (has_rlang()) {
+    trace <- as_trace(frames[setdiff(names(frames), "python")])
+    if (!is.null(trace)) without_color(format(trace, simplify = "branch"))
+  } else {
+    numbers <- seq_along(frames$call)
+    sprintf("%*d. %s", nchar(length(numbers)) + 1L, numbers, frames$call)
   }
   python <- if (!is.null(frames$python)) strsplit(frames$python, "\n", fixed = TRUE)[[1]]
-  c(
-    "Backtrace:", without_color(format(trace, simplify = "branch")),
-    if (length(python)) c("Traceback of Python:", python)
-  )
+  if (length(lines)) c("Backtrace:", lines, if (length(python)) c("Traceback of Python:", python))
 }
 
 # rlang's trace of frames that a worker has written, or NULL. Its calls are names: nothing is evaluated.

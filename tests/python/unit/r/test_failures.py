@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.r.failures import condition_bytes, failure_texts
+from tfmuster.r.calls import condition_bytes, failure_texts
 from tfmuster.tracking.failure.failure import Failure
 
 ENDING = "worker 0 on h failed with exit code 1."

@@ -38,9 +38,9 @@ import orjson
 from ....net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
 from ....system.process_end import exit_as
 from ....system.terminal_text import safe_text
-from ....tracking.failure.advice import LOST
 from ....tracking.failure.error_file import note_of, write_note
 from ....tracking.failure.failure import not_writable
+from ....tracking.failure.texts import LOST
 from ....tracking.lifecycle.preemption import order_in
 from ....tracking.record.layout import CALL, may_arrive, task_of, write_json
 from ...supervise.time_limits import DOUBTFUL, PROXY, SILENT

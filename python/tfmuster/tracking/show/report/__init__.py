@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from functools import cache
 from pathlib import Path
@@ -16,17 +17,31 @@ from typing import TYPE_CHECKING, Any
 from ....errors import TfmusterError
 from ....system.replace import replacing_file
 from ....system.say import say
+from ....system.tensorflow_import import HAVE_GPU
+from ....system.terminal_text import is_chatter
 from ....words import Code, Words
+from ...failure.failure import Failure
+from ...live.states import read_events, read_shares, speed_text
+from ...record.layout import UNFINISHED, utc_now
+from ...record.recording import unreadable
 from ...run import Run
-from .content import RENEWAL_SECONDS, content
+from ..summary import last_epoch, local_time, speed_of, speeds, took
+from ..tail import log_lines
+from .charts import curves, timeline
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Template
 
 __all__ = ["ReportRenewal", "report_html", "write_report"]
 
 #: File name of the page in the run directory.
 REPORT = "report.html"
+
+_TAIL_LINES = 40
+#: How many lines are read, of which those of TensorFlow's native libraries are left out.
+_READ_LINES = 400
+#: How often a browser loads a page about a run that continues again, in seconds.
+RENEWAL_SECONDS = 5
 
 _TEMPLATES = Path(__file__).with_name("templates")
 #: Characters that neither HTML nor XML allows.
@@ -35,22 +50,22 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\ufff
 
 def report_html(run: Run) -> str:
     """Return the page as text."""
-    return _environment().get_template("page.html").render(content(run))
+    return _template().render(_content(run))
 
 
 @cache
-def _environment() -> Environment:
+def _template() -> Template:
     # Only a report needs it, and its import takes 0.1 s of the command line's start.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    def clean(value: Any) -> Any:
+    def clean(value: object) -> object:
         """Replace characters that a page can't hold."""
         if isinstance(value, str) and not isinstance(value, Markup):
             return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", value)
         return value
 
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -59,8 +74,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters["px"] = lambda value: f"{value:.1f}"
-    return made
+    environment.filters["px"] = lambda value: f"{value:.1f}"
+    return environment.get_template("page.html")
 
 
 def write_report(run: Run, path: str | os.PathLike[str] | None = None) -> str:
@@ -129,3 +144,100 @@ class ReportRenewal:
         except Exception as error:
             self._failed = True
             say(f"tfmuster: the report can't be renewed: {type(error).__name__}: {error}")
+
+
+def _content(run: Run) -> dict[str, Any]:
+    """Return the values of ``page.html``."""
+    info, status = run.info(), run.status()
+    unfinished = status["state"] in UNFINISHED
+    return {
+        "name": run.name,
+        "state": str(status["state"]),
+        "now": local_time(utc_now()),
+        "renewal": RENEWAL_SECONDS if unfinished else None,
+        "failure": _failure(run),
+        "summary": _summary(run, info, status),
+        "cluster": _cluster(info, status),
+        "curves": curves(run.history()),
+        "timeline": timeline(read_events(run.path), time.time() if unfinished else 0.0),
+        "workers": _workers(run),
+        "logs": [{"task": task, "lines": _last_lines(run, task)} for task in run.log_paths()],
+        "environment": _environment(info),
+    }
+
+
+def _failure(run: Run) -> dict[str, Any] | None:
+    if (error := run.error()) is None:
+        return None
+    failure = Failure.from_dict(error)
+    text = "\n".join(str(failure).splitlines()[1:]).strip()
+    return {"headline": failure.headline(), "time": local_time(error["time"]), "text": text}
+
+
+def _summary(run: Run, info: dict[str, Any], status: dict[str, Any]) -> dict[str, str]:
+    known = {
+        "started": local_time(info.get("started")),
+        "took" if status["state"] not in UNFINISHED else "running for": took(run),
+        "speed": speed_of(run),
+        "command": shlex.join(map(str, info.get("command", []))),
+        "directory": info.get("directory"),
+        "run directory": run.path,
+        "restarts": status["restarts"] or None,
+        "last epoch": last_epoch(run),
+        "model": run.model_path if run.model_path.exists() else None,
+        "unreadable": unreadable(run.path),
+    }
+    return {label: str(value) for label, value in known.items() if value}
+
+
+def _cluster(info: dict[str, Any], status: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Return a row for each task: its name, address, host, state and exit code."""
+    rows: list[tuple[str, ...]] = []
+    for job, addresses in info.get("cluster", {}).items():
+        for index, address in enumerate(addresses):
+            entry = status["tasks"].get(f"{job} {index}", {})
+            code = entry.get("exit_code")
+            rows.append(
+                (
+                    f"{job} {index}",
+                    str(address),
+                    str(entry.get("host") or info.get("host", "")),
+                    str(entry.get("doing") or entry.get("state", "")),
+                    "" if code is None else str(code),
+                )
+            )
+    return rows
+
+
+def _workers(run: Run) -> list[tuple[str, ...]]:
+    """Return how fast each task trains, and how long it waits for others."""
+    fast, shares = speeds(run), read_shares(run.path)
+    rows: list[tuple[str, ...]] = []
+    for task in read_events(run.path):
+        if task not in fast and task not in shares:
+            continue
+        share = shares.get(task, {})
+        texts = [speed_text({name: speed}) for name, speed in reversed(fast.get(task, {}).items())]
+        rows.append(
+            (
+                task,
+                ", ".join(texts),
+                f"{share['sum_share']:.0%}" if share else "",
+                f"{share.get('wait_share', 0):.0%}" if share else "",
+                share.get("waits_for", ""),
+            )
+        )
+    return rows
+
+
+def _last_lines(run: Run, task: str) -> list[str]:
+    """Return the last lines of a task's output, without those of TensorFlow's native libraries."""
+    lines = [line.partition(" | ")[2] for line in log_lines(run, task, lines=_READ_LINES)]
+    return [line for line in lines if not is_chatter(line, gpu=HAVE_GPU)][-_TAIL_LINES:]
+
+
+def _environment(info: dict[str, Any]) -> dict[str, str]:
+    known = {str(name): str(version) for name, version in info.get("versions", {}).items()}
+    if git := info.get("git"):
+        known["git commit"] = f"{git['commit']}{', with changes' if git['changed'] else ''}"
+    return {**known, "host": str(info.get("host", ""))}

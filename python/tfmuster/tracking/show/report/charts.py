@@ -11,9 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..times import local_time
+from ..summary import local_time
 
 _LARGEST = 1e300
 _COLORS = {"training": "#0072B2", "validation": "#D55E00"}
@@ -32,16 +32,14 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 34
 _BAR, _GAP, _LABELS, _END = 22, 10, 110, 60
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(NamedTuple):
     """A place on an axis and its label."""
 
     at: float
     text: str
 
 
-@dataclass(frozen=True)
-class CurveLine:
+class CurveLine(NamedTuple):
     """A metric in training or in validation."""
 
     name: str
@@ -109,7 +107,7 @@ def _curve(metric: str, series: Mapping[str, Sequence[float]]) -> Curve:
 
 
 def _is_drawn(value: float) -> bool:
-    """Whether a value has a place on an axis, whose length is a number as well."""
+    """Return whether a value has a place on an axis, whose length is a number as well."""
     return abs(value) < _LARGEST
 
 
@@ -120,8 +118,7 @@ def _in_words(shown: Mapping[str, Sequence[float]]) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """A phase of a task."""
 
     phase: str
@@ -132,8 +129,7 @@ class Bar:
     has_room: bool
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """A start or an end of a task."""
 
     phase: str
@@ -142,8 +138,7 @@ class Mark:
     width: float
 
 
-@dataclass(frozen=True)
-class TimelineRow:
+class TimelineRow(NamedTuple):
     """What a task did; `end` is the mark that its row ends with, if its last process has ended."""
 
     task: str
@@ -186,10 +181,10 @@ def timeline(events: Mapping[str, Sequence[Mapping[str, Any]]], end: float) -> T
         return _LABELS + (Timeline.width - _LABELS - _END) * (time - begin) / seconds
 
     rows = []
-    for number, (task, told) in enumerate(events.items()):
+    for number, (task, changes) in enumerate(events.items()):
         bars, marks = [], []
         # Not strict: a task has no events if its file was cut short.
-        for event, after in zip(told, [*told[1:], None], strict=False):
+        for event, after in zip(changes, [*changes[1:], None], strict=False):
             phase, start = str(event["phase"]), x(event["time"])
             until = after["time"] if after else end
             if phase in _ENDS:
@@ -198,7 +193,7 @@ def timeline(events: Mapping[str, Sequence[Mapping[str, Any]]], end: float) -> T
             if phase == "started":
                 marks.append(Mark(phase, "#000000", start, 1.5))
             bars.append(_bar(phase, start, x(until), until - event["time"]))
-        ended = bool(told) and str(told[-1]["phase"]) in _ENDS
+        ended = bool(changes) and str(changes[-1]["phase"]) in _ENDS
         rows.append(TimelineRow(task, number * (_BAR + _GAP) + 4, bars, marks, marks[-1] if ended else None))
     return Timeline(
         local_time(datetime.fromtimestamp(begin, timezone.utc).isoformat()),
@@ -218,9 +213,12 @@ def _bar(phase: str, start: float, stop: float, seconds: float) -> Bar:
 
 def _phase_legend(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
     """Explain the colors of the phases that occur."""
-    found = {str(event["phase"]) for row in events.values() for event in row}
-    found = {"starting" if phase == "started" else phase for phase in found}
-    return {phase: color for phase, color in _PHASES.items() if phase in found}
+    phases = {str(event["phase"]) for row in events.values() for event in row}
+    return {
+        phase: color
+        for phase, color in _PHASES.items()
+        if phase in phases or (phase == "starting" and "started" in phases)
+    }
 
 
 def _scale(low: float, high: float) -> tuple[float, float, list[float]]:

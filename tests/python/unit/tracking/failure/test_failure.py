@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tfmuster.tracking.failure.failure import Failure
-from tfmuster.tracking.record.records import read_error
+from tfmuster.tracking.record.recording import read_error
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from tfmuster.tracking.lifecycle.beginning import new_run
 from tfmuster.tracking.record.layout import append_json, write_json
 from tfmuster.tracking.record.recording import record_end, record_info
 from tfmuster.tracking.run import Run
-from tfmuster.tracking.show.listing import find_run, last_epoch, run_table, runs_in, summary
+from tfmuster.tracking.show.listing import find_run, run_table, runs_in
+from tfmuster.tracking.show.summary import last_epoch, summary
 
 EVIL = "a\x9b31mb\u202ec\x1b[2J"
 

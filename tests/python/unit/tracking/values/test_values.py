@@ -11,8 +11,8 @@ import pytest
 
 from tfmuster.errors import TfmusterError
 from tfmuster.tracking.record.ownership import check_owner
+from tfmuster.tracking.values import check_r_result, error_of, values_of
 from tfmuster.tracking.values.plain_values import write_plain
-from tfmuster.tracking.values.values import check_r_result, error_of, values_of
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 NOBODY = 65534

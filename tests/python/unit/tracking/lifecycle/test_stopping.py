@@ -13,7 +13,7 @@ from tfmuster.launcher.engines.lsf import Lsf
 from tfmuster.launcher.engines.pbs import Pbs
 from tfmuster.launcher.engines.sge import Sge
 from tfmuster.launcher.engines.slurm import Slurm
-from tfmuster.tracking.lifecycle.batch_job import STOP_COMMANDS, stop_command
+from tfmuster.tracking.lifecycle.stopping import STOP_COMMANDS, stop_command
 from tfmuster.tracking.record.recording import record_stop_command
 
 

@@ -10,17 +10,21 @@ import pytest
 
 from support.clock import in_time
 from tfmuster.environment import RUN_DIR_VARIABLE
-from tfmuster.tracking.live import busy_stacks
-from tfmuster.tracking.live.busy_stacks import forget_busy_stacks, keep_busy_stacks, read_busy_stacks
-from tfmuster.tracking.live.stacks import ask_for_stacks
+from tfmuster.tracking.live import stacks
+from tfmuster.tracking.live.stacks import (
+    ask_for_stacks,
+    forget_busy_stacks,
+    keep_busy_stacks,
+    read_busy_stacks,
+)
 
 
 @pytest.fixture
 def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run directory with the file of a busy worker, written by faulthandler as in a worker."""
     monkeypatch.setenv(RUN_DIR_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(busy_stacks.ACTIVITY, "r_calls", "train(x)\nfit(model, x)")
-    watch = busy_stacks._Watch("worker 1", tmp_path / "states" / "worker-1.busy")
+    monkeypatch.setattr(stacks.ACTIVITY, "r_calls", "train(x)\nfit(model, x)")
+    watch = stacks.BusyWatch("worker 1", tmp_path / "states" / "worker-1.busy")
     assert read_busy_stacks(tmp_path) == {}
     faulthandler.dump_traceback_later(0.01, file=watch._file)
     time.sleep(0.1)

@@ -1,25 +1,24 @@
-"""Write and read ``metrics.jsonl``, to which the chief adds one line per epoch."""
+"""The files to which the chief adds lines.
+
+``metrics.jsonl`` has a line for each epoch, and ``notes.jsonl`` what was decided for a program while it ran.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
+from .layout import append_json, own_run_dir, read_json_lines
 
-from ...environment import RUN_DIR_VARIABLE
-from .layout import append_json
-
-#: File in the run directory with one line per epoch, from the chief.
 METRICS = "metrics.jsonl"
+NOTES = "notes.jsonl"
 
-#: Keys of a line that are not metrics.
+#: Keys of a line of metrics that are not metrics.
 NO_METRICS = ("fit", "epoch", "time", "shown")
 
 _NAN = float("nan")
@@ -35,7 +34,7 @@ def next_fit() -> int:
 
 
 def append_metrics(
-    fit: int, epoch: int, values: Mapping[str, Any], *, shown: bool, images_per_second: float | None = None
+    fit: int, epoch: int, values: Mapping[str, object], *, shown: bool, images_per_second: float | None = None
 ) -> None:
     """Append a line to the run directory, if this process belongs to a job.
 
@@ -52,44 +51,39 @@ def append_metrics(
     images_per_second : float, optional
         Speed of the training, if known.
     """
-    if folder := os.environ.get(RUN_DIR_VARIABLE):
+    if run_dir := own_run_dir():
         line: dict[str, Any] = {"fit": fit, "epoch": epoch, "time": time.time(), "shown": shown}
         if images_per_second is not None:
             line["images_per_second"] = images_per_second
-        line.update(numbers(values))
         try:
-            append_json(Path(folder) / METRICS, line)
+            append_json(run_dir / METRICS, line | numbers(values))
         except OSError as error:
             print(f"can't write the metrics: {error}", file=sys.stderr)
 
 
 def numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """Return the metrics that are one number each. A user's own metric may be any object."""
-    found = {}
+    metrics = {}
     for name, value in values.items():
         with contextlib.suppress(TypeError, ValueError):
-            found[name] = float(value)
-    return found
+            metrics[name] = float(value)
+    return metrics
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Read the lines of a run directory, in the order of the trainings and their epochs.
+def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
+    """Return the lines of a run directory, in the order of the trainings and their epochs.
 
     If a restart repeated an epoch, its last line counts.
     """
     epochs: dict[tuple[int, int], dict[str, Any]] = {}
-    with contextlib.suppress(OSError):
-        for line in (folder / METRICS).read_bytes().splitlines():
-            # The last line may be incomplete, and a program may write other lines or an endless epoch.
-            with contextlib.suppress(ValueError, OverflowError):
-                said = orjson.loads(line)
-                if not isinstance(said, dict):
-                    continue
-                # JSON has no NaN, the loss of a training that has diverged.
-                values = numbers({name: _NAN if value is None else value for name, value in said.items()})
-                values["fit"] = fit = int(values.get("fit", 1))
-                values["epoch"] = epoch = int(values.get("epoch", len(epochs) + 1))
-                epochs[fit, epoch] = values
+    for line in read_json_lines(run_dir / METRICS):
+        # A program may write an endless epoch.
+        with contextlib.suppress(ValueError, OverflowError):
+            # JSON has no NaN, the loss of a training that has diverged.
+            values: dict[str, Any] = numbers({key: _NAN if x is None else x for key, x in line.items()})
+            values["fit"] = fit = int(values.get("fit", 1))
+            values["epoch"] = epoch = int(values.get("epoch", len(epochs) + 1))
+            epochs[fit, epoch] = values
     return [values for _, values in sorted(epochs.items())]
 
 
@@ -107,6 +101,34 @@ def epoch_line(values: Mapping[str, Any]) -> str:
     names = [name for name in values if name not in (*NO_METRICS, "images_per_second")]
     figures = [f"{name} {values[name]:.4f}" for name in sorted(names, key=lambda name: name != "loss")]
     speed = values.get("images_per_second")
-    which = f"fit {values['fit']}, " if values["fit"] > 1 else ""
+    training = f"fit {values['fit']}, " if values["fit"] > 1 else ""
     rate = [f"{speed:,.0f} images/s"] if speed else []
-    return "  ".join([f"{which}epoch {values['epoch']}", *figures, *rate])
+    return "  ".join([f"{training}epoch {values['epoch']}", *figures, *rate])
+
+
+def say_note(about: str, text: str, **fields: object) -> None:
+    """Append a note to the run directory, if this process belongs to a job.
+
+    Errors in writing are ignored: a missing note must not end a training.
+
+    Parameters
+    ----------
+    about : str
+        What the note is about, such as ``input``.
+    text : str
+        One line for people.
+    **fields
+        The same for programs.
+    """
+    if run_dir := own_run_dir():
+        with contextlib.suppress(OSError):
+            append_json(run_dir / NOTES, {"time": time.time(), "about": about, "text": text, **fields})
+
+
+def read_notes(run_dir: Path) -> list[dict[str, Any]]:
+    """Return the notes of a run, in the order in which they were written."""
+    return [
+        note
+        for note in read_json_lines(run_dir / NOTES)
+        if all(isinstance(note.get(name), str) for name in ("about", "text"))
+    ]
