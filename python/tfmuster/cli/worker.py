@@ -61,7 +61,7 @@ def command(
     from ..cluster.resolvers import engine_here, gpus_here, leave_engine, resolve_task
     from ..cluster.task_variables import hosts_of, task_variables
     from ..errors import LaunchError
-    from ..launcher.job import command_of, resolve_command
+    from ..launcher.command import command_of, resolve_command
     from ..launcher.supervise.child import run_child
     from ..system.exit_code import exit_as
 

@@ -1,22 +1,22 @@
-"""Describe a job: the program, the number of tasks, and the command that runs it."""
+"""A job: its settings, the environment of its workers, and the run that its first attempt makes."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import secrets
 import shlex
-import shutil
+import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..cluster.spec import Task
+from ..cluster.spec import Cluster
 from ..environment import (
+    ALLOW_NESTED_VARIABLE,
     DISTRIBUTE_VARIABLE,
     GRACE_VARIABLE,
     HASH_SEED,
     INDEPENDENT_VARIABLE,
+    JOB_VARIABLE,
     LARGEST_SEED,
     NESTED_VARIABLE,
     NOTICE_COMMAND_VARIABLE,
@@ -33,26 +33,18 @@ from ..environment import (
     start_timeout,
 )
 from ..errors import LaunchError
+from ..options.hints import Hint, Launch
 from ..options.table import Control, Plain
-from ..system.interpreter import python_executable, rscript_executable, run_module
 from ..system.output_encoding import output_encoding
+from ..system.own_line import own_line
+from ..tracking.lifecycle.beginning import new_run
 from ..tracking.lifecycle.resuming import record_launch, resumed_hash_seed, resumed_seed
+from ..tracking.record.recording import record_info
 from ..tracking.run import Run
-from ..words import FACE_VARIABLE, Code, Words, face, r_text
-from .nested import check_not_nested, in_a_job
+from ..words import FACE_VARIABLE, Code, Words, face, language
+from .command import command_name
 from .supervise.restarts import Attempt
-from .text_checks import check_text, command_name
-
-#: Suffixes of notebooks, and how to make a script of one.
-_NOTEBOOKS = {
-    ".ipynb": "Convert it: jupyter nbconvert --to script {path}; then launch {stem}.py. Or define a function "
-    "in the notebook, and call launch(function) of tfmuster there.",
-    **dict.fromkeys(
-        (".rmd", ".qmd"),
-        'Extract its code in R: knitr::purl("{path}"); then launch {stem}.R. Or define a function in the '
-        "notebook, and call launch(function) of tfmuster there.",
-    ),
-}
+from .text_checks import check_text
 
 #: Fields of `Job` that switch something on in every worker, and the variables that do so.
 _SWITCHES = (
@@ -202,54 +194,6 @@ class Job(Control, Plain):
         return self.name or command_name(self.command)
 
 
-def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the argument list to run: a script after its interpreter, or a command with its path.
-
-    Raises
-    ------
-    LaunchError
-        If the script, the command or Rscript does not exist.
-    """
-    first, *arguments = command
-    suffix = Path(first).suffix.lower()
-    if suffix in (".py", ".r"):
-        if not Path(first).is_file():
-            raise LaunchError(
-                "The script to run must exist.",
-                found=f"no file {first} in {os.getcwd()}",
-                fix=f"{_meant(first)}Check the path; it is relative to the working directory.",
-                reason="script",
-            )
-        interpreter = python_executable() if suffix == ".py" else _rscript()
-        return (interpreter, first, *arguments)
-    if first == "tfmuster":
-        # Use this installation, even if another one is on PATH.
-        return (*run_module("tfmuster"), *arguments)
-    if suffix in _NOTEBOOKS:
-        raise LaunchError(
-            "A notebook must become a script before it can be launched.",
-            found=first,
-            fix=_NOTEBOOKS[suffix].format(
-                path=shlex.quote(first), stem=shlex.quote(str(Path(first).with_suffix("")))
-            ),
-            reason="notebook",
-        )
-    return (_executable(first), *arguments)
-
-
-def command_of(command: Sequence[str], task: Task) -> tuple[str, ...]:
-    """Return a command with ``{index}``, ``{type}``, ``{worker_hosts}`` in its arguments replaced for a task.
-
-    ``{ps_hosts}`` and so on stand for the addresses of the tasks of a kind, separated by commas.
-    """
-    hosts = {f"{{{kind}_hosts}}": ",".join(given) for kind, given in task.cluster.to_dict().items()}
-    values = {"{index}": str(task.index), "{type}": task.type, **hosts}
-    first, *arguments = command
-    for name, value in values.items():
-        arguments = [word.replace(name, value) for word in arguments]
-    return (first, *arguments)
-
-
 def launch_options(job: Job, run: Run | None) -> list[str]:
     """Return the job as options of ``tfmuster launch``.
 
@@ -262,51 +206,61 @@ def launch_options(job: Job, run: Run | None) -> list[str]:
     return options if run is None else [*options, *(f"--env={name}" for name in job.env)]
 
 
-def _rscript() -> str:
-    return rscript_executable() or _executable("Rscript")
+def in_a_job() -> bool:
+    """Return whether this process belongs to a job: it is a worker, or a worker has started it."""
+    return JOB_VARIABLE in os.environ
 
 
-def _executable(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        found, fix = _instead_of(name)
-        raise LaunchError("The program to run must be on PATH.", found=found, fix=fix, reason="command")
-    return path
+def check_not_nested(allowed: bool) -> None:
+    """Check that this process is outside of all jobs, or that its user wants jobs of a job's workers.
+
+    Raises
+    ------
+    LaunchError
+        This process belongs to a job and nested jobs are not allowed, or to a job of a job's worker, which
+        are never (reason ``nested``). ``found`` is the line that launches.
+    """
+    if not in_a_job():
+        return
+    nested = is_on(NESTED_VARIABLE)
+    if not nested and (allowed or is_on(ALLOW_NESTED_VARIABLE)):
+        return
+    line = own_line(r_function="launch")
+    setting = Launch((Hint("allow_nested", True),), of="shell" if line is None else language())
+    if nested:
+        message = "A job that a worker has launched must not launch another one."
+        fix = Words("Launch it elsewhere: {} is for one level.", setting)
+    else:
+        message = "A worker of a job must not launch another one: each of its workers would do so, too."
+        fix = Words(
+            "Launch from another script, which is not a worker's program. If each worker is to launch a job "
+            "of its own, write {}, or set {}=1.",
+            setting,
+            ALLOW_NESTED_VARIABLE,
+        )
+    found = shlex.join(["tfmuster", *sys.argv[1:]]) if line is None else line
+    raise LaunchError(message, found=found, fix=fix, reason="nested")
 
 
-def _instead_of(name: str) -> tuple[str, str]:
-    """Describe what is there instead of a program, and what to do."""
-    if name == "Rscript":
-        return "no Rscript", "Install R, or put it on PATH."
-    fix = "Give the path of a .py or .R script, or of a command."
-    if os.path.isdir(name):
-        return f"{name} is a folder", fix
-    if not os.path.isfile(name):
-        return f"no {name}", f"{_meant(name)}{fix}"
-    words = shlex.quote(name)
-    if os.access(name, os.X_OK):
-        return f"{name} is in the working directory, which is not on PATH", f"Write ./{words}."
-    if not name.endswith((".sh", ".bash")):
-        return f"{name} is neither a .py or .R script nor a command", fix
-    by_shell = Code(
-        f'launch("bash", {name!r})',
-        f'launch("bash", {r_text(name)})',
-        f"tfmuster launch [OPTIONS] -- bash {words}",
+def begin_run(job: Job, attempt: Attempt, cluster: Cluster) -> Run:
+    """Return the run of a job, which its first attempt makes."""
+    if attempt.run is None:
+        run_dir = new_run(
+            job.run_name(),
+            run_dir=job.run_dir,
+            command=job.command,
+            cluster=cluster.to_dict(),
+            job=attempt.name,
+            seed=job.seed,
+            settings=job.settings(),
+        )
+        run = Run(run_dir)
+        job.record(run)
+        return run
+    info = attempt.run.info()
+    clusters = [*info.get("clusters", [info["cluster"]]), cluster.to_dict()]
+    # Hosts may have been lost, or have come back.
+    record_info(
+        attempt.run.path, {**info, "cluster": cluster.to_dict(), "clusters": clusters, "job": attempt.name}
     )
-    path = "" if os.path.dirname(name) else f" and write ./{words}"
-    fix = f"Make it executable (chmod +x {words}){path}, or launch it by its shell: {by_shell}"
-    return f"{name} is not executable", fix
-
-
-def _meant(name: str) -> str:
-    """Ask whether a script of that folder is meant, with another ending or a similar name."""
-    wanted = Path(name)
-    suffixes = (".py", ".r", *_NOTEBOOKS)
-    try:
-        scripts = sorted(path for path in wanted.parent.iterdir() if path.suffix.lower() in suffixes)
-    except OSError:
-        return ""
-    stem = wanted.stem if wanted.suffix.lower() in suffixes else wanted.name
-    near = difflib.get_close_matches(stem, {path.stem for path in scripts}, n=1, cutoff=0.75)
-    meant = [str(path) for path in scripts if path.stem in near]
-    return f"Did you mean {' or '.join(meant)}? " if meant else ""
+    return attempt.run

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Sequence
-from pathlib import Path
 
 from ..errors import LaunchError
 
@@ -21,30 +18,6 @@ def check_label(text: str, what: str) -> None:
             found=ascii(text),
             reason="name",
         )
-
-
-def name_for(name: str | None, command: Sequence[str]) -> str:
-    """Return the given name, or one made from the script's name.
-
-    Raises
-    ------
-    LaunchError
-        If the given name is not a DNS label, or there is no command.
-    """
-    if name is not None:
-        check_label(name, "job's name")
-        return name
-    if not command:
-        raise LaunchError("Nothing to run.", fix="Name a script, or a command after `--`.", reason="command")
-    made = re.sub(r"[^a-z0-9]+", "-", command_name(command).lower()).lstrip("-0123456789")
-    return made[:40].strip("-") or "job"
-
-
-def command_name(command: Sequence[str]) -> str:
-    """Return the script's name without its extension; for ``tfmuster train mnist``, its verbs."""
-    program, *arguments = command
-    verbs = list(itertools.takewhile(str.isalpha, arguments)) if program == "tfmuster" else []
-    return "-".join(verbs) or Path(program).stem
 
 
 def _is_text(text: str) -> bool:

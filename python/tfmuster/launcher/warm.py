@@ -11,10 +11,11 @@ from ..errors import LaunchError
 from ..system.gpus import assign_gpus
 from ..words import Value, Words
 from . import function
+from .command import resolve_command
 from .engines.local import HOST, placements_of
-from .job import Job, resolve_command
+from .job import Job
 from .supervise.restarts import Attempt
-from .supervise.warm_workers import WarmWorkers, end_warm_workers, keep, session_workers
+from .supervise.spares import WarmWorkers, end_warm_workers, keep, session_workers
 
 
 def workers(number: int, *, idle: float = 300.0) -> WarmWorkers:

@@ -66,7 +66,7 @@ _FOR_R = {
     "sha256_of": "tracking.record.layout",
     "claim_call": "tracking.lifecycle.beginning",
     "claim_run_dir": "tracking.lifecycle.beginning",
-    "command_name": "launcher.text_checks",
+    "command_name": "launcher.command",
     "where_text": "r.bridge",
     "any_values": "r.bridge",
     "warm_workers": "launcher.warm",

@@ -8,7 +8,7 @@ import pytest
 
 from support.launching import processes_in, wait_until
 from tfmuster.errors import LaunchError
-from tfmuster.launcher.remote.hosts.discovery import Discovery
+from tfmuster.launcher.remote.membership import Discovery
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from tfmuster.launcher.remote.hosts.discovery import Discovery
 def test_a_command_that_hangs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str) -> None:
     """It and what it has started are ended, whatever it has printed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tfmuster.launcher.remote.hosts.discovery._ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("tfmuster.launcher.remote.membership._ANSWER_SECONDS", 0.3)
     with pytest.raises(LaunchError, match=r"does not answer within 0\.3 s; the command: ") as caught:
         Discovery(command).hosts()
     assert caught.value.fields["reason"] == "hosts-from"

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ...errors import TfmusterError
-from ..remote.gather import AgentRequest
+from ..remote.engine_agents import AgentRequest
 from ..supervise.time_limits import AGENT_COMMAND, AGENT_COMMAND_ASKED
 
 _LAST_SECONDS = 1.0

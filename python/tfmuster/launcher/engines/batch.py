@@ -31,7 +31,7 @@ from ...tracking.record.recording import record_info, record_stop_command
 from ...tracking.run import Run
 from ...words import FACE_VARIABLE, Part, Words, face
 from ..job import Job, launch_options
-from ..remote.gather import AgentRequest, StartedAgents, run_placed
+from ..remote.engine_agents import AgentRequest, StartedAgents, run_placed
 from ..text_checks import check_line
 from .agent_command import CommandPerAgent
 from .base import Engine, refuse_hosts

@@ -5,11 +5,14 @@ This works on Linux and macOS. On Windows, use WSL, in which TensorFlow runs on 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from ...cluster.spec import Cluster, Task
 from ...cluster.task_variables import hosts_of, task_variables
@@ -17,26 +20,31 @@ from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIA
 from ...errors import LaunchError
 from ...net.ports import held_ports
 from ...options import table
+from ...options.hints import Hint
+from ...system.cores import usable_cores
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
 from ...system.limits import need_files
+from ...system.memory import free_memory
 from ...system.private_network import private_network
 from ...system.say import say
 from ...tracking.failure.failure import Failure
 from ...tracking.lifecycle.beginning import record_git
 from ...tracking.record.layout import file_stem
 from ...tracking.run import Run
-from ..begin import begin_run
-from ..capacity import check_capacity
-from ..job import Job, command_of, resolve_command
+from ...words import Words
+from ..command import command_of, resolve_command
+from ..job import Job, begin_run
 from ..supervise.display import shown_path
 from ..supervise.restarts import Attempt, with_restarts
-from ..supervise.spares import Spares, can_wait, check_warm
+from ..supervise.spares import Spares, can_wait, check_warm, warm_workers_for
 from ..supervise.supervisor import Supervisor
-from ..supervise.warm_workers import warm_workers_for
 from ..supervise.worker_process import Placement
 from .base import Engine
 from .hosts import Host, named_hosts, only_this_machine
+
+if TYPE_CHECKING:
+    from ..job import Job
 
 HOST = "127.0.0.1"
 
@@ -201,3 +209,57 @@ def _count(sizes: Mapping[str, int]) -> str:
         for name, size in sizes.items()
         if size
     )
+
+
+_FOR_EACH_CORE: Final = 4
+
+#: Memory that a worker has for itself, in MB: without, and with a small model in TensorFlow 2.21 and Keras
+#: 3.15 (the private memory of workers on Debian 12).
+_PYTHON: Final = (6, 300)
+_R: Final = (40, 490)
+
+#: What a script that uses TensorFlow names. The scripts that call functions name tfmuster.
+_USES_TENSORFLOW: Final = re.compile(r"\b(tensorflow|keras3?|tfmuster|jax)\b")
+
+
+def check_capacity(job: Job) -> None:
+    """Check that the processor and the free memory of this machine carry all tasks of a job.
+
+    A program needs at least the memory of its language and, if its script names one of them, of TensorFlow,
+    Keras or JAX. What its data and its model need is not known.
+
+    Raises
+    ------
+    LaunchError
+        There are more than four tasks for a core, or they need more than the free memory (reason
+        ``oversubscribed``).
+    """
+    tasks, cores = sum(job.sizes().values()), usable_cores()
+    free, each = free_memory() >> 20, least_memory(job.command[0])
+    most = min(_FOR_EACH_CORE * cores, free // each)
+    if tasks <= most:
+        return
+    if tasks > _FOR_EACH_CORE * cores:
+        found = f"processes: {tasks}, cores: {cores}, of which each carries {_FOR_EACH_CORE}"
+    else:
+        found = f"processes: {tasks}, of {each} MB or more each; free memory: {free} MB"
+    fewer = f"Start at most {most} processes" if most else "Free some memory"
+    raise LaunchError(
+        "This machine must carry all processes of a job.",
+        found=found,
+        fix=Words(
+            "{}, or use other machines. To start all here, set {}.", fewer, Hint("oversubscribe", True)
+        ),
+        reason="oversubscribed",
+    )
+
+
+def least_memory(program: str) -> int:
+    """Return how much memory a process of a program needs at least, in MB."""
+    suffix = Path(program).suffix.lower()
+    text = program
+    if suffix in (".py", ".r"):
+        with contextlib.suppress(OSError):
+            text = Path(program).read_text(encoding="utf-8", errors="replace")
+    alone, with_tensorflow = _R if suffix == ".r" else _PYTHON
+    return with_tensorflow if _USES_TENSORFLOW.search(text) else alone

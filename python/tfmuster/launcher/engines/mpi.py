@@ -23,7 +23,7 @@ from ...tracking.failure.failure import Failure
 from ...tracking.run import Run
 from ...words import Words
 from ..job import Job
-from ..remote.gather import AgentRequest, run_placed
+from ..remote.engine_agents import AgentRequest, run_placed
 from .agent_command import AgentCommand
 from .base import Engine, UnavailableError, version_of
 from .hosts import Host, named_hosts

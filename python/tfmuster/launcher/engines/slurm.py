@@ -21,7 +21,7 @@ from ...tracking.record.layout import PREEMPTED
 from ...tracking.run import Run
 from ...words import Words
 from ..job import Job
-from ..remote.gather import AgentRequest
+from ..remote.engine_agents import AgentRequest
 from ..text_checks import check_line
 from .agent_command import AgentCommand
 from .batch import BatchEngine, BatchRequest

@@ -1,8 +1,8 @@
 """Run the workers of a job on Spark's executors, as the tasks of one barrier stage.
 
 All tasks of a barrier stage run at the same time, or none does. Each task starts an agent as a child process,
-so that a second job in the same session is independent of the first. The agents connect to this process, the
-driver (:mod:`~tfmuster.launcher.remote.gather`). Output, values and files use that connection, not Spark.
+so that a second job in the same session is independent of the first. The agents connect to the driver, which
+is this process (:mod:`..remote.engine_agents`). Output, values and files use that connection, not Spark.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from ...tracking.failure.failure import Failure
 from ...tracking.run import Run
 from ...words import Argument, Value, Words, now
 from ..job import Job
-from ..remote.gather import AgentRequest, run_placed
-from ..remote.hosts.host_checks import refusal
-from ..remote.ssh_faults import explain_ssh_failure
+from ..remote.engine_agents import AgentRequest, run_placed
+from ..remote.host_checks import explain_ssh_failure, refusal
 from ..supervise.time_limits import SPARK_STAGE
 from .base import Engine, UnavailableError, find_program, refuse_hosts, version_of
 from .spark_session import check_slots, first_line, launcher_addresses_of, refuse_secrets, session_for

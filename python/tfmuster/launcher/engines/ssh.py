@@ -28,10 +28,8 @@ from ...tracking.run import Run
 from ...words import Code, Value, Words
 from ..job import Job
 from ..remote.files import SCRIPTS, script_to_send
-from ..remote.hosts.discovery import Discovery
-from ..remote.hosts.membership import Membership, Task
-from ..remote.proxies.proxy_process import AgentPlace
-from ..remote.proxies.spare_agents import SpareAgents
+from ..remote.membership import Discovery, Membership, Task
+from ..remote.proxies.proxy_process import AgentPlace, SpareAgents
 from ..remote.run import RemoteJob, run_remote
 from ..supervise.restarts import Attempt, with_restarts
 from ..supervise.spares import check_warm

@@ -24,14 +24,16 @@ from ...environment import (
     grace,
 )
 from ...errors import LaunchError
+from ..command import command_name
 from ..job import seed_for
-from ..text_checks import check_label, check_text, name_for
+from ..text_checks import check_label, check_text
 
 #: Pods are scheduled and pull their images one by one, so minutes may pass between the first and the last.
 START_TIMEOUT = 600.0
 _SUBDOMAIN = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
 )
+
 # Format of image names: [REGISTRY[:PORT]/]NAME[:TAG][@DIGEST].
 _IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/:@-]{0,510}[A-Za-z0-9])?", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -160,3 +162,20 @@ class PodJob:
 def refused(reason: str, message: str, found: str) -> LaunchError:
     """Return the error for a value that Kubernetes would refuse."""
     return LaunchError(message, found=ascii(found), reason=reason)
+
+
+def name_for(name: str | None, command: Sequence[str]) -> str:
+    """Return the given name, or one made from the script's name.
+
+    Raises
+    ------
+    LaunchError
+        If the given name is not a DNS label, or there is no command.
+    """
+    if name is not None:
+        check_label(name, "job's name")
+        return name
+    if not command:
+        raise LaunchError("Nothing to run.", fix="Name a script, or a command after `--`.", reason="command")
+    made = re.sub(r"[^a-z0-9]+", "-", command_name(command).lower()).lstrip("-0123456789")
+    return made[:40].strip("-") or "job"

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from ...net.channel import FILE, JSON, OUTPUT, Channel, ChannelError, Frame, message, read_message
 from ..supervise.time_limits import BEAT, SSH
 from .files import PIECE, file_frames
-from .ssh_faults import explain_ssh_failure
+from .host_checks import explain_ssh_failure
 
 #: The first bytes from an agent that ssh started, which separate its frames from a login shell's output.
 PREAMBLE = b"\n--tfmuster agent 2--\n"
@@ -107,7 +107,7 @@ class Link(Protocol):
         """End the transport, or wait for its end if it is `over`. Return its exit code."""
 
     def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
-        """Explain why no agent answered, in the form of :func:`.ssh_faults.explain_ssh_failure`."""
+        """Explain why no agent answered, in the form of :func:`.host_checks.explain_ssh_failure`."""
 
 
 class SshLink:

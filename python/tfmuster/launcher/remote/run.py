@@ -1,8 +1,8 @@
 """Run a job on other machines: each worker has an agent there and a proxy process here.
 
-The engines and :mod:`.gather` start the agents and make the connections. The launcher first asks all agents
-for their versions, their program and a free port. If there are no problems, it makes the cluster from the
-answers, and starts each worker on the same connection.
+The engines and :mod:`.engine_agents` start the agents and make the connections. The launcher first asks all
+agents for their versions, their program and a free port. If there are no problems, it makes the cluster from
+the answers, and starts each worker on the same connection.
 """
 
 from __future__ import annotations
@@ -38,16 +38,14 @@ from ...tracking.lifecycle.beginning import record_git
 from ...tracking.record.layout import RESTARTING, file_stem, read_json
 from ...tracking.run import Run
 from ...words import face
-from ..begin import begin_run
-from ..job import Job
+from ..job import Job, begin_run
 from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import Placement, remote_path
 from .files import SCRIPTS, files_to_send, script_to_send
-from .hosts.host_checks import clock_warnings, hosts_error, peer_names
+from .host_checks import clock_warnings, hosts_error, peer_names
 from .proxies.arrivals import files_to_continue
-from .proxies.proxy_process import AgentPlace, ProxyProcess, end_proxies, run_mark
-from .proxies.spare_agents import SpareAgents
+from .proxies.proxy_process import AgentPlace, ProxyProcess, SpareAgents, end_proxies, run_mark
 
 #: Names of the launcher's variables that are sent to the hosts.
 PASSED = (PREFIX, "TF_", "KERAS_", "JAX_", "XLA_", "NCCL_", "GRPC_")

@@ -16,8 +16,8 @@ connects to the launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`.
    in a new session.
 4. The agent sends the worker's process ID, output, files in its run directory, uncaught exception and exit
    code, and reports when a signal stops it. The chief's agent also sends what the program has written into
-   the folder that it was sent to (:mod:`.working_folder`), then ``back``, to which the launcher answers with
-   ``came``; and ``folder``, where files are that don't come.
+   the folder that it was sent to (:class:`.outgoing.WorkingFolder`), then ``back``, to which the launcher
+   answers with ``came``; and ``folder``, where files are that don't come.
 
 When the launcher sends ``end``, or the input ends or is silent for too long (``SILENT`` of
 :mod:`..supervise.time_limits`), the agent ends the worker and all its descendants.

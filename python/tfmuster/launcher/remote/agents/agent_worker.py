@@ -29,13 +29,12 @@ from ....tracking.failure.error_file import note_of
 from ....tracking.lifecycle.preemption import order_to_leave
 from ....tracking.run import Run
 from ....words import FACE_VARIABLE, Words
-from ...job import command_of, resolve_command
+from ...command import command_of, resolve_command
 from ...supervise.spares import Spares, can_wait
 from ...supervise.time_limits import AGENT_WORKER, BEAT
 from ...supervise.worker_process import Placement, start_process
 from ..files import PIECE, RUN, WORK
-from .outgoing import Outgoing
-from .working_folder import WorkingFolder
+from .outgoing import Outgoing, WorkingFolder
 
 
 class AgentWorker:

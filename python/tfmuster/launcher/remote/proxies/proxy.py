@@ -2,13 +2,13 @@
 
 The launcher starts ``python -m tfmuster.launcher.remote.proxies.proxy`` for each remote worker, so that it
 can treat all workers alike. The proxy runs ssh, or gets the socket of an agent that has connected
-(:mod:`.gather`). It communicates with :mod:`.agent` at the other end, and ends with the connection. It reads
-these lines of JSON from its input:
+(:mod:`..engine_agents`). It communicates with the agent at the other end, and ends with the connection. It
+reads these lines of JSON from its input:
 
 1. ``ssh`` (an argument list), or ``socket`` (its number) and ``key``; then ``host``, ``seconds``, ``ask`` and
    ``script`` (its path and its name there, if it is sent). The proxy answers with one line of JSON: the
    agent's ``hello`` with ``ahead`` (how far the host's clock is ahead, in seconds), or ``fault`` (see
-   :mod:`.ssh_faults`).
+   :mod:`..host_checks`).
 2. Perhaps others, before the worker's job is known: ``continue`` has the run directory, and the ``files`` in
    it from which the worker continues. The proxy sends them, unless the host shares the run directory, and
    answers with an empty object. ``warm`` has a job for which a process is to wait. From then on the proxy

@@ -16,7 +16,7 @@ from support.launching import nothing_left, read_json, wait_until, write
 from support.placing import Plain
 from tfmuster.errors import LaunchError, RendezvousError
 from tfmuster.launcher.job import Job
-from tfmuster.launcher.remote.gather import AgentRequest, run_placed
+from tfmuster.launcher.remote.engine_agents import AgentRequest, run_placed
 from tfmuster.options.table import Elsewhere
 from tfmuster.tracking.failure.failure import Failure
 from tfmuster.tracking.run import Run

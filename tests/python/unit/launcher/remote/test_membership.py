@@ -10,9 +10,8 @@ import pytest
 from tfmuster.errors import LaunchError
 from tfmuster.launcher.engines.hosts import Host, parse_discovered
 from tfmuster.launcher.job import Job
-from tfmuster.launcher.remote.hosts.discovery import Discovery, Growth
-from tfmuster.launcher.remote.hosts.host_checks import refusal
-from tfmuster.launcher.remote.hosts.membership import Membership, Task
+from tfmuster.launcher.remote.host_checks import refusal
+from tfmuster.launcher.remote.membership import Discovery, Growth, Membership, Task
 from tfmuster.launcher.supervise.restarts import Attempt
 from tfmuster.options.table import Ssh
 
@@ -61,7 +60,7 @@ def test_a_job_begins_and_continues_with_the_hosts_that_there_are(
 def test_a_command_that_fails_at_a_restart_is_asked_again(
     listed: list[Host | LaunchError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tfmuster.launcher.remote.hosts.membership._PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("tfmuster.launcher.remote.membership._PAUSE_SECONDS", 0.01)
     listed.append(LaunchError("fails", reason="hosts-from"))
     assert membership().start(Attempt(1, 3), names) == ["node1", "node2"]
     listed.append(LaunchError("fails", reason="hosts-from"))
