@@ -167,8 +167,8 @@ def launch(
     from ..tracking.values.values import error_of
     from . import function
     from .detached import start_detached
+    from .engines.base import engine_for
     from .engines.local import ThisMachine
-    from .engines.registry import engine_for
     from .job import Job, workers_for
     from .remote.files import place_of
     from .warm import number_of_warm_workers
@@ -203,7 +203,7 @@ def launch(
             seed=seed,
             name=name,
             run_dir=run_dir,
-            where=engine.again(),
+            where=engine.relaunch_options(),
             **control.values(),
         )
         if not Waiting(quiet=quiet, wait=wait).wait:

@@ -58,7 +58,7 @@ def _start_launcher(job: Job, more: Sequence[str] = ()) -> Run:
     LaunchError
         If the workers can't be started. It has the launcher's message.
     """
-    claim = claim_run_dir(job.run_name(), job.run_dir)
+    claim = claim_run_dir(job.run_name, job.run_dir)
     run = Run(claim.path)
     try:
         _start_and_wait(job, run, more)

@@ -6,7 +6,7 @@ import os
 import secrets
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.spec import Cluster
@@ -17,6 +17,7 @@ from ..environment import (
     HASH_SEED,
     INDEPENDENT_VARIABLE,
     JOB_VARIABLE,
+    KERAS_COMPAT_VARIABLE,
     LARGEST_SEED,
     NESTED_VARIABLE,
     NOTICE_COMMAND_VARIABLE,
@@ -47,11 +48,18 @@ from .supervise.restarts import Attempt
 from .text_checks import check_text
 
 #: Fields of `Job` that switch something on in every worker, and the variables that do so.
-_SWITCHES = (
-    ("independent", INDEPENDENT_VARIABLE),
-    ("distribute", DISTRIBUTE_VARIABLE),
-    ("scale_batch", SCALE_BATCH_VARIABLE),
-)
+_SWITCHES = {
+    "independent": INDEPENDENT_VARIABLE,
+    "distribute": DISTRIBUTE_VARIABLE,
+    "scale_batch": SCALE_BATCH_VARIABLE,
+}
+#: Other fields that workers read, and the variables that have their values.
+_VALUES = {
+    "start_timeout": START_TIMEOUT_VARIABLE,
+    "stall_timeout": STALL_TIMEOUT_VARIABLE,
+    "grace": GRACE_VARIABLE,
+    "notice_command": NOTICE_COMMAND_VARIABLE,
+}
 
 
 def workers_for(workers: int | None, slots: int | None, *, others: int) -> int:
@@ -70,11 +78,6 @@ def seed_for(seed: int | None, run_dir: str | os.PathLike[str] | None = None) ->
     return secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
 
 
-def hash_seed_for(env: Mapping[str, str], run_dir: str | os.PathLike[str] | None = None) -> str:
-    """Return the seed of Python's hashes in a job: as the user has set it, that of the resumed run, or 0."""
-    return given_hash_seed(env) or resumed_hash_seed(run_dir) or given_hash_seed(os.environ) or "0"
-
-
 class Job(Control, Plain):
     """The program of a job, and its settings.
 
@@ -84,12 +87,21 @@ class Job(Control, Plain):
         The program and its arguments.
     where : sequence of str or None
         The engine as options of ``tfmuster launch``; None if another process can't start the job there.
+    run_name : str
+        The given name, or one made from the command.
+    sizes : dict of int
+        Number of tasks of each type, in the order of the cluster.
+    kinds : list of str
+        Type of each task, in that order.
     hash_seed : str
         The seed of Python's hashes, and so the order of sets, in every worker.
     """
 
     command: Sequence[str]
     where: Sequence[str] | None
+    run_name: str
+    sizes: dict[str, int]
+    kinds: list[str]
     hash_seed: str
     if TYPE_CHECKING:
         workers: int
@@ -100,34 +112,35 @@ class Job(Control, Plain):
     ) -> None:
         settings["workers"] = 2 if settings.get("workers") is None else settings["workers"]
         super().__init__(**settings)
-        seed = seed_for(self.seed, self.run_dir)
-        hash_seed = hash_seed_for(self.env, self.run_dir)
-        for name, value in (("command", command), ("where", where), ("seed", seed), ("hash_seed", hash_seed)):
-            object.__setattr__(self, name, value)
-        check_not_nested(self.allow_nested)
-        # A variable of the environment may be wrong, too.
-        start_timeout(self.start_timeout)
-        stall_timeout(self.stall_timeout)
-        grace(self.grace)
-        self._check_training()
-        if self.notice_command is not None and not self.notice_command.strip():
-            raise LaunchError(
-                "The notice command must be a shell command.",
-                found="an empty one",
-                fix="Leave notice_command out.",
-                reason="notice-command",
-            )
-        if not self.command:
+        if not command:
             raise LaunchError(
                 "Nothing to run.",
                 fix=Words("Name a script or a command{}.", Code("", "", " after `--`")),
                 reason="command",
             )
-        texts = (self.name or "", str(self.run_dir or ""), self.notice_command or "")
-        check_text(*self.command, *self.env.values(), *texts)
+        sizes = {"chief": int(self.chief), "worker": self.workers, "ps": self.ps}
+        sizes |= {"evaluator": int(self.evaluator)}
+        seeds = (given_hash_seed(self.env), resumed_hash_seed(self.run_dir), given_hash_seed(os.environ))
+        more = {
+            "command": command,
+            "where": where,
+            "run_name": self.name or command_name(command),
+            "sizes": sizes,
+            "kinds": [kind for kind, size in sizes.items() for _ in range(size)],
+            "seed": seed_for(self.seed, self.run_dir),
+            "hash_seed": next(filter(None, seeds), "0"),
+        }
+        for name, value in more.items():
+            object.__setattr__(self, name, value)
+        self._check()
 
-    def _check_training(self) -> None:
-        """Raise LaunchError for settings of the training that contradict each other."""
+    def _check(self) -> None:
+        """Raise LaunchError for a nested job, and for settings that contradict each other."""
+        _check_not_nested(self.allow_nested)
+        # A variable of the environment may be wrong, too.
+        start_timeout(self.start_timeout)
+        stall_timeout(self.stall_timeout)
+        grace(self.grace)
         others = {"parameter servers": self.ps, "an evaluator": self.evaluator}
         wrong, fix = None, "Leave one of them out."
         if self.distribute and self.independent:
@@ -140,58 +153,55 @@ class Job(Control, Plain):
             wrong = (kind, "distribute is for jobs that have only workers and a chief.")
         if wrong is not None:
             raise LaunchError(wrong[1], found=wrong[0], fix=fix, reason="distribute")
+        if self.notice_command is not None and not self.notice_command.strip():
+            raise LaunchError(
+                "The notice command must be a shell command.",
+                found="an empty one",
+                fix="Leave notice_command out.",
+                reason="notice-command",
+            )
+        texts = (self.name or "", str(self.run_dir or ""), self.notice_command or "")
+        check_text(*self.command, *self.env.values(), *texts)
 
     def changed(self, **settings: Any) -> Job:
         """See :class:`tfmuster.options.rows.Settings`."""
         return Job(self.command, where=self.where, **{**self.values(), **settings})
 
-    def sizes(self) -> dict[str, int]:
-        """Return the number of tasks of each kind."""
-        return {
-            "chief": int(self.chief),
-            "worker": self.workers,
-            "ps": self.ps,
-            "evaluator": int(self.evaluator),
-        }
-
     def variables(self, attempt: Attempt) -> dict[str, str]:
         """Return the job's environment variables of every worker, on any machine."""
-        variables = {**self.env, **attempt.variables(), FACE_VARIABLE: face()}
-        variables |= {SEED_VARIABLE: str(self.seed), HASH_SEED: self.hash_seed}
-        if self.start_timeout is not None:
-            variables[START_TIMEOUT_VARIABLE] = str(self.start_timeout)
-        if self.stall_timeout is not None:
-            variables[STALL_TIMEOUT_VARIABLE] = str(self.stall_timeout)
-        if self.grace is not None:
-            variables[GRACE_VARIABLE] = str(self.grace)
-        if self.notice_command is not None:
-            variables[NOTICE_COMMAND_VARIABLE] = self.notice_command
-        if in_a_job():
-            variables[NESTED_VARIABLE] = "1"
-        return {**variables, **{variable: "1" for field, variable in _SWITCHES if getattr(self, field)}}
+        values = {name: getattr(self, field) for field, name in _VALUES.items()}
+        return {
+            **self.env,
+            **attempt.variables(),
+            FACE_VARIABLE: face(),
+            SEED_VARIABLE: str(self.seed),
+            HASH_SEED: self.hash_seed,
+            **{name: str(value) for name, value in values.items() if value is not None},
+            **({NESTED_VARIABLE: "1"} if JOB_VARIABLE in os.environ else {}),
+            **({} if self.keras_compat else {KERAS_COMPAT_VARIABLE: "0"}),
+            **{name: "1" for field, name in _SWITCHES.items() if getattr(self, field)},
+        }
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the training that ``run.json`` records: those that are not the default."""
         environment = {**os.environ, **self.env}
-        switches = {
-            field: True
-            for field, variable in _SWITCHES
-            if getattr(self, field) or is_on(variable, environment)
+        on = {field: getattr(self, field) or is_on(name, environment) for field, name in _SWITCHES.items()}
+        values = {
+            "grace": self.grace,
+            "start_timeout": self.start_timeout,
+            "encoding": output_encoding(environment),
+            "hash_seed": None if self.hash_seed == "0" else self.hash_seed,
         }
-        seconds = {"grace": self.grace, "start_timeout": self.start_timeout}
-        hash_seed = None if self.hash_seed == "0" else self.hash_seed
-        others = {**seconds, "encoding": output_encoding(environment), "hash_seed": hash_seed}
-        return {**switches, **{name: value for name, value in others.items() if value is not None}}
+        return {
+            **{field: True for field, is_set in on.items() if is_set},
+            **{name: value for name, value in values.items() if value is not None},
+        }
 
     def record(self, run: Run) -> None:
         """Record in its run how the job is launched again."""
         # In a batch job the options of its system are not known. They were recorded on submission.
         if self.where is not None and SUBMITTED_VARIABLE not in os.environ:
             record_launch(run.path, [*launch_options(self, run), *self.where], self.command, self.env)
-
-    def run_name(self) -> str:
-        """Return the given name, or one made from the command."""
-        return self.name or command_name(self.command)
 
 
 def launch_options(job: Job, run: Run | None) -> list[str]:
@@ -202,25 +212,39 @@ def launch_options(job: Job, run: Run | None) -> list[str]:
     """
     run_dir = None if run is None else str(run.path)
     env = job.env if run is None else {}
-    options = job.on_command_line(env=env, name=job.run_name(), run_dir=run_dir, only_chief=False)
+    options = job.on_command_line(env=env, name=job.run_name, run_dir=run_dir, only_chief=False)
     return options if run is None else [*options, *(f"--env={name}" for name in job.env)]
 
 
-def in_a_job() -> bool:
-    """Return whether this process belongs to a job: it is a worker, or a worker has started it."""
-    return JOB_VARIABLE in os.environ
+def begin_run(job: Job, attempt: Attempt, cluster: Cluster) -> Run:
+    """Return the run of a job, which its first attempt makes, and record the attempt's cluster in it."""
+    if attempt.run is None:
+        run_dir = new_run(
+            job.run_name,
+            run_dir=job.run_dir,
+            command=job.command,
+            cluster=cluster.to_dict(),
+            job=attempt.name,
+            seed=job.seed,
+            settings=job.settings(),
+        )
+        run = Run(run_dir)
+        job.record(run)
+        return run
+    info = attempt.run.info()
+    clusters = [*info.get("clusters", [info["cluster"]]), cluster.to_dict()]
+    # Hosts may have been lost, or have come back.
+    changed = {"cluster": cluster.to_dict(), "clusters": clusters, "job": attempt.name}
+    record_info(attempt.run.path, {**info, **changed})
+    return attempt.run
 
 
-def check_not_nested(allowed: bool) -> None:
-    """Check that this process is outside of all jobs, or that its user wants jobs of a job's workers.
+def _check_not_nested(allowed: bool) -> None:
+    """Raise LaunchError in a worker of a job, unless nested jobs are allowed. Their workers never launch one.
 
-    Raises
-    ------
-    LaunchError
-        This process belongs to a job and nested jobs are not allowed, or to a job of a job's worker, which
-        are never (reason ``nested``). ``found`` is the line that launches.
+    Otherwise each worker of a program that launches itself would do so, without end.
     """
-    if not in_a_job():
+    if JOB_VARIABLE not in os.environ:
         return
     nested = is_on(NESTED_VARIABLE)
     if not nested and (allowed or is_on(ALLOW_NESTED_VARIABLE)):
@@ -240,27 +264,3 @@ def check_not_nested(allowed: bool) -> None:
         )
     found = shlex.join(["tfmuster", *sys.argv[1:]]) if line is None else line
     raise LaunchError(message, found=found, fix=fix, reason="nested")
-
-
-def begin_run(job: Job, attempt: Attempt, cluster: Cluster) -> Run:
-    """Return the run of a job, which its first attempt makes."""
-    if attempt.run is None:
-        run_dir = new_run(
-            job.run_name(),
-            run_dir=job.run_dir,
-            command=job.command,
-            cluster=cluster.to_dict(),
-            job=attempt.name,
-            seed=job.seed,
-            settings=job.settings(),
-        )
-        run = Run(run_dir)
-        job.record(run)
-        return run
-    info = attempt.run.info()
-    clusters = [*info.get("clusters", [info["cluster"]]), cluster.to_dict()]
-    # Hosts may have been lost, or have come back.
-    record_info(
-        attempt.run.path, {**info, "cluster": cluster.to_dict(), "clusters": clusters, "job": attempt.name}
-    )
-    return attempt.run

@@ -216,7 +216,7 @@ def where_text(on: Mapping[str, Any]) -> str:
     """Return the command that runs a script where these settings say, as a shell takes it."""
     import shlex
 
-    from ..launcher.engines.registry import engine_for
+    from ..launcher.engines.base import engine_for
 
     return shlex.join(["tfmuster", "launch", *engine_for(_place(on)).as_options(), "SCRIPT"])
 
@@ -229,7 +229,7 @@ def any_values(on: Mapping[str, Any]) -> bool:
 
 
 def _place(on: Mapping[str, Any]) -> Place:
-    from ..launcher.engines.registry import place_for
+    from ..launcher.engines.base import place_for
 
     backend, settings = on["backend"], {name: value for name, value in on.items() if name != "backend"}
     return place_for(backend, settings)

@@ -35,7 +35,6 @@ from ...environment import (
 from ...errors import EXIT_USAGE, LaunchError
 from ...system.gpus import NO_GPU, VISIBLE
 from ...words import Code, Words
-from ..engines.base import find_program
 from .pod_job import PodJob, refused
 
 Object = dict[str, Any]
@@ -270,8 +269,3 @@ def literal(text: str) -> str:
 def _check_host(host: str) -> None:
     if len(host) > 63:
         raise refused("name", "A pod's name (job name and index) must have at most 63 characters.", host)
-
-
-def available(seconds: float) -> str:
-    """Return the path of kubectl, which applies manifests."""
-    return find_program("kubectl", "manifests can be printed here, and applied on a machine with kubectl")

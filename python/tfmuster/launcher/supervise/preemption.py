@@ -24,12 +24,12 @@ class PreemptionOrders:
     ----------
     run : Run
         The run.
-    found : callable
+    new_hosts : callable
         Returns the names of hosts with which the job could have more workers, or nothing.
     """
 
-    def __init__(self, run: Run, found: Callable[[], str]) -> None:
-        self._run, self._found = run, found
+    def __init__(self, run: Run, new_hosts: Callable[[], str]) -> None:
+        self._run, self._new_hosts = run, new_hosts
         self._until = float("inf")
         self._growing = False
 
@@ -52,7 +52,10 @@ class PreemptionOrders:
         if asked and not SHUTDOWN.signal:
             SHUTDOWN.signal = signal.SIGTERM
         if not SHUTDOWN.signal:
-            self._grow()
+            if not self._growing and (names := self._new_hosts()) and can_save(self._run.path):
+                self._growing = True
+                say(f"tfmuster: {names} can take part; the workers write a checkpoint and start again")
+                order_to_leave(self._run.path, signal.SIGTERM)
             return
         if self._until == float("inf"):
             seconds = grace(self._run.info().get("grace"))
@@ -62,9 +65,3 @@ class PreemptionOrders:
             order_to_leave(self._run.path, SHUTDOWN.signal)
         elif time.monotonic() > self._until:
             raise KeyboardInterrupt
-
-    def _grow(self) -> None:
-        if not self._growing and (names := self._found()) and can_save(self._run.path):
-            self._growing = True
-            say(f"tfmuster: {names} can take part; the workers write a checkpoint and start again")
-            order_to_leave(self._run.path, signal.SIGTERM)

@@ -37,8 +37,8 @@ class AgentPlace:
         Name of the machine.
     link : mapping
         Description of the connection for the proxy; see :mod:`.proxy`.
-    sockets : tuple of socket
-        Sockets to pass to the proxy.
+    agent_socket : socket, optional
+        The socket to pass to the proxy.
     own_gpus : bool
         Whether the engine has given the agent GPUs that no other agent sees.
     """
@@ -46,7 +46,7 @@ class AgentPlace:
     kind: str
     host: str
     link: Mapping[str, Any]
-    sockets: tuple[socket.socket, ...] = ()
+    agent_socket: socket.socket | None = None
     own_gpus: bool = False
 
 
@@ -73,11 +73,11 @@ class ProxyProcess:
             stdout=subprocess.PIPE,
             bufsize=0,
             start_new_session=True,
-            pass_fds=[each.fileno() for each in place.sockets],
+            pass_fds=[] if place.agent_socket is None else [place.agent_socket.fileno()],
         )
-        for each in place.sockets:
+        if place.agent_socket is not None:
             # No other process may hold the socket: when the proxy ends, the agent must end, too.
-            each.close()
+            place.agent_socket.close()
         remote = cls(place.host, process, files, {**place.link, **given})
         remote._say(remote.given)
         return remote
@@ -94,14 +94,10 @@ class ProxyProcess:
         return self.answer is not None or bool(select.select([self.process.stdout], [], [], 0)[0])
 
     def was_asked(self, given: Mapping[str, Any]) -> bool:
-        """Whether the agent's answer is also one to this question, which may be about fewer hosts."""
-        ask, names = {**given["ask"]}, given["ask"]["names"]
-        before = {**self.given["ask"]}
-        known = before.pop("names")
-        del ask["names"]
-        rest = {name: value for name, value in given.items() if name != "ask"}
-        same = rest == {name: self.given[name] for name in rest} and ask == before
-        return same and all(known.get(host) == each for host, each in names.items())
+        """Return whether the agent's answer is also one to this question, which may be about fewer hosts."""
+        known, names = self.given["ask"]["names"], given["ask"]["names"]
+        question = {**self.given, "ask": {**self.given["ask"], "names": names}}
+        return question == given and names.items() <= known.items()
 
     def warm(self, job: Mapping[str, Any]) -> None:
         """Let the agent start a process that waits for a job which is almost like this one."""
@@ -144,16 +140,6 @@ class ProxyProcess:
         self._say({**given, "files": self.files})
         return self.process
 
-    def ask_to_end(self) -> None:
-        """Close the proxy's input, at which it ends."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-
-    def wait(self, until: float) -> None:
-        """Wait until the proxy has ended, or until a time of the monotonic clock."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=max(0.0, until - time.monotonic()))
-
     def close(self) -> None:
         """End the proxy and its ssh, if they have not ended, and close its output."""
         assert self.process.stdout is not None
@@ -181,20 +167,22 @@ def run_mark(run: Run) -> dict[str, Any]:
 def end_proxies(remotes: Sequence[ProxyProcess]) -> None:
     """Let proxies end by themselves, and end those that do not."""
     for remote in remotes:
-        remote.ask_to_end()
+        assert remote.process.stdin is not None
+        remote.process.stdin.close()
     until = time.monotonic() + REMOTE.seconds
     for remote in remotes:
-        remote.wait(until)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            remote.process.wait(timeout=max(0.0, until - time.monotonic()))
     for remote in remotes:
         remote.close()
 
 
-#: Starts the proxy of a spare agent, given the name by which it is found.
-Start = Callable[[str], ProxyProcess]
-
-
 class SpareAgents:
     """The spare agents of a job. Use it in a ``with`` block, at whose end they end.
+
+    An agent has one worker. So while an attempt runs, its hosts get a second agent for each worker, with a
+    process that has imported TensorFlow. Those that are still connected at a restart become the agents of the
+    new attempt. Hosts without one are connected as usual.
 
     Attributes
     ----------
@@ -207,7 +195,7 @@ class SpareAgents:
     def __init__(self) -> None:
         self.wanted = False
         self.name = secrets.token_hex(16)
-        self._starts: Sequence[Start] = ()
+        self._starts: Sequence[Callable[[str], ProxyProcess]] = ()
         self._waiting: list[ProxyProcess] = []
 
     def __enter__(self) -> SpareAgents:
@@ -216,8 +204,8 @@ class SpareAgents:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def plan(self, starts: Sequence[Start]) -> None:
-        """Say how the agents of the attempt that begins are started."""
+    def plan(self, starts: Sequence[Callable[[str], ProxyProcess]]) -> None:
+        """Say how the agents are started, given the name by which they are found."""
         self._starts = starts
 
     def prepare(self, placements: Iterable[Placement]) -> None:
@@ -263,7 +251,7 @@ class SpareAgents:
         self._waiting += remotes
 
     def waits_for(self, name: str) -> bool:
-        """Whether some of them have this name."""
+        """Return whether some of them have this name."""
         return name == self.name and bool(self._waiting)
 
     def close(self) -> None:
