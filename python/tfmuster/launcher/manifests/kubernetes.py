@@ -117,10 +117,7 @@ def _indexed(job: PodJob, role: str, *, failures: int, kind: str = "") -> Object
 def tf_job(job: PodJob) -> list[Object]:
     """Make a TFJob, whose operator makes the Services and TF_CONFIG, and a network policy.
 
-    Raises
-    ------
-    LaunchError
-        If there is only one task, for which the operator makes no TF_CONFIG.
+    Raises LaunchError if there is only one task, for which the operator makes no TF_CONFIG.
     """
     if job.checkpoint_volume is not None:
         raise LaunchError(

@@ -165,17 +165,11 @@ def refused(reason: str, message: str, found: str) -> LaunchError:
 
 
 def name_for(name: str | None, command: Sequence[str]) -> str:
-    """Return the given name, or one made from the script's name.
-
-    Raises
-    ------
-    LaunchError
-        If the given name is not a DNS label, or there is no command.
-    """
+    """Return the given name, which must be a DNS label, or one made from the script's name."""
     if name is not None:
         check_label(name, "job's name")
         return name
     if not command:
         raise LaunchError("Nothing to run.", fix="Name a script, or a command after `--`.", reason="command")
-    made = re.sub(r"[^a-z0-9]+", "-", command_name(command).lower()).lstrip("-0123456789")
-    return made[:40].strip("-") or "job"
+    label = re.sub(r"[^a-z0-9]+", "-", command_name(command).lower()).lstrip("-0123456789")
+    return label[:40].strip("-") or "job"

@@ -33,10 +33,7 @@ _COPY = Hint("copy", True)
 def file_frames(path: Path, name: str) -> Iterator[Frame]:
     """Yield the frames of one file: its pieces, then its name at the other end.
 
-    Raises
-    ------
-    OSError
-        If the file can't be read, or its name is not UTF-8. The other end drops the pieces that it has.
+    Raises OSError if the file can't be read, or its name is not UTF-8. The other end drops the pieces then.
     """
     try:
         name.encode()
@@ -58,31 +55,21 @@ class DamagedError(Exception):
 
 
 class Arriving:
-    """Writes received files, only below a folder. A file appears there when it is complete.
+    """Writes received files. A file appears at its place when it is complete.
 
-    Parameters
-    ----------
-    folder : path
-        Folder of the files.
-    part : path
-        File for incomplete data, on the same file system.
-    may_arrive : callable
-        Tells whether a file with these parts of its path is kept. By default, all are.
-    place : callable, optional
-        Tells where the file of a name is kept. By default, below the folder.
+    `part` is a file for incomplete data, on the same file system. `may_arrive` tells whether a file with
+    these parts of its path is kept, and `place` where.
     """
 
     def __init__(
         self,
-        folder: Path,
         part: Path,
-        may_arrive: Callable[[Sequence[str]], bool] = lambda parts: True,
-        place: Callable[[PurePosixPath], Path] | None = None,
+        may_arrive: Callable[[Sequence[str]], bool],
+        place: Callable[[PurePosixPath], Path],
     ) -> None:
-        self._part, self._may_arrive = part, may_arrive
+        self._part, self._may_arrive, self._place = part, may_arrive, place
         # A process that was killed in the middle of a file leaves it, and `add` appends.
         part.unlink(missing_ok=True)
-        self._place = place or (lambda name: folder / name)
         self._checksum = _Checksum()
 
     def add(self, piece: bytes) -> None:
@@ -94,10 +81,7 @@ class Arriving:
     def keep(self, said: dict[str, Any]) -> bool:
         """Give the complete file its name. Return whether it was kept.
 
-        Raises
-        ------
-        DamagedError
-            If the sender could not read the whole file, or it is a damaged checkpoint. It was not kept.
+        Raises DamagedError if the sender could not read the whole file, or it is a damaged checkpoint.
         """
         name = self._name(said)
         if name is None:
@@ -108,7 +92,11 @@ class Arriving:
             raise DamagedError(str(name))
         self._part.touch()
         if checkpoint_step(name.name) is not None and name.parts[0] not in _OF_THE_PROGRAM:
-            self._make_sure(name)
+            if not self._checksum.holds():
+                self.drop()
+                raise DamagedError(str(name))
+            with self._part.open("rb") as file:
+                os.fsync(file.fileno())
         path = self._place(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         if said.get("executable"):
@@ -140,14 +128,6 @@ class Arriving:
             return None
         return name
 
-    def _make_sure(self, name: PurePosixPath) -> None:
-        """Check that a checkpoint is complete, and that it is on the disk before it gets its name."""
-        if not self._checksum.holds():
-            self.drop()
-            raise DamagedError(str(name))
-        with self._part.open("rb") as file:
-            os.fsync(file.fileno())
-
 
 class _Checksum:
     """Compares a checkpoint's content with the checksum at its beginning, while the pieces arrive."""
@@ -168,10 +148,7 @@ class _Checksum:
 def script_to_send(path: Path) -> tuple[str, str]:
     """Return the path of a script, and its name in the folder that it is sent to.
 
-    Raises
-    ------
-    LaunchError
-        If the file can't be read, is not a script, or is too large.
+    Raises LaunchError if the file can't be read, is not a script, or is too large.
     """
     if path.suffix.lower() not in SCRIPTS:
         raise LaunchError(
@@ -200,18 +177,15 @@ def script_to_send(path: Path) -> tuple[str, str]:
 def files_to_send(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[str, str]]:
     """Return the path of every file, also those in folders, and its name in the folder it is sent to.
 
-    Raises
-    ------
-    LaunchError
-        If a file can't be sent.
+    Raises LaunchError if a file can't be sent.
     """
-    found: dict[str, str] = {}
-    for given in map(Path, paths):
-        for path in _regular(given):
-            name = str(PurePosixPath(place_of(given), path.relative_to(given)))
-            if not os.path.samefile(found.setdefault(name, str(path)), path):
-                raise _not_sent(f"{found[name]} and {path}, both as {name}", "Rename one.")
-    return [(path, name) for name, path in found.items()]
+    path_of: dict[str, str] = {}
+    for root in map(Path, paths):
+        for path in _regular(root):
+            name = str(PurePosixPath(place_of(root), path.relative_to(root)))
+            if not os.path.samefile(path_of.setdefault(name, str(path)), path):
+                raise _not_sent(f"{path_of[name]} and {path}, both as {name}", "Rename one.")
+    return [(path, name) for name, path in path_of.items()]
 
 
 def not_kept(error: OSError) -> LaunchError:
@@ -224,11 +198,10 @@ def not_kept(error: OSError) -> LaunchError:
     )
 
 
-def _regular(given: Path) -> Iterator[Path]:
+def _regular(root: Path) -> Iterator[Path]:
     """Yield a readable file, or all files in a folder."""
-    folder = given.is_dir()
-    paths = (Path(root, name) for root, _, names in os.walk(given) for name in names) if folder else [given]
-    for path in sorted(paths):
+    below = [Path(folder, name) for folder, _, names in os.walk(root) for name in names]
+    for path in sorted(below) if root.is_dir() else [root]:
         if path.exists() and not path.is_file():
             raise _not_sent(f"{path} is neither a file nor a folder", "Leave it out.")
         try:

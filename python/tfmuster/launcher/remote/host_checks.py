@@ -25,12 +25,8 @@ Hellos = Mapping[str, Mapping[str, Any]]
 def hosts_error(hellos: Hellos, names: Mapping[str, list[str]]) -> LaunchError | None:
     """Make one error with the problems of all hosts; None if there are none.
 
-    Parameters
-    ----------
-    hellos : mapping
-        The answer of each host, or ``{"fault": ...}``.
-    names : mapping
-        The names by which each host was looked up, the best first.
+    `hellos` has the answer of each host, or ``{"fault": ...}``, and `names` the names by which each host was
+    looked up, the best first.
     """
     findings = _findings(hellos, names)
     return refusal(findings, len(hellos)) if findings else None
@@ -52,13 +48,11 @@ def refusal(findings: list[dict[str, str]], hosts: int) -> LaunchError:
 def peer_names(hellos: Hellos, names: Mapping[str, list[str]]) -> dict[str, str]:
     """Return for each host the best name that all hosts that answered can look up, if it has one."""
     answers = [hello["names"] for hello in hellos.values() if "fault" not in hello]
-    found = {}
-    for host, candidates in names.items():
-        for name in candidates:
-            if all(name in known[host] for known in answers):
-                found[host] = name
-                break
-    return found
+    common = {
+        host: [name for name in candidates if all(name in known[host] for known in answers)]
+        for host, candidates in names.items()
+    }
+    return {host: candidates[0] for host, candidates in common.items() if candidates}
 
 
 def clock_warnings(hellos: Hellos) -> list[str]:
@@ -81,8 +75,8 @@ def _findings(hellos: Hellos, names: Mapping[str, list[str]]) -> list[dict[str, 
     usual = {key: _usual(hellos, key) for key in _NAMES}
     for host, hello in hellos.items():
         if fault := hello.get("fault"):
-            said = f" ({fault['said']})" if fault["said"] else ""
-            add(host, fault["code"], fault["message"] + said, fault["fix"])
+            last_line = f" ({fault['said']})" if fault["said"] else ""
+            add(host, fault["code"], fault["message"] + last_line, fault["fix"])
             continue
         if hello["tfmuster"] != __version__:
             add(
@@ -108,18 +102,14 @@ def _findings(hellos: Hellos, names: Mapping[str, list[str]]) -> list[dict[str, 
                 for other, seen in hellos.items()
                 if "fault" not in seen and not set(names[host]) & set(seen["names"][host])
             ]
+            config = f"HostName of {host} in ~/.ssh/config"
             add(
                 host,
                 "name",
                 f"{' and '.join(names[host])} can't be looked up on {', '.join(blind) or 'every host'}",
-                Words("say how the others reach it: {}", _reach(host)),
+                Words("say how the others reach it: {}", Code(config, config, f"--address {host}=ADDRESS")),
             )
     return findings
-
-
-def _reach(host: str) -> Code:
-    config = f"HostName of {host} in ~/.ssh/config"
-    return Code(config, config, f"--address {host}=ADDRESS")
 
 
 def _by_host(findings: list[dict[str, str]], key: str) -> str:
@@ -146,8 +136,8 @@ def _usual(hellos: Hellos, key: str) -> str:
     tied = [version for version, count in versions.items() if count == most]
     if len(tied) > 1:
         # The order of the hosts may be that in which an engine has started them, which is chance.
-        own = r_version() if key == "r" else installed_versions()[key]
-        tied.sort(key=lambda version: version != own)
+        here = r_version() if key == "r" else installed_versions()[key]
+        tied.sort(key=lambda version: version != here)
     return tied[0] if tied else ""
 
 
@@ -227,19 +217,11 @@ _FAULTS = (
 )
 
 
-def explain_ssh_failure(host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
+def explain_ssh_failure(host: str, said: str, code: int | None, seconds: float) -> dict[str, str]:
     """Explain why a host can't be used: ``code``, ``message``, ``fix`` and ``said``, ssh's last line.
 
-    Parameters
-    ----------
-    host : str
-        The host in ssh's command.
-    said : str
-        Error output of ssh, and output of a login shell.
-    code : int or None
-        Exit code of ssh; None if it had to be killed.
-    seconds : float
-        Length of the wait, in seconds.
+    `said` is the error output of ssh, and the output of a login shell. The exit `code` of ssh is None if it
+    had to be killed after `seconds`.
     """
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = lines[-1][:300] if lines else ""

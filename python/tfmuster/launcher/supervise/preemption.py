@@ -20,12 +20,7 @@ _MORE_SECONDS = 2.0
 class PreemptionOrders:
     """What the launcher does about signals, and about requests of other sessions to end its run.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
-    new_hosts : callable
-        Returns the names of hosts with which the job could have more workers, or nothing.
+    `new_hosts` returns the names of hosts with which the job could have more workers, or nothing.
     """
 
     def __init__(self, run: Run, new_hosts: Callable[[], str]) -> None:
@@ -41,12 +36,8 @@ class PreemptionOrders:
     def look(self) -> None:
         """Pass a shutdown signal on to the workers. Proxies pass it on to those of other machines.
 
-        Raises
-        ------
-        KeyboardInterrupt
-            The workers were not saved in time.
-        TfmusterError
-            Another session has asked to end the run at once.
+        Raises KeyboardInterrupt if the workers were not saved in time, and TfmusterError if another session
+        has asked to end the run at once.
         """
         asked = asked_to_save(self._run.path)
         if asked and not SHUTDOWN.signal:

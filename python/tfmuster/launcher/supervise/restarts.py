@@ -21,25 +21,13 @@ from ...tracking.run import Run
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt to run a job, of at most ``most + 1``.
-
-    Attributes
-    ----------
-    number : int
-        Number of attempts before this one.
-    most : int
-        Maximum number of restarts.
-    run : Run or None
-        The run that the first attempt made.
-    name : str
-        Name by which the attempt's processes are found.
-    token : str
-        Secret of the attempt.
-    """
+    """One attempt to run a job, after `number` others, with at most `most` restarts."""
 
     number: int
     most: int
+    #: The run that the first attempt made.
     run: Run | None = None
+    #: The name by which the attempt's processes are found, and its secret.
     name: str = field(default_factory=lambda: secrets.token_hex(16))
     token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
@@ -52,7 +40,7 @@ class Attempt:
         }
 
     def another_after(self, failure: Failure) -> bool:
-        """Whether another attempt follows this failure."""
+        """Return whether another attempt follows this failure."""
         return self.number < self.most and not failure.is_permanent
 
 
@@ -79,7 +67,11 @@ def with_restarts(
                 say(f"tfmuster: {failure.headline().rstrip('.')}; {about}")
             about += f", {utc_now()}, after: {failure.headline()}"
         try:
-            _prepare(run, about)
+            for path in run.log_paths().values():
+                separate(path, about)
+            # The records of the attempt's processes and exceptions.
+            for path in (run.path / "logs").glob("*.json"):
+                path.unlink(missing_ok=True)
             record_status(run.path, restarts=number)
             run, failure = attempt(Attempt(number, most, run))
         except BaseException as error:
@@ -89,11 +81,3 @@ def with_restarts(
                 record_end(run.path, state, survived.to_dict() if survived else None)
             raise
     return run, failure
-
-
-def _prepare(run: Run, line: str) -> None:
-    """Write a separator to the logs, and remove the records of the attempt's processes and exceptions."""
-    for path in run.log_paths().values():
-        separate(path, line)
-    for path in (run.path / "logs").glob("*.json"):
-        path.unlink(missing_ok=True)

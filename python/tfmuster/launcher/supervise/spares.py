@@ -233,10 +233,14 @@ class WarmWorkers(Spares):
     def prepare(self, placements: Iterable[Placement]) -> None:
         """Have as many processes as the session wants wait for a call with these workers."""
         known = [replace(placement, command=self.command) for placement in placements]
-        if self not in _kept or not known:
+        if self is not _session.workers or not known:
             return
         super().prepare(known[index % len(known)] for index in range(self.number))
-        self._wait()
+        with self._lock:
+            self._stop_timer()
+            self._timer = threading.Timer(self._idle, self._rest)
+            self._timer.daemon = True
+            self._timer.start()
 
     def refill(self, placements: Iterable[Placement]) -> None:
         """Have others wait in place of those that the last call took."""
@@ -244,46 +248,47 @@ class WarmWorkers(Spares):
 
     def close(self) -> None:
         """End them. Later calls start new processes for their workers."""
-        _kept[:] = [kept for kept in _kept if kept is not self]
+        if self is _session.workers:
+            _session.workers = None
         self._rest()
-
-    def _wait(self) -> None:
-        with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = threading.Timer(self._idle, self._rest)
-            self._timer.daemon = True
-            self._timer.start()
 
     def _rest(self) -> None:
         with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+            self._stop_timer()
         super().close()
 
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-_kept: list[WarmWorkers] = []
+
+class _Session:
+    """The warm workers of this session."""
+
+    workers: WarmWorkers | None = None
 
 
-def keep(workers: WarmWorkers) -> None:
-    """Make these the warm workers of the session, in place of others."""
-    end_warm_workers()
-    _kept.append(workers)
+_session = _Session()
+
+
+def keep(workers: WarmWorkers | None) -> None:
+    """Make these the warm workers of the session, in place of others; None ends those."""
+    if _session.workers is not None:
+        _session.workers.close()
+    _session.workers = workers
+
+
+atexit.register(keep, None)
 
 
 def warm_workers_for(command: Sequence[str]) -> WarmWorkers | None:
     """Return the session's warm workers if they run this command."""
-    return next((kept for kept in _kept if tuple(command[: len(kept.command)]) == kept.command), None)
+    workers = _session.workers
+    return workers if workers and tuple(command[: len(workers.command)]) == workers.command else None
 
 
-def session_workers() -> list[WarmWorkers]:
-    """Return the warm workers of the session, if it has any."""
-    return list(_kept)
-
-
-@atexit.register
-def end_warm_workers() -> None:
-    """End the warm workers of the session."""
-    for kept in list(_kept):
-        kept.close()
+def number_of_warm_workers(script: str) -> int | None:
+    """Return how many warm workers the session has for this script; None if there are none."""
+    workers = _session.workers
+    return workers.number if workers and workers.command[-1] == script else None

@@ -50,22 +50,10 @@ _SERVED_SECONDS = 20.0
 
 
 class Supervisor:
-    """Runs one attempt of a job.
+    """Runs one attempt of a job, whose run gets logs, status and error.
 
-    Parameters
-    ----------
-    attempt : Attempt
-        The attempt, whose name is in the environment of its processes.
-    run : Run
-        The run that gets logs, status and error.
-    placements : sequence of Placement
-        The processes to start.
-    show : str
-        Output to show: ``"all"``, ``"chief"`` or ``"nothing"``.
-    new_hosts : callable
-        See :class:`.preemption.PreemptionOrders`.
-    spares : Spares, optional
-        Waiting processes that become the workers, and those of the next attempt.
+    `show` is the output to show: ``"all"``, ``"chief"`` or ``"nothing"``. `new_hosts` is that of
+    :class:`.preemption.PreemptionOrders`. `spares` wait to become the workers, and those of the next attempt.
     """
 
     def __init__(

@@ -64,14 +64,7 @@ class Agent:
     """One worker on this host.
 
     A separate thread reads the input. It can always end everything, even if the output is blocked, and the
-    main thread with it.
-
-    Parameters
-    ----------
-    way : Way
-        The connection to the launcher.
-    env : mapping of str
-        Variables of the worker's environment that must not be sent over the connection.
+    main thread with it. `env` are variables of the worker that must not be sent over the connection.
     """
 
     def __init__(self, way: Way, env: Mapping[str, str]) -> None:
@@ -116,12 +109,12 @@ class Agent:
                 dismiss_guard(guard)
         self._write(message("exit", code=code))
 
-    def _obey(self, said: dict[str, Any]) -> None:
+    def _obey(self, order: dict[str, Any]) -> None:
         """Do what the launcher wants before it sends the job."""
-        if said["type"] == "warm":
-            self._work.warm(said, self._env)
-        elif said["type"] == "continue":
-            self._write(message("shares", shared=self._work.find_run_dir(said)))
+        if order["type"] == "warm":
+            self._work.warm(order, self._env)
+        elif order["type"] == "continue":
+            self._write(message("shares", shared=self._work.find_run_dir(order)))
         else:
             self._write(message("ready"))
 
@@ -164,7 +157,9 @@ class Agent:
     def _listen(self) -> None:
         """Read the launcher's messages, and end everything when they stop."""
         files = Arriving(
-            self._folder, self._folder / "part", lambda parts: len(parts) > 1 and parts[0] in (WORK, RUN)
+            self._folder / "part",
+            lambda parts: len(parts) > 1 and parts[0] in (WORK, RUN),
+            lambda name: self._folder / name,
         )
         silent_from = time.monotonic()
         try:
@@ -239,11 +234,11 @@ def known_names(names: Mapping[str, list[str]], own: str) -> dict[str, list[str]
 
 def _is_known(name: str, itself: bool) -> bool:
     try:
-        found = socket.getaddrinfo(name.strip("[]"), None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(name.strip("[]"), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return False
     # Debian gives a machine's own name a loopback address; another host's name must not have one.
-    return itself or all(host_key(str(address[4][0])) != "localhost" for address in found)
+    return itself or all(host_key(str(address[4][0])) != "localhost" for address in addresses)
 
 
 def main() -> None:

@@ -51,13 +51,7 @@ class Outgoing:
     While the worker runs, these are sent: small files, and the newest checkpoint of each folder, whatever its
     size. A checkpoint that a newer one has replaced before its turn is left out. So the launcher has the
     newest one even if this host is lost, and is never further behind than one checkpoint takes to send.
-
-    Parameters
-    ----------
-    folder : Path
-        The worker's run directory. Hidden files and folders in it are not sent.
-    write : callable
-        Sends a frame.
+    Hidden files and folders in the worker's run directory are not sent.
     """
 
     def __init__(self, folder: Path, write: Callable[[Frame], None]) -> None:
@@ -128,7 +122,7 @@ class Outgoing:
 
 def files_below(folder: Path) -> list[FileState]:
     """Return the regular files below a folder, but hidden ones and those in hidden folders."""
-    found = []
+    files = []
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
@@ -138,28 +132,20 @@ def files_below(folder: Path) -> list[FileState]:
                 status = path.lstat()
                 if stat.S_ISREG(status.st_mode) and not name.startswith("."):
                     within = str(path.relative_to(folder))
-                    found.append(FileState(within, (status.st_mtime_ns, status.st_size)))
-    return sorted(found)
+                    files.append(FileState(within, (status.st_mtime_ns, status.st_size)))
+    return sorted(files)
 
 
-#: How many names are said.
+#: How many names of files are said.
 _NAMED: Final = 3
 
 
 class WorkingFolder:
-    """The working folder of a worker, whose new and changed files are the launcher's.
+    """The working folder of the chief's program, whose new and changed files are sent to the launcher.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder, with what the launcher has sent. Hidden files and Python's bytecode are left out.
-    limit : int
-        How much comes back at most, in MB.
-    write : callable
-        Sends a frame.
-    came : callable
-        Waits for the launcher's answer that all has come, and returns the names that it did not keep. If the
-        connection is lost, the agent ends first.
+    The launcher sends a script and files to a folder of the agent's own (``--copy``, ``--file``, Spark),
+    which is removed at the end. At most `limit` MB come back, without hidden files and Python's bytecode.
+    `came` waits for the launcher's answer that all has come, and returns the names that it did not keep.
     """
 
     def __init__(

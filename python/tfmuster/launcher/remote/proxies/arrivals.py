@@ -32,17 +32,7 @@ _CONTINUED: Final = ("metrics.jsonl", "notes.jsonl", "evaluations.jsonl")
 
 
 class Arrivals:
-    """The places of one task's files.
-
-    Parameters
-    ----------
-    run_dir : Path
-        The run directory.
-    task : str
-        The task that sends them.
-    tell : callable
-        Called once for each name that is taken, with a text for the user.
-    """
+    """The places of the files that one task sends. `tell` gets a text about each name that is taken."""
 
     def __init__(self, run_dir: Path, task: str, tell: Callable[[str], None]) -> None:
         self._run_dir = run_dir
@@ -54,10 +44,10 @@ class Arrivals:
     def place(self, name: PurePosixPath) -> Path:
         """Return where to keep the file with this name; the name is within the run directory."""
         if name not in self._places:
-            self._places[name] = self._found(name)
+            self._places[name] = self._new_place(name)
         return self._places[name]
 
-    def _found(self, name: PurePosixPath) -> Path:
+    def _new_place(self, name: PurePosixPath) -> Path:
         path = self._run_dir / name
         if _may_be_older(name.parts):
             return path
@@ -74,9 +64,9 @@ class Arrivals:
         return path
 
     def _leads_elsewhere(self, name: PurePosixPath) -> bool:
-        """Whether a folder on the way is a link, or a file."""
+        """Return whether a folder on the way is a link, or a file."""
         folders = [self._run_dir / folder for folder in name.parents if folder.parts]
-        return any(os.path.lexists(each) and (each.is_symlink() or not each.is_dir()) for each in folders)
+        return any(os.path.lexists(path) and (path.is_symlink() or not path.is_dir()) for path in folders)
 
 
 def files_to_continue(run_dir: Path, task: str) -> list[tuple[str, str]]:
@@ -108,5 +98,5 @@ def _arrived(run_dir: Path) -> set[str]:
 
 
 def _may_be_older(parts: Sequence[str]) -> bool:
-    """Whether a file is one that a run continues, or one of those that a new run has not found."""
+    """Return whether a file is one that a run continues, or one of those that a new run has not found."""
     return parts[0] in (*NAMES, MODEL) or parts[0].startswith("checkpoints")

@@ -45,7 +45,7 @@ from ....tracking.lifecycle.preemption import order_in
 from ....tracking.record.layout import CALL, may_arrive, task_of, write_json
 from ...supervise.time_limits import DOUBTFUL, PROXY, SILENT
 from ...supervise.worker_process import remote_path
-from ..agent_connection import AgentConnection, HomeLink, Link, SshLink, channel_problem, read_hello
+from ..agent_connection import AgentConnection, HomeLink, SshLink, channel_problem, read_hello
 from ..files import RUN, WORK, Arriving, DamagedError
 from .arrivals import Arrivals
 
@@ -65,7 +65,7 @@ class WorkerProxy:
         part = self._run_dir / f".{self._note_path.name}.part"
         task = task_of(self._note_path.name.partition(".")[0])
         arrivals = Arrivals(self._run_dir, task, self._say)
-        self._files = Arriving(self._run_dir, part, partial(may_arrive, task), arrivals.place)
+        self._files = Arriving(part, partial(may_arrive, task), arrivals.place)
         #: What is known about the worker's process and its files there.
         self._there: dict[str, Any] = {}
         #: The names of files that were not kept.
@@ -98,8 +98,8 @@ class WorkerProxy:
             return self._lost(f"nothing heard for {self._connection.silence:.0f} s")
         if self._ending:
             return 1
-        said = self._connection.said.strip().splitlines()
-        return self._lost(said[-1] if said else "the connection was closed at the other end")
+        messages = self._connection.said.strip().splitlines()
+        return self._lost(messages[-1] if messages else "the connection was closed at the other end")
 
     def _pass_on_order(self) -> None:
         """Tell the agent once that the worker is to save and leave."""
@@ -113,37 +113,41 @@ class WorkerProxy:
         elif kind == FILE:
             self._files.add(payload)
         elif kind == JSON:
-            said = read_message(payload)
-            if said["type"] == "exit":
-                self._code = int(said["code"])
-                if self._there.get("own"):
-                    # They have come back.
-                    self._record(folder=None)
-            elif said["type"] == "say":
-                self._say(str(said["text"]))
-            elif said["type"] == "back":
-                self._connection.send(message("came", refused=sorted(self._refused)))
-            elif said["type"] == "folder":
-                self._record(folder=str(said["path"]), own=bool(said["own"]))
-            elif said["type"] == "note":
-                moment = float(said["note"]["time"]) - self._ahead
-                write_note(self._note_path, {**said["note"], "time": moment})
-            elif said["type"] == "process":
-                since = said["stopped_at"] and float(said["stopped_at"]) - self._ahead
-                self._record(pid=int(said["pid"]), stopped=said["stopped"], stopped_at=since)
-            elif said["type"] == "file":
-                self._keep(said)
-            elif said["type"] == "removed":
-                self._files.remove(said)
+            self._obey(read_message(payload))
+
+    def _obey(self, report: dict[str, Any]) -> None:
+        """Do what a message of the agent says."""
+        kind = report["type"]
+        if kind == "exit":
+            self._code = int(report["code"])
+            if self._there.get("own"):
+                # They have come back.
+                self._record(folder=None)
+        elif kind == "say":
+            self._say(str(report["text"]))
+        elif kind == "back":
+            self._connection.send(message("came", refused=sorted(self._refused)))
+        elif kind == "folder":
+            self._record(folder=str(report["path"]), own=bool(report["own"]))
+        elif kind == "note":
+            moment = float(report["note"]["time"]) - self._ahead
+            write_note(self._note_path, {**report["note"], "time": moment})
+        elif kind == "process":
+            since = report["stopped_at"] and float(report["stopped_at"]) - self._ahead
+            self._record(pid=int(report["pid"]), stopped=report["stopped"], stopped_at=since)
+        elif kind == "file":
+            self._keep(report)
+        elif kind == "removed":
+            self._files.remove(report)
 
     def _record(self, **known: object) -> None:
         self._there |= known
         write_json(remote_path(self._note_path), self._there)
 
-    def _keep(self, said: dict[str, Any]) -> None:
-        name = str(said["path"])
+    def _keep(self, report: dict[str, Any]) -> None:
+        name = str(report["path"])
         try:
-            if self._files.keep(said):
+            if self._files.keep(report):
                 self._refused.discard(name)
                 return
             self._say_refused(name)
@@ -168,7 +172,7 @@ class WorkerProxy:
 
     def _say_refused(self, name: str) -> None:
         """Say once which file of the host was not kept, unless honest workers send such files, too."""
-        top, *before = (each.partition("/")[0] for each in (name, *self._refused))
+        top, *before = (path.partition("/")[0] for path in (name, *self._refused))
         if top not in (CALL, *before) and not any(part.startswith(".") for part in name.split("/")):
             self._say(f"{self._host} sent {name}, a name that tfmuster uses itself; the file was not kept")
 
@@ -199,7 +203,10 @@ def connect(given: dict[str, Any]) -> tuple[AgentConnection, dict[str, Any]]:
     """Connect, and return the agent's answer. Retry once if the ssh server had too many connections."""
     end = time.monotonic() + given["seconds"]
     while True:
-        connection = AgentConnection(_link(given))
+        if "ssh" in given:
+            connection = AgentConnection(SshLink(given["ssh"]))
+        else:
+            connection = AgentConnection(HomeLink(given["socket"], bytes.fromhex(given["key"])))
         if given["script"] is not None:
             path, name = given["script"]
             connection.send_file(path, f"{WORK}/{name}")
@@ -281,19 +288,13 @@ def send_run(connection: AgentConnection, files: list[tuple[str, str]], **where:
     connection.send(message("continue", **where))
     while connection.open and connection.silence < SILENT.seconds:
         for _, payload in connection.receive():
-            said = read_message(payload)
-            if said["type"] == "ready" or said.get("shared"):
+            answer = read_message(payload)
+            if answer["type"] == "ready" or answer.get("shared"):
                 return
-            if said["type"] == "shares":
+            if answer["type"] == "shares":
                 for path, name in files:
                     connection.send_file(path, f"{RUN}/{name}")
                 connection.send(message("continued"))
-
-
-def _link(given: dict[str, Any]) -> Link:
-    if "ssh" in given:
-        return SshLink(given["ssh"])
-    return HomeLink(given["socket"], bytes.fromhex(given["key"]))
 
 
 def main() -> None:
