@@ -132,9 +132,11 @@ class AgentWorker:
                     noted = noted or self._send_note(process.pid)
                     if files is not None:
                         files.look()
-            end_job(
-                self._job, grace=AGENT_WORKER.seconds, wait=lambda seconds: self._forward(selector, seconds)
-            )
+
+            def wait(seconds: float) -> None:
+                self._forward(selector, seconds)
+
+            end_job(self._job, grace=AGENT_WORKER.seconds, wait=wait)
             while self._forward(selector, 0):
                 pass
         if not noted and process.returncode:
