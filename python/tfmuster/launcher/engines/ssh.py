@@ -29,7 +29,7 @@ from ...words import Code, Value, Words
 from ..job import Job
 from ..remote.files import SCRIPTS, script_to_send
 from ..remote.membership import Membership, Task, discovered_hosts
-from ..remote.proxies.proxy_process import AgentPlace, SpareAgents
+from ..remote.proxy_process import AgentPlace, SpareAgents
 from ..remote.run import RemoteJob, run_remote
 from ..supervise.restarts import Attempt, with_restarts
 from ..supervise.spares import check_warm

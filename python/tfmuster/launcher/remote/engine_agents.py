@@ -40,7 +40,7 @@ from ...words import Words
 from ..job import Job
 from ..supervise.restarts import Attempt, with_restarts
 from .agents.call_home import KEY_PURPOSE, host_names
-from .proxies.proxy_process import AgentPlace
+from .proxy_process import AgentPlace
 from .run import RemoteJob, run_remote
 
 # If the hosts share a checkout that is not installed, it is found.

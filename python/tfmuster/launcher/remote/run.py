@@ -42,10 +42,9 @@ from ..job import Job, begin_run
 from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import Placement, remote_path
-from .files import SCRIPTS, files_to_send, script_to_send
+from .files import SCRIPTS, files_to_continue, files_to_send, script_to_send
 from .host_checks import clock_warnings, hosts_error, peer_names
-from .proxies.arrivals import files_to_continue
-from .proxies.proxy_process import AgentPlace, ProxyProcess, SpareAgents, end_proxies, run_mark
+from .proxy_process import AgentPlace, ProxyProcess, SpareAgents, end_proxies, run_mark
 
 #: Names of the launcher's variables that are sent to the hosts.
 PASSED = (PREFIX, "TF_", "KERAS_", "JAX_", "XLA_", "NCCL_", "GRPC_")
@@ -168,7 +167,7 @@ def run_remote(
     show, tell
         See :class:`~tfmuster.launcher.engines.base.Engine`.
     new_hosts : callable
-        See :class:`~tfmuster.launcher.supervise.preemption.PreemptionOrders`.
+        See :class:`~tfmuster.launcher.supervise.restarts.PreemptionOrders`.
     spares : SpareAgents, optional
         Agents that wait, to become those of this attempt, and others that are to wait for the next one.
 

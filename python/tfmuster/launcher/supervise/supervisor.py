@@ -35,8 +35,7 @@ from ...tracking.record.recording import record_end, record_status
 from ...tracking.run import Run
 from ...tracking.show.report import ReportRenewal
 from .display import display
-from .preemption import PreemptionOrders
-from .restarts import Attempt
+from .restarts import Attempt, PreemptionOrders
 from .spares import Waiting
 from .time_limits import SUPERVISOR
 from .worker_process import Placement, WorkerProcess, first_failure, signal_of, start_process
@@ -53,7 +52,7 @@ class Supervisor:
     """Runs one attempt of a job, whose run gets logs, status and error.
 
     `show` is the output to show: ``"all"``, ``"chief"`` or ``"nothing"``. `new_hosts` is that of
-    :class:`.preemption.PreemptionOrders`. `spares` wait to become the workers, and those of the next attempt.
+    :class:`.restarts.PreemptionOrders`. `spares` wait to become the workers, and those of the next attempt.
     """
 
     def __init__(

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tfmuster.launcher.remote.agents.outgoing import Outgoing, files_below
-from tfmuster.launcher.remote.files import PIECE, Arriving, DamagedError, file_frames
-from tfmuster.launcher.remote.proxies.arrivals import files_to_continue
+from tfmuster.launcher.remote.files import PIECE, Arriving, DamagedError, file_frames, files_to_continue
 from tfmuster.net.channel import FILE, JSON, Frame, read_message
 from tfmuster.tracking.record.layout import ARRIVED, append_json
 

@@ -16,13 +16,13 @@ from typing import Any
 import orjson
 import psutil
 
-from ....environment import JOB_VARIABLE
-from ....system.interpreter import run_module, with_tfmuster_on_path
-from ....system.processes import forget_helper, note_helper
-from ....tracking.run import Run
-from ....words import FACE_VARIABLE, face
-from ...supervise.time_limits import REMOTE
-from ...supervise.worker_process import Placement
+from ...environment import JOB_VARIABLE
+from ...system.interpreter import run_module, with_tfmuster_on_path
+from ...system.processes import forget_helper, note_helper
+from ...tracking.run import Run
+from ...words import FACE_VARIABLE, face
+from ..supervise.time_limits import REMOTE
+from ..supervise.worker_process import Placement
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class ProxyProcess:
     ) -> ProxyProcess:
         """Start a proxy and let it ask the agent. `job` is the name by which the process is found."""
         process = subprocess.Popen(
-            run_module("tfmuster.launcher.remote.proxies.proxy"),
+            run_module("tfmuster.launcher.remote.proxy"),
             env={**with_tfmuster_on_path(os.environ), JOB_VARIABLE: job, FACE_VARIABLE: face()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,14 +1,14 @@
 """Stand in for a worker on another host: a local process with the worker's output, exit code and signal.
 
-The launcher starts ``python -m tfmuster.launcher.remote.proxies.proxy`` for each remote worker, so that it
+The launcher starts ``python -m tfmuster.launcher.remote.proxy`` for each remote worker, so that it
 can treat all workers alike. The proxy runs ssh, or gets the socket of an agent that has connected
-(:mod:`..engine_agents`). It communicates with the agent at the other end, and ends with the connection. It
+(:mod:`.engine_agents`). It communicates with the agent at the other end, and ends with the connection. It
 reads these lines of JSON from its input:
 
 1. ``ssh`` (an argument list), or ``socket`` (its number) and ``key``; then ``host``, ``seconds``, ``ask`` and
    ``script`` (its path and its name there, if it is sent). The proxy answers with one line of JSON: the
    agent's ``hello`` with ``ahead`` (how far the host's clock is ahead, in seconds), or ``fault`` (see
-   :mod:`..host_checks`).
+   :mod:`.host_checks`).
 2. Perhaps others, before the worker's job is known: ``continue`` has the run directory, and the ``files`` in
    it from which the worker continues. The proxy sends them, unless the host shares the run directory, and
    answers with an empty object. ``warm`` has a job for which a process is to wait. From then on the proxy
@@ -35,19 +35,18 @@ from typing import Any
 
 import orjson
 
-from ....net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
-from ....system.exit_code import exit_as
-from ....system.terminal_text import safe_text
-from ....tracking.failure.advice import LOST
-from ....tracking.failure.error_file import note_of, write_note
-from ....tracking.failure.failure import not_writable
-from ....tracking.lifecycle.preemption import order_in
-from ....tracking.record.layout import CALL, may_arrive, task_of, write_json
-from ...supervise.time_limits import DOUBTFUL, PROXY, SILENT
-from ...supervise.worker_process import remote_path
-from ..agent_connection import AgentConnection, HomeLink, SshLink, channel_problem, read_hello
-from ..files import RUN, WORK, Arriving, DamagedError
-from .arrivals import Arrivals
+from ...net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
+from ...system.exit_code import exit_as
+from ...system.terminal_text import safe_text
+from ...tracking.failure.advice import LOST
+from ...tracking.failure.error_file import note_of, write_note
+from ...tracking.failure.failure import not_writable
+from ...tracking.lifecycle.preemption import order_in
+from ...tracking.record.layout import CALL, may_arrive, task_of, write_json
+from ..supervise.time_limits import DOUBTFUL, PROXY, SILENT
+from ..supervise.worker_process import remote_path
+from .agent_connection import AgentConnection, HomeLink, SshLink, channel_problem, read_hello
+from .files import RUN, WORK, Arrivals, Arriving, DamagedError
 
 #: How long a proxy that waits for its job looks for data of the agent before it looks for orders, in seconds.
 _WAITING_LOOK_SECONDS = 0.05
