@@ -74,7 +74,7 @@ def _check_names(function: _Function) -> _Function:
     known = inspect.signature(function).parameters
 
     @functools.wraps(function)
-    def checked(*args: Any, **options: Any) -> Any:
+    def checked(*args: object, **options: object) -> Any:
         if unknown := [name for name in options if name not in known]:
             raise LaunchError(
                 "launch() must be called with arguments that it has.",
@@ -97,8 +97,8 @@ def _written_now(options: Mapping[str, object]) -> str | None:
 
 @_check_names
 def launch(
-    script: str | os.PathLike[str] | Callable[..., Any],
-    *args: Any,
+    script: str | os.PathLike[str] | Callable[..., object],
+    *args: object,
     workers: int | None = None,
     on: Place | None = None,
     control: Control | None = None,

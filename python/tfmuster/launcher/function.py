@@ -41,7 +41,7 @@ WORKER = Path(__file__).with_name("function_worker.py")
 _CALL = "call.pkl"
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., object]) -> str:
     """Return the name of the function's runs."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -60,7 +60,12 @@ def any_values(on: Place) -> bool:
 
 
 def put_call(
-    folder: Path, function: Callable[..., Any], args: Sequence[object], strategy: str, *, plain: bool = False
+    folder: Path,
+    function: Callable[..., object],
+    args: Sequence[object],
+    strategy: str,
+    *,
+    plain: bool = False,
 ) -> tuple[Path, str]:
     """Write the file that the workers read, into the folder ``call`` of the run directory.
 
@@ -86,7 +91,7 @@ def put_call(
     return folder / _CALL, sha256_of(folder / _CALL)
 
 
-def _check_arguments(function: Callable[..., Any], args: Sequence[object]) -> None:
+def _check_arguments(function: Callable[..., object], args: Sequence[object]) -> None:
     """Raise a LaunchError if the function can't be called with these arguments and a strategy."""
     try:
         signature = inspect.signature(function)
@@ -205,7 +210,7 @@ def _put_plain(path: Path, **result: object) -> None:
         ) from problem
 
 
-def _place_of_strategy(function: Callable[..., Any]) -> int | None:
+def _place_of_strategy(function: Callable[..., object]) -> int | None:
     """Return the position of the argument `strategy`; `sys.maxsize` if keyword-only, None if missing."""
     try:
         parameters = inspect.signature(function).parameters

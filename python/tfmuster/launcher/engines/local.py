@@ -74,7 +74,7 @@ class ThisMachine(Engine):
         if not self.where.oversubscribe:
             check_capacity(job)
         if self.where.warm:
-            check_warm(job, waits=can_wait(command), found=command[0])
+            check_warm(job, command[0], waits=can_wait(command))
         warm_workers = warm_workers_for(command)
         gpus = assign_gpus(job.kinds, job.gpus_per_worker, {**os.environ, **job.env})
         tasks = f"{_count(job.sizes)} on this machine"

@@ -101,8 +101,7 @@ class Ssh(Engine):
             script_to_send(Path(job.command[0]))
         if where.warm:
             program = job.command[0]
-            waits = program == "tfmuster" or Path(program).suffix.lower() in SCRIPTS
-            check_warm(job, waits=waits, found=program)
+            check_warm(job, program, waits=program == "tfmuster" or Path(program).suffix.lower() in SCRIPTS)
         seconds = start_timeout(job.start_timeout)
         membership = Membership(where, self.hosts, job)
 

@@ -161,7 +161,7 @@ def to_yaml(objects: Sequence[Object]) -> str:
 class _Quoting(yaml.SafeDumper):
     """Quotes every text, because YAML readers differ in what they take for a number, a date or "no"."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: object) -> bool:
         return True
 
     def represent_mapping(self, *given: Any, **more: Any) -> yaml.MappingNode:
@@ -185,7 +185,7 @@ def _object(job: PodJob, version: str, kind: str, *, spec: Object, name: str | N
 
 
 def _pod(
-    job: PodJob, role: str, container: str, place: Mapping[str, Any], *, port_name: str = "tensorflow"
+    job: PodJob, role: str, container: str, place: Mapping[str, object], *, port_name: str = "tensorflow"
 ) -> Object:
     """Make the pod template of one role. `place` has the variables that tell a pod its task."""
     variables = {

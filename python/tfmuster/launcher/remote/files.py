@@ -29,6 +29,9 @@ from ...tracking.record.layout import (
 )
 from ...words import Words
 
+#: A message over a connection: an object of JSON.
+Message = dict[str, Any]
+
 SCRIPTS = (".py", ".r")
 
 #: Largest piece of output or of a file, in bytes.
@@ -94,7 +97,7 @@ class Arriving:
         with self._part.open("ab") as file:
             file.write(piece)
 
-    def keep(self, said: dict[str, Any]) -> bool:
+    def keep(self, said: Message) -> bool:
         """Give the complete file its name. Return whether it was kept.
 
         Raises DamagedError if the sender could not read the whole file, or it is a damaged checkpoint.
@@ -121,7 +124,7 @@ class Arriving:
         self._checksum = _Checksum()
         return True
 
-    def remove(self, said: dict[str, Any]) -> None:
+    def remove(self, said: Message) -> None:
         """Remove a checkpoint that was removed at the other end, if there is a newer one here."""
         name = self._name(said)
         step = None if name is None else checkpoint_step(name.name)
@@ -137,7 +140,7 @@ class Arriving:
         self._part.unlink(missing_ok=True)
         self._checksum = _Checksum()
 
-    def _name(self, said: dict[str, Any]) -> PurePosixPath | None:
+    def _name(self, said: Message) -> PurePosixPath | None:
         """Return the name of a file; None if it may not be kept."""
         name = PurePosixPath(said["path"])
         if name.is_absolute() or ".." in name.parts or not name.parts or not self._may_arrive(name.parts):
@@ -249,9 +252,9 @@ _CONTINUED: Final = ("metrics.jsonl", "notes.jsonl", "evaluations.jsonl")
 class Arrivals:
     """The places of the files that one task sends, which replace none of the user's.
 
-    A host replaces only what hosts of this run have sent before, which ``arrived.jsonl`` lists, and what a run
-    continues: checkpoints and the model. Under any other name that is taken, its file is kept in a folder of
-    the task, ``from-worker-1``, and `tell` gets a text about it.
+    A host replaces only what hosts of this run have sent before, which ``arrived.jsonl`` lists, and what a
+    run continues: checkpoints and the model. Under any other name that is taken, its file is kept in a folder
+    of the task, ``from-worker-1``, and `tell` gets a text about it.
     """
 
     def __init__(self, run_dir: Path, task: str, tell: Callable[[str], None]) -> None:

@@ -121,7 +121,7 @@ def _by_host(findings: list[dict[str, str]], key: str) -> str:
     return "\n         ".join(f"{', '.join(names)}: {text}" for text, names in hosts.items())
 
 
-def _remote_fix(problem: Mapping[str, Any]) -> str:
+def _remote_fix(problem: Mapping[str, object]) -> str:
     if problem["reason"] == "script":
         return Words("put the script there at the same path, or send it with {}", Hint("copy", True))
     return str(problem["fix"] or "").rstrip(".")

@@ -199,20 +199,11 @@ def discovered_hosts(command: str) -> tuple[Host, ...]:
 
 
 class Growth(threading.Thread):
-    """Asks for hosts from time to time, until a job that runs could have more workers on some of them.
+    """Asks for hosts every few seconds, until a job that runs could have more workers on some of them.
 
-    Parameters
-    ----------
-    hosts : callable
-        Returns the hosts of the moment. It may raise LaunchError, which is printed.
-    every : float
-        Seconds between two questions.
-    present : mapping
-        Number of workers on each host of the attempt that runs.
-    most : int
-        Number of workers that the job may have.
-    reachable : callable
-        Returns whether a host can be asked to take part.
+    `hosts` returns the hosts of the moment; a LaunchError is printed. `present` is the number of workers on
+    each host of the attempt that runs, `most` the number that the job may have. `reachable` returns whether a
+    host can be asked to take part.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ from ...tracking.record.layout import CALL, may_arrive, task_of, write_json
 from ..supervise.time_limits import DOUBTFUL, PROXY, SILENT
 from ..supervise.worker_process import remote_path
 from .agent_connection import AgentConnection, HomeLink, SshLink, channel_problem, read_hello
-from .files import RUN, WORK, Arrivals, Arriving, DamagedError
+from .files import RUN, WORK, Arrivals, Arriving, DamagedError, Message
 
 #: How long a proxy that waits for its job looks for data of the agent before it looks for orders, in seconds.
 _WAITING_LOOK_SECONDS = 0.05
@@ -55,7 +55,7 @@ _WAITING_LOOK_SECONDS = 0.05
 class WorkerProxy:
     """Reproduces the output, files and end of a remote worker."""
 
-    def __init__(self, connection: AgentConnection, host: str, ahead: float, given: dict[str, Any]) -> None:
+    def __init__(self, connection: AgentConnection, host: str, ahead: float, given: Message) -> None:
         self._connection = connection
         self._host = host
         self._ahead = ahead
@@ -66,7 +66,7 @@ class WorkerProxy:
         arrivals = Arrivals(self._run_dir, task, self._say)
         self._files = Arriving(part, partial(may_arrive, task), arrivals.place)
         #: What is known about the worker's process and its files there.
-        self._there: dict[str, Any] = {}
+        self._there: Message = {}
         #: The names of files that were not kept.
         self._refused: set[str] = set()
         self._line_is_whole = True
@@ -114,7 +114,7 @@ class WorkerProxy:
         elif kind == JSON:
             self._obey(read_message(payload))
 
-    def _obey(self, report: dict[str, Any]) -> None:
+    def _obey(self, report: Message) -> None:
         """Do what a message of the agent says."""
         kind = report["type"]
         if kind == "exit":
@@ -143,7 +143,7 @@ class WorkerProxy:
         self._there |= known
         write_json(remote_path(self._note_path), self._there)
 
-    def _keep(self, report: dict[str, Any]) -> None:
+    def _keep(self, report: Message) -> None:
         name = str(report["path"])
         try:
             if self._files.keep(report):
@@ -198,7 +198,7 @@ class WorkerProxy:
             self._ask_to_end()
 
 
-def connect(given: dict[str, Any]) -> tuple[AgentConnection, dict[str, Any]]:
+def connect(given: Message) -> tuple[AgentConnection, Message]:
     """Connect, and return the agent's answer. Retry once if the ssh server had too many connections."""
     end = time.monotonic() + given["seconds"]
     while True:
@@ -241,7 +241,7 @@ class Orders(threading.Thread):
             return None
 
 
-def read_job(connection: AgentConnection, orders: Orders) -> dict[str, Any] | None:
+def read_job(connection: AgentConnection, orders: Orders) -> Message | None:
     """Carry out the launcher's orders up to the worker's job, and return that; None if there is none."""
     waits = False
     while True:
@@ -251,14 +251,14 @@ def read_job(connection: AgentConnection, orders: Orders) -> dict[str, Any] | No
             continue
         if not line:
             return None
-        given: dict[str, Any] = orjson.loads(line)
+        given: Message = orjson.loads(line)
         if "job" in given:
             return given
         if "warm" in given:
             connection.send(message("warm", **given["warm"]))
             waits = True
             continue
-        answer: dict[str, Any] = {}
+        answer: Message = {}
         if "check" in given:
             answer = {} if _still_heard(connection) else {"fault": "lost"}
         else:
@@ -277,7 +277,7 @@ def _still_heard(connection: AgentConnection) -> bool:
     return False
 
 
-def _answer(answer: dict[str, Any]) -> None:
+def _answer(answer: Message) -> None:
     sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
     sys.stdout.buffer.flush()
 

@@ -9,9 +9,8 @@ import select
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 import psutil
@@ -21,31 +20,23 @@ from ...system.interpreter import run_module, with_tfmuster_on_path
 from ...system.processes import forget_helper, note_helper
 from ...tracking.run import Run
 from ...words import FACE_VARIABLE, face
+from ..supervise.spares import Waiting
 from ..supervise.time_limits import REMOTE
 from ..supervise.worker_process import Placement
+from .files import Message
 
 
 @dataclass(frozen=True)
 class AgentPlace:
-    """The place of one task.
+    """The place of one task: its type, and the name of its machine.
 
-    Attributes
-    ----------
-    kind : str
-        Type of the task: ``worker``, ``ps`` and so on.
-    host : str
-        Name of the machine.
-    link : mapping
-        Description of the connection for the proxy; see :mod:`.proxy`.
-    agent_socket : socket, optional
-        The socket to pass to the proxy.
-    own_gpus : bool
-        Whether the engine has given the agent GPUs that no other agent sees.
+    `link` describes the connection for the proxy (:mod:`.proxy`), which gets the socket. `own_gpus` is
+    whether the engine has given the agent GPUs that no other agent sees.
     """
 
     kind: str
     host: str
-    link: Mapping[str, Any]
+    link: Message
     agent_socket: socket.socket | None = None
     own_gpus: bool = False
 
@@ -58,12 +49,12 @@ class ProxyProcess:
     process: subprocess.Popen[bytes]
     files: Sequence[tuple[str, str]] = field(repr=False)
     #: What was asked of the agent, and the answer once it was read.
-    given: Mapping[str, Any] = field(repr=False)
-    answer: dict[str, Any] | None = field(default=None, repr=False)
+    given: Message = field(repr=False)
+    answer: Message | None = field(default=None, repr=False)
 
     @classmethod
     def asked(
-        cls, job: str, place: AgentPlace, given: Mapping[str, Any], files: Sequence[tuple[str, str]]
+        cls, job: str, place: AgentPlace, given: Message, files: Sequence[tuple[str, str]]
     ) -> ProxyProcess:
         """Start a proxy and let it ask the agent. `job` is the name by which the process is found."""
         process = subprocess.Popen(
@@ -82,7 +73,7 @@ class ProxyProcess:
         remote._say(remote.given)
         return remote
 
-    def hello(self) -> dict[str, Any]:
+    def hello(self) -> Message:
         """Return the agent's answer. The proxy enforces the time limit."""
         if self.answer is None:
             self.answer = self._answer()
@@ -93,13 +84,13 @@ class ProxyProcess:
         assert self.process.stdout is not None
         return self.answer is not None or bool(select.select([self.process.stdout], [], [], 0)[0])
 
-    def was_asked(self, given: Mapping[str, Any]) -> bool:
+    def was_asked(self, given: Message) -> bool:
         """Return whether the agent's answer is also one to this question, which may be about fewer hosts."""
         known, names = self.given["ask"]["names"], given["ask"]["names"]
         question = {**self.given, "ask": {**self.given["ask"], "names": names}}
         return question == given and names.items() <= known.items()
 
-    def warm(self, job: Mapping[str, Any]) -> None:
+    def warm(self, job: Message) -> None:
         """Let the agent start a process that waits for a job which is almost like this one."""
         with contextlib.suppress(BrokenPipeError):
             self._say({"warm": job})
@@ -122,7 +113,7 @@ class ProxyProcess:
             self._say({"continue": {**run_mark(run), "files": files}})
             self._answer()
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self) -> Message:
         line = b""
         while not line.endswith(b"\n"):
             assert self.process.stdout is not None
@@ -132,10 +123,10 @@ class ProxyProcess:
                 message = "its connection was ended here"
                 return {"fault": {"code": "killed", "message": message, "fix": "", "said": ""}}
             line += piece
-        answer: dict[str, Any] = orjson.loads(line)
+        answer: Message = orjson.loads(line)
         return answer
 
-    def start(self, given: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    def start(self, given: Message) -> subprocess.Popen[bytes]:
         """Let the proxy send the files and start the worker, and return the proxy's process."""
         self._say({**given, "files": self.files})
         return self.process
@@ -151,14 +142,14 @@ class ProxyProcess:
         self.process.wait()
         self.process.stdout.close()
 
-    def _say(self, given: Mapping[str, Any]) -> None:
+    def _say(self, given: Message) -> None:
         assert self.process.stdin is not None
         view = memoryview(orjson.dumps(given) + b"\n")
         while view:
             view = view[self.process.stdin.write(view) or 0 :]
 
 
-def run_mark(run: Run) -> dict[str, Any]:
+def run_mark(run: Run) -> Message:
     """Return what tells an agent whether it shares the run directory."""
     info = run.info()
     return {"run_dir": str(run.path), "run_mark": {key: info[key] for key in ("started", "host", "pid")}}
@@ -177,32 +168,21 @@ def end_proxies(remotes: Sequence[ProxyProcess]) -> None:
         remote.close()
 
 
-class SpareAgents:
-    """The spare agents of a job. Use it in a ``with`` block, at whose end they end.
+class SpareAgents(Waiting):
+    """The spare agents of a job.
 
     An agent has one worker. So while an attempt runs, its hosts get a second agent for each worker, with a
     process that has imported TensorFlow. Those that are still connected at a restart become the agents of the
     new attempt. Hosts without one are connected as usual.
-
-    Attributes
-    ----------
-    wanted : bool
-        Whether `prepare` starts agents: not for the last attempt of a job.
-    name : str
-        Name by which the processes of the next attempt are found, these among them.
     """
 
+    wanted = False
+
     def __init__(self) -> None:
-        self.wanted = False
+        #: The name by which the processes of the next attempt are found, these among them.
         self.name = secrets.token_hex(16)
         self._starts: Sequence[Callable[[str], ProxyProcess]] = ()
         self._waiting: list[ProxyProcess] = []
-
-    def __enter__(self) -> SpareAgents:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def plan(self, starts: Sequence[Callable[[str], ProxyProcess]]) -> None:
         """Say how the agents are started, given the name by which they are found."""
@@ -215,12 +195,6 @@ class SpareAgents:
         self.close()
         self.name = secrets.token_hex(16)
         self.give_back([start(self.name) for start in self._starts])
-
-    def refill(self, placements: Iterable[Placement]) -> None:
-        """Do nothing: they are for one attempt."""
-
-    def take(self, placement: Placement) -> None:
-        """Return None: an agent starts the worker."""
 
     def check(self) -> None:
         """End those that are not connected any more, or not yet."""
@@ -235,7 +209,7 @@ class SpareAgents:
         self._waiting = [remote for remote in greeted if remote not in gone]
         self._end(gone)
 
-    def take_for(self, given: Mapping[str, Any]) -> ProxyProcess | None:
+    def take_for(self, given: Message) -> ProxyProcess | None:
         """Return the proxy of an agent that was asked the same; None if there is none."""
         for remote in self._waiting:
             if remote.was_asked(given):

@@ -63,22 +63,15 @@ _NOT_PASSED = (
 
 @dataclass(frozen=True)
 class RemoteJob:
-    """One attempt of a job on other machines.
-
-    Attributes
-    ----------
-    where : Elsewhere
-        Whether to send the script, and which files with it.
-    secret : bool
-        Whether nobody else can read what is sent over the connections.
-    may_shrink : bool
-        Whether the job may continue with fewer workers than it is to have, and the same batches.
-    """
+    """One attempt of a job on other machines."""
 
     job: Job
     attempt: Attempt
+    #: Whether to send the script, and which files with it.
     where: Elsewhere
+    #: Whether nobody else can read what is sent over the connections.
     secret: bool = True
+    #: Whether the job may continue with fewer workers than it is to have, and the same batches.
     may_shrink: bool = False
 
     def question(self) -> dict[str, Any]:
@@ -156,25 +149,11 @@ def run_remote(
 ) -> tuple[Run, Failure | None]:
     """Run one attempt of a job. Return the run, and its first failure.
 
-    Parameters
-    ----------
-    remote_job : RemoteJob
-        The job.
-    places : sequence of AgentPlace
-        The place of each task, in the order of the cluster.
-    names : mapping
-        Names by which other hosts may know each host, the best first.
-    show, tell
-        See :class:`~tfmuster.launcher.engines.base.Engine`.
-    new_hosts : callable
-        See :class:`~tfmuster.launcher.supervise.restarts.PreemptionOrders`.
-    spares : SpareAgents, optional
-        Agents that wait, to become those of this attempt, and others that are to wait for the next one.
+    `places` has the place of each task, in the order of the cluster, and `names` the names by which other
+    hosts may know each host, the best first. `show` and `tell` are those of engines, `new_hosts` is that of
+    `PreemptionOrders`. `spares` wait to become the agents of this attempt, and those of the next one.
 
-    Raises
-    ------
-    LaunchError
-        If a host can't take part. The error lists the problems of all hosts.
+    Raises LaunchError, with the problems of all hosts, if one can't take part.
     """
     attempt = remote_job.attempt
     with _connected(remote_job, places, names, spares) as (cluster, remotes, warnings):

@@ -6,6 +6,7 @@ A spare process has a worker's command, and what of its environment is the same 
 
 from __future__ import annotations
 
+import abc
 import atexit
 import contextlib
 import json
@@ -15,7 +16,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ...environment import (
     ERROR_FILE_VARIABLE,
@@ -35,6 +36,8 @@ from ...system.processes import forget_helper, note_helper
 from .worker_process import Placement, start_process
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ..job import Job
 
 #: The variables that a process may get after it has imported TensorFlow. All others must be the same.
@@ -56,25 +59,40 @@ _LATER = frozenset(
 )
 
 
-class Waiting(Protocol):
-    """Processes that wait to become workers."""
+class Waiting(abc.ABC):
+    """Processes that wait to become workers. Use it in a ``with`` block, at whose end they end."""
+
+    #: Whether `prepare` starts processes: not for the last attempt of a job.
+    wanted = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def take(self, placement: Placement) -> subprocess.Popen[bytes] | None:
         """Let a waiting process of this machine become this worker. Return None if none is there that can."""
+        return None
 
+    @abc.abstractmethod
     def prepare(self, placements: Iterable[Placement]) -> None:
         """Start processes for the next attempt; all workers train."""
 
-    def refill(self, placements: Iterable[Placement]) -> None:
+    def refill(self, placements: Iterable[Placement]) -> None:  # noqa: B027
         """Prepare for another job, after one with these workers."""
 
+    @abc.abstractmethod
+    def close(self) -> None:
+        """End those that still wait."""
 
-def check_warm(job: Job, *, waits: bool, found: str) -> None:
-    """Raise LaunchError if no process could wait for a job; `waits` is whether its program could, `found`."""
+
+def check_warm(job: Job, program: str, *, waits: bool) -> None:
+    """Raise LaunchError if no process could wait for a job; `waits` is whether its program could."""
     if not job.max_restarts:
         found, fix = "no restarts", "Set max_restarts, too, or leave warm out."
     elif not waits:
-        found, fix = f"the program {found}", "Launch a Python or R script, or leave warm out."
+        found, fix = f"the program {program}", "Launch a Python or R script, or leave warm out."
     else:
         return
     raise LaunchError(
@@ -86,7 +104,7 @@ def check_warm(job: Job, *, waits: bool, found: str) -> None:
 
 
 def can_wait(command: Sequence[str]) -> bool:
-    """Whether this command runs a program in a Python or R, and not one that would begin at once."""
+    """Return whether this command runs a program in a Python or R, and not one that would begin at once."""
     return command[0] in (python_executable(), rscript_executable())
 
 
@@ -98,7 +116,7 @@ class _Spare:
     folder: Path
 
     def fits(self, placement: Placement) -> bool:
-        """Whether it can become this worker, which may have more arguments."""
+        """Return whether it can become this worker, which may have more arguments."""
         same = placement.command[: len(self.command)] == self.command and Path.cwd() == self.folder
         return same and _lasting(placement.env) == self.env and self.process.poll() is None
 
@@ -124,22 +142,12 @@ class _Spare:
         forget_helper(self.process.pid)
 
 
-class Spares:
-    """The spare processes of a job. Use it in a ``with`` block, at whose end they end.
-
-    Attributes
-    ----------
-    wanted : bool
-        Whether `prepare` starts processes: not for the last attempt of a job.
-    """
+class Spares(Waiting):
+    """The spare processes of a job."""
 
     def __init__(self) -> None:
-        self.wanted = True
         self._waiting: list[_Spare] = []
         self._lock = threading.RLock()
-
-    def __enter__(self) -> Spares:
-        return self
 
     def __len__(self) -> int:
         with self._lock:
@@ -147,9 +155,6 @@ class Spares:
 
     def __bool__(self) -> bool:
         return True
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def prepare(self, placements: Iterable[Placement]) -> None:
         """Start a process for each of these that has none, and end those that fit none of them.
@@ -170,9 +175,6 @@ class Spares:
                     self._waiting.append(_start(placement))
             for spare in free:
                 spare.end()
-
-    def refill(self, placements: Iterable[Placement]) -> None:
-        """Prepare for another job, after one with these workers. Spares of a job do nothing."""
 
     def take(self, placement: Placement) -> subprocess.Popen[bytes] | None:
         """Let a waiting process become this worker. Return None if none is there that can."""
@@ -207,16 +209,8 @@ def _start(placement: Placement) -> _Spare:
 class WarmWorkers(Spares):
     """Processes with TensorFlow and Keras imported, of which each becomes a worker of one call.
 
-    Use it in a ``with`` block, or end them with :meth:`close`. They end with the session in any case.
-
-    Parameters
-    ----------
-    number : int
-        How many of them wait.
-    command : sequence of str
-        Their command, without the arguments of a call.
-    idle : float
-        After how many seconds without a call they end. The next call starts them again.
+    Use it in a ``with`` block, or end them with :meth:`close`. They end with the session in any case, and
+    after `idle` seconds without a call; the next call starts them again.
     """
 
     def __init__(self, number: int, command: Sequence[str], idle: float) -> None:

@@ -11,7 +11,7 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -270,7 +270,7 @@ class Supervisor:
         except OSError as error:
             self._disk_error = self._disk_error or error
 
-    def _note(self, tasks: dict[str, Any]) -> None:
+    def _note(self, tasks: Mapping[str, object]) -> None:
         self._next_beat = time.monotonic() + BEAT_SECONDS
         try:
             record_status(self._run.path, tasks=tasks)

@@ -68,13 +68,13 @@ class HeldLines:
         self._held += held
         return list(lines)
 
-    def overdue(self, note: Mapping[str, Any]) -> list[str]:
+    def overdue(self, note: Mapping[str, object]) -> list[str]:
         """Return lines that have been held too long for a worker that fails, unless it has left a note."""
         if not self._held or note or time.monotonic() < self._since + _HELD_SECONDS:
             return []
         return self._release()
 
-    def end(self, note: Mapping[str, Any]) -> list[str]:
+    def end(self, note: Mapping[str, object]) -> list[str]:
         """Return what is not part of the error in the worker's note, when the worker has ended."""
         held = self._release()
         trace, error = note.get("traceback"), note.get("error")

@@ -40,7 +40,6 @@ import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
 
 from .... import __version__
 from ....errors import LaunchError
@@ -53,7 +52,7 @@ from ....system.processes import adopt_orphans
 from ....system.versions import installed_versions
 from ...supervise.time_limits import AGENT_LAST_WORDS, BEAT, SILENT
 from ..agent_connection import PREAMBLE, Way, agent_channel
-from ..files import RUN, WORK, Arriving, DamagedError, not_kept
+from ..files import RUN, WORK, Arriving, DamagedError, Message, not_kept
 from .agent_worker import AgentWorker
 
 #: How long all look-ups of host names may take, in seconds.
@@ -73,7 +72,7 @@ class Agent:
         # A new name, not the job's: this agent must not end another worker of the job on this host.
         self._job = secrets.token_hex(16)
         self._folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
-        self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._messages: queue.Queue[Message] = queue.Queue()
         self._finished = threading.Event()
         self._leaving = threading.Lock()
         #: Why a received file could not be written.
@@ -109,7 +108,7 @@ class Agent:
                 dismiss_guard(guard)
         self._write(message("exit", code=code))
 
-    def _obey(self, order: dict[str, Any]) -> None:
+    def _obey(self, order: Message) -> None:
         """Do what the launcher wants before it sends the job."""
         if order["type"] == "warm":
             self._work.warm(order, self._env)
@@ -118,7 +117,7 @@ class Agent:
         else:
             self._write(message("ready"))
 
-    def _next(self) -> dict[str, Any]:
+    def _next(self) -> Message:
         """Wait for the launcher's next message. Files may arrive before it, which can take long."""
         while True:
             try:
@@ -126,7 +125,7 @@ class Agent:
             except queue.Empty:
                 self._write(message("beat"))
 
-    def _answer(self, ask: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, ask: Message) -> Message:
         """Return the answer to the launcher's question."""
         versions = installed_versions()
         # A missing R is reported as a problem of the command.

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ....cluster.task_variables import hosts_of
 from ....cluster.tf_config import parse_tf_config
@@ -31,7 +30,7 @@ from ...command import command_of, resolve_command
 from ...supervise.spares import Spares, can_wait
 from ...supervise.time_limits import AGENT_WORKER, BEAT
 from ...supervise.worker_process import Placement, start_process
-from ..files import PIECE, RUN, WORK
+from ..files import PIECE, RUN, WORK, Message
 from .outgoing import Outgoing, WorkingFolder
 
 
@@ -60,7 +59,7 @@ class AgentWorker:
         #: What was last sent: the worker's process, its stopped descendant, and the time that was stopped.
         self._process: tuple[int, int | None, float | None] = (0, None, None)
 
-    def prepare(self, ask: Mapping[str, Any]) -> None:
+    def prepare(self, ask: Message) -> None:
         """Change to the job's directory, and find the program."""
         os.environ[FACE_VARIABLE] = str(ask.get("face"))
         first, *arguments = ask["command"]
@@ -88,7 +87,7 @@ class AgentWorker:
 
     def run(
         self,
-        job: Mapping[str, Any],
+        job: Message,
         guard: subprocess.Popen[bytes],
         trouble: TfmusterError | None,
         env: Mapping[str, str],
@@ -155,7 +154,7 @@ class AgentWorker:
         elif not self._shared:
             self._write(message("folder", path=os.getcwd(), own=False))
 
-    def find_run_dir(self, job: Mapping[str, Any]) -> bool:
+    def find_run_dir(self, job: Message) -> bool:
         """Find the worker's run directory. Return whether it is the launcher's, on a shared file system."""
         path = Path(job["run_dir"])
         mark = job["run_mark"]
@@ -164,7 +163,7 @@ class AgentWorker:
         self._run.mkdir(exist_ok=True)
         return self._shared
 
-    def warm(self, job: Mapping[str, Any], env: Mapping[str, str]) -> None:
+    def warm(self, job: Message, env: Mapping[str, str]) -> None:
         """Start a process that waits to become the worker of a job like this one."""
         self._run = self._folder / RUN
         placement = self._placement(job, env)
@@ -172,7 +171,7 @@ class AgentWorker:
             if not self._ending and can_wait(placement.command):
                 self._spares.prepare([placement])
 
-    def _placement(self, job: Mapping[str, Any], env: Mapping[str, str]) -> Placement:
+    def _placement(self, job: Message, env: Mapping[str, str]) -> Placement:
         """Return the process of a job in the run directory that was found."""
         variables = {**os.environ, **self._gpus, **job["env"], **env}
         task = parse_tf_config(variables["TF_CONFIG"])
