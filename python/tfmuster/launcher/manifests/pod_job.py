@@ -77,7 +77,7 @@ class PodJob:
     env: Mapping[str, str] = field(default_factory=dict)
     #: Mount path of each PersistentVolumeClaim, by the claim's name.
     volumes: Mapping[str, str] = field(default_factory=dict)
-    #: A claim and its mount path. Checkpoints are there, and evicted pods are replaced, which resume from them.
+    #: A claim and its mount path. Checkpoints are there, from which pods resume that replace evicted ones.
     checkpoint_volume: tuple[str, str] | None = None
     #: How often all pods may start again after a failure. It needs a checkpoint volume.
     max_restarts: int = 0
