@@ -67,7 +67,7 @@ def command_of(command: Sequence[str], task: Task) -> tuple[str, ...]:
 
     ``{ps_hosts}`` and so on stand for the addresses of the tasks of a kind, separated by commas.
     """
-    hosts = {f"{{{kind}_hosts}}": ",".join(given) for kind, given in task.cluster.to_dict().items()}
+    hosts = {f"{{{kind}_hosts}}": ",".join(addresses) for kind, addresses in task.cluster.to_dict().items()}
     values = {"{index}": str(task.index), "{type}": task.type, **hosts}
     first, *arguments = command
     for name, value in values.items():

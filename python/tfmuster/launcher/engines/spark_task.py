@@ -35,11 +35,13 @@ def task_of(
         host = socket.gethostname()
         address = context.getTaskInfos()[rank].address.rpartition(":")[0]
         interpreter = python or sys.executable
-        said = _why_not([interpreter, *command, "--try"])
+        problem = _why_not([interpreter, *command, "--try"])
         # Start only if all tasks have arrived and none has a problem.
-        everyone = [json.loads(text) for text in context.allGather(json.dumps({"host": host, "said": said}))]
+        everyone = [
+            json.loads(text) for text in context.allGather(json.dumps({"host": host, "said": problem}))
+        ]
         if any(one["said"] for one in everyone):
-            yield json.dumps({"host": host, "said": said})
+            yield json.dumps({"host": host, "said": problem})
             return
         words = [interpreter, *command, "--rank", str(rank), *(["--address", address] if address else [])]
         resources = context.resources()
@@ -55,8 +57,8 @@ def task_of(
             check=False,
         )
         if agent.returncode:
-            said = agent.stderr[-2000:] or f"exit code {agent.returncode}"
-            troubles.add([{"host": host, "said": said}])
+            problem = agent.stderr[-2000:] or f"exit code {agent.returncode}"
+            troubles.add([{"host": host, "said": problem}])
 
     return task
 

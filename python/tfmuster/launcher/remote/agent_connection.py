@@ -197,9 +197,9 @@ class AgentConnection:
         self.silence += time.monotonic() - begun
         for key, _ in ready:
             if key.fd == self._link.complaints:
-                said = os.read(key.fd, PIECE)
-                self.said = (self.said + said.decode(errors="replace"))[-4000:]
-                if not said:
+                data = os.read(key.fd, PIECE)
+                self.said = (self.said + data.decode(errors="replace"))[-4000:]
+                if not data:
                     self._selector.unregister(key.fileobj)
             elif (frames := self._link.way.read()) is None:
                 self._selector.unregister(key.fileobj)

@@ -55,12 +55,12 @@ _WAITING_LOOK_SECONDS = 0.05
 class WorkerProxy:
     """Reproduces the output, files and end of a remote worker."""
 
-    def __init__(self, connection: AgentConnection, host: str, ahead: float, given: Message) -> None:
+    def __init__(self, connection: AgentConnection, host: str, ahead: float, order: Message) -> None:
         self._connection = connection
         self._host = host
         self._ahead = ahead
-        self._note_path = Path(given["note_path"])
-        self._run_dir = Path(given["job"]["run_dir"])
+        self._note_path = Path(order["note_path"])
+        self._run_dir = Path(order["job"]["run_dir"])
         part = self._run_dir / f".{self._note_path.name}.part"
         task = task_of(self._note_path.name.partition(".")[0])
         arrivals = Arrivals(self._run_dir, task, self._say)
@@ -198,19 +198,19 @@ class WorkerProxy:
             self._ask_to_end()
 
 
-def connect(given: Message) -> tuple[AgentConnection, Message]:
+def connect(order: Message) -> tuple[AgentConnection, Message]:
     """Connect, and return the agent's answer. Retry once if the ssh server had too many connections."""
-    end = time.monotonic() + given["seconds"]
+    end = time.monotonic() + order["seconds"]
     while True:
-        if "ssh" in given:
-            connection = AgentConnection(SshLink(given["ssh"]))
+        if "ssh" in order:
+            connection = AgentConnection(SshLink(order["ssh"]))
         else:
-            connection = AgentConnection(HomeLink(given["socket"], bytes.fromhex(given["key"])))
-        if given["script"] is not None:
-            path, name = given["script"]
+            connection = AgentConnection(HomeLink(order["socket"], bytes.fromhex(order["key"])))
+        if order["script"] is not None:
+            path, name = order["script"]
             connection.send_file(path, f"{WORK}/{name}")
-        connection.send(message("ask", **given["ask"]))
-        hello = read_hello(connection, given["host"], end - time.monotonic())
+        connection.send(message("ask", **order["ask"]))
+        hello = read_hello(connection, order["host"], end - time.monotonic())
         pause = random.uniform(0.5, 2)
         if hello.get("fault", {}).get("code") != "busy" or time.monotonic() + pause > end:
             return connection, hello
@@ -251,20 +251,20 @@ def read_job(connection: AgentConnection, orders: Orders) -> Message | None:
             continue
         if not line:
             return None
-        given: Message = orjson.loads(line)
-        if "job" in given:
-            return given
-        if "warm" in given:
-            connection.send(message("warm", **given["warm"]))
+        order: Message = orjson.loads(line)
+        if "job" in order:
+            return order
+        if "warm" in order:
+            connection.send(message("warm", **order["warm"]))
             waits = True
             continue
         answer: Message = {}
-        if "check" in given:
+        if "check" in order:
             answer = {} if _still_heard(connection) else {"fault": "lost"}
         else:
             # If the connection is lost, the worker's job ends with that error.
             with contextlib.suppress(ChannelError):
-                send_run(connection, **given["continue"])
+                send_run(connection, **order["continue"])
         _answer(answer)
 
 
@@ -300,8 +300,8 @@ def main() -> None:
     """Read the first line, answer it, read the others, and run as the worker."""
     orders = Orders()
     orders.start()
-    given = orjson.loads(orders.next() or b"")
-    connection, hello = connect(given)
+    order = orjson.loads(orders.next() or b"")
+    connection, hello = connect(order)
     _answer(hello)
     job = None if "fault" in hello else read_job(connection, orders)
     if job is None:
@@ -315,7 +315,7 @@ def main() -> None:
     for path, name in job["files"]:
         connection.send_file(path, f"{WORK}/{name}")
     connection.send(message("job", **job["job"]))
-    code = WorkerProxy(connection, given["host"], hello["ahead"], job).run(orders)
+    code = WorkerProxy(connection, order["host"], hello["ahead"], job).run(orders)
     connection.kill()
     exit_as(code)
 

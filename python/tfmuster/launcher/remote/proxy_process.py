@@ -49,12 +49,12 @@ class ProxyProcess:
     process: subprocess.Popen[bytes]
     files: Sequence[tuple[str, str]] = field(repr=False)
     #: What was asked of the agent, and the answer once it was read.
-    given: Message = field(repr=False)
+    order: Message = field(repr=False)
     answer: Message | None = field(default=None, repr=False)
 
     @classmethod
     def asked(
-        cls, job: str, place: AgentPlace, given: Message, files: Sequence[tuple[str, str]]
+        cls, job: str, place: AgentPlace, order: Message, files: Sequence[tuple[str, str]]
     ) -> ProxyProcess:
         """Start a proxy and let it ask the agent. `job` is the name by which the process is found."""
         process = subprocess.Popen(
@@ -69,8 +69,8 @@ class ProxyProcess:
         if place.agent_socket is not None:
             # No other process may hold the socket: when the proxy ends, the agent must end, too.
             place.agent_socket.close()
-        remote = cls(place.host, process, files, {**place.link, **given})
-        remote._say(remote.given)
+        remote = cls(place.host, process, files, {**place.link, **order})
+        remote._say(remote.order)
         return remote
 
     def hello(self) -> Message:
@@ -84,11 +84,11 @@ class ProxyProcess:
         assert self.process.stdout is not None
         return self.answer is not None or bool(select.select([self.process.stdout], [], [], 0)[0])
 
-    def was_asked(self, given: Message) -> bool:
+    def was_asked(self, order: Message) -> bool:
         """Return whether the agent's answer is also one to this question, which may be about fewer hosts."""
-        known, names = self.given["ask"]["names"], given["ask"]["names"]
-        question = {**self.given, "ask": {**self.given["ask"], "names": names}}
-        return question == given and names.items() <= known.items()
+        known, names = self.order["ask"]["names"], order["ask"]["names"]
+        question = {**self.order, "ask": {**self.order["ask"], "names": names}}
+        return question == order and names.items() <= known.items()
 
     def warm(self, job: Message) -> None:
         """Let the agent start a process that waits for a job which is almost like this one."""
@@ -126,9 +126,9 @@ class ProxyProcess:
         answer: Message = orjson.loads(line)
         return answer
 
-    def start(self, given: Message) -> subprocess.Popen[bytes]:
+    def start(self, order: Message) -> subprocess.Popen[bytes]:
         """Let the proxy send the files and start the worker, and return the proxy's process."""
-        self._say({**given, "files": self.files})
+        self._say({**order, "files": self.files})
         return self.process
 
     def close(self) -> None:
@@ -142,9 +142,9 @@ class ProxyProcess:
         self.process.wait()
         self.process.stdout.close()
 
-    def _say(self, given: Message) -> None:
+    def _say(self, order: Message) -> None:
         assert self.process.stdin is not None
-        view = memoryview(orjson.dumps(given) + b"\n")
+        view = memoryview(orjson.dumps(order) + b"\n")
         while view:
             view = view[self.process.stdin.write(view) or 0 :]
 
@@ -209,10 +209,10 @@ class SpareAgents(Waiting):
         self._waiting = [remote for remote in greeted if remote not in gone]
         self._end(gone)
 
-    def take_for(self, given: Message) -> ProxyProcess | None:
+    def take_for(self, order: Message) -> ProxyProcess | None:
         """Return the proxy of an agent that was asked the same; None if there is none."""
         for remote in self._waiting:
-            if remote.was_asked(given):
+            if remote.was_asked(order):
                 self._waiting.remove(remote)
                 forget_helper(remote.process.pid)
                 return remote

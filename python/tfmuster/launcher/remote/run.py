@@ -132,7 +132,7 @@ class RemoteJob:
         """Start another agent like the one of a worker's proxy, which waits; `name` is that of its job."""
         # The script may have changed when it is needed.
         files = [*self.files(), *filter(None, [self.script()])]
-        spare = ProxyProcess.asked(name, place, remote.given, files)
+        spare = ProxyProcess.asked(name, place, remote.order, files)
         spare.warm(self.for_agent(task, run))
         return spare
 
@@ -222,10 +222,10 @@ def _connected(
         for place in places:
             gpus = {**_share_of(place, places), "per_worker": remote_job.job.gpus_per_worker}
             ask = {**question, "host": place.host, "gpus": gpus}
-            given = {"seconds": seconds, "ask": ask, "script": remote_job.script()}
-            remote = None if spares is None else spares.take_for({**place.link, **given})
+            order = {"seconds": seconds, "ask": ask, "script": remote_job.script()}
+            remote = None if spares is None else spares.take_for({**place.link, **order})
             if remote is None:
-                remote = ProxyProcess.asked(name, place, given, files)
+                remote = ProxyProcess.asked(name, place, order, files)
             else:
                 taken.append(remote)
             remotes.append(remote)
