@@ -45,8 +45,8 @@ def resolve_command(command: Sequence[str]) -> tuple[str, ...]:
                 fix=f"{_meant(first)}Check the path; it is relative to the working directory.",
                 reason="script",
             )
-        interpreter = python_executable() if suffix == ".py" else _rscript()
-        return (interpreter, first, *arguments)
+        interpreter = python_executable() if suffix == ".py" else rscript_executable()
+        return (interpreter or _executable("Rscript"), first, *arguments)
     if first == "tfmuster":
         # Use this installation, even if another one is on PATH.
         return (*run_module("tfmuster"), *arguments)
@@ -73,10 +73,6 @@ def command_of(command: Sequence[str], task: Task) -> tuple[str, ...]:
     for name, value in values.items():
         arguments = [word.replace(name, value) for word in arguments]
     return (first, *arguments)
-
-
-def _rscript() -> str:
-    return rscript_executable() or _executable("Rscript")
 
 
 def _executable(name: str) -> str:

@@ -37,11 +37,9 @@ def task_of(
         interpreter = python or sys.executable
         problem = _why_not([interpreter, *command, "--try"])
         # Start only if all tasks have arrived and none has a problem.
-        everyone = [
-            json.loads(text) for text in context.allGather(json.dumps({"host": host, "said": problem}))
-        ]
-        if any(one["said"] for one in everyone):
-            yield json.dumps({"host": host, "said": problem})
+        report = json.dumps({"host": host, "said": problem})
+        if any(json.loads(text)["said"] for text in context.allGather(report)):
+            yield report
             return
         words = [interpreter, *command, "--rank", str(rank), *(["--address", address] if address else [])]
         resources = context.resources()

@@ -272,7 +272,9 @@ class Arrivals:
 
     def _new_place(self, name: PurePosixPath) -> Path:
         path = self._run_dir / name
-        if _may_be_older(name.parts):
+        first = name.parts[0]
+        if first in (*NAMES, MODEL) or first.startswith("checkpoints"):
+            # What a run continues, or what a new run has not found.
             return path
         # In this order: another task's proxy notes a name before its file is there.
         if os.path.lexists(path) or self._leads_elsewhere(name):
@@ -318,8 +320,3 @@ def _arrived(run_dir: Path) -> set[str]:
             with contextlib.suppress(orjson.JSONDecodeError, TypeError, KeyError):
                 names.add(str(orjson.loads(line)["file"]))
     return names
-
-
-def _may_be_older(parts: Sequence[str]) -> bool:
-    """Return whether a file is one that a run continues, or one of those that a new run has not found."""
-    return parts[0] in (*NAMES, MODEL) or parts[0].startswith("checkpoints")

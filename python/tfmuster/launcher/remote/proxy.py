@@ -82,13 +82,19 @@ class WorkerProxy:
             while self._connection.open and self._connection.silence < SILENT.seconds:
                 for kind, payload in self._connection.receive():
                     self._handle(kind, payload)
-                self._pass_on_order()
+                if not self._ordered and (number := order_in(self._run_dir)):
+                    # Once: the worker is to save and leave.
+                    self._ordered = True
+                    self._connection.send(message("leave", signal=number))
                 if self._ending and self._connection.silence > DOUBTFUL.seconds:
                     break
         except ChannelError as error:
             return self._lost(channel_problem(error))
         except OSError as error:
-            return self._no_room(error)
+            # The worker's files can't be written here.
+            reason = not_writable(self._run_dir, error)
+            write_note(self._note_path, note_of(reason))
+            return reason.exit_code
         finally:
             self._files.drop()
         if self._code is not None:
@@ -99,12 +105,6 @@ class WorkerProxy:
             return 1
         messages = self._connection.said.strip().splitlines()
         return self._lost(messages[-1] if messages else "the connection was closed at the other end")
-
-    def _pass_on_order(self) -> None:
-        """Tell the agent once that the worker is to save and leave."""
-        if not self._ordered and (number := order_in(self._run_dir)):
-            self._ordered = True
-            self._connection.send(message("leave", signal=number))
 
     def _handle(self, kind: bytes, payload: bytes) -> None:
         if kind == OUTPUT:
@@ -181,12 +181,6 @@ class WorkerProxy:
         moment = time.time() - self._connection.silence
         write_note(self._note_path, {"time": moment, "error": f"{LOST}{why}", "lost": True})
         return 1
-
-    def _no_room(self, error: OSError) -> int:
-        """Record that the worker's files can't be written here."""
-        reason = not_writable(self._run_dir, error)
-        write_note(self._note_path, note_of(reason))
-        return reason.exit_code
 
     def _ask_to_end(self, *_: object) -> None:
         self._ending = True

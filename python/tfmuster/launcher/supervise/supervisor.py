@@ -144,7 +144,11 @@ class Supervisor:
         note_path = Path(placement.env[ERROR_FILE_VARIABLE])
         log = log_path.open("ab")
         try:
-            process = placement.start() if placement.start is not None else self._start_here(placement)
+            if placement.start is not None:
+                process = placement.start()
+            else:
+                process = (self._spares and self._spares.take(placement)) or start_process(placement)
+                guard_session(self._guard, self._job, process.pid)
         except OSError as error:
             log.close()
             raise cannot_start(placement.task.capitalize(), error) from error
@@ -155,12 +159,6 @@ class Supervisor:
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
         return worker
-
-    def _start_here(self, placement: Placement) -> subprocess.Popen[bytes]:
-        process = self._spares.take(placement) if self._spares is not None else None
-        process = process or start_process(placement)
-        guard_session(self._guard, self._job, process.pid)
-        return process
 
     def _watch(self) -> None:
         """Wait until a worker fails, or those that train have finished and those that serve have ended."""
