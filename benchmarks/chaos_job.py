@@ -326,7 +326,7 @@ class Job:
         launcher = psutil.Process(int(self.run.info()["pid"]))
         marks = {
             "guard": "end_orphans",
-            "proxy": "tfmuster.launcher.remote.proxies.proxy",
+            "proxy": "tfmuster.launcher.remote.proxy",
             "ssh": "BatchMode=yes",
         }
         found = []

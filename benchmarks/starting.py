@@ -30,7 +30,7 @@ from xml.etree.ElementTree import Element, indent, tostring
 
 from rendezvous import measure
 
-from tfmuster.launcher.engines.registry import availability
+from tfmuster.launcher.engines.base import availability
 
 HERE = Path(__file__).resolve().parent
 WORKERS = (1, 2, 4, 8)

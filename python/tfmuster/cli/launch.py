@@ -73,8 +73,8 @@ def launch(*, program: tuple[str, ...], backend: str | None, **options: Any) -> 
     tfmuster launch --backend spark --master spark://node1:7077 -n 3 train.R
     tfmuster launch -n 2 -- tfmuster train mnist --steps-per-epoch 0
     """
+    from ..launcher.engines.base import engine_for, place_for
     from ..launcher.engines.local import ThisMachine
-    from ..launcher.engines.registry import engine_for, place_for
     from ..launcher.job import Job, workers_for
     from ..system.process_end import SHUTDOWN
     from ..system.processes import adopt_orphans
@@ -87,7 +87,7 @@ def launch(*, program: tuple[str, ...], backend: str | None, **options: Any) -> 
     settings = settings_of([Plain, Control], options)
     others = settings["ps"] + settings["chief"] + settings["evaluator"]
     settings["workers"] = workers_for(settings["workers"], engine.slots, others=others)
-    job = Job(program, where=engine.again(), **settings)
+    job = Job(program, where=engine.relaunch_options(), **settings)
     if waiting.dry_run:
         script = getattr(engine, "script", None)
         if script is None:

@@ -52,7 +52,7 @@ def worker(
     from ..cluster.resolvers import engine_here, gpus_here, leave_engine, resolve_task
     from ..cluster.task_variables import hosts_of, task_variables
     from ..errors import LaunchError
-    from ..launcher.job import command_of, resolve_command
+    from ..launcher.command import command_of, resolve_command
     from ..launcher.supervise.child import run_child
     from ..system.process_end import exit_as
 

@@ -21,7 +21,7 @@ from .. import __version__
 from ..collectives.group import library_path
 from ..environment import MNIST_VARIABLE
 from ..errors import TfmusterError
-from ..launcher.engines.registry import availability
+from ..launcher.engines.base import availability
 from ..net.ports import held_ports
 from ..rendezvous.task.port_guard import guarding_works
 from ..system.ask import NoAnswerError, ask

@@ -50,8 +50,8 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..environment import SSH_CONFIG_VARIABLE
 from ..errors import LaunchError
@@ -59,6 +59,10 @@ from ..options.hints import Hint, Launch
 from ..options.rows import Settings
 from ..options.table import ROWS, Control, Elsewhere, Local, Place, Waiting
 from ..words import Value, Words, did_you_mean
+
+if TYPE_CHECKING:
+    from ..tracking.failure.failure import Failure
+    from ..tracking.run import Run
 
 __all__ = ["launch"]
 
@@ -70,7 +74,7 @@ def _check_names(function: _Function) -> _Function:
     known = inspect.signature(function).parameters
 
     @functools.wraps(function)
-    def checked(*args: Any, **options: Any) -> Any:
+    def checked(*args: object, **options: object) -> Any:
         if unknown := [name for name in options if name not in known]:
             raise LaunchError(
                 "launch() must be called with arguments that it has.",
@@ -83,7 +87,7 @@ def _check_names(function: _Function) -> _Function:
     return cast(_Function, checked)
 
 
-def _written_now(options: Mapping[str, Any]) -> str | None:
+def _written_now(options: Mapping[str, object]) -> str | None:
     """Return the call with these settings where they belong; None if one is no setting."""
     settings = tuple(Hint(name, value) for name, value in options.items())
     if not all(hint.option == "backend" or hint.option in ROWS for hint in settings):
@@ -93,8 +97,8 @@ def _written_now(options: Mapping[str, Any]) -> str | None:
 
 @_check_names
 def launch(
-    script: str | os.PathLike[str] | Callable[..., Any],
-    *args: Any,
+    script: str | os.PathLike[str] | Callable[..., object],
+    *args: object,
     workers: int | None = None,
     on: Place | None = None,
     control: Control | None = None,
@@ -161,61 +165,71 @@ def launch(
         If a worker failed after the last restart, and ``wait`` is True. The fields say which worker failed,
         when and why. For a function, ``__cause__`` is its own exception, if that can be sent.
     """
-    from ..system.say import has_listener
     from ..tracking.lifecycle.beginning import claim_call
     from ..tracking.record.layout import CALL
     from ..tracking.values import error_of
     from . import function
-    from .detached import start_detached
-    from .engines.local import ThisMachine
-    from .engines.registry import engine_for
-    from .job import Job, workers_for
     from .remote.files import place_of
-    from .warm import number_of_warm_workers
 
     on = _checked("on", on, Place, Local)
     control = _checked("control", control, Control, Control)
-    claim = None
-    if callable(script):
-        name = name or function.name_of(script)
-        free = function.any_values(on)
-        claim = claim_call(name, run_dir, any_values=free)
+    plain: dict[str, Any] = {"workers": workers, "max_restarts": max_restarts, "seed": seed}
+    plain |= {"name": name, "run_dir": run_dir}
+    waiting = Waiting(quiet=quiet, wait=wait)
+    if not callable(script):
+        run, failure = _run([os.fspath(script), *map(str, args)], on, control, waiting, **plain)
+        if failure is not None:
+            raise failure.to_error()
+        return run
+    plain["name"] = name = name or function.name_of(script)
+    free = function.any_values(on)
+    claim = claim_call(name, run_dir, any_values=free)
     try:
-        if callable(script):
-            assert claim is not None
-            call, digest = function.put_call(
-                claim.path / CALL, script, args, control.strategy, plain=not free
-            )
-            script, args, run_dir = function.WORKER, (digest,), claim.path
-            if isinstance(on, Elsewhere):
-                # Send the file, because the machines may not share the run directory.
-                on, args = on.changed(copy=True, files=(*on.files, call)), (digest, place_of(call))
-        if config := os.environ.get(SSH_CONFIG_VARIABLE):
-            on = on.changed(ssh_config=config)
-        engine = engine_for(on)
-        others = control.ps + control.chief + control.evaluator
-        if workers is None and type(engine) is ThisMachine and not others:
-            workers = number_of_warm_workers(script)
-        job = Job(
-            [os.fspath(script), *map(str, args)],
-            workers=workers_for(workers, engine.slots, others=others),
-            max_restarts=max_restarts,
-            seed=seed,
-            name=name,
-            run_dir=run_dir,
-            where=engine.again(),
-            **control.values(),
-        )
-        if not Waiting(quiet=quiet, wait=wait).wait:
-            return start_detached(engine, job)
-        show = "nothing" if quiet else "chief" if control.only_chief else "all"
-        run, failure = engine.run(job, show=show, tell=not quiet and has_listener())
+        call, digest = function.put_call(claim.path / CALL, script, args, control.strategy, plain=not free)
+        command = [os.fspath(function.WORKER), digest]
+        if isinstance(on, Elsewhere):
+            # Send the file, because the machines may not share the run directory.
+            on = on.changed(copy=True, files=(*on.files, call))
+            command.append(place_of(call))
+        plain["run_dir"] = claim.path
+        run, failure = _run(command, on, control, waiting, **plain)
     finally:
-        if claim is not None:
-            claim.release()
+        claim.release()
     if failure is not None:
-        raise failure.to_error() from (error_of(run.path, failure.task) if claim else None)
-    return run.values() if claim else run
+        raise failure.to_error() from error_of(run.path, failure.task)
+    return run.values() if wait else run
+
+
+def _run(
+    command: Sequence[str],
+    on: Place,
+    control: Control,
+    waiting: Waiting,
+    *,
+    workers: int | None,
+    **plain: Any,
+) -> tuple[Run, Failure | None]:
+    """Run a job to its end, or start it; see :meth:`.engines.base.Engine.run`."""
+    from ..system.say import has_listener
+    from .detached import start_detached
+    from .engines.base import engine_for
+    from .engines.local import ThisMachine
+    from .job import Job, workers_for
+    from .supervise.spares import number_of_warm_workers
+
+    if config := os.environ.get(SSH_CONFIG_VARIABLE):
+        on = on.changed(ssh_config=config)
+    engine = engine_for(on)
+    others = control.ps + control.chief + control.evaluator
+    if workers is None and type(engine) is ThisMachine and not others:
+        workers = number_of_warm_workers(command[0])
+    workers = workers_for(workers, engine.slots, others=others)
+    where = engine.relaunch_options()
+    job = Job(command, workers=workers, where=where, **plain, **control.values())
+    if not waiting.wait:
+        return start_detached(engine, job), None
+    show = "nothing" if waiting.quiet else "chief" if control.only_chief else "all"
+    return engine.run(job, show=show, tell=not waiting.quiet and has_listener())
 
 
 _Settings = TypeVar("_Settings", bound=Settings)

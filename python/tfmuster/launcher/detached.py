@@ -30,45 +30,27 @@ _detached: list[subprocess.Popen[bytes]] = []
 def start_detached(engine: Engine, job: Job) -> Run:
     """Start a job that continues after this process ends.
 
-    Returns
-    -------
-    Run
-        The run, as soon as its workers run or a batch system has accepted it.
+    Return the run, as soon as its workers run or a batch system has accepted it.
 
     Raises
     ------
     LaunchError
-        If the job can't be started.
+        If the job can't be started. It has the launcher's message.
     """
-    return engine.submit(job) or _start_launcher(job, engine.as_options())
-
-
-def _start_launcher(job: Job, more: Sequence[str] = ()) -> Run:
-    """Start a job with a launcher in its own process, and return when its workers have been started.
-
-    Parameters
-    ----------
-    job : Job
-        What to run.
-    more : sequence of str
-        Additional options of ``tfmuster launch``.
-
-    Raises
-    ------
-    LaunchError
-        If the workers can't be started. It has the launcher's message.
-    """
-    claim = claim_run_dir(job.run_name(), job.run_dir)
+    if (submitted := engine.submit(job)) is not None:
+        return submitted
+    claim = claim_run_dir(job.run_name, job.run_dir)
     run = Run(claim.path)
     try:
-        _start_and_wait(job, run, more)
+        _start_launcher(job, run, engine.as_options())
     finally:
         claim.release()
     return run
 
 
-def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
-    options = [*launch_options(job, run), *more]
+def _start_launcher(job: Job, run: Run, engine_options: Sequence[str]) -> None:
+    """Start a launcher in its own process, and wait until its workers have been started."""
+    options = [*launch_options(job, run), *engine_options]
     # A run that is resumed has the information of its earlier start.
     before = run.info().get("started")
     env = with_tfmuster_on_path({**os.environ, FACE_VARIABLE: face(), **job.env})
@@ -88,9 +70,9 @@ def _start_and_wait(job: Job, run: Run, more: Sequence[str]) -> None:
     end = time.monotonic() + limit
     while run.status()["state"] == "starting" or run.info().get("started") == before:
         if launcher.poll() is not None and run.info().get("started") == before:
-            said = decoded(launcher.stderr.read(), output_encoding(env)).strip()
-            parts = {"message": "The job could not be started.", "found": said or "no message"}
-            raise LaunchError(**(parts_of(said) or parts), reason="detached")
+            text = decoded(launcher.stderr.read(), output_encoding(env)).strip()
+            parts = {"message": "The job could not be started.", "found": text or "no message"}
+            raise LaunchError(**(parts_of(text) or parts), reason="detached")
         if time.monotonic() > end:
             launcher.terminate()
             raise LaunchError(

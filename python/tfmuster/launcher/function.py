@@ -41,7 +41,7 @@ WORKER = Path(__file__).with_name("function_worker.py")
 _CALL = "call.pkl"
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., object]) -> str:
     """Return the name of the function's runs."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -60,31 +60,17 @@ def any_values(on: Place) -> bool:
 
 
 def put_call(
-    folder: Path, function: Callable[..., Any], args: Sequence[Any], strategy: str, *, plain: bool = False
+    folder: Path,
+    function: Callable[..., object],
+    args: Sequence[object],
+    strategy: str,
+    *,
+    plain: bool = False,
 ) -> tuple[Path, str]:
-    """Write the file that the workers read.
+    """Write the file that the workers read, into the folder ``call`` of the run directory.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder ``call`` of the run directory, which belongs to this call alone.
-    function, args, strategy
-        See :func:`tfmuster.launch`.
-    plain : bool
-        Whether values must be in the form that runs nothing.
-
-    Returns
-    -------
-    Path, str
-        The file, and the SHA-256 of its content, which workers compare.
-
-    Raises
-    ------
-    LaunchError
-        If the function can't be called with these arguments, or if the function, an argument or something
-        it uses can't be pickled.
-    StrategyError
-        If there is no strategy of this name.
+    `plain` is whether values must be in the form that runs nothing. Return the file, and the SHA-256 of its
+    content, which workers compare.
     """
     import cloudpickle
 
@@ -105,19 +91,19 @@ def put_call(
     return folder / _CALL, sha256_of(folder / _CALL)
 
 
-def _check_arguments(function: Callable[..., Any], args: Sequence[Any]) -> None:
+def _check_arguments(function: Callable[..., object], args: Sequence[object]) -> None:
     """Raise a LaunchError if the function can't be called with these arguments and a strategy."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return  # Some functions that are written in C don't tell their arguments.
     place = _place_of_strategy(function)
-    given = [*args]
-    named = {} if place is None or place <= len(given) else {"strategy": None}
+    positional = [*args]
+    named = {} if place is None or place <= len(positional) else {"strategy": None}
     if place is not None and not named:
-        given.insert(place, None)
+        positional.insert(place, None)
     try:
-        bound = signature.bind_partial(*given, **named).arguments
+        bound = signature.bind_partial(*positional, **named).arguments
     except TypeError as error:
         raise LaunchError(
             "The function must take the arguments that you pass to it.",
@@ -142,41 +128,34 @@ def _check_arguments(function: Callable[..., Any], args: Sequence[Any]) -> None:
 def work_on_call(digest: str, sent: Sequence[str]) -> None:
     """Call the function on a worker, and write its value.
 
-    Parameters
-    ----------
-    digest : str
-        The SHA-256 of the file with the function.
-    sent : sequence of str
-        Path of the file in the working directory, if it was sent.
-
-    Raises
-    ------
-    LaunchError
-        If the file is not there, or another one is.
+    `digest` is the SHA-256 of the file with the function, and `sent` its path in the working directory, if it
+    was sent.
     """
-    own = Path(os.environ[RUN_DIR_VARIABLE]) / CALL
-    places = [own / _CALL, *map(Path, sent)]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    folder = Path(os.environ[RUN_DIR_VARIABLE]) / CALL
+    places = [folder / _CALL, *map(Path, sent)]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
         raise LaunchError(
             "The function to run must be in the run directory.",
             found=f"no file {places[0]} on this machine",
             fix="With hosts, choose a run_dir on a file system that all hosts share.",
             reason="function",
         )
-    content = found.read_bytes()
+    content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != digest:
         raise LaunchError(
             "The function to run must be the one that was launched.",
-            found=f"{found} has another content",
+            found=f"{path} has another content",
             fix="Give each job a run_dir of its own.",
             reason="function",
         )
-    _private(own)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
     task = current_task()
     assert task is not None
     call = pickle.loads(content)
-    result = _PlainResult(own, task.name) if call["plain"] else _PickledResult(own, task.name)
+    put = _put_plain if call["plain"] else _put_pickled
+    result_path = folder / file_stem(task.name)
     # On the user's machine, the function can import what the user's session can.
     sys.path += [entry for entry in call["path"] if entry not in sys.path]
     function, args = pickle.loads(call["work"])
@@ -189,67 +168,49 @@ def work_on_call(digest: str, sent: Sequence[str]) -> None:
         else:
             function = functools.partial(function, strategy=strategy(call["strategy"]))
     try:
-        value = _packed(function(*args))
-        result.put_value(value)
+        put(result_path, value=_packed(function(*args)))
     except Exception as error:
         # An exception that can't be sent is only in the log.
         with contextlib.suppress(Exception):
-            result.put_error(error)
+            put(result_path, error=error)
         raise
 
 
-class _PickledResult:
-    """The file with the value or the error of a worker whose machine is trusted."""
-
-    def __init__(self, folder: Path, task: str) -> None:
-        self._path = folder / f"{file_stem(task)}.pkl"
-
-    def put_value(self, value: Any) -> None:
-        try:
-            _write(self._path, {"value": value})
-        except Exception as error:
-            raise LaunchError(
-                "The value that a function on workers returns must be picklable.",
-                found=f"{type(error).__name__}: {error}".splitlines()[0],
-                fix="Return numbers, arrays or text; Keras models and histories can be returned as they are.",
-                reason="value",
-            ) from error
-
-    def put_error(self, error: Exception) -> None:
-        _write(self._path, {"error": error})
+def _put_pickled(path: Path, **result: object) -> None:
+    """Write the value or the error of a worker whose machine is trusted."""
+    try:
+        _write(path.with_suffix(".pkl"), result)
+    except Exception as error:
+        raise LaunchError(
+            "The value that a function on workers returns must be picklable.",
+            found=f"{type(error).__name__}: {error}".splitlines()[0],
+            fix="Return numbers, arrays or text; Keras models and histories can be returned as they are.",
+            reason="value",
+        ) from error
 
 
-class _PlainResult:
-    """The file with the value or the error of a worker on another machine, which runs nothing when read."""
-
-    def __init__(self, folder: Path, task: str) -> None:
-        self._path = folder / f"{file_stem(task)}.value"
-
-    def put_value(self, value: Any) -> None:
-        try:
-            self._put({"value": value})
-        except NotPlainError as error:
-            raise LaunchError(
-                "A function on other machines must return data: numbers, text, arrays, Keras models, and "
-                "lists and dicts of them.",
-                found=str(error),
-                fix=Words(
-                    "Return its parts. If you trust all hosts of the job, write {}: reading other objects "
-                    "runs code from them on your machine.",
-                    Launch((Hint("trust_hosts", True),), of=language()),
-                ),
-                reason="value",
-            ) from error
-
-    def put_error(self, error: Exception) -> None:
-        self._put({"error": plain_error(error)})
-
-    def _put(self, result: dict[str, Any]) -> None:
-        with replacing_file(self._path, mode=0o600) as file:
+def _put_plain(path: Path, **result: object) -> None:
+    """Write the value or the error of a worker on another machine, which runs nothing when it is read."""
+    if isinstance(error := result.get("error"), Exception):
+        result = {"error": plain_error(error)}
+    try:
+        with replacing_file(path.with_suffix(".value"), mode=0o600) as file:
             write_plain(file, result, where="")
+    except NotPlainError as problem:
+        raise LaunchError(
+            "A function on other machines must return data: numbers, text, arrays, Keras models, and "
+            "lists and dicts of them.",
+            found=str(problem),
+            fix=Words(
+                "Return its parts. If you trust all hosts of the job, write {}: reading other objects "
+                "runs code from them on your machine.",
+                Launch((Hint("trust_hosts", True),), of=language()),
+            ),
+            reason="value",
+        ) from problem
 
 
-def _place_of_strategy(function: Callable[..., Any]) -> int | None:
+def _place_of_strategy(function: Callable[..., object]) -> int | None:
     """Return the position of the argument `strategy`; `sys.maxsize` if keyword-only, None if missing."""
     try:
         parameters = inspect.signature(function).parameters
@@ -302,12 +263,7 @@ def _installed(path: str) -> bool:
     return any(Path(path).is_relative_to(folder) for folder in folders)
 
 
-def _private(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
-
-
-def _write(path: Path, value: Any) -> None:
+def _write(path: Path, value: object) -> None:
     """Replace a file that only this user can read. If that fails, there is no file."""
     import cloudpickle
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Sequence
-from pathlib import Path
 
 from ..errors import LaunchError
 
@@ -23,43 +20,10 @@ def check_label(text: str, what: str) -> None:
         )
 
 
-def name_for(name: str | None, command: Sequence[str]) -> str:
-    """Return the given name, or one made from the script's name.
-
-    Raises
-    ------
-    LaunchError
-        If the given name is not a DNS label, or there is no command.
-    """
-    if name is not None:
-        check_label(name, "job's name")
-        return name
-    if not command:
-        raise LaunchError("Nothing to run.", fix="Name a script, or a command after `--`.", reason="command")
-    made = re.sub(r"[^a-z0-9]+", "-", command_name(command).lower()).lstrip("-0123456789")
-    return made[:40].strip("-") or "job"
-
-
-def command_name(command: Sequence[str]) -> str:
-    """Return the script's name without its extension; for ``tfmuster train mnist``, its verbs."""
-    program, *arguments = command
-    verbs = list(itertools.takewhile(str.isalpha, arguments)) if program == "tfmuster" else []
-    return "-".join(verbs) or Path(program).stem
-
-
-def _is_text(text: str) -> bool:
-    """Whether JSON can represent the text, and the kernel accepts it as an argument."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
-
-
 def check_text(*texts: str) -> None:
-    """Raise LaunchError unless all texts are UTF-8 without null bytes."""
+    """Raise LaunchError unless JSON can represent all texts, and the kernel accepts them as arguments."""
     for text in texts:
-        if not _is_text(text):
+        if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
             raise LaunchError(
                 "Names, arguments and variables of a job must be UTF-8 text without null bytes.",
                 found=ascii(text),
@@ -71,16 +35,7 @@ def check_text(*texts: str) -> None:
 def check_line(text: str, what: str, *, start: str = "", without: str = "") -> None:
     """Raise LaunchError unless the text fits on one line of a file.
 
-    Parameters
-    ----------
-    text : str
-        The text to write.
-    what : str
-        What the text is, for the error.
-    start : str
-        Required first characters.
-    without : str
-        Forbidden characters.
+    It must have `start` as its first characters, and none of the characters of `without`.
     """
     check_text(text)
     bad = any(ord(character) < 32 or character in without for character in text)

@@ -11,10 +11,11 @@ from ..errors import LaunchError
 from ..system.gpus import assign_gpus
 from ..words import Value, Words
 from . import function
+from .command import resolve_command
 from .engines.local import HOST, placements_of
-from .job import Job, resolve_command
+from .job import Job
 from .supervise.restarts import Attempt
-from .supervise.warm_workers import WarmWorkers, end_warm_workers, keep, session_workers
+from .supervise.spares import WarmWorkers, keep
 
 
 def workers(number: int, *, idle: float = 300.0) -> WarmWorkers:
@@ -57,21 +58,12 @@ def warm_workers(
             fix="Call workers(2), or workers(0) to end them.",
             reason="warm-workers",
         )
-    made = WarmWorkers(number, resolve_command(command), float(idle))
-    if not number:
-        end_warm_workers()
-        return made
-    keep(made)
-    job = Job(command=command, workers=number, env=dict(env or {}))
-    cluster = Cluster(worker=[f"{HOST}:{port}" for port in range(1, number + 1)])
-    gpus = assign_gpus(["worker"] * number, None, {**os.environ, **job.env})
-    attempt = Attempt(0, 0)
-    made.prepare(placements_of(job, made.command, gpus, attempt=attempt, cluster=cluster, folder=Path()))
-    return made
-
-
-def number_of_warm_workers(script: str | os.PathLike[str]) -> int | None:
-    """Return how many warm workers wait for this script; None if there are none."""
-    # Whether the script exists is not asked here.
-    script = os.fspath(script)
-    return next((kept.number for kept in session_workers() if kept.command[-1] == script), None)
+    warm = WarmWorkers(number, resolve_command(command), float(idle))
+    keep(warm if number else None)
+    if number:
+        job = Job(command=command, workers=number, env=dict(env or {}))
+        cluster = Cluster(worker=[f"{HOST}:{port}" for port in range(1, number + 1)])
+        gpus = assign_gpus(job.kinds, None, {**os.environ, **job.env})
+        attempt = Attempt(0, 0)
+        warm.prepare(placements_of(job, warm.command, gpus, attempt=attempt, cluster=cluster, folder=Path()))
+    return warm

@@ -46,7 +46,7 @@ _FOR_R = {
         "diagnostics.selftest": ("job", "verdict"),
         "keras_compat.data.feeding": ("Calls",),
         "launcher.remote.files": ("place_of",),
-        "launcher.text_checks": ("command_name",),
+        "launcher.command": ("command_name",),
         "launcher.warm": ("warm_workers",),
         "r.calls": (
             *("any_values", "call_method", "check_optimizer", "columns_of", "condition_bytes"),

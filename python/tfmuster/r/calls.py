@@ -63,7 +63,7 @@ def selftest_shown(show: Callable[[str], object], /, *args: Any, **kwargs: Any) 
 
 def where_text(on: Mapping[str, object]) -> str:
     """Return the command that runs a script where these settings say, as a shell takes it."""
-    from ..launcher.engines.registry import engine_for
+    from ..launcher.engines.base import engine_for
 
     return shlex.join(["tfmuster", "launch", *engine_for(_place(on)).as_options(), "SCRIPT"])
 
@@ -76,7 +76,7 @@ def any_values(on: Mapping[str, object]) -> bool:
 
 
 def _place(on: Mapping[str, object]) -> Place:
-    from ..launcher.engines.registry import place_for
+    from ..launcher.engines.base import place_for
 
     return place_for(str(on["backend"]), {name: value for name, value in on.items() if name != "backend"})
 

@@ -11,7 +11,7 @@ import pytest
 
 from support.clock import in_time
 from support.launching import nothing_left, plant, tfmuster
-from tfmuster.launcher.engines.registry import BACKENDS, availability
+from tfmuster.launcher.engines.base import BACKENDS, availability
 
 SLURM = dict.fromkeys(("sbatch", "squeue", "scancel", "srun"), "")
 PING = 'echo "Slurmctld(primary) at head is UP"'

@@ -11,7 +11,7 @@ import pytest
 from support.batch_systems import SYSTEMS
 from support.launching import environment
 from tfmuster.errors import LaunchError
-from tfmuster.launcher.engines.registry import engine_for, place_for
+from tfmuster.launcher.engines.base import engine_for, place_for
 from tfmuster.launcher.job import Job
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.launching import processes_in, wait_until
 from tfmuster.errors import LaunchError
-from tfmuster.launcher.remote.hosts.discovery import Discovery
+from tfmuster.launcher.remote.membership import discovered_hosts
 
 
 @pytest.mark.parametrize(
@@ -17,9 +17,9 @@ from tfmuster.launcher.remote.hosts.discovery import Discovery
 def test_a_command_that_hangs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str) -> None:
     """It and what it has started are ended, whatever it has printed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tfmuster.launcher.remote.hosts.discovery._ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("tfmuster.launcher.remote.membership._ANSWER_SECONDS", 0.3)
     with pytest.raises(LaunchError, match=r"does not answer within 0\.3 s; the command: ") as caught:
-        Discovery(command).hosts()
+        discovered_hosts(command)
     assert caught.value.fields["reason"] == "hosts-from"
     wait_until(lambda: not processes_in(tmp_path), 2)
 
@@ -38,11 +38,11 @@ def test_a_command_that_hangs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, c
 def test_what_a_command_may_not_print(tmp_path: Path, printed: str, found: str) -> None:
     (tmp_path / "printed").write_bytes(printed.encode("latin-1"))
     with pytest.raises(LaunchError) as caught:
-        Discovery(f"cat {tmp_path}/printed").hosts()
+        discovered_hosts(f"cat {tmp_path}/printed")
     assert caught.value.fields["reason"] == "hosts-from"
     assert str(caught.value.found).startswith(found) and str(caught.value.found).isprintable()
 
 
 def test_a_command_may_name_no_hosts() -> None:
     """A job that runs is not ended for it."""
-    assert Discovery("echo").hosts() == ()
+    assert discovered_hosts("echo") == ()

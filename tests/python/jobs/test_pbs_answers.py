@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.launching import plant
+from tfmuster.launcher.engines.base import availability
 from tfmuster.launcher.engines.batch_commands import JobState, Phase
 from tfmuster.launcher.engines.pbs import Pbs, _exported
-from tfmuster.launcher.engines.registry import availability
 from tfmuster.launcher.job import Job
 from tfmuster.options import table
 

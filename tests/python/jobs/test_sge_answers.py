@@ -11,8 +11,8 @@ import pytest
 
 from support.launching import plant, write
 from tfmuster.errors import LaunchError
+from tfmuster.launcher.engines.base import engine_for
 from tfmuster.launcher.engines.batch_commands import JobState, Phase
-from tfmuster.launcher.engines.registry import engine_for
 from tfmuster.launcher.engines.sge import Sge
 from tfmuster.launcher.job import Job
 from tfmuster.options import table

@@ -18,7 +18,7 @@ import tfmuster
 from support.launching import environment, nothing_left, wait_until, write
 from support.spares import spares_in
 from tfmuster.errors import LaunchError
-from tfmuster.launcher.supervise.warm_workers import WarmWorkers
+from tfmuster.launcher.supervise.spares import WarmWorkers
 
 pytestmark = [pytest.mark.fresh, pytest.mark.timeout(120)]
 

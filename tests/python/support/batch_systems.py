@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from tfmuster.launcher.engines.base import BACKENDS
 from tfmuster.launcher.engines.batch import BatchEngine
-from tfmuster.launcher.engines.registry import BACKENDS
 
 for name in BACKENDS:
     import_module(f"tfmuster.launcher.engines.{name}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.launching import environment
 from tfmuster.errors import TfmusterError
-from tfmuster.launcher.remote.gather import AgentRequest
+from tfmuster.launcher.remote.engine_agents import AgentRequest
 from tfmuster.options.table import Elsewhere
 
 

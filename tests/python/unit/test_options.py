@@ -17,7 +17,7 @@ from tfmuster.cli.launch import launch as verb
 from tfmuster.cli.launch import settings_of
 from tfmuster.errors import LaunchError
 from tfmuster.launcher import launch
-from tfmuster.launcher.engines.registry import place_for
+from tfmuster.launcher.engines.base import place_for
 from tfmuster.launcher.job import Job, launch_options
 from tfmuster.options.rows import FLAG, HOSTS, PATHS, STRINGS, Option, Settings
 from tfmuster.options.table import (

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ...errors import TfmusterError
-from ..remote.gather import AgentRequest
+from ..remote.engine_agents import AgentRequest
 from ..supervise.time_limits import AGENT_COMMAND, AGENT_COMMAND_ASKED
 
 _LAST_SECONDS = 1.0
@@ -23,37 +23,27 @@ _MOST_LINES = 4
 class AgentCommand:
     """A running command that starts all agents.
 
-    Parameters
-    ----------
-    command : sequence of str
-        Its argument list.
-    environ : mapping of str
-        Its complete environment.
-    call : AgentRequest
-        The agents to start.
-    explain : callable
-        Makes an error from the command's output: all of it, and its first lines formatted for an error.
-    told : str
-        Text for its standard input. Unlike arguments, other users can't see it.
+    `explain` makes an error from the command's output: all of it, and its first lines formatted for an error.
+    `input` is the text for its standard input, which other users can't see, unlike arguments.
     """
 
     def __init__(
         self,
         command: Sequence[str],
         environ: Mapping[str, str],
-        call: AgentRequest,
+        request: AgentRequest,
         explain: Callable[[str, str], TfmusterError],
-        told: str = "",
+        input: str = "",
     ) -> None:
         self._explain = explain
         # Some commands wait without limit for an unreachable host. Their output then has the reason.
-        self._patience = time.monotonic() + call.seconds - _LAST_SECONDS
+        self._patience = time.monotonic() + request.seconds - _LAST_SECONDS
         handle, path = tempfile.mkstemp()
-        self._said = Path(path)
+        self._output = Path(path)
         reading, writing = os.pipe()
         try:
             # The text fits into the pipe's buffer, so writing does not wait for a reader.
-            os.write(writing, told.encode())
+            os.write(writing, input.encode())
             os.close(writing)
             # A new session shields it from the terminal's Ctrl-C: the supervisor ends the workers first.
             self._process = subprocess.Popen(
@@ -73,7 +63,7 @@ class AgentCommand:
         code = self._process.poll()
         if code is None and time.monotonic() < self._patience:
             return None
-        text = self._said.read_text(errors="replace")
+        text = self._output.read_text(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip(" -=|\t")]
         if code is None and not lines:
             return None
@@ -90,24 +80,15 @@ class AgentCommand:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=seconds)
                 break
-        self._said.unlink()
+        self._output.unlink()
 
 
 class CommandPerAgent:
-    """One command per agent that runs a shell line on a host: ``qrsh -inherit``, ``blaunch``, ``ssh``.
+    """One command per agent that runs a shell line on a host: ``qrsh -inherit``, ``blaunch``.
 
-    Parameters
-    ----------
-    request : AgentRequest
-        The agents to start.
-    shells : sequence of (sequence of str)
-        For each rank, the argument list that runs the shell line appended to it on the rank's host.
-    python : str
-        Path of a Python on the hosts that has tfmuster.
-    explain : callable
-        See :class:`AgentCommand`.
-    ignored : sequence of str
-        Signals that agents ignore because the launcher handles them, such as ``USR2``.
+    `shells` has for each rank the argument list that runs the shell line appended to it on the rank's host.
+    The `python` of the hosts has tfmuster. Agents ignore the signals that the launcher handles, such as
+    ``USR2``.
     """
 
     def __init__(
@@ -116,13 +97,12 @@ class CommandPerAgent:
         shells: Sequence[Sequence[str]],
         python: str,
         explain: Callable[[str, str], TfmusterError],
-        ignored: Sequence[str] = (),
+        ignored: Sequence[str],
     ) -> None:
         self._commands: list[AgentCommand] = []
         # Other users could read the values on a command line and in the files of some engines.
-        names = list(request.env)
-        told = "".join(f"{request.env[name]}\n" for name in names)
-        lines = [f"IFS= read -r {name}; export {name}" for name in names]
+        values = "".join(f"{value}\n" for value in request.env.values())
+        lines = [f"IFS= read -r {name}; export {name}" for name in request.env]
         if ignored:
             lines.append(f"trap '' {' '.join(ignored)}")
         try:
@@ -131,7 +111,7 @@ class CommandPerAgent:
                 line = "; ".join([*lines, f"cd /; exec {agent} </dev/null"])
                 # The user's shell there may not be a POSIX shell.
                 command = [*shell, shlex.join(["exec", "/bin/sh", "-c", line])]
-                self._commands.append(AgentCommand(command, os.environ, request, explain, told))
+                self._commands.append(AgentCommand(command, os.environ, request, explain, values))
         except BaseException:
             self.end()
             raise

@@ -1,20 +1,28 @@
-"""Define the interface of all engines."""
+"""The interface of all engines. Find engines by name, and check which of them can be used on this machine."""
 
 from __future__ import annotations
 
 import abc
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...errors import LaunchError
-from ...options.table import Place
+from ...options.hints import Hint
+from ...options.table import BACKENDS, PLACES, ROWS, Local, Place, Ssh
 from ...system.ask import Answer, NoAnswerError, ask
+from ...words import Value, Words, choice
+from .hosts import Host
 
 if TYPE_CHECKING:
     from ...tracking.failure.failure import Failure
     from ...tracking.run import Run
     from ..job import Job
+
+#: Time limit of each engine's availability check, in seconds.
+ANSWER_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,7 @@ class Engine(abc.ABC):
 
     Each engine is a module of this package with a subclass of this class and two functions:
 
-    - ``of(where) -> Engine`` makes the engine. It raises LaunchError for settings that it does not support.
+    - ``make_engine(where) -> Engine`` raises LaunchError for settings that it does not support.
     - ``available(seconds) -> str`` returns a version, or raises `UnavailableError`.
 
     The class of the user's settings, which has the name of the module as ``backend``, is in
@@ -33,20 +41,23 @@ class Engine(abc.ABC):
     ----------
     where : Place
         The user's settings.
+    hosts : sequence of Host
+        The machines that they name, filled in this order. If empty, the engine chooses.
     """
 
-    where: Any = field(default_factory=Place)
+    where: Place = field(default_factory=Place)
+    hosts: Sequence[Host] = ()
 
     @property
     def slots(self) -> int | None:
         """Number of tasks that fit; None if that is not known in advance."""
-        return None
+        return sum(host.slots for host in self.hosts) or None
 
     @abc.abstractmethod
     def as_options(self) -> list[str]:
         """Return the engine as options of ``tfmuster launch``."""
 
-    def again(self) -> list[str] | None:
+    def relaunch_options(self) -> list[str] | None:
         """Return `as_options`; None if another process can't start a job here."""
         try:
             return self.as_options()
@@ -55,7 +66,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
-        """Run a job to its end.
+        """Run a job to its end. Return the run, and the first failure of its last attempt.
 
         Parameters
         ----------
@@ -66,24 +77,14 @@ class Engine(abc.ABC):
         tell : bool
             Whether to print to stderr what is started, and where.
 
-        Returns
-        -------
-        Run, Failure or None
-            The run, and the first failure of its last attempt.
-
         Raises
         ------
         LaunchError
-            If the job can't be started.
+            If the job can't be started, with the problems of all hosts.
         """
 
     def submit(self, job: Job) -> Run | None:
-        """Submit a job to a batch system, which runs it without this process.
-
-        Returns
-        -------
-        Run or None
-            The run; None if the engine has no batch system.
+        """Submit a job to a batch system, which runs it without this process. Return None without one.
 
         Raises
         ------
@@ -121,3 +122,71 @@ def version_of(*command: str, seconds: float) -> Answer:
     if answer.code:
         raise UnavailableError(f"{' '.join(command)} fails ({answer.first_line})")
     return answer
+
+
+def place_for(backend: str | None, settings: Mapping[str, object]) -> Place:
+    """Return the place of an engine by its name, with the settings that it knows.
+
+    Raises
+    ------
+    LaunchError
+        There is no such engine, or it does not know a setting (reason ``backend``), or a value is refused.
+    """
+    has_hosts = any(settings.get(name) is not None for name in ("hosts", "hostfile", "hosts_from"))
+    name = backend or (Ssh if has_hosts else Local).backend
+    place = next((place for place in PLACES if place.backend == name), None)
+    if place is None:
+        raise LaunchError(
+            Words("There is no backend {}.", Value(name)), fix=choice(name, BACKENDS), reason="backend"
+        )
+    known: dict[str, Any] = {}
+    for setting, value in settings.items():
+        if setting in place.ROWS:
+            known[setting] = value
+        elif value and value != ROWS[setting].default and not ROWS[setting].else_ignored:
+            # If the setting were ignored, the job would run differently than its user expects.
+            *others, last = (place.backend for place in PLACES if setting in place.ROWS)
+            readers = f"{', '.join(others)} or {last}" if others else last
+            raise LaunchError(
+                Words("{} needs a backend that reads it.", Hint(setting)),
+                found="no backend" if backend is None else f"the backend {name}",
+                fix=f"Choose the backend {readers}, or leave the setting out.",
+                reason="backend",
+            )
+    return place(**known)
+
+
+def engine_for(place: Place) -> Engine:
+    """Make the engine of a place. Raises LaunchError if it does not support the settings."""
+    engine: Engine = _module(place.backend).make_engine(place)
+    return engine
+
+
+def availability(timeout: float = ANSWER_SECONDS) -> dict[str, str]:
+    """Check which engines can be used, and Kubernetes: ``yes`` with what was found, or ``no`` and why.
+
+    `timeout` is the time limit of each check, in seconds. The checks run at the same time.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    checks = {name: _module(name).available for name in BACKENDS}
+    checks["kubernetes"] = _kubectl
+
+    def answer(check: Callable[[float], str]) -> str:
+        try:
+            version = check(timeout)
+        except UnavailableError as problem:
+            return f"no: {problem}"
+        return f"yes: {version}" if version else "yes"
+
+    with ThreadPoolExecutor(len(checks)) as pool:
+        return dict(zip(checks, pool.map(answer, checks.values()), strict=True))
+
+
+def _kubectl(seconds: float) -> str:
+    """Return the path of kubectl, which applies manifests."""
+    return find_program("kubectl", "manifests can be printed here, and applied on a machine with kubectl")
+
+
+def _module(name: str) -> Any:
+    return import_module(f".{name}", __package__)

@@ -31,7 +31,7 @@ from ...tracking.record.recording import record_info, record_stop_command
 from ...tracking.run import Run
 from ...words import FACE_VARIABLE, Part, Words, face
 from ..job import Job, launch_options
-from ..remote.gather import AgentRequest, StartedAgents, run_placed
+from ..remote.engine_agents import AgentRequest, StartedAgents, run_with_agents
 from ..text_checks import check_line
 from .agent_command import CommandPerAgent
 from .base import Engine, refuse_hosts
@@ -43,18 +43,7 @@ from .batch_follow import Submitted, follow, forget, has_started, log_of, note_f
 class BatchRequest:
     """What a batch job asks for.
 
-    Attributes
-    ----------
-    name : str
-        The run's name.
-    tasks : int
-        For how many tasks there must be room.
-    directory : str
-        Where the job runs.
-    log : Path or None
-        The file for what the job itself writes; None leaves that to the batch system.
-    gpus_per_task : int
-        How many GPUs each task needs.
+    `log` is the file for what the job itself writes; None leaves that to the batch system.
     """
 
     name: str
@@ -64,7 +53,7 @@ class BatchRequest:
     gpus_per_task: int = 0
 
     def safe_name(self, longest: int) -> str:
-        """The name in the characters that every batch system takes: a letter first, no blanks."""
+        """Return the name in the characters that every batch system takes: a letter first, no blanks."""
         name = re.sub(r"[^A-Za-z0-9_.-]+", "_", self.name)
         return (name if name[:1].isalpha() else f"run{name}")[:longest]
 
@@ -77,7 +66,6 @@ class BatchEngine(BatchCommands, Engine):
     """
 
     where: Started = field(default_factory=Started)
-    launcher_addresses: Sequence[str] = ()
 
     #: How a user asks for certain machines.
     CHOOSING_HOSTS: ClassVar[str | Part]
@@ -134,16 +122,10 @@ class BatchEngine(BatchCommands, Engine):
 
     def run_inside(self, job: Job, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
         """Run a job on the machines of the batch job in which this process is."""
-        return run_placed(job, self, show=show, tell=tell)
+        return run_with_agents(job, self.where, self.start, show=show, tell=tell)
 
     def start(self, request: AgentRequest) -> StartedAgents:
-        """Start an agent on each slot of the batch job, in the order of the slots.
-
-        Raises
-        ------
-        LaunchError
-            There are fewer slots than tasks.
-        """
+        """Start an agent on each slot of the batch job, in the order of the slots."""
         # The batch script runs on the first host.
         hosts = self.slot_hosts()
         if request.count > len(hosts):
@@ -172,7 +154,7 @@ class BatchEngine(BatchCommands, Engine):
         )
 
     def submit(self, job: Job) -> Run | None:
-        """See :class:`.base.Engine`. It may wait for its machines for hours."""
+        """See :class:`.base.Engine`."""
         return None if self.is_inside else self._submit(job).run
 
     def _submit(self, job: Job) -> Submitted:
@@ -184,7 +166,7 @@ class BatchEngine(BatchCommands, Engine):
                 fix="See that the nodes' start files leave the job's environment as it is.",
                 reason="batch",
             )
-        claim = claim_run_dir(job.run_name(), job.run_dir)
+        claim = claim_run_dir(job.run_name, job.run_dir)
         try:
             return self._submit_in(Run(claim.path), job)
         finally:
@@ -213,14 +195,14 @@ class BatchEngine(BatchCommands, Engine):
         return Submitted(self, number, run)
 
     def script(self, job: Job, run: Run | None = None) -> str:
-        """The batch script; without a run directory it may be submitted again and again."""
+        """Return the batch script, which may be submitted repeatedly without a run directory."""
         inner = replace(self, where=self.where.changed(backend_options=()))
         options = [*launch_options(job, run), *inner.as_options()]
         tfmuster = run_module("tfmuster", self.where.remote_python)
         command = [*tfmuster, "launch", "--quiet", *options, "--", *job.command]
         request = BatchRequest(
-            name=job.run_name(),
-            tasks=sum(job.sizes().values()),
+            name=job.run_name,
+            tasks=len(job.kinds),
             directory=os.getcwd(),
             log=None if run is None else log_of(run, self.name),
             gpus_per_task=job.gpus_per_worker or 0,

@@ -37,15 +37,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class JobState:
-    """What a batch system says of a job.
-
-    Attributes
-    ----------
-    phase : Phase
-        Where it is on its way.
-    why : str
-        Why it waits or is stuck, in the batch system's words.
-    """
+    """What a batch system says of a job, and why it waits or is stuck, in its own words."""
 
     phase: Phase
     why: str = ""
@@ -135,20 +127,13 @@ class BatchCommands(abc.ABC):
             return None
 
     def submit_script(self, script: str, env: Mapping[str, str]) -> str:
-        """Submit a batch script, and return the job's number.
-
-        Raises
-        ------
-        LaunchError
-            The batch system does not take the job.
-        """
+        """Submit a batch script, and return the job's number."""
         try:
             answer = self.answer_to(script, env)
         except NoAnswerError as error:
             found = str(error)
         else:
-            number = None if answer.code else self.number_of(answer.output)
-            if number is not None:
+            if not answer.code and (number := self.number_of(answer.output)) is not None:
                 return number
             found = answer.errors.strip() or answer.output.strip() or f"exit code {answer.code}"
         raise LaunchError(
@@ -192,12 +177,7 @@ class BatchCommands(abc.ABC):
     def ending(self, number: str, host: str) -> str:
         """Return the batch system's words for how a job has ended; "" if it does not say.
 
-        Parameters
-        ----------
-        number : str
-            The job.
-        host : str
-            Where its launcher has run; "" if it has not started.
+        `host` is where its launcher has run; "" if it has not started.
         """
         return ""
 

@@ -1,4 +1,4 @@
-"""A batch job that was submitted: asked for its state, shown while it runs, canceled, and how it ended."""
+"""Follow a batch job that was submitted: ask for its state, show it, cancel it, and find how it ended."""
 
 from __future__ import annotations
 
@@ -41,17 +41,7 @@ _LAST_LINES = 20
 
 @dataclass(frozen=True)
 class Submitted:
-    """A batch job.
-
-    Attributes
-    ----------
-    system : BatchCommands
-        Its batch system.
-    number : str
-        That system's number for it.
-    run : Run
-        Its run directory, there as soon as it has started.
-    """
+    """A batch job: its batch system, that system's number for it, and its run, which its start makes."""
 
     system: BatchCommands
     number: str
@@ -59,7 +49,7 @@ class Submitted:
 
     @property
     def title(self) -> str:
-        """It as texts call it."""
+        """Its name in texts."""
         return f"job {self.number} of {self.system.title}"
 
     @property
@@ -76,22 +66,17 @@ class Submitted:
 
 
 def log_of(run: Run, name: str) -> Path:
-    """Where the batch job itself writes: beside its run directory, which is not there yet."""
+    """Return where the batch job itself writes: beside its run directory, which is not there yet."""
     return run.path.with_name(f"{run.path.name}.{name}.log")
 
 
 def follow(job: Submitted, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
-    """Show a batch job's workers until it is over; its run directory, and its first failure.
+    """Show a batch job's workers until it is over. Return its run, and its first failure.
 
     If this is interrupted, the batch job is canceled.
-
-    Raises
-    ------
-    LaunchError
-        It could not be started.
     """
     if tell:
-        _say(f"{job.title}; run directory {os.path.relpath(job.run.path)}")
+        say(f"tfmuster: {job.title}; run directory {os.path.relpath(job.run.path)}")
     shown = display(show, job.run.path)
     try:
         _watch(job, shown, show, tell=tell)
@@ -127,12 +112,12 @@ def _watch(job: Submitted, shown: Display, show: str, *, tell: bool) -> None:
                     reason="batch",
                 )
             # Its launcher has said how it ended: that need not wait for a batch system that does not answer.
-            said = state.phase is Phase.UNKNOWN and has_started(job.run)
-            over = state.phase is Phase.OVER or (said and _written_state(job.run) not in UNFINISHED)
+            silent = state.phase is Phase.UNKNOWN and has_started(job.run)
+            over = state.phase is Phase.OVER or (silent and _written_state(job.run) not in UNFINISHED)
             waits = state.phase is Phase.WAITING
             waiting = f"waits: {state.why}".removesuffix(": ") if waits else ""
             if tell and waiting not in ("", told):
-                _say(f"job {job.number} {waiting}")
+                say(f"tfmuster: job {job.number} {waiting}")
             told = waiting or told
         if tail is None and has_started(job.run):
             tail = Tail(job.run, None)
@@ -154,7 +139,7 @@ def _wait_for_files(run: Run) -> None:
 
 
 def note_failed_start(run: Run, error: TfmusterError, backend: str) -> None:
-    """Inside the batch job: write down why it ends before its workers have started."""
+    """Record, inside the batch job, why it ends before its workers have started."""
     if run.status()["state"] == "starting":
         lines = tuple(str(error).splitlines())
         failure = _failure(run, backend, "the launcher", f"could not start the workers: {lines[0]}", lines)
@@ -164,7 +149,7 @@ def note_failed_start(run: Run, error: TfmusterError, backend: str) -> None:
 
 
 def _keep_log(job: Submitted) -> str:
-    """Put what the batch job has written where the run's other logs are, if there are any; its text."""
+    """Put what the batch job has written to the run's other logs, if there are any. Return its text."""
     try:
         text = job.log.read_text(errors="replace").strip()
         if has_started(job.run):
@@ -193,8 +178,8 @@ def _outcome(job: Submitted) -> tuple[Run, Failure | None]:
         return run, None
     if (error := run.error()) and state == "failed":
         return run, Failure.from_dict(error)
-    said = f"was ended by {system.title}: {_ending(job)}"
-    failure = _failure(run, system.name, f"job {job.number}", said, lines)
+    cause = f"was ended by {system.title}: {_ending(job)}"
+    failure = _failure(run, system.name, f"job {job.number}", cause, lines)
     if state in UNFINISHED:
         # Its launcher was killed, and could not write it.
         record_end(run.path, "failed", failure.to_dict())
@@ -220,7 +205,7 @@ def _failure(run: Run, backend: str, who: str, error: str, lines: tuple[str, ...
 
 
 def has_started(run: Run) -> bool:
-    """Whether the launcher on the nodes has made the run directory its own."""
+    """Return whether the launcher on the nodes has made the run directory its own."""
     return (run.path / "logs").is_dir()
 
 
@@ -233,7 +218,7 @@ def forget(run: Run) -> None:
 
 
 def _written_state(run: Run) -> str:
-    """As its launcher has written it, on whichever node that runs."""
+    """Return the state as its launcher has written it, on whichever node that runs."""
     return str(read_json(run.path / "status.json").get("state", "starting"))
 
 
@@ -245,7 +230,3 @@ def _chief(run: Run) -> str:
 def _rows(run: Run) -> list[Row]:
     tasks = read_json(run.path / "status.json").get("tasks", {})
     return [(name, str(entry["host"]), State(str(entry["state"]))) for name, entry in tasks.items()]
-
-
-def _say(text: str) -> None:
-    say(f"tfmuster: {text}")

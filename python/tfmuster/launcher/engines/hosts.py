@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,16 +23,9 @@ _HOSTS = Hint("hosts")
 
 @dataclass(frozen=True)
 class Host:
-    """A machine, and its number of slots.
+    """A machine, and the number of tasks that it takes.
 
-    Attributes
-    ----------
-    name : str
-        A DNS name, an IPv4 address or an ``[IPv6]`` address.
-    slots : int
-        Number of tasks that it takes.
-    user : str or None
-        Name to log in with; None uses ssh's default.
+    Its name is a DNS name, an IPv4 address or an ``[IPv6]`` address. Without a user, ssh's default logs in.
     """
 
     name: str
@@ -46,31 +39,19 @@ class Host:
         return f"{self.user}@{name}" if self.user else name
 
     def __str__(self) -> str:
-        """The host as :func:`parse_hosts` reads it."""
+        """Return the host as :func:`parse_hosts` reads it."""
         user = f"{self.user}@" if self.user else ""
         return f"{user}{self.name}:{self.slots}"
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
-    """Parse ``node1:2,me@node2:4,node3``. A host that is named twice gets the slots of both.
-
-    Raises
-    ------
-    LaunchError
-        If a host or a number of slots is invalid. The error lists all problems.
-    """
+    """Parse ``node1:2,me@node2:4,node3``. A host that is named twice gets the slots of both."""
     entries = [(f"{_HOSTS}, entry {number}", entry) for number, entry in enumerate(text.split(","), 1)]
     return _hosts((where, *_split(entry.strip(" "))) for where, entry in entries)
 
 
 def read_hostfile(path: str | os.PathLike[str]) -> tuple[Host, ...]:
-    """Read a host file with lines such as ``node1 slots=2`` (MPI), ``node1:2`` (Horovod) or ``node1``.
-
-    Raises
-    ------
-    LaunchError
-        If the file can't be read, or a line is invalid. The error lists all problems.
-    """
+    """Read a host file with lines such as ``node1 slots=2`` (MPI), ``node1:2`` (Horovod) or ``node1``."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -93,13 +74,7 @@ def read_hostfile(path: str | os.PathLike[str]) -> tuple[Host, ...]:
 
 
 def parse_discovered(lines: Iterable[str]) -> tuple[Host, ...]:
-    """Parse the lines ``host:slots`` of a discovery script (Horovod). There may be none.
-
-    Raises
-    ------
-    LaunchError
-        If a line is invalid, or a host is named twice. The error lists all problems.
-    """
+    """Parse the lines ``host:slots`` of a discovery script (Horovod). There may be none."""
     entries = [
         (f"line {number}", *_split(line.strip())) for number, line in enumerate(lines, 1) if line.strip()
     ]
@@ -107,13 +82,7 @@ def parse_discovered(lines: Iterable[str]) -> tuple[Host, ...]:
 
 
 def named_hosts(hosts: str | None, hostfile: str | os.PathLike[str] | None) -> tuple[Host, ...]:
-    """Return the hosts of ``-H`` or ``--hostfile``; an empty tuple if neither is given.
-
-    Raises
-    ------
-    LaunchError
-        If both are given, or a host is invalid.
-    """
+    """Return the hosts of ``-H`` or ``--hostfile``; an empty tuple if neither is given."""
     if hosts is not None and hostfile is not None:
         raise LaunchError(
             Words("Give the hosts by {} or by --hostfile.", _HOSTS),
@@ -126,15 +95,9 @@ def named_hosts(hosts: str | None, hostfile: str | os.PathLike[str] | None) -> t
     return () if hosts is None else parse_hosts(hosts)
 
 
-def place_tasks(sizes: dict[str, int], hosts: Sequence[Host]) -> list[tuple[str, int, Host]]:
-    """Return job, index and host of every task, in the order of the jobs, filling one host after the other.
-
-    Raises
-    ------
-    LaunchError
-        If there are more tasks than slots.
-    """
-    tasks = [(job, index) for job, size in sizes.items() for index in range(size)]
+def place_tasks(sizes: Mapping[str, int], hosts: Sequence[Host]) -> list[tuple[str, int, Host]]:
+    """Return type, index and host of every task, filling one host after the other."""
+    tasks = [(kind, index) for kind, size in sizes.items() for index in range(size)]
     slots = [host for host in hosts for _ in range(host.slots)]
     if len(tasks) > len(slots):
         others = sum(sizes.values()) - sizes.get("worker", 0)
@@ -149,27 +112,23 @@ def place_tasks(sizes: dict[str, int], hosts: Sequence[Host]) -> list[tuple[str,
             ),
             reason="slots",
         )
-    return [(job, index, host) for (job, index), host in zip(tasks, slots, strict=False)]
+    return [(kind, index, host) for (kind, index), host in zip(tasks, slots, strict=False)]
 
 
-def only_this_machine(hosts: Iterable[Host]) -> bool:
-    """Whether all hosts are loopback names of this machine (``-H localhost:4``), so that ssh is not needed.
+def only_this_machine(hosts: Sequence[Host]) -> bool:
+    """Return whether all hosts are loopback names of this machine, as in ``-H localhost:4``.
 
-    Raises
-    ------
-    LaunchError
-        If only some are, because the other hosts can't reach them by these names.
+    Raises LaunchError if only some are, because the other hosts can't reach them by these names.
     """
-    hosts = list(hosts)
-    own = [host.name for host in hosts if is_loopback(f"{host.name}:1")]
-    if own and len(own) < len(hosts):
+    local = [host.name for host in hosts if is_loopback(f"{host.name}:1")]
+    if local and len(local) < len(hosts):
         raise LaunchError(
             "Every host must have a name by which the others reach it.",
-            found=f"{', '.join(own)} together with other hosts",
+            found=f"{', '.join(local)} together with other hosts",
             fix="Give this machine's name or address on the network.",
             reason="hosts",
         )
-    return bool(own)
+    return bool(local)
 
 
 def _split(entry: str) -> tuple[str, str]:
@@ -181,7 +140,7 @@ def _split(entry: str) -> tuple[str, str]:
 
 
 def _hosts(entries: Iterable[tuple[str, str, str]], *, twice: bool = True) -> tuple[Host, ...]:
-    found: dict[str, Host] = {}
+    hosts: dict[str, Host] = {}
     problems = []
     for where, text, slots in entries:
         user, at, name = text.rpartition("@")
@@ -191,13 +150,13 @@ def _hosts(entries: Iterable[tuple[str, str, str]], *, twice: bool = True) -> tu
             problems.append(f"{where}: {_shown(user)} is not a user name")
         elif not _SLOTS.fullmatch(slots):
             problems.append(f"{where}: {_shown(slots)} is not a number of slots (1 to 9999)")
-        elif name in found and not twice:
+        elif name in hosts and not twice:
             problems.append(f"{where}: {_shown(name)} is named twice")
-        elif name in found:
-            found[name] = replace(found[name], slots=found[name].slots + int(slots))
+        elif name in hosts:
+            hosts[name] = replace(hosts[name], slots=hosts[name].slots + int(slots))
         else:
-            found[name] = Host(name, int(slots), user or None)
-    if problems or not found:
+            hosts[name] = Host(name, int(slots), user or None)
+    if problems or not hosts:
         raise LaunchError(
             "The hosts can't be used.",
             found="\n         ".join(problems) or "none",
@@ -207,7 +166,7 @@ def _hosts(entries: Iterable[tuple[str, str, str]], *, twice: bool = True) -> tu
             ),
             reason="hosts",
         )
-    return tuple(found.values())
+    return tuple(hosts.values())
 
 
 def _shown(text: str) -> str:

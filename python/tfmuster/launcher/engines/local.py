@@ -5,59 +5,62 @@ This works on Linux and macOS. On Windows, use WSL, in which TensorFlow runs on 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from ...cluster.spec import Cluster, Task
+from ...cluster.spec import Cluster
 from ...cluster.task_variables import hosts_of, task_variables
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError
 from ...net.ports import held_ports
 from ...options import table
+from ...options.hints import Hint
 from ...system.gpus import assign_gpus
 from ...system.interpreter import worker_environment
-from ...system.limits import need_files
+from ...system.limits import free_memory, need_files, usable_cores
 from ...system.private_network import private_network
 from ...system.say import say
 from ...tracking.failure.failure import Failure
 from ...tracking.lifecycle.beginning import record_git
 from ...tracking.record.layout import file_stem
 from ...tracking.run import Run
-from ..begin import begin_run
-from ..capacity import check_capacity
-from ..job import Job, command_of, resolve_command
+from ...words import Words
+from ..command import command_of, resolve_command
+from ..job import Job, begin_run
 from ..supervise.display import shown_path
 from ..supervise.restarts import Attempt, with_restarts
-from ..supervise.spares import Spares, can_wait, check_warm
+from ..supervise.spares import Spares, can_wait, check_warm, warm_workers_for
 from ..supervise.supervisor import Supervisor
-from ..supervise.warm_workers import warm_workers_for
 from ..supervise.worker_process import Placement
 from .base import Engine
-from .hosts import Host, named_hosts, only_this_machine
+from .hosts import named_hosts, only_this_machine
+
+if TYPE_CHECKING:
+    from ..job import Job
 
 HOST = "127.0.0.1"
+
+_FOR_EACH_CORE: Final = 4
+#: Memory that a worker has for itself, in MB: without, and with a small model in TensorFlow 2.21 and Keras
+#: 3.15 (the private memory of workers on Debian 12).
+_PYTHON: Final = (6, 300)
+_R: Final = (40, 490)
+#: What a script that uses TensorFlow names. The scripts that call functions name tfmuster.
+_USES_TENSORFLOW: Final = re.compile(r"\b(tensorflow|keras3?|tfmuster|jax)\b")
 
 
 @dataclass(frozen=True)
 class ThisMachine(Engine):
-    """Runs jobs on this machine.
-
-    Attributes
-    ----------
-    hosts : sequence of Host
-        Names of this machine with their slots. May be empty.
-    """
+    """Runs jobs on this machine, of which the hosts are names."""
 
     where: table.Local = field(default_factory=table.Local)
-    hosts: Sequence[Host] = ()
-
-    @property
-    def slots(self) -> int | None:
-        """Slots of the hosts; None without hosts."""
-        return sum(host.slots for host in self.hosts) or None
 
     def as_options(self) -> list[str]:
         """Return only these options: the job's options give the number of workers."""
@@ -69,29 +72,36 @@ class ThisMachine(Engine):
         if not self.where.oversubscribe:
             check_capacity(job)
         if self.where.warm:
-            check_warm(job, waits=can_wait(command), found=command[0])
-        kept = warm_workers_for(command)
-        kinds = [kind for kind, size in job.sizes().items() for _ in range(size)]
-        gpus = assign_gpus(kinds, job.gpus_per_worker, {**os.environ, **job.env})
+            check_warm(job, command[0], waits=can_wait(command))
+        warm_workers = warm_workers_for(command)
+        gpus = assign_gpus(job.kinds, job.gpus_per_worker, {**os.environ, **job.env})
+        tasks = f"{_count(job.sizes)} on this machine"
+        # For each worker a port, a pipe and a log.
+        need_files(32 + 3 * len(job.kinds), f"A job of {tasks}")
 
         def once(attempt: Attempt) -> tuple[Run, Failure | None]:
             spares.wanted = self.where.warm and attempt.number < attempt.most
-            return _run_once(
-                job, (*enter, *command), gpus, attempt, show=show, tell=tell, spares=kept or spares
-            )
+            with held_ports(len(job.kinds)) as ports:
+                addresses = iter([f"{HOST}:{port}" for port in ports])
+                sizes = {kind: size for kind, size in job.sizes.items() if size}
+                cluster = Cluster(**{kind: tuple(islice(addresses, size)) for kind, size in sizes.items()})
+                run = begin_run(job, attempt, cluster)
+                if tell and attempt.number == 0:
+                    say(f"tfmuster: {tasks}; {shown_path(run)}")
+                placements = placements_of(
+                    job, (*enter, *command), gpus, attempt=attempt, cluster=cluster, folder=run.path
+                )
+                if attempt.number == 0:
+                    record_git(run.path)
+                supervisor = Supervisor(attempt, run, placements, show=show, spares=warm_workers or spares)
+                return run, supervisor.supervise()
 
         with _own_network() if self.where.isolated else nullcontext(()) as enter, Spares() as spares:
             return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
 
-def of(where: table.Local) -> ThisMachine:
-    """Make the engine for this machine.
-
-    Raises
-    ------
-    LaunchError
-        If another machine is named.
-    """
+def make_engine(where: table.Local) -> ThisMachine:
+    """Make the engine for this machine. Raises LaunchError if another machine is named."""
     machines = named_hosts(where.hosts, where.hostfile)
     if machines and not only_this_machine(machines):
         raise LaunchError(
@@ -104,7 +114,7 @@ def of(where: table.Local) -> ThisMachine:
 
 
 def available(seconds: float) -> str:
-    """Always."""
+    """Return no version: this machine can always be used."""
     return ""
 
 
@@ -123,39 +133,6 @@ def _own_network() -> Iterator[tuple[str, ...]]:
         yield enter
 
 
-def _run_once(
-    job: Job,
-    command: tuple[str, ...],
-    gpus: Sequence[Mapping[str, str]],
-    attempt: Attempt,
-    *,
-    show: str,
-    tell: bool,
-    spares: Spares,
-) -> tuple[Run, Failure | None]:
-    sizes = job.sizes()
-    # For each worker a port, a pipe and a log.
-    need_files(32 + 3 * sum(sizes.values()), f"A job of {_count(sizes)} on this machine")
-    with held_ports(sum(sizes.values())) as ports:
-        remaining = iter(ports)
-        addresses = {
-            name: tuple(f"{HOST}:{next(remaining)}" for _ in range(size))
-            for name, size in sizes.items()
-            if size
-        }
-        cluster = Cluster(**addresses)
-        run = begin_run(job, attempt, cluster)
-        if tell and attempt.number == 0:
-            say(f"tfmuster: {_count(sizes)} on this machine; {shown_path(run)}")
-        placements = placements_of(job, command, gpus, attempt=attempt, cluster=cluster, folder=run.path)
-        if attempt.number == 0:
-            record_git(run.path)
-        supervisor = Supervisor(
-            attempt.name, run, placements, show=show, another_after=attempt.another_after, spares=spares
-        )
-        return run, supervisor.supervise()
-
-
 def placements_of(
     job: Job,
     command: tuple[str, ...],
@@ -165,32 +142,23 @@ def placements_of(
     cluster: Cluster,
     folder: Path,
 ) -> list[Placement]:
-    """Return the processes of a job whose run directory is `folder`."""
-    return [
-        Placement(
-            task.name,
-            task.is_chief,
-            command_of(command, task),
-            {**task_environment(job, attempt, task, folder), **visible},
-        )
-        for task, visible in zip(cluster.tasks(), gpus, strict=True)
-    ]
-
-
-def task_environment(job: Job, attempt: Attempt, task: Task, folder: Path) -> dict[str, str]:
-    """Return the complete environment of one worker of a job whose run directory is `folder`."""
-    variables = {**os.environ, **job.variables(attempt)}
-    environment = worker_environment({**variables, **task_variables(task, variables)}, hosts_of(task.cluster))
-    environment.pop(KERAS_COMPAT_VARIABLE, None)
-    if not job.keras_compat:
-        environment[KERAS_COMPAT_VARIABLE] = "0"
-    stem = file_stem(task.name)
-    return {
-        **environment,
+    """Return the processes of a job whose run directory is `folder`, each with its complete environment."""
+    # The launcher may itself be a worker.
+    inherited = {name: value for name, value in os.environ.items() if name != KERAS_COMPAT_VARIABLE}
+    shared = {
+        **inherited,
+        **job.variables(attempt),
         JOB_VARIABLE: attempt.name,
         RUN_DIR_VARIABLE: str(folder),
-        ERROR_FILE_VARIABLE: str(folder / "logs" / f"{stem}.error.json"),
     }
+    placements = []
+    for task, visible in zip(cluster.tasks(), gpus, strict=True):
+        environment = worker_environment({**shared, **task_variables(task, shared)}, hosts_of(cluster))
+        environment[ERROR_FILE_VARIABLE] = str(folder / "logs" / f"{file_stem(task.name)}.error.json")
+        placements.append(
+            Placement(task.name, task.is_chief, command_of(command, task), {**environment, **visible})
+        )
+    return placements
 
 
 def _count(sizes: Mapping[str, int]) -> str:
@@ -201,3 +169,39 @@ def _count(sizes: Mapping[str, int]) -> str:
         for name, size in sizes.items()
         if size
     )
+
+
+def check_capacity(job: Job) -> None:
+    """Raise LaunchError if this machine has too few cores, or too little free memory, for all tasks."""
+    tasks, cores = len(job.kinds), usable_cores()
+    free, least = free_memory() >> 20, _least_memory(job.command[0])
+    most = min(_FOR_EACH_CORE * cores, free // least)
+    if tasks <= most:
+        return
+    if tasks > _FOR_EACH_CORE * cores:
+        found = f"processes: {tasks}, cores: {cores}, of which each carries {_FOR_EACH_CORE}"
+    else:
+        found = f"processes: {tasks}, of {least} MB or more each; free memory: {free} MB"
+    fewer = f"Start at most {most} processes" if most else "Free some memory"
+    raise LaunchError(
+        "This machine must carry all processes of a job.",
+        found=found,
+        fix=Words(
+            "{}, or use other machines. To start all here, set {}.", fewer, Hint("oversubscribe", True)
+        ),
+        reason="oversubscribed",
+    )
+
+
+def _least_memory(program: str) -> int:
+    """Return how much memory a process of a program needs at least, in MB.
+
+    That is what its language and, if its script names one of them, TensorFlow, Keras or JAX need.
+    """
+    suffix = Path(program).suffix.lower()
+    text = program
+    if suffix in (".py", ".r"):
+        with contextlib.suppress(OSError):
+            text = Path(program).read_text(encoding="utf-8", errors="replace")
+    alone, with_tensorflow = _R if suffix == ".r" else _PYTHON
+    return with_tensorflow if _USES_TENSORFLOW.search(text) else alone

@@ -62,4 +62,4 @@ class Lsf(BatchEngine):
         return answer.first_line
 
 
-of, available = Lsf, Lsf().available
+make_engine, available = Lsf, Lsf().available

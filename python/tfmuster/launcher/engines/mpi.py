@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,12 +22,12 @@ from ...tracking.failure.failure import Failure
 from ...tracking.run import Run
 from ...words import Words
 from ..job import Job
-from ..remote.gather import AgentRequest, run_placed
+from ..remote.engine_agents import AgentRequest, run_with_agents
 from .agent_command import AgentCommand
 from .base import Engine, UnavailableError, version_of
-from .hosts import Host, named_hosts
+from .hosts import named_hosts
 
-#: The variable that names the program, if it is not the one on PATH.
+#: The variables that have the rank of a process.
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _ASK_SECONDS = 20.0
 _NO_SLOTS = re.compile(r"not enough slots|more processes? .* than|requested .* slots", re.IGNORECASE)
@@ -38,21 +37,10 @@ _NO_SLOTS = re.compile(r"not enough slots|more processes? .* than|requested .* s
 class Mpi(Engine):
     """Runs jobs through ``mpirun``. Hydra uses only the user's own ssh configuration.
 
-    Attributes
-    ----------
-    hosts : sequence of Host
-        The machines. If empty, mpirun decides: it uses the machines of the batch job, or this one.
+    Without hosts, mpirun uses the machines of the batch job, or this one.
     """
 
     where: table.Mpi = field(default_factory=table.Mpi)
-
-    hosts: Sequence[Host] = ()
-    launcher_addresses: Sequence[str] = ()
-
-    @property
-    def slots(self) -> int | None:
-        """Slots of the hosts; None without hosts."""
-        return sum(host.slots for host in self.hosts) or None
 
     def as_options(self) -> list[str]:
         """See :class:`.base.Engine`."""
@@ -61,17 +49,17 @@ class Mpi(Engine):
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
         """See :class:`.base.Engine`."""
-        return run_placed(job, self, show=show, tell=tell)
+        return run_with_agents(job, self.where, self.start, show=show, tell=tell)
 
-    def start(self, call: AgentRequest) -> AgentCommand:
+    def start(self, request: AgentRequest) -> AgentCommand:
         """Start the agents."""
         program = mpirun_program()
-        agent = call.command(self.where.remote_python or python_executable(), rank_from=_RANKS)
-        own = [word for option in self.where.backend_options for word in shlex.split(option)]
-        command = [program, "-np", str(call.count), *self._placing(program, call), *own, *agent]
-        return AgentCommand(command, {**os.environ, **call.env}, call, partial(_explain, call.count))
+        agent = request.command(self.where.remote_python or python_executable(), rank_from=_RANKS)
+        options = [word for option in self.where.backend_options for word in shlex.split(option)]
+        command = [program, "-np", str(request.count), *self._placing(program, request), *options, *agent]
+        return AgentCommand(command, {**os.environ, **request.env}, request, partial(_explain, request.count))
 
-    def _placing(self, program: str, call: AgentRequest) -> list[str]:
+    def _placing(self, program: str, request: AgentRequest) -> list[str]:
         """Return the options that differ between implementations of MPI."""
         hosts = ",".join(map(str, self.hosts))
         # The agents change to the job's directory themselves, and report it if it is missing.
@@ -79,20 +67,14 @@ class Mpi(Engine):
             return ["-wdir", "/", *(["-hosts", hosts] if hosts else [])]
         # TensorFlow starts threads for all cores, which must not be bound to one core.
         options = ["-wdir", "/", "--bind-to", "none", *(["-H", hosts] if hosts else [])]
-        options += [word for name in call.env for word in ("-x", name)]
+        options += [word for name in request.env for word in ("-x", name)]
         if self.where.ssh_config is not None:
             options += ["--mca", "plm_rsh_agent", f"ssh -F {os.fspath(self.where.ssh_config)}"]
         return [*options, "--allow-run-as-root"] if os.geteuid() == 0 else options
 
 
-def of(where: table.Mpi) -> Mpi:
-    """Make the engine for mpirun.
-
-    Raises
-    ------
-    LaunchError
-        If mpirun does not support a setting.
-    """
+def make_engine(where: table.Mpi) -> Mpi:
+    """Make the engine for mpirun. Raises LaunchError if it does not support a setting."""
     hosts = named_hosts(where.hosts, where.hostfile)
     users = [host.target for host in hosts if host.user]
     if users or where.addresses:
@@ -154,5 +136,5 @@ def mpirun_program() -> str:
 
 
 def _is_open_mpi(program: str) -> bool:
-    said = ask(program, "--version", seconds=_ASK_SECONDS).output
-    return "Open MPI" in said or "OpenRTE" in said
+    version = ask(program, "--version", seconds=_ASK_SECONDS).output
+    return "Open MPI" in version or "OpenRTE" in version

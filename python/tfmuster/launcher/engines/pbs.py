@@ -96,9 +96,9 @@ class Pbs(BatchEngine):
         lines = self.slot_hosts()
         hosts = [Host(name, lines.count(name)) for name in dict.fromkeys(lines)]
         # An ssh login has none of what `qsub -V` and the modules of the batch script have set.
-        whole = job.changed(env={**_exported(os.environ), **job.env})
+        job = job.changed(env={**_exported(os.environ), **job.env})
         where = table.Ssh(**{name: getattr(self.where, name) for name in table.Elsewhere.ROWS})
-        return Ssh(where, hosts).run(whole, show=show, tell=tell)
+        return Ssh(where, hosts).run(job, show=show, tell=tell)
 
     def version(self, seconds: float) -> str:
         """See :class:`.batch_commands.BatchCommands`."""
@@ -114,7 +114,7 @@ class Pbs(BatchEngine):
         return match[0] if match else "qsub"
 
 
-of, available = Pbs, Pbs().available
+make_engine, available = Pbs, Pbs().available
 
 
 def _exported(environ: Mapping[str, str]) -> dict[str, str]:

@@ -77,7 +77,7 @@ class Sge(BatchEngine):
         )
 
     def body(self, command: Sequence[str]) -> list[str]:
-        """The launcher in the background, and in front a shell that passes on what announces the end.
+        """Return the launcher in the background, and a shell in front that passes on the signals of the end.
 
         Grid Engine ends a job by SIGKILL, and with -notify sends SIGUSR2 some time before.
         """
@@ -128,7 +128,7 @@ class Sge(BatchEngine):
         )
 
     def version(self, seconds: float) -> str:
-        """Its version and its parallel environments."""
+        """Return the version and the parallel environments."""
         # It ends with an error where no cluster is configured.
         version = ask("qstat", "-help", seconds=seconds).first_line
         answer = ask("qconf", "-spl", seconds=seconds)
@@ -137,7 +137,7 @@ class Sge(BatchEngine):
         return f"{version}, parallel environments: {', '.join(answer.output.split()) or 'none'}"
 
 
-of, available = Sge, Sge().available
+make_engine, available = Sge, Sge().available
 
 
 def _entry(text: str, host: str) -> dict[str, str]:
@@ -150,5 +150,6 @@ def _entry(text: str, host: str) -> dict[str, str]:
         lines = [line.split(None, 1) for line in part.splitlines()]
         entries.append({words[0]: " ".join(words[1].split()) for words in lines if len(words) == 2})
     name = host.partition(".")[0]
-    own = [entry for entry in entries if entry and name in ("", entry.get("hostname", "").partition(".")[0])]
-    return own[-1] if own else {}
+    entries = [entry for entry in entries if entry]
+    of_host = [entry for entry in entries if name in ("", entry.get("hostname", "").partition(".")[0])]
+    return of_host[-1] if of_host else {}

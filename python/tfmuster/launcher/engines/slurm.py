@@ -21,7 +21,7 @@ from ...tracking.record.layout import PREEMPTED
 from ...tracking.run import Run
 from ...words import Words
 from ..job import Job
-from ..remote.gather import AgentRequest
+from ..remote.engine_agents import AgentRequest
 from ..text_checks import check_line
 from .agent_command import AgentCommand
 from .batch import BatchEngine, BatchRequest
@@ -73,11 +73,11 @@ class Slurm(BatchEngine):
             check_line(value, name, without="\\")
         lines = ['--{}="{}"'.format(name, value.replace('"', '\\"')) for name, value in asked.items()]
         # Without --no-requeue, a job would begin anew whose training has no checkpoints.
-        again = _REQUEUE if self.where.requeue else ("--no-requeue",)
-        return [*lines, *again, *self.where.backend_options]
+        requeue = _REQUEUE if self.where.requeue else ("--no-requeue",)
+        return [*lines, *requeue, *self.where.backend_options]
 
     def enter(self, request: BatchRequest) -> list[str]:
-        """Nothing: the directives say it."""
+        """Return no lines: the directives name the directory and the file."""
         return []
 
     def word_for(self, number: str, text: str) -> tuple[str, str]:
@@ -114,10 +114,9 @@ class Slurm(BatchEngine):
             options.append("--overlap")
         if cpus := os.environ.get("SLURM_CPUS_PER_TASK"):
             options.append(f"--cpus-per-task={cpus}")
-        own = [word for option in self.where.backend_options for word in shlex.split(option)]
-        command = [program, *options, *own, *agent]
+        options += [word for option in self.where.backend_options for word in shlex.split(option)]
         explain = partial(self.explain, request.count)
-        return AgentCommand(command, {**os.environ, **request.env}, request, explain)
+        return AgentCommand([program, *options, *agent], {**os.environ, **request.env}, request, explain)
 
     def explain(self, count: int, text: str, lines: str) -> TfmusterError:
         """See :class:`.batch.BatchEngine`."""
@@ -148,4 +147,4 @@ class Slurm(BatchEngine):
         return up[0].strip()
 
 
-of, available = Slurm, Slurm().available
+make_engine, available = Slurm, Slurm().available

@@ -1,8 +1,8 @@
 """Run the workers of a job on Spark's executors, as the tasks of one barrier stage.
 
 All tasks of a barrier stage run at the same time, or none does. Each task starts an agent as a child process,
-so that a second job in the same session is independent of the first. The agents connect to this process, the
-driver (:mod:`~tfmuster.launcher.remote.gather`). Output, values and files use that connection, not Spark.
+so that a second job in the same session is independent of the first. The agents connect to the driver, which
+is this process (:mod:`..remote.engine_agents`). Output, values and files use that connection, not Spark.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import LaunchError, TfmusterError
 from ...options import table
@@ -26,12 +27,14 @@ from ...tracking.failure.failure import Failure
 from ...tracking.run import Run
 from ...words import Argument, Value, Words, now
 from ..job import Job
-from ..remote.gather import AgentRequest, run_placed
-from ..remote.hosts.host_checks import refusal
-from ..remote.ssh_faults import explain_ssh_failure
+from ..remote.engine_agents import AgentRequest, run_with_agents
+from ..remote.host_checks import explain_ssh_failure, refusal
 from ..supervise.time_limits import SPARK_STAGE
 from .base import Engine, UnavailableError, find_program, refuse_hosts, version_of
 from .spark_session import check_slots, first_line, launcher_addresses_of, refuse_secrets, session_for
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _PLAIN = "plain"
 #: Oldest version of Java that pyspark 4 supports.
@@ -57,13 +60,7 @@ class Spark(Engine):
     plain: bool = False
 
     def as_options(self) -> list[str]:
-        """Return the engine as options of ``tfmuster launch``.
-
-        Raises
-        ------
-        LaunchError
-            If a session was given, because no other process can use it.
-        """
+        """See :class:`.base.Engine`. Raises LaunchError if a session was given: others can't use it."""
         if self.where.spark is not None:
             raise LaunchError(
                 Words("With {}, another process starts the job, and it can't use this session.", _AT_ONCE),
@@ -74,32 +71,27 @@ class Spark(Engine):
         return ["--backend=spark", *self.where.on_command_line(copy=False)]
 
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
-        """Run a job to its end; see :class:`.base.Engine`.
-
-        Raises
-        ------
-        LaunchError
-            If there are too few slots, or an executor can't take part.
-        """
+        """See :class:`.base.Engine`."""
         where = self.where
         if not self.plain:
             refuse_secrets(self.conf)
         with session_for(where.master, where.spark, self.conf, where.remote_python) as context:
             if not self.plain:
                 refuse_secrets(dict(context.getConf().getAll()))
-            check_slots(context, sum(job.sizes().values()))
-            starter = _Executors(context, where)
-            return run_placed(job, starter, show=show, tell=tell)
+            check_slots(context, len(job.kinds))
+            return run_with_agents(
+                job,
+                # Executors have their own working directories, so the script must be sent.
+                where.changed(copy=True),
+                partial(_Stage, context, python=where.remote_python),
+                launcher_addresses=launcher_addresses_of(context),
+                show=show,
+                tell=tell,
+            )
 
 
-def of(where: table.Spark) -> Spark:
-    """Make the engine for Spark, from options such as ``spark.executor.cores=2`` and ``plain=yes``.
-
-    Raises
-    ------
-    LaunchError
-        If hosts are given, an option is neither, or a session would be changed.
-    """
+def make_engine(where: table.Spark) -> Spark:
+    """Make the engine for Spark, from options such as ``spark.executor.cores=2`` and ``plain=yes``."""
     fix = Words("Leave them out, and name the master: {}.", Hint("master", "spark://node1:7077"))
     refuse_hosts(where, "Spark chooses the executors' hosts.", fix)
     conf = {}
@@ -124,7 +116,7 @@ def of(where: table.Spark) -> Spark:
             fix="Leave out one or the other.",
             reason="spark-session",
         )
-    return Spark(where, conf, plain)
+    return Spark(where, conf=conf, plain=plain)
 
 
 def available(seconds: float) -> str:
@@ -132,8 +124,12 @@ def available(seconds: float) -> str:
     if importlib.util.find_spec("pyspark") is None:
         raise UnavailableError("pyspark is not installed (pip install 'tfmuster[spark]')")
     pyspark = f"pyspark {importlib.metadata.version('pyspark')}"
-    own = Path(os.environ.get("JAVA_HOME", ""), "bin", "java")
-    java = str(own) if own.is_absolute() else find_program("java", "apt-get install openjdk-17-jre-headless")
+    java_home = Path(os.environ.get("JAVA_HOME", ""), "bin", "java")
+    java = (
+        str(java_home)
+        if java_home.is_absolute()
+        else find_program("java", "apt-get install openjdk-17-jre-headless")
+    )
     answer = version_of(java, "-version", seconds=seconds)
     version = re.search(r'version "(\d+)(?:\.(\d+))?[^"]*"', answer.output + answer.errors)
     # Java 8 calls itself 1.8.
@@ -145,23 +141,10 @@ def available(seconds: float) -> str:
     return f"{pyspark}, Java {number}"
 
 
-class _Executors:
-    """Starts agents on the executors of a session."""
-
-    def __init__(self, context: Any, where: table.Spark) -> None:
-        self._context = context
-        # Executors have their own working directories, so the script must be sent.
-        self.where = where.changed(copy=True)
-        self.launcher_addresses: Sequence[str] = launcher_addresses_of(context)
-
-    def start(self, call: AgentRequest) -> _Stage:
-        return _Stage(self._context, call, self.where.remote_python)
-
-
 class _Stage:
     """The barrier stage with the agents of one attempt, run in a thread of its own."""
 
-    def __init__(self, context: Any, call: AgentRequest, python: str | None) -> None:
+    def __init__(self, context: SparkContext, request: AgentRequest, *, python: str | None) -> None:
         from pyspark import cloudpickle
 
         from . import spark_task
@@ -170,13 +153,13 @@ class _Stage:
         register: Any = cloudpickle.register_pickle_by_value
         register(spark_task)
         self._context = context
-        self._group = f"tfmuster-{call.job}"
-        self._count = call.count
-        self._results: list[dict[str, Any]] = []
+        self._group = f"tfmuster-{request.job}"
+        self._count = request.count
+        self._results: list[dict[str, str]] = []
         self._error: Exception | None = None
         self._troubles = context.accumulator([], spark_task.Collected())
-        command = call.command("python")[1:]
-        self._task = spark_task.task_of(command, python, call.env, self._troubles)
+        command = request.command("python")[1:]
+        self._task = spark_task.task_of(command, python, request.env, self._troubles)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -185,9 +168,9 @@ class _Stage:
         ended = not self._thread.is_alive()
         if ended and self._error is not None:
             return self._explained(self._error)
-        said = [*self._results, *self._troubles.value]
-        if bad := {one["host"]: one["said"] for one in said if one["said"]}:
-            return self._refused(bad)
+        reports = [*self._results, *self._troubles.value]
+        if problems := {report["host"]: report["said"] for report in reports if report["said"]}:
+            return self._refused(problems)
         if ended:
             return LaunchError("Spark has ended the tasks of the job.", reason="spark")
         return None
@@ -208,9 +191,9 @@ class _Stage:
         except Exception as error:
             self._error = error
 
-    def _refused(self, said: Mapping[str, str]) -> LaunchError:
+    def _refused(self, messages: Mapping[str, str]) -> LaunchError:
         """Make the error that lists the hosts that can't take part, from their messages."""
-        findings = [{"host": host, **_finding(host, text)} for host, text in said.items()]
+        findings = [{"host": host, **_finding(host, text)} for host, text in messages.items()]
         return refusal(findings, max(self._count, len(findings)))
 
     def _explained(self, error: Exception) -> TfmusterError:
@@ -230,8 +213,9 @@ class _Stage:
                 reason="dynamic-allocation",
             )
         failed = self._failed_tasks()
-        if failed and all(_python_fault(said) for said in failed.values()):
-            return self._refused({host: _python_fault(said) for host, said in failed.items()})
+        faults = {host: _python_fault(message) for host, message in failed.items()}
+        if faults and all(faults.values()):
+            return self._refused(faults)
         where = f" on {', '.join(failed)}" if failed else ""
         return LaunchError(
             f"Spark could not run the tasks of the job{where}.",
@@ -243,10 +227,10 @@ class _Stage:
     def _failed_tasks(self) -> dict[str, str]:
         """Return Spark's message about one failed task on each host."""
         scala = self._context._jsc.sc()
-        found: dict[str, str] = {}
+        messages: dict[str, str] = {}
         end = time.monotonic() + 2
         # Spark records the failure with a short delay.
-        while not found and time.monotonic() < end:
+        while not messages and time.monotonic() < end:
             tracker = self._context.statusTracker()
             for job in tracker.getJobIdsForGroup(self._group):
                 info = tracker.getJobInfo(job)
@@ -256,14 +240,14 @@ class _Stage:
                         for at in range(tasks.length()):
                             task = tasks.apply(at)
                             if task.errorMessage().isDefined() and task.status() == "FAILED":
-                                found.setdefault(str(task.host()), str(task.errorMessage().get()))
+                                messages.setdefault(str(task.host()), str(task.errorMessage().get()))
             time.sleep(0.1)
-        return found
+        return messages
 
 
-def _python_fault(said: str) -> str:
+def _python_fault(message: str) -> str:
     """Return the line of a Spark error about the executor's Python; "" if the error has another cause."""
-    match = re.search(f"Cannot run program .*|.*{_OTHER_VERSION}.*|No module named .*", said)
+    match = re.search(f"Cannot run program .*|.*{_OTHER_VERSION}.*|No module named .*", message)
     return match[0].rstrip(". ") if match else ""
 
 

@@ -12,12 +12,16 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import DependencyError, LaunchError
 from ...options.hints import Hint
 from ...system.interpreter import python_executable
 from ...words import Words
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _APP = "tfmuster"
 #: Default settings of new sessions. By default, Spark waits silently for slots for minutes.
@@ -42,36 +46,25 @@ _OLD_SECONDS = 60.0
 
 @contextlib.contextmanager
 def session_for(
-    master: str | None, session: Any, conf: Mapping[str, str], python: str | None
-) -> Iterator[Any]:
+    master: str | None, session: object, conf: Mapping[str, str], python: str | None
+) -> Iterator[SparkContext]:
     """Yield the SparkContext of the given or existing session, or of a new one, which is stopped at the end.
 
-    Raises
-    ------
-    DependencyError
-        If pyspark or Java is missing.
-    LaunchError
-        If the process has another session, or no session can be started.
+    Raises DependencyError if pyspark or Java is missing, and LaunchError for any other reason.
     """
     context = _context_of(session) if session is not None else _active(master, conf)
     if context is not None:
         yield context
         return
-    made = _made(master, conf, python)
+    new_session = _new_session(master, conf, python)
     try:
-        yield made.sparkContext
+        yield new_session.sparkContext
     finally:
-        made.stop()
+        new_session.stop()
 
 
 def refuse_secrets(conf: Mapping[str, str]) -> None:
-    """Refuse a Spark that encrypts its connections, because TensorFlow does not encrypt its own.
-
-    Raises
-    ------
-    LaunchError
-        If Spark is configured to encrypt.
-    """
+    """Raise LaunchError for a Spark that encrypts its connections: TensorFlow does not encrypt its own."""
     if conf.get("spark.ssl.enabled", "false").lower() == "true":
         raise LaunchError(
             "TensorFlow's workers do not encrypt their connections, but this Spark requires encryption.",
@@ -84,14 +77,8 @@ def refuse_secrets(conf: Mapping[str, str]) -> None:
         )
 
 
-def check_slots(context: Any, count: int) -> None:
-    """Check that all tasks can run at the same time.
-
-    Raises
-    ------
-    LaunchError
-        If they can't. The error says how many can.
-    """
+def check_slots(context: SparkContext, count: int) -> None:
+    """Raise LaunchError, with how many tasks can run at the same time, unless all can."""
     scala = context._jsc.sc()
     profile = scala.resourceProfileManager().defaultResourceProfile()
     begun = grown = time.monotonic()
@@ -120,31 +107,31 @@ def check_slots(context: Any, count: int) -> None:
         time.sleep(0.2)
 
 
-def _all_have_come(context: Any) -> bool:
+def _all_have_come(context: SparkContext) -> bool:
     """Whether the session has all executors that it will get."""
-    local = re.fullmatch(r"local-cluster\[ *(\d+) *,.*\]", context.master)
+    local = re.fullmatch(r"local-cluster\[ *(\d+) *,.*\]", str(context.master))
     return _executors(context) >= int(local[1]) if local else _one_process(context)
 
 
-def _one_process(context: Any) -> bool:
+def _one_process(context: SparkContext) -> bool:
     """Whether driver and executor are the same process."""
-    return re.match(r"local(\[|$)", context.master) is not None
+    return re.match(r"local(\[|$)", str(context.master)) is not None
 
 
-def _executors(context: Any) -> int:
+def _executors(context: SparkContext) -> int:
     """Return the number of executors. Spark's list also has the driver."""
     return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
 
 
-def launcher_addresses_of(context: Any) -> tuple[str, ...]:
+def launcher_addresses_of(context: SparkContext) -> tuple[str, ...]:
     """Return the addresses by which the executors reach this machine."""
-    if context.master.startswith("local"):
+    if str(context.master).startswith("local"):
         return ("127.0.0.1",)
-    host = context.getConf().get("spark.driver.host")
+    host = str(context.getConf().get("spark.driver.host"))
     return (f"[{host}]" if ":" in host and not host.startswith("[") else host,)
 
 
-def _context_of(session: Any) -> Any:
+def _context_of(session: object) -> SparkContext:
     """Return the context of a SparkSession, or the object itself if it is a context."""
     connect = ".connect." in type(session).__module__
     context: Any = None if connect else getattr(session, "sparkContext", session)
@@ -160,10 +147,10 @@ def _context_of(session: Any) -> Any:
         raise LaunchError(
             "The Spark session must be running.", found="it was stopped", reason="spark-session"
         )
-    return context
+    return cast("SparkContext", context)
 
 
-def _active(master: str | None, conf: Mapping[str, str]) -> Any:
+def _active(master: str | None, conf: Mapping[str, str]) -> SparkContext | None:
     """Return the existing context of this process; None if there is none."""
     try:
         from pyspark import SparkContext
@@ -188,17 +175,18 @@ def _active(master: str | None, conf: Mapping[str, str]) -> Any:
     return context
 
 
-def _made(master: str | None, conf: Mapping[str, str], python: str | None) -> Any:
+def _new_session(master: str | None, conf: Mapping[str, str], python: str | None) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    if not _java():
+    home = os.environ.get("JAVA_HOME")
+    if not (Path(home, "bin", "java").is_file() if home else shutil.which("java")):
         raise DependencyError(
             "Spark needs Java, 17 or later.",
             found="no java on PATH, and no JAVA_HOME",
             fix="Install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless).",
             package="java",
         )
-    _see_master(master)
+    _check_master(master)
     builder = SparkSession.builder.appName(_APP)
     if master is not None:
         builder = builder.master(master)
@@ -234,12 +222,7 @@ def first_line(error: BaseException) -> str:
     return re.sub(r"^: *", "", lines[0])[:300] if lines else type(error).__name__
 
 
-def _java() -> bool:
-    home = os.environ.get("JAVA_HOME")
-    return Path(home, "bin", "java").is_file() if home else shutil.which("java") is not None
-
-
-def _see_master(master: str | None) -> None:
+def _check_master(master: str | None) -> None:
     """Raise LaunchError if the master does not answer, because Spark would wait a minute for it."""
     if master is None or not master.startswith("spark://"):
         return

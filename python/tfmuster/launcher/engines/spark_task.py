@@ -11,47 +11,35 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
-from pyspark import AccumulatorParam, BarrierTaskContext
+from pyspark import Accumulator, AccumulatorParam, BarrierTaskContext
 
 #: How long an executor's Python may take to import tfmuster, in seconds.
 _IMPORT_SECONDS = 60
+#: A host, and what its agent said.
+Problem = dict[str, str]
 
 
 def task_of(
-    command: list[str], python: str | None, env: dict[str, str], troubles: Any
-) -> Callable[[Any], Iterator[str]]:
-    """Make the function that runs on each partition.
+    command: list[str], python: str | None, env: dict[str, str], troubles: Accumulator[list[Problem]]
+) -> Callable[[object], Iterator[str]]:
+    """Make the function that runs on each partition. It yields the host's problem as JSON, if there is one.
 
-    Parameters
-    ----------
-    command : list of str
-        Arguments that start an agent, between the Python and its rank.
-    python : str or None
-        The Python to run it. Default: the executor's own.
-    env : dict
-        Environment variables of the agent.
-    troubles : Accumulator
-        Reports to the driver, after the task has ended, why its agent failed.
-
-    Returns
-    -------
-    callable
-        Yields the host and its problem as JSON if there is one, otherwise nothing.
+    `command` starts an agent with `python`, by default the executor's own. `troubles` reports to the driver,
+    after the task has ended, why its agent failed.
     """
 
-    def task(_: Any) -> Iterator[str]:
+    def task(_: object) -> Iterator[str]:
         context = BarrierTaskContext.get()
         rank = context.partitionId()
         host = socket.gethostname()
         address = context.getTaskInfos()[rank].address.rpartition(":")[0]
         interpreter = python or sys.executable
-        said = _why_not([interpreter, *command, "--try"])
+        problem = _why_not([interpreter, *command, "--try"])
         # Start only if all tasks have arrived and none has a problem.
-        everyone = [json.loads(text) for text in context.allGather(json.dumps({"host": host, "said": said}))]
-        if any(one["said"] for one in everyone):
-            yield json.dumps({"host": host, "said": said})
+        report = json.dumps({"host": host, "said": problem})
+        if any(json.loads(text)["said"] for text in context.allGather(report)):
+            yield report
             return
         words = [interpreter, *command, "--rank", str(rank), *(["--address", address] if address else [])]
         resources = context.resources()
@@ -67,21 +55,21 @@ def task_of(
             check=False,
         )
         if agent.returncode:
-            said = agent.stderr[-2000:] or f"exit code {agent.returncode}"
-            troubles.add([{"host": host, "said": said}])
+            problem = agent.stderr[-2000:] or f"exit code {agent.returncode}"
+            troubles.add([{"host": host, "said": problem}])
 
     return task
 
 
-class Collected(AccumulatorParam[list[Any]]):
+class Collected(AccumulatorParam[list[Problem]]):
     """Collects the messages of tasks in a list."""
 
-    def zero(self, value: list[Any]) -> list[Any]:
-        """Nothing."""
+    def zero(self, value: list[Problem]) -> list[Problem]:
+        """Return an empty list."""
         return []
 
-    def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:
-        """Of both."""
+    def addInPlace(self, value1: list[Problem], value2: list[Problem]) -> list[Problem]:
+        """Return the messages of both."""
         return value1 + value2
 
 

@@ -28,10 +28,8 @@ from ...tracking.run import Run
 from ...words import Code, Value, Words
 from ..job import Job
 from ..remote.files import SCRIPTS, script_to_send
-from ..remote.hosts.discovery import Discovery
-from ..remote.hosts.membership import Membership, Task
-from ..remote.proxies.proxy_process import AgentPlace
-from ..remote.proxies.spare_agents import SpareAgents
+from ..remote.membership import Membership, Task, discovered_hosts
+from ..remote.proxy_process import AgentPlace, SpareAgents
 from ..remote.run import RemoteJob, run_remote
 from ..supervise.restarts import Attempt, with_restarts
 from ..supervise.spares import check_warm
@@ -71,17 +69,9 @@ _CONFIG_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Ssh(Engine):
-    """Runs jobs on other machines through ssh.
-
-    Attributes
-    ----------
-    hosts : sequence of Host
-        The machines, filled in this order.
-    """
+    """Runs jobs on other machines through ssh."""
 
     where: table.Ssh = field(default_factory=table.Ssh)
-
-    hosts: Sequence[Host] = ()
 
     def __post_init__(self) -> None:
         python = self.python
@@ -103,21 +93,15 @@ class Ssh(Engine):
                     reason="address",
                 )
 
-    @property
-    def slots(self) -> int:
-        """Number of tasks that the hosts of the start take."""
-        return sum(host.slots for host in self.hosts)
-
     def run(self, job: Job, *, show: str = "all", tell: bool = False) -> tuple[Run, Failure | None]:
-        """Run a job; see :class:`.base.Engine`. LaunchError has the problems of all hosts."""
+        """See :class:`.base.Engine`."""
         where = self.where
         if where.copy:
             # Report files that can't be sent before the hosts report them as missing.
             script_to_send(Path(job.command[0]))
         if where.warm:
             program = job.command[0]
-            waits = program == "tfmuster" or Path(program).suffix.lower() in SCRIPTS
-            check_warm(job, waits=waits, found=program)
+            check_warm(job, program, waits=program == "tfmuster" or Path(program).suffix.lower() in SCRIPTS)
         seconds = start_timeout(job.start_timeout)
         membership = Membership(where, self.hosts, job)
 
@@ -146,7 +130,7 @@ class Ssh(Engine):
                 return run()
             growth.start()
             try:
-                return run(found=growth.found)
+                return run(new_hosts=growth.new_hosts)
             finally:
                 growth.end()
 
@@ -166,8 +150,16 @@ class Ssh(Engine):
 
     def ssh(self, *arguments: str) -> list[str]:
         """Return an argument list that runs ssh."""
+        path = shutil.which("ssh")
+        if path is None:
+            raise LaunchError(
+                "The backend ssh needs the program ssh.",
+                found="no ssh on PATH",
+                fix="Install it (Debian, Ubuntu: apt-get install openssh-client).",
+                reason="ssh",
+            )
         config = [] if self.where.ssh_config is None else ["-F", str(self.where.ssh_config)]
-        return [_ssh(), *config, *arguments]
+        return [path, *config, *arguments]
 
     def agent_command(self, host: Host, seconds: float) -> list[str]:
         """Return an argument list that starts an agent on a host."""
@@ -175,7 +167,7 @@ class Ssh(Engine):
         return self._to(host, seconds, shlex.join(remote))
 
     def _can_be_reached(self, host: Host) -> bool:
-        """Whether a command can be run on a host."""
+        """Return whether a command can be run on a host."""
         try:
             return not ask(*self._to(host, _CONNECT_SECONDS, "exit 0"), seconds=2 * _CONNECT_SECONDS).code
         except NoAnswerError:
@@ -200,14 +192,8 @@ class Ssh(Engine):
         return names
 
 
-def of(where: table.Ssh) -> Engine:
-    """Make the engine for the hosts: ssh, or the local engine if all hosts are this machine.
-
-    Raises
-    ------
-    LaunchError
-        If no hosts are given, or one is invalid.
-    """
+def make_engine(where: table.Ssh) -> Engine:
+    """Make the engine for the hosts: ssh, or the local engine if all hosts are this machine."""
     if where.hosts_from is not None:
         if where.hosts is not None or where.hostfile is not None:
             raise LaunchError(
@@ -216,7 +202,7 @@ def of(where: table.Ssh) -> Engine:
                 fix="Leave one out.",
                 reason="hosts",
             )
-        return Ssh(where, Discovery(where.hosts_from).hosts())
+        return Ssh(where, discovered_hosts(where.hosts_from))
     if where.hosts is None and where.hostfile is None:
         raise LaunchError(
             "The backend ssh must know the hosts.",
@@ -231,15 +217,3 @@ def of(where: table.Ssh) -> Engine:
 def available(seconds: float) -> str:
     """Return the version of ssh."""
     return version_of(find_program("ssh", "apt-get install openssh-client"), "-V", seconds=seconds).first_line
-
-
-def _ssh() -> str:
-    path = shutil.which("ssh")
-    if path is None:
-        raise LaunchError(
-            "The backend ssh needs the program ssh.",
-            found="no ssh on PATH",
-            fix="Install it (Debian, Ubuntu: apt-get install openssh-client).",
-            reason="ssh",
-        )
-    return path

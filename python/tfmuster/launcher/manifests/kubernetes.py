@@ -35,7 +35,6 @@ from ...environment import (
 from ...errors import EXIT_USAGE, LaunchError
 from ...system.gpus import NO_GPU, VISIBLE
 from ...words import Code, Words
-from ..engines.base import find_program
 from .pod_job import PodJob, refused
 
 Object = dict[str, Any]
@@ -118,10 +117,7 @@ def _indexed(job: PodJob, role: str, *, failures: int, kind: str = "") -> Object
 def tf_job(job: PodJob) -> list[Object]:
     """Make a TFJob, whose operator makes the Services and TF_CONFIG, and a network policy.
 
-    Raises
-    ------
-    LaunchError
-        If there is only one task, for which the operator makes no TF_CONFIG.
+    Raises LaunchError if there is only one task, for which the operator makes no TF_CONFIG.
     """
     if job.checkpoint_volume is not None:
         raise LaunchError(
@@ -165,7 +161,7 @@ def to_yaml(objects: Sequence[Object]) -> str:
 class _Quoting(yaml.SafeDumper):
     """Quotes every text, because YAML readers differ in what they take for a number, a date or "no"."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: object) -> bool:
         return True
 
     def represent_mapping(self, *given: Any, **more: Any) -> yaml.MappingNode:
@@ -189,7 +185,7 @@ def _object(job: PodJob, version: str, kind: str, *, spec: Object, name: str | N
 
 
 def _pod(
-    job: PodJob, role: str, container: str, place: Mapping[str, Any], *, port_name: str = "tensorflow"
+    job: PodJob, role: str, container: str, place: Mapping[str, object], *, port_name: str = "tensorflow"
 ) -> Object:
     """Make the pod template of one role. `place` has the variables that tell a pod its task."""
     variables = {
@@ -270,8 +266,3 @@ def literal(text: str) -> str:
 def _check_host(host: str) -> None:
     if len(host) > 63:
         raise refused("name", "A pod's name (job name and index) must have at most 63 characters.", host)
-
-
-def available(seconds: float) -> str:
-    """Return the path of kubectl, which applies manifests."""
-    return find_program("kubectl", "manifests can be printed here, and applied on a machine with kubectl")

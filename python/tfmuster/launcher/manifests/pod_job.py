@@ -24,14 +24,16 @@ from ...environment import (
     grace,
 )
 from ...errors import LaunchError
+from ..command import command_name
 from ..job import seed_for
-from ..text_checks import check_label, check_text, name_for
+from ..text_checks import check_label, check_text
 
 #: Pods are scheduled and pull their images one by one, so minutes may pass between the first and the last.
 START_TIMEOUT = 600.0
 _SUBDOMAIN = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
 )
+
 # Format of image names: [REGISTRY[:PORT]/]NAME[:TAG][@DIGEST].
 _IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/:@-]{0,510}[A-Za-z0-9])?", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -55,62 +57,39 @@ _OURS = {
 
 @dataclass(frozen=True, kw_only=True)
 class PodJob:
-    """A job that runs in pods. Raises LaunchError for values that Kubernetes would refuse or misread.
+    """A job that runs in pods. Raises LaunchError for values that Kubernetes would refuse or misread."""
 
-    Attributes
-    ----------
-    command : sequence of str
-        A script in the image, or a command, with its arguments.
-    image : str
-        Name of an image with tfmuster and the script.
-    workers, ps : int
-        Number of pods with workers and with parameter servers.
-    name : str, optional
-        Name of the Job and its Service. Default: the script's name.
-    namespace : str, optional
-        Namespace of the objects. Default: that of ``kubectl apply``.
-    gpus_per_worker : int
-        Number of GPUs of each worker. Parameter servers have none.
-    port : int
-        Port on which TensorFlow listens in each pod.
-    env : mapping
-        Additional environment variables of every pod.
-    volumes : mapping
-        Mount path of each PersistentVolumeClaim, by the claim's name.
-    checkpoint_volume : tuple of str, optional
-        A PersistentVolumeClaim and the path at which it is mounted. Checkpoints are there, and evicted pods
-        are replaced, which resume from them.
-    max_restarts : int
-        How often all pods may start again after a failure. It needs a checkpoint volume.
-    grace : float
-        Time to write a checkpoint when a pod is evicted, in seconds.
-    token_secret : str, optional
-        Name of the Secret whose key ``token`` has the job's token for the rendezvous.
-    start_timeout : float
-        Time limit for all pods to start, in seconds.
-    network_policy : bool
-        Whether only the job's own pods may connect to its pods.
-    seed : int
-        Seed of the random number generators of every pod. Default: ``TFMUSTER_SEED``, else drawn, so that
-        the manifest repeats a job.
-    """
-
+    #: A script in the image, or a command, with its arguments.
     command: Sequence[str]
+    #: Name of an image with tfmuster and the script.
     image: str
     workers: int
     ps: int = 0
+    #: Name of the Job and its Service. Default: the script's name.
     name: str | None = None
+    #: Default: that of ``kubectl apply``.
     namespace: str | None = None
+    #: Parameter servers have no GPUs.
     gpus_per_worker: int = 0
+    #: Port on which TensorFlow listens in each pod.
     port: int = DEFAULT_PORT
+    #: Additional environment variables of every pod.
     env: Mapping[str, str] = field(default_factory=dict)
+    #: Mount path of each PersistentVolumeClaim, by the claim's name.
     volumes: Mapping[str, str] = field(default_factory=dict)
+    #: A claim and its mount path. Checkpoints are there, from which pods resume that replace evicted ones.
     checkpoint_volume: tuple[str, str] | None = None
+    #: How often all pods may start again after a failure. It needs a checkpoint volume.
     max_restarts: int = 0
+    #: Time to write a checkpoint when a pod is evicted, in seconds.
     grace: float = DEFAULT_GRACE_SECONDS
+    #: Name of the Secret whose key ``token`` has the job's token for the rendezvous.
     token_secret: str | None = None
+    #: Time limit for all pods to start, in seconds.
     start_timeout: float = START_TIMEOUT
+    #: Whether only the job's own pods may connect to its pods.
     network_policy: bool = True
+    #: Drawn here by default, so that the manifest repeats a job.
     seed: int = field(default_factory=lambda: seed_for(None))
 
     def __post_init__(self) -> None:
@@ -160,3 +139,14 @@ class PodJob:
 def refused(reason: str, message: str, found: str) -> LaunchError:
     """Return the error for a value that Kubernetes would refuse."""
     return LaunchError(message, found=ascii(found), reason=reason)
+
+
+def name_for(name: str | None, command: Sequence[str]) -> str:
+    """Return the given name, which must be a DNS label, or one made from the script's name."""
+    if name is not None:
+        check_label(name, "job's name")
+        return name
+    if not command:
+        raise LaunchError("Nothing to run.", fix="Name a script, or a command after `--`.", reason="command")
+    label = re.sub(r"[^a-z0-9]+", "-", command_name(command).lower()).lstrip("-0123456789")
+    return label[:40].strip("-") or "job"

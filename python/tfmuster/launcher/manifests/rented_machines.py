@@ -14,7 +14,7 @@ import shlex
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...errors import LaunchError
 from ..text_checks import check_label
@@ -42,26 +42,17 @@ _URL = re.compile(r"https://[!-~]{1,2000}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Machines:
-    """The settings of machines of any provider. Raises LaunchError for an invalid value.
+    """The settings of machines of any provider. Raises LaunchError for an invalid value."""
 
-    Attributes
-    ----------
-    name : str
-        A DNS label. Names of machines, rules and files start with it.
-    workers : int
-        Number of machines.
-    source : str
-        URL of an archive (``.tar.gz``) of tfmuster's repository, which has both packages.
-    port : int
-        Port on which TensorFlow listens.
-    gpus : bool
-        Whether to install TensorFlow with CUDA.
-    """
-
+    #: A DNS label. Names of machines, rules and files start with it.
     name: str
+    #: Number of machines.
     workers: int
+    #: URL of an archive (``.tar.gz``) of tfmuster's repository, which has both packages.
     source: str
+    #: Port on which TensorFlow listens.
     port: int = 2222
+    #: Whether to install TensorFlow with CUDA.
     gpus: bool = False
 
     def __post_init__(self) -> None:
@@ -80,26 +71,17 @@ class Machines:
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderMachines(Machines):
-    """The settings of machines of one provider.
-
-    Attributes
-    ----------
-    machine_type : str
-        The provider's name of the machine type.
-    image : str
-        An image with Debian or a derivative, and Python 3.10 to 3.12.
-    disk_gb : int
-        Size of each disk, in GB.
-    ssh_from : str, optional
-        Network, in CIDR notation, from which ssh is allowed. By default, no rule allows ssh.
-    """
+    """The settings of machines of one provider."""
 
     #: The provider's Debian 12.
     PLAIN_IMAGE: ClassVar[str] = ""
 
+    #: The provider's name of the machine type.
     machine_type: str
+    #: An image with Debian or a derivative, and Python 3.10 to 3.12.
     image: str
     disk_gb: int = 50
+    #: Network, in CIDR notation, from which ssh is allowed. By default, no rule allows ssh.
     ssh_from: str | None = None
 
     def __post_init__(self) -> None:
@@ -217,7 +199,7 @@ def skypilot_task(machines: SkyPilotMachines) -> str:
     return _filled("skypilot.yaml", machines)
 
 
-def _filled(template: str, machines: Machines, **more: Any) -> str:
+def _filled(template: str, machines: Machines, **more: object) -> str:
     return _environment().get_template(template).render(vars(machines), **more)
 
 
@@ -227,7 +209,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    def quoted(value: Any) -> Markup:
+    def quoted(value: object) -> Markup:
         """Quote a value for the shell; what the template itself has written, as by a macro, is Markup."""
         return value if isinstance(value, Markup) else Markup(shlex.quote(str(value)))
 

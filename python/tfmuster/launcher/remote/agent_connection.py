@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ...net.channel import FILE, JSON, OUTPUT, Channel, ChannelError, Frame, message, read_message
 from ..supervise.time_limits import BEAT, SSH
 from .files import PIECE, file_frames
-from .ssh_faults import explain_ssh_failure
+from .host_checks import explain_ssh_failure
 
 #: The first bytes from an agent that ssh started, which separate its frames from a login shell's output.
 PREAMBLE = b"\n--tfmuster agent 2--\n"
@@ -46,15 +46,7 @@ def channel_problem(error: ChannelError) -> str:
 
 
 class Way:
-    """The file descriptors of both directions of a connection, and its framing.
-
-    Parameters
-    ----------
-    incoming, outgoing : int
-        Descriptors to read from and to write to. Equal for a socket.
-    channel : Channel
-        Converts between frames and bytes.
-    """
+    """The file descriptors of both directions of a connection, equal for a socket, and its framing."""
 
     def __init__(self, incoming: int, outgoing: int, channel: Channel) -> None:
         self._incoming, self._outgoing, self._channel = incoming, outgoing, channel
@@ -71,10 +63,7 @@ class Way:
     def read(self) -> list[Frame] | None:
         """Return the frames that are complete, possibly none; None at the end.
 
-        Raises
-        ------
-        ChannelError
-            If the data is not from the other end.
+        Raises ChannelError if the data is not from the other end.
         """
         try:
             data = os.read(self._incoming, PIECE)
@@ -93,25 +82,8 @@ class Way:
             view = view[os.write(self._outgoing, view) :]
 
 
-class Link(Protocol):
-    """The transport of a connection."""
-
-    way: Way
-    #: Descriptor with error messages from the other end; None if there is none.
-    complaints: int | None
-
-    def close_output(self) -> None:
-        """Signal the end of the output to the other end."""
-
-    def kill(self, *, over: bool) -> int:
-        """End the transport, or wait for its end if it is `over`. Return its exit code."""
-
-    def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
-        """Explain why no agent answered, in the form of :func:`.ssh_faults.explain_ssh_failure`."""
-
-
 class SshLink:
-    """A running ssh."""
+    """The transport of a connection that is a running ssh."""
 
     def __init__(self, command: list[str]) -> None:
         # ssh keeps ignoring a signal that is ignored when it starts. So SIGTERM does not cut off the worker's
@@ -124,38 +96,39 @@ class SshLink:
         assert self._ssh.stdin and self._ssh.stdout and self._ssh.stderr
         channel = agent_channel(caller=True, preamble=PREAMBLE)
         self.way = Way(self._ssh.stdout.fileno(), self._ssh.stdin.fileno(), channel)
-        self.complaints: int | None = self._ssh.stderr.fileno()
+        #: Descriptor with error messages from the other end.
+        self.complaints = self._ssh.stderr.fileno()
 
     def close_output(self) -> None:
-        """Close ssh's input."""
+        """Signal the end of the output to the other end."""
         assert self._ssh.stdin is not None
         with contextlib.suppress(OSError):
             self._ssh.stdin.close()
 
     def kill(self, *, over: bool) -> int:
-        """End ssh, and return its exit code."""
+        """End ssh, or wait for its end if it is `over`. Return its exit code."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             if over:
                 return self._ssh.wait(timeout=SSH.seconds)
         self._ssh.kill()
         return self._ssh.wait()
 
-    def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
-        """Explain the failure from ssh's messages."""
+    def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, str]:
+        """Explain from ssh's messages why no agent answered."""
         return explain_ssh_failure(host, said, code, seconds)
 
 
 class HomeLink:
-    """A socket from an agent that connected to the launcher."""
+    """The transport of a connection that is a socket, from an agent that connected to the launcher."""
 
-    complaints: int | None = None
+    complaints = None
 
     def __init__(self, number: int, key: bytes) -> None:
         self._socket = socket.socket(fileno=number)
         self.way = Way(number, number, agent_channel(caller=False, key=key))
 
     def close_output(self) -> None:
-        """Close the sending direction."""
+        """Signal the end of the output to the other end."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
@@ -166,8 +139,8 @@ class HomeLink:
         self._socket.close()
         return 0
 
-    def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, Any]:
-        """Explain the failure: the agent had connected, so it was started."""
+    def fault(self, host: str, said: str, code: int | None, seconds: float) -> dict[str, str]:
+        """Explain why no agent answered: it had connected, so it was started."""
         how = f"does not answer within {seconds:.0f} s" if code is None else "ended before it answered"
         return {
             "code": "no-agent",
@@ -178,17 +151,9 @@ class HomeLink:
 
 
 class AgentConnection:
-    """A connection to an agent, with its pending messages.
+    """A connection to an agent, with its pending messages."""
 
-    Attributes
-    ----------
-    silence : float
-        How long nothing has arrived while this process waited, in seconds.
-    said : str
-        The end of the error output of ssh or of a program at the other end.
-    """
-
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: SshLink | HomeLink) -> None:
         self._link = link
         # A signal handler puts into it, which a queue with a lock does not allow.
         self._outgoing: queue.SimpleQueue[Iterable[Frame]] = queue.SimpleQueue()
@@ -198,7 +163,9 @@ class AgentConnection:
         self._selector.register(link.way, selectors.EVENT_READ)
         if link.complaints is not None:
             self._selector.register(link.complaints, selectors.EVENT_READ)
+        #: How long nothing has arrived while this process waited, in seconds.
         self.silence = 0.0
+        #: The end of the error output of ssh or of a program at the other end.
         self.said = ""
         threading.Thread(target=self._write, daemon=True).start()
 
@@ -223,19 +190,16 @@ class AgentConnection:
     def receive(self, seconds: float = _LOOK_SECONDS) -> Iterator[Frame]:
         """Yield the frames that arrive within a short time.
 
-        Raises
-        ------
-        ChannelError
-            If the data is not from an agent.
+        Raises ChannelError if the data is not from an agent.
         """
         begun = time.monotonic()
         ready = self._selector.select(seconds)
         self.silence += time.monotonic() - begun
         for key, _ in ready:
             if key.fd == self._link.complaints:
-                said = os.read(key.fd, PIECE)
-                self.said = (self.said + said.decode(errors="replace"))[-4000:]
-                if not said:
+                data = os.read(key.fd, PIECE)
+                self.said = (self.said + data.decode(errors="replace"))[-4000:]
+                if not data:
                     self._selector.unregister(key.fileobj)
             elif (frames := self._link.way.read()) is None:
                 self._selector.unregister(key.fileobj)
@@ -257,7 +221,7 @@ class AgentConnection:
         """End the link, and return its exit code."""
         return self._link.kill(over=not self.open)
 
-    def fault(self, host: str, why: str, seconds: float) -> dict[str, Any]:
+    def fault(self, host: str, why: str, seconds: float) -> dict[str, str]:
         """End the connection, and explain why no agent answered."""
         ended = not self.open and not why
         code = self.kill()

@@ -1,7 +1,8 @@
-"""Send and receive files over a connection, and find the files that a job sends."""
+"""Send and receive files over a connection, find those to send, and decide where received ones are kept."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -9,22 +10,40 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
+
+import orjson
 
 from ...errors import LaunchError
 from ...net.channel import FILE, Frame, message
 from ...options.hints import Hint
-from ...tracking.record.layout import FILES, checkpoint_step
+from ...tracking.record.layout import (
+    ARRIVED,
+    FILES,
+    MODEL,
+    NAMES,
+    append_json,
+    checkpoint_step,
+    file_stem,
+    may_arrive,
+)
 from ...words import Words
 
+#: A message over a connection: an object of JSON.
+Message = dict[str, Any]
+
 SCRIPTS = (".py", ".r")
+
 #: Largest piece of output or of a file, in bytes.
 PIECE = 65_536
+
 #: Folders of an agent: the working directory of a job whose files are sent, and the run directory of a worker
 #: that does not share the launcher's. What the launcher sends is in either.
 WORK, RUN = "work", "run"
+
 #: Folders whose files have any names: a checkpoint is one of tfmuster's elsewhere only.
 _OF_THE_PROGRAM = (WORK, FILES)
+
 #: Largest script that is sent, in bytes.
 _LARGEST_SCRIPT = 16 << 20
 _COPY = Hint("copy", True)
@@ -33,10 +52,7 @@ _COPY = Hint("copy", True)
 def file_frames(path: Path, name: str) -> Iterator[Frame]:
     """Yield the frames of one file: its pieces, then its name at the other end.
 
-    Raises
-    ------
-    OSError
-        If the file can't be read, or its name is not UTF-8. The other end drops the pieces that it has.
+    Raises OSError if the file can't be read, or its name is not UTF-8. The other end drops the pieces then.
     """
     try:
         name.encode()
@@ -58,31 +74,21 @@ class DamagedError(Exception):
 
 
 class Arriving:
-    """Writes received files, only below a folder. A file appears there when it is complete.
+    """Writes received files. A file appears at its place when it is complete.
 
-    Parameters
-    ----------
-    folder : path
-        Folder of the files.
-    part : path
-        File for incomplete data, on the same file system.
-    may_arrive : callable
-        Tells whether a file with these parts of its path is kept. By default, all are.
-    place : callable, optional
-        Tells where the file of a name is kept. By default, below the folder.
+    `part` is a file for incomplete data, on the same file system. `may_arrive` tells whether a file with
+    these parts of its path is kept, and `place` where.
     """
 
     def __init__(
         self,
-        folder: Path,
         part: Path,
-        may_arrive: Callable[[Sequence[str]], bool] = lambda parts: True,
-        place: Callable[[PurePosixPath], Path] | None = None,
+        may_arrive: Callable[[Sequence[str]], bool],
+        place: Callable[[PurePosixPath], Path],
     ) -> None:
-        self._part, self._may_arrive = part, may_arrive
+        self._part, self._may_arrive, self._place = part, may_arrive, place
         # A process that was killed in the middle of a file leaves it, and `add` appends.
         part.unlink(missing_ok=True)
-        self._place = place or (lambda name: folder / name)
         self._checksum = _Checksum()
 
     def add(self, piece: bytes) -> None:
@@ -91,13 +97,10 @@ class Arriving:
         with self._part.open("ab") as file:
             file.write(piece)
 
-    def keep(self, said: dict[str, Any]) -> bool:
+    def keep(self, said: Message) -> bool:
         """Give the complete file its name. Return whether it was kept.
 
-        Raises
-        ------
-        DamagedError
-            If the sender could not read the whole file, or it is a damaged checkpoint. It was not kept.
+        Raises DamagedError if the sender could not read the whole file, or it is a damaged checkpoint.
         """
         name = self._name(said)
         if name is None:
@@ -108,7 +111,11 @@ class Arriving:
             raise DamagedError(str(name))
         self._part.touch()
         if checkpoint_step(name.name) is not None and name.parts[0] not in _OF_THE_PROGRAM:
-            self._make_sure(name)
+            if not self._checksum.holds():
+                self.drop()
+                raise DamagedError(str(name))
+            with self._part.open("rb") as file:
+                os.fsync(file.fileno())
         path = self._place(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         if said.get("executable"):
@@ -117,7 +124,7 @@ class Arriving:
         self._checksum = _Checksum()
         return True
 
-    def remove(self, said: dict[str, Any]) -> None:
+    def remove(self, said: Message) -> None:
         """Remove a checkpoint that was removed at the other end, if there is a newer one here."""
         name = self._name(said)
         step = None if name is None else checkpoint_step(name.name)
@@ -133,20 +140,12 @@ class Arriving:
         self._part.unlink(missing_ok=True)
         self._checksum = _Checksum()
 
-    def _name(self, said: dict[str, Any]) -> PurePosixPath | None:
+    def _name(self, said: Message) -> PurePosixPath | None:
         """Return the name of a file; None if it may not be kept."""
         name = PurePosixPath(said["path"])
         if name.is_absolute() or ".." in name.parts or not name.parts or not self._may_arrive(name.parts):
             return None
         return name
-
-    def _make_sure(self, name: PurePosixPath) -> None:
-        """Check that a checkpoint is complete, and that it is on the disk before it gets its name."""
-        if not self._checksum.holds():
-            self.drop()
-            raise DamagedError(str(name))
-        with self._part.open("rb") as file:
-            os.fsync(file.fileno())
 
 
 class _Checksum:
@@ -168,10 +167,7 @@ class _Checksum:
 def script_to_send(path: Path) -> tuple[str, str]:
     """Return the path of a script, and its name in the folder that it is sent to.
 
-    Raises
-    ------
-    LaunchError
-        If the file can't be read, is not a script, or is too large.
+    Raises LaunchError if the file can't be read, is not a script, or is too large.
     """
     if path.suffix.lower() not in SCRIPTS:
         raise LaunchError(
@@ -200,18 +196,15 @@ def script_to_send(path: Path) -> tuple[str, str]:
 def files_to_send(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[str, str]]:
     """Return the path of every file, also those in folders, and its name in the folder it is sent to.
 
-    Raises
-    ------
-    LaunchError
-        If a file can't be sent.
+    Raises LaunchError if a file can't be sent.
     """
-    found: dict[str, str] = {}
-    for given in map(Path, paths):
-        for path in _regular(given):
-            name = str(PurePosixPath(place_of(given), path.relative_to(given)))
-            if not os.path.samefile(found.setdefault(name, str(path)), path):
-                raise _not_sent(f"{found[name]} and {path}, both as {name}", "Rename one.")
-    return [(path, name) for name, path in found.items()]
+    path_of: dict[str, str] = {}
+    for root in map(Path, paths):
+        for path in _regular(root):
+            name = str(PurePosixPath(place_of(root), path.relative_to(root)))
+            if not os.path.samefile(path_of.setdefault(name, str(path)), path):
+                raise _not_sent(f"{path_of[name]} and {path}, both as {name}", "Rename one.")
+    return [(path, name) for name, path in path_of.items()]
 
 
 def not_kept(error: OSError) -> LaunchError:
@@ -224,11 +217,10 @@ def not_kept(error: OSError) -> LaunchError:
     )
 
 
-def _regular(given: Path) -> Iterator[Path]:
+def _regular(root: Path) -> Iterator[Path]:
     """Yield a readable file, or all files in a folder."""
-    folder = given.is_dir()
-    paths = (Path(root, name) for root, _, names in os.walk(given) for name in names) if folder else [given]
-    for path in sorted(paths):
+    below = [Path(folder, name) for folder, _, names in os.walk(root) for name in names]
+    for path in sorted(below) if root.is_dir() else [root]:
         if path.exists() and not path.is_file():
             raise _not_sent(f"{path} is neither a file nor a folder", "Leave it out.")
         try:
@@ -251,3 +243,80 @@ def _not_sent(found: str, fix: str) -> LaunchError:
     return LaunchError(
         Words("{} sends files and folders.", Hint("files")), found=found, fix=fix, reason="copy"
     )
+
+
+#: Files to which the chief adds lines.
+_CONTINUED: Final = ("metrics.jsonl", "notes.jsonl", "evaluations.jsonl")
+
+
+class Arrivals:
+    """The places of the files that one task sends, which replace none of the user's.
+
+    A host replaces only what hosts of this run have sent before, which ``arrived.jsonl`` lists, and what a
+    run continues: checkpoints and the model. Under any other name that is taken, its file is kept in a folder
+    of the task, ``from-worker-1``, and `tell` gets a text about it.
+    """
+
+    def __init__(self, run_dir: Path, task: str, tell: Callable[[str], None]) -> None:
+        self._run_dir = run_dir
+        self._aside = f"from-{file_stem(task)}"
+        self._tell = tell
+        self._places: dict[PurePosixPath, Path] = {}
+        self._arrived: set[str] = set()
+
+    def place(self, name: PurePosixPath) -> Path:
+        """Return where to keep the file with this name; the name is within the run directory."""
+        if name not in self._places:
+            self._places[name] = self._new_place(name)
+        return self._places[name]
+
+    def _new_place(self, name: PurePosixPath) -> Path:
+        path = self._run_dir / name
+        first = name.parts[0]
+        if first in (*NAMES, MODEL) or first.startswith("checkpoints"):
+            # What a run continues, or what a new run has not found.
+            return path
+        # In this order: another task's proxy notes a name before its file is there.
+        if os.path.lexists(path) or self._leads_elsewhere(name):
+            # Names are only added, so the file is read again for one that is not known.
+            if str(name) not in self._arrived:
+                self._arrived = _arrived(self._run_dir)
+            if str(name) in self._arrived:
+                return path
+            self._tell(f"{name} is kept in {self._aside}: the run directory has another file of this name")
+            return self._run_dir / self._aside / name
+        append_json(self._run_dir / ARRIVED, {"file": str(name)})
+        return path
+
+    def _leads_elsewhere(self, name: PurePosixPath) -> bool:
+        """Return whether a folder on the way is a link, or a file."""
+        folders = [self._run_dir / folder for folder in name.parents if folder.parts]
+        return any(os.path.lexists(path) and (path.is_symlink() or not path.is_dir()) for path in folders)
+
+
+def files_to_continue(run_dir: Path, task: str) -> list[tuple[str, str]]:
+    """Return the files from which a task on another machine continues a run: the path and name of each.
+
+    They are what the chief adds to, the checkpoints, and what hosts of this run have sent into it.
+    """
+    checkpoints = [path.relative_to(run_dir) for path in run_dir.glob("checkpoints*/*")]
+    names = {
+        *map(PurePosixPath, _CONTINUED),
+        *(PurePosixPath(path) for path in checkpoints if checkpoint_step(path.name) is not None),
+        *(name for name in map(PurePosixPath, _arrived(run_dir)) if name.parts[0] not in (*NAMES, FILES)),
+    }
+    return [
+        (str(run_dir / name), str(name))
+        for name in sorted(names)
+        if may_arrive(task, name.parts) and (run_dir / name).is_file()
+    ]
+
+
+def _arrived(run_dir: Path) -> set[str]:
+    """Return the names that hosts have sent, in this start of the run or an earlier one."""
+    names = set()
+    with contextlib.suppress(OSError):
+        for line in (run_dir / ARRIVED).read_bytes().splitlines():
+            with contextlib.suppress(orjson.JSONDecodeError, TypeError, KeyError):
+                names.add(str(orjson.loads(line)["file"]))
+    return names

@@ -1,8 +1,8 @@
 """Run a job on other machines: each worker has an agent there and a proxy process here.
 
-The engines and :mod:`.gather` start the agents and make the connections. The launcher first asks all agents
-for their versions, their program and a free port. If there are no problems, it makes the cluster from the
-answers, and starts each worker on the same connection.
+The engines and :mod:`.engine_agents` start the agents and make the connections. The launcher first asks all
+agents for their versions, their program and a free port. If there are no problems, it makes the cluster from
+the answers, and starts each worker on the same connection.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +38,13 @@ from ...tracking.lifecycle.beginning import record_git
 from ...tracking.record.layout import RESTARTING, file_stem, read_json
 from ...tracking.run import Run
 from ...words import face
-from ..begin import begin_run
-from ..job import Job
+from ..job import Job, begin_run
 from ..supervise.restarts import Attempt
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import Placement, remote_path
-from .files import SCRIPTS, files_to_send, script_to_send
-from .hosts.host_checks import clock_warnings, hosts_error, peer_names
-from .proxies.arrivals import files_to_continue
-from .proxies.proxy_process import AgentPlace, ProxyProcess, end_proxies, run_mark
-from .proxies.spare_agents import SpareAgents
+from .files import SCRIPTS, files_to_continue, files_to_send, script_to_send
+from .host_checks import clock_warnings, hosts_error, peer_names
+from .proxy_process import AgentPlace, ProxyProcess, SpareAgents, end_proxies, run_mark
 
 #: Names of the launcher's variables that are sent to the hosts.
 PASSED = (PREFIX, "TF_", "KERAS_", "JAX_", "XLA_", "NCCL_", "GRPC_")
@@ -66,26 +63,15 @@ _NOT_PASSED = (
 
 @dataclass(frozen=True)
 class RemoteJob:
-    """A job for other machines.
-
-    Attributes
-    ----------
-    job : Job
-        What to run.
-    attempt : Attempt
-        The attempt to run the job.
-    where : Elsewhere
-        Whether to send the script, and which files with it.
-    secret : bool
-        Whether nobody else can read what is sent over the connections.
-    may_shrink : bool
-        Whether the job may continue with fewer workers than it is to have, and the same batches.
-    """
+    """One attempt of a job on other machines."""
 
     job: Job
     attempt: Attempt
-    where: Elsewhere = field(default_factory=Elsewhere)
+    #: Whether to send the script, and which files with it.
+    where: Elsewhere
+    #: Whether nobody else can read what is sent over the connections.
     secret: bool = True
+    #: Whether the job may continue with fewer workers than it is to have, and the same batches.
     may_shrink: bool = False
 
     def question(self) -> dict[str, Any]:
@@ -101,34 +87,34 @@ class RemoteJob:
         }
 
     def script(self) -> tuple[str, str] | None:
-        """Return the path of the script, and its name at the destination; None if it is not sent.
-
-        Raises
-        ------
-        LaunchError
-            If the script can't be sent.
-        """
+        """Return the path of the script, and its name at the destination; None if it is not sent."""
         path = Path(self.job.command[0])
-        sent = (self.where.copy or self.where.files) and path.suffix.lower() in SCRIPTS
-        return script_to_send(path) if sent else None
+        is_sent = (self.where.copy or self.where.files) and path.suffix.lower() in SCRIPTS
+        return script_to_send(path) if is_sent else None
 
-    def there(self, task: Task, run: Run) -> dict[str, Any]:
-        """Return what a worker's agent needs to start it."""
-        environment = {
-            key: value
-            for key, value in os.environ.items()
-            if key.startswith(PASSED) and key not in _NOT_PASSED
+    def files(self) -> list[tuple[str, str]]:
+        """Return the files to send. Raises LaunchError if one can't be sent."""
+        return files_to_send(self.where.files)
+
+    @cached_property
+    def variables(self) -> dict[str, str]:
+        """The variables that all workers get."""
+        variables = {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(PASSED) and name not in _NOT_PASSED
         }
-        environment |= self.job.variables(self.attempt)
-        environment |= task_variables(task, environment)
+        variables |= self.job.variables(self.attempt)
         if self.may_shrink:
-            environment[FULL_WORKERS_VARIABLE] = str(self.job.workers)
-        if not self.job.keras_compat:
-            environment[KERAS_COMPAT_VARIABLE] = "0"
+            variables[FULL_WORKERS_VARIABLE] = str(self.job.workers)
         if not self.secret:
             # The agent already has the token.
-            del environment[TOKEN_VARIABLE]
-        return {"env": environment, **run_mark(run)}
+            del variables[TOKEN_VARIABLE]
+        return variables
+
+    def for_agent(self, task: Task, run: Run) -> dict[str, Any]:
+        """Return what a worker's agent needs to start it."""
+        return {"env": {**self.variables, **task_variables(task, self.variables)}, **run_mark(run)}
 
     def placement(self, task: Task, run: Run, remote: ProxyProcess) -> Placement:
         """Return a worker's placement, for the supervisor."""
@@ -139,20 +125,16 @@ class RemoteJob:
             tuple(self.job.command),
             {ERROR_FILE_VARIABLE: note_path},
             host=remote.host,
-            start=partial(remote.start, {"job": self.there(task, run), "note_path": note_path}),
+            start=partial(remote.start, {"job": self.for_agent(task, run), "note_path": note_path}),
         )
 
     def spare(self, place: AgentPlace, task: Task, run: Run, remote: ProxyProcess, name: str) -> ProxyProcess:
         """Start another agent like the one of a worker's proxy, which waits; `name` is that of its job."""
         # The script may have changed when it is needed.
-        files = [*self.remote_files(), *filter(None, [self.script()])]
-        spare = ProxyProcess.asked(name, place, remote.given, files)
-        spare.warm(self.there(task, run))
+        files = [*self.files(), *filter(None, [self.script()])]
+        spare = ProxyProcess.asked(name, place, remote.order, files)
+        spare.warm(self.for_agent(task, run))
         return spare
-
-    def remote_files(self) -> list[tuple[str, str]]:
-        """Return the files to send."""
-        return files_to_send(self.where.files)
 
 
 def run_remote(
@@ -162,34 +144,20 @@ def run_remote(
     *,
     show: str,
     tell: bool,
-    found: Callable[[], str] = str,
+    new_hosts: Callable[[], str] = str,
     spares: SpareAgents | None = None,
 ) -> tuple[Run, Failure | None]:
     """Run one attempt of a job. Return the run, and its first failure.
 
-    Parameters
-    ----------
-    remote_job : RemoteJob
-        The job.
-    places : sequence of AgentPlace
-        The place of each task, in the order of the cluster.
-    names : mapping
-        Names by which other hosts may know each host, the best first.
-    show, tell
-        See :class:`~tfmuster.launcher.engines.base.Engine`.
-    found : callable
-        See :class:`.preemption.PreemptionOrders`.
-    spares : SpareAgents, optional
-        Agents that wait, to become those of this attempt, and others that are to wait for the next one.
+    `places` has the place of each task, in the order of the cluster, and `names` the names by which other
+    hosts may know each host, the best first. `show` and `tell` are those of engines, `new_hosts` is that of
+    `PreemptionOrders`. `spares` wait to become the agents of this attempt, and those of the next one.
 
-    Raises
-    ------
-    LaunchError
-        If a host can't take part. The error lists the problems of all hosts.
+    Raises LaunchError, with the problems of all hosts, if one can't take part.
     """
-    job, attempt = remote_job.job, remote_job.attempt
+    attempt = remote_job.attempt
     with _connected(remote_job, places, names, spares) as (cluster, remotes, warnings):
-        run = begin_run(job, attempt, cluster)
+        run = begin_run(remote_job.job, attempt, cluster)
         if attempt.number == 0:
             record_git(run.path)
         if tell and attempt.number == 0:
@@ -198,29 +166,16 @@ def run_remote(
             about = f"{count} on {hosts}; run directory {os.path.relpath(run.path)}"
             for line in (about, *warnings):
                 say(f"tfmuster: {line}")
-        for task, remote in zip(cluster.tasks(), remotes, strict=True):
-            if task.is_chief and (before := files_to_continue(run.path, task.name)):
-                remote.send_run(run, before)
-        placements = [
-            remote_job.placement(task, run, remote)
-            for task, remote in zip(cluster.tasks(), remotes, strict=True)
-        ]
+        tasks = list(zip(places, cluster.tasks(), remotes, strict=True))
+        for _, task, remote in tasks:
+            if task.is_chief and (files := files_to_continue(run.path, task.name)):
+                remote.send_run(run, files)
+        placements = [remote_job.placement(task, run, remote) for _, task, remote in tasks]
         if spares is not None:
             spares.plan(
-                [
-                    partial(remote_job.spare, place, task, run, remote)
-                    for place, task, remote in zip(places, cluster.tasks(), remotes, strict=True)
-                ]
+                [partial(remote_job.spare, place, task, run, remote) for place, task, remote in tasks]
             )
-        supervisor = Supervisor(
-            attempt.name,
-            run,
-            placements,
-            show=show,
-            another_after=attempt.another_after,
-            found=found,
-            spares=spares,
-        )
+        supervisor = Supervisor(attempt, run, placements, show=show, new_hosts=new_hosts, spares=spares)
         try:
             return run, supervisor.supervise()
         finally:
@@ -233,12 +188,12 @@ def _say_where_files_are(placements: Sequence[Placement], *, restarts: bool) -> 
 
     Before a restart, that is said of a folder which the next attempt does not use.
     """
-    for each in placements:
-        there = read_json(remote_path(Path(each.env[ERROR_FILE_VARIABLE])))
-        if not each.is_chief or not (folder := there.get("folder")):
+    for placement in placements:
+        record = read_json(remote_path(Path(placement.env[ERROR_FILE_VARIABLE])))
+        if not placement.is_chief or not (folder := record.get("folder")):
             continue
-        place = f"on {each.host}, in {visible(folder)}"
-        if there.get("own"):
+        place = f"on {placement.host}, in {visible(folder)}"
+        if record.get("own"):
             say(f"tfmuster: files of the program that have not come back may be {place}")
         elif not restarts:
             say(f"tfmuster: files that the program wrote into its working directory are {place}")
@@ -257,22 +212,22 @@ def _connected(
     """
     name = remote_job.attempt.name
     question = {**remote_job.question(), "names": dict(names)}
-    files = remote_job.remote_files()
+    files = remote_job.files()
     seconds = start_timeout(remote_job.job.start_timeout)
     remotes: list[ProxyProcess] = []
-    waited: list[ProxyProcess] = []
+    taken: list[ProxyProcess] = []
     try:
         if spares is not None:
             spares.check()
         for place in places:
             gpus = {**_share_of(place, places), "per_worker": remote_job.job.gpus_per_worker}
             ask = {**question, "host": place.host, "gpus": gpus}
-            given = {"seconds": seconds, "ask": ask, "script": remote_job.script()}
-            remote = None if spares is None else spares.take_for({**place.link, **given})
+            order = {"seconds": seconds, "ask": ask, "script": remote_job.script()}
+            remote = None if spares is None else spares.take_for({**place.link, **order})
             if remote is None:
-                remote = ProxyProcess.asked(name, place, given, files)
+                remote = ProxyProcess.asked(name, place, order, files)
             else:
-                waited.append(remote)
+                taken.append(remote)
             remotes.append(remote)
         by_host: dict[str, dict[str, Any]] = {}
         hellos = [remote.hello() for remote in remotes]
@@ -283,8 +238,8 @@ def _connected(
         if error := hosts_error(by_host, names):
             if spares is not None:
                 # For another try without the hosts that can't take part.
-                spares.give_back(waited)
-                remotes = [remote for remote in remotes if remote not in waited]
+                spares.give_back(taken)
+                remotes = [remote for remote in remotes if remote not in taken]
             raise error
         reached = peer_names(by_host, names)
         addresses: dict[str, list[str]] = {}

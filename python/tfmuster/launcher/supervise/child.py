@@ -35,14 +35,8 @@ _LOOK_SECONDS = 0.2
 def run_child(command: Sequence[str], environ: Mapping[str, str], hosts: Iterable[str] = ()) -> int:
     """Run a program to its end, and end all its descendants. Return its exit code, negative for a signal.
 
-    Parameters
-    ----------
-    command : sequence of str
-        The argument list.
-    environ : mapping of str
-        The complete environment with TF_CONFIG. What prepares a worker's Python is added.
-    hosts : iterable of str
-        The hosts of the job's tasks, as far as they are known.
+    What prepares a worker's Python is added to the environment. `hosts` are those of the job's tasks, as far
+    as they are known.
 
     Raises
     ------
@@ -104,7 +98,7 @@ class _Child:
                 self._process.kill()
 
     def _lingers(self) -> bool:
-        """Whether the program failed some time ago. TensorFlow may wait for its peers while it exits."""
+        """Return whether the program failed some time ago. TensorFlow may wait for peers while it exits."""
         assert self._process is not None
         if read_json(self._note_path).get("pid") != self._process.pid:
             return False

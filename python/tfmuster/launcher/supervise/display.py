@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ...tracking.run import Run
 
 _EVERY_SECONDS = 0.5
+#: How often lines of epochs are looked for, where no table is shown.
+_EPOCHS_SECONDS = 1.0
 #: After how many seconds without a line a sign of life is written, where no table is shown.
 _SILENT_SECONDS = 60.0
 
@@ -45,34 +47,30 @@ class Display:
         """Remove everything except the lines."""
 
 
-class Epochs:
-    """The lines of the epochs that the chief has finished without printing them, as ``fit(verbose=0)`` does.
+class _Lines(Display):
+    """Writes lines, and one for each epoch that the chief does not print, as with ``fit(verbose=0)``.
 
-    Parameters
-    ----------
-    run_path : path
-        The run directory.
-    chief : str
-        What stands before a line of the chief.
+    `chief` is what stands before a line of the chief.
     """
 
     def __init__(self, run_path: Path, chief: str) -> None:
         self._run_path, self._chief = run_path, chief
-        self._told = len(read_metrics(run_path))
-
-    def new_lines(self) -> list[str]:
-        """Return the lines that are new."""
-        epochs = read_metrics(self._run_path)
-        new, self._told = epochs[self._told :], max(self._told, len(epochs))
-        return [f"{self._chief}{visible(epoch_line(values))}" for values in new if not values.get("shown")]
-
-
-class LineDisplay(Display):
-    """Writes lines as they come, a line per epoch, and each minute a sign of life if nothing else."""
-
-    def __init__(self, epochs: Epochs) -> None:
-        self._epochs = epochs
+        self._epochs = len(read_metrics(run_path))
         self._next = 0.0
+
+    def _write_epochs(self) -> None:
+        epochs = read_metrics(self._run_path)
+        new, self._epochs = epochs[self._epochs :], max(self._epochs, len(epochs))
+        for values in new:
+            if not values.get("shown"):
+                self.line(f"{self._chief}{visible(epoch_line(values))}")
+
+
+class LineDisplay(_Lines):
+    """Writes lines as they come and, each minute, a sign of life if nothing else."""
+
+    def __init__(self, run_path: Path, chief: str) -> None:
+        super().__init__(run_path, chief)
         self._written = self._begun = time.monotonic()
 
     def line(self, text: str) -> None:
@@ -88,7 +86,7 @@ class LineDisplay(Display):
         """Write what is due, and flush the output."""
         now = time.monotonic()
         if now >= self._next:
-            self._next = now + 2 * _EVERY_SECONDS
+            self._next = now + _EPOCHS_SECONDS
             self._write_epochs()
             if now >= self._written + _SILENT_SECONDS:
                 self.line(_sign_of_life(rows(), now - self._begun))
@@ -98,10 +96,6 @@ class LineDisplay(Display):
         """Write the last epochs, and flush the output."""
         self._write_epochs()
         sys.stdout.flush()
-
-    def _write_epochs(self) -> None:
-        for line in self._epochs.new_lines():
-            self.line(line)
 
 
 def _sign_of_life(rows: Sequence[Row], seconds: float) -> str:
@@ -116,8 +110,8 @@ def _sign_of_life(rows: Sequence[Row], seconds: float) -> str:
 class NotebookDisplay(LineDisplay):
     """Writes lines as they come, and shows a table of the workers above them in a notebook."""
 
-    def __init__(self, epochs: Epochs) -> None:
-        super().__init__(epochs)
+    def __init__(self, run_path: Path, chief: str) -> None:
+        super().__init__(run_path, chief)
         self._table = NotebookTable()
         self._next_table = 0.0
 
@@ -134,17 +128,16 @@ class NotebookDisplay(LineDisplay):
         self._table.close()
 
 
-class LiveTable(Display):
+class LiveTable(_Lines):
     """Writes lines as they come, and shows a table of the workers below them."""
 
-    def __init__(self, epochs: Epochs) -> None:
+    def __init__(self, run_path: Path, chief: str) -> None:
         from rich.live import Live
 
-        self._epochs = epochs
+        super().__init__(run_path, chief)
         self._console = _console()
         # Only the caller's thread draws, because R accepts output from no other.
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
-        self._next = 0.0
 
     def line(self, text: str) -> None:
         """Write one line above the table."""
@@ -160,10 +153,6 @@ class LiveTable(Display):
             size = self._console.size
             self._live.update(worker_table(rows(), width=size.width, height=size.height), refresh=True)
 
-    def _write_epochs(self) -> None:
-        for line in self._epochs.new_lines():
-            self.line(line)
-
     def close(self) -> None:
         """Write the last epochs, and remove the table."""
         self._write_epochs()
@@ -174,21 +163,12 @@ class LiveTable(Display):
 class CallbackDisplay(Display):
     """Passes everything to functions of the launching session, such as R's, whose console is not a terminal.
 
-    Parameters
-    ----------
-    say : callable
-        Called with each line, without its line end.
-    glance : callable
-        Called with the result of :func:`progress_snapshot`, twice a second and at the end.
-    run_path : path
-        The run directory.
+    `say` gets each line, without its line end. `glance` gets the result of :func:`progress_snapshot`, twice a
+    second and at the end.
     """
 
     def __init__(
-        self,
-        say: Callable[[str], object],
-        glance: Callable[[Mapping[str, Any]], object],
-        run_path: Path,
+        self, say: Callable[[str], object], glance: Callable[[Mapping[str, object]], object], run_path: Path
     ) -> None:
         self._say, self._glance, self._run_path = say, glance, run_path
         self._next = 0.0
@@ -201,13 +181,15 @@ class CallbackDisplay(Display):
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
         """Report the progress, if its interval has passed."""
         if time.monotonic() >= self._next:
-            now = time.monotonic()
-            self._next = now + _EVERY_SECONDS
-            self._glance(progress_snapshot(rows(), self._run_path, now - self._begun))
+            self._next = time.monotonic() + _EVERY_SECONDS
+            self._report(rows())
 
     def close(self) -> None:
         """Report the last epochs and the end."""
-        self._glance(progress_snapshot([], self._run_path, time.monotonic() - self._begun))
+        self._report([])
+
+    def _report(self, rows: Sequence[Row]) -> None:
+        self._glance(progress_snapshot(rows, self._run_path, time.monotonic() - self._begun))
 
 
 class SafeDisplay(Display):
@@ -219,9 +201,9 @@ class SafeDisplay(Display):
     def __init__(self, shown: Display) -> None:
         self._shown = shown
 
-    def _do(self, action: Callable[[Any], None], value: Any) -> None:
+    def _do(self, action: Callable[[], None]) -> None:
         try:
-            action(value)
+            action()
         except Exception as error:
             self._shown = Display()
             if isinstance(error, OSError):
@@ -230,15 +212,15 @@ class SafeDisplay(Display):
 
     def line(self, text: str) -> None:
         """Write one line."""
-        self._do(self._shown.line, text)
+        self._do(lambda: self._shown.line(text))
 
     def look(self, rows: Callable[[], Sequence[Row]]) -> None:
         """Show what the workers do now."""
-        self._do(self._shown.look, rows)
+        self._do(lambda: self._shown.look(rows))
 
     def close(self) -> None:
         """Remove everything except the lines."""
-        self._do(lambda _: self._shown.close(), None)
+        self._do(self._shown.close)
 
 
 def _discard_output() -> None:
@@ -280,7 +262,9 @@ _foreign: contextvars.ContextVar[tuple[Any, Any] | None] = contextvars.ContextVa
 
 
 @contextlib.contextmanager
-def shown_by(say: Callable[[str], object], glance: Callable[[Mapping[str, Any]], object]) -> Iterator[None]:
+def shown_by(
+    say: Callable[[str], object], glance: Callable[[Mapping[str, object]], object]
+) -> Iterator[None]:
     """Show jobs through these functions inside the block; see :class:`CallbackDisplay`."""
     token = _foreign.set((say, glance))
     try:
@@ -302,9 +286,9 @@ def display(show: str, run_path: Path, chief: str = "") -> Display:
         return Display()
     capable = sys.stdout.isatty() and (os.environ.get("TERM") or "dumb") not in ("dumb", "unknown")
     if capable:
-        return SafeDisplay(LiveTable(Epochs(run_path, chief)))
+        return SafeDisplay(LiveTable(run_path, chief))
     kind = NotebookDisplay if in_notebook() else LineDisplay
-    return SafeDisplay(kind(Epochs(run_path, chief)))
+    return SafeDisplay(kind(run_path, chief))
 
 
 def _console() -> Console:

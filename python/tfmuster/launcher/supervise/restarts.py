@@ -1,4 +1,4 @@
-"""Restart all tasks of a job after a failure, from the last checkpoint.
+"""Restart all tasks of a job after a failure, from the last checkpoint, or let them save and exit.
 
 One worker can't rejoin a multi-worker job, so every attempt has new processes, ports, name and token. The run
 directory and its checkpoints stay. Logs of later attempts are appended to those of earlier ones.
@@ -7,12 +7,17 @@ directory and its checkpoints stay. Logs of later attempts are appended to those
 from __future__ import annotations
 
 import secrets
+import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...environment import MAX_RESTARTS_VARIABLE, RESTART_VARIABLE, TOKEN_VARIABLE
+from ...environment import MAX_RESTARTS_VARIABLE, RESTART_VARIABLE, TOKEN_VARIABLE, grace
+from ...system.process_end import SHUTDOWN
 from ...system.say import say
 from ...tracking.failure.failure import Failure
+from ...tracking.lifecycle.preemption import can_save, order_to_leave
+from ...tracking.lifecycle.stopping import asked_to_save
 from ...tracking.record.layout import RESTARTING, utc_now
 from ...tracking.record.log_text import separate
 from ...tracking.record.recording import record_end, record_status
@@ -21,25 +26,13 @@ from ...tracking.run import Run
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt to run a job, of at most ``most + 1``.
-
-    Attributes
-    ----------
-    number : int
-        Number of attempts before this one.
-    most : int
-        Maximum number of restarts.
-    run : Run or None
-        The run that the first attempt made.
-    name : str
-        Name by which the attempt's processes are found.
-    token : str
-        Secret of the attempt.
-    """
+    """One attempt to run a job, after `number` others, with at most `most` restarts."""
 
     number: int
     most: int
+    #: The run that the first attempt made.
     run: Run | None = None
+    #: The name by which the attempt's processes are found, and its secret.
     name: str = field(default_factory=lambda: secrets.token_hex(16))
     token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
@@ -52,7 +45,7 @@ class Attempt:
         }
 
     def another_after(self, failure: Failure) -> bool:
-        """Whether another attempt follows this failure."""
+        """Return whether another attempt follows this failure."""
         return self.number < self.most and not failure.is_permanent
 
 
@@ -79,7 +72,11 @@ def with_restarts(
                 say(f"tfmuster: {failure.headline().rstrip('.')}; {about}")
             about += f", {utc_now()}, after: {failure.headline()}"
         try:
-            _prepare(run, about)
+            for path in run.log_paths().values():
+                separate(path, about)
+            # The records of the attempt's processes and exceptions.
+            for path in (run.path / "logs").glob("*.json"):
+                path.unlink(missing_ok=True)
             record_status(run.path, restarts=number)
             run, failure = attempt(Attempt(number, most, run))
         except BaseException as error:
@@ -91,9 +88,46 @@ def with_restarts(
     return run, failure
 
 
-def _prepare(run: Run, line: str) -> None:
-    """Write a separator to the logs, and remove the records of the attempt's processes and exceptions."""
-    for path in run.log_paths().values():
-        separate(path, line)
-    for path in (run.path / "logs").glob("*.json"):
-        path.unlink(missing_ok=True)
+#: How much longer the launcher waits than the workers, which report a missing checkpoint themselves.
+_MORE_SECONDS = 2.0
+
+
+class PreemptionOrders:
+    """What the launcher does about signals, and about requests of other sessions to end its run.
+
+    `new_hosts` returns the names of hosts with which the job could have more workers, or nothing.
+    """
+
+    def __init__(self, run: Run, new_hosts: Callable[[], str]) -> None:
+        self._run, self._new_hosts = run, new_hosts
+        self._until = float("inf")
+        self._growing = False
+
+    @property
+    def growing(self) -> bool:
+        """Whether the workers were asked to exit so that the job continues with more of them."""
+        return self._growing and not SHUTDOWN.signal
+
+    def look(self) -> None:
+        """Pass a shutdown signal on to the workers. Proxies pass it on to those of other machines.
+
+        Raises KeyboardInterrupt if the workers were not saved in time, and TfmusterError if another session
+        has asked to end the run at once.
+        """
+        asked = asked_to_save(self._run.path)
+        if asked and not SHUTDOWN.signal:
+            SHUTDOWN.signal = signal.SIGTERM
+        if not SHUTDOWN.signal:
+            if not self._growing and (names := self._new_hosts()) and can_save(self._run.path):
+                self._growing = True
+                say(f"tfmuster: {names} can take part; the workers write a checkpoint and start again")
+                order_to_leave(self._run.path, signal.SIGTERM)
+            return
+        if self._until == float("inf"):
+            seconds = grace(self._run.info().get("grace"))
+            self._until = time.monotonic() + seconds + _MORE_SECONDS
+            why = "another session asked" if asked else f"received {signal.Signals(SHUTDOWN.signal).name}"
+            say(f"tfmuster: {why}; the workers write a checkpoint and exit within {seconds:g} s")
+            order_to_leave(self._run.path, SHUTDOWN.signal)
+        elif time.monotonic() > self._until:
+            raise KeyboardInterrupt

@@ -6,15 +6,17 @@ A spare process has a worker's command, and what of its environment is the same 
 
 from __future__ import annotations
 
+import abc
+import atexit
 import contextlib
 import json
 import os
 import subprocess
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ...environment import (
     ERROR_FILE_VARIABLE,
@@ -34,6 +36,8 @@ from ...system.processes import forget_helper, note_helper
 from .worker_process import Placement, start_process
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ..job import Job
 
 #: The variables that a process may get after it has imported TensorFlow. All others must be the same.
@@ -55,25 +59,40 @@ _LATER = frozenset(
 )
 
 
-class Waiting(Protocol):
-    """Processes that wait to become workers."""
+class Waiting(abc.ABC):
+    """Processes that wait to become workers. Use it in a ``with`` block, at whose end they end."""
+
+    #: Whether `prepare` starts processes: not for the last attempt of a job.
+    wanted = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def take(self, placement: Placement) -> subprocess.Popen[bytes] | None:
         """Let a waiting process of this machine become this worker. Return None if none is there that can."""
+        return None
 
+    @abc.abstractmethod
     def prepare(self, placements: Iterable[Placement]) -> None:
         """Start processes for the next attempt; all workers train."""
 
-    def refill(self, placements: Iterable[Placement]) -> None:
+    def refill(self, placements: Iterable[Placement]) -> None:  # noqa: B027
         """Prepare for another job, after one with these workers."""
 
+    @abc.abstractmethod
+    def close(self) -> None:
+        """End those that still wait."""
 
-def check_warm(job: Job, *, waits: bool, found: str) -> None:
-    """Raise LaunchError if no process could wait for a job; `waits` is whether its program could, `found`."""
+
+def check_warm(job: Job, program: str, *, waits: bool) -> None:
+    """Raise LaunchError if no process could wait for a job; `waits` is whether its program could."""
     if not job.max_restarts:
         found, fix = "no restarts", "Set max_restarts, too, or leave warm out."
     elif not waits:
-        found, fix = f"the program {found}", "Launch a Python or R script, or leave warm out."
+        found, fix = f"the program {program}", "Launch a Python or R script, or leave warm out."
     else:
         return
     raise LaunchError(
@@ -85,7 +104,7 @@ def check_warm(job: Job, *, waits: bool, found: str) -> None:
 
 
 def can_wait(command: Sequence[str]) -> bool:
-    """Whether this command runs a program in a Python or R, and not one that would begin at once."""
+    """Return whether this command runs a program in a Python or R, and not one that would begin at once."""
     return command[0] in (python_executable(), rscript_executable())
 
 
@@ -97,7 +116,7 @@ class _Spare:
     folder: Path
 
     def fits(self, placement: Placement) -> bool:
-        """Whether it can become this worker, which may have more arguments."""
+        """Return whether it can become this worker, which may have more arguments."""
         same = placement.command[: len(self.command)] == self.command and Path.cwd() == self.folder
         return same and _lasting(placement.env) == self.env and self.process.poll() is None
 
@@ -123,22 +142,12 @@ class _Spare:
         forget_helper(self.process.pid)
 
 
-class Spares:
-    """The spare processes of a job. Use it in a ``with`` block, at whose end they end.
-
-    Attributes
-    ----------
-    wanted : bool
-        Whether `prepare` starts processes: not for the last attempt of a job.
-    """
+class Spares(Waiting):
+    """The spare processes of a job."""
 
     def __init__(self) -> None:
-        self.wanted = True
         self._waiting: list[_Spare] = []
         self._lock = threading.RLock()
-
-    def __enter__(self) -> Spares:
-        return self
 
     def __len__(self) -> int:
         with self._lock:
@@ -146,9 +155,6 @@ class Spares:
 
     def __bool__(self) -> bool:
         return True
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def prepare(self, placements: Iterable[Placement]) -> None:
         """Start a process for each of these that has none, and end those that fit none of them.
@@ -169,9 +175,6 @@ class Spares:
                     self._waiting.append(_start(placement))
             for spare in free:
                 spare.end()
-
-    def refill(self, placements: Iterable[Placement]) -> None:
-        """Prepare for another job, after one with these workers. Spares of a job do nothing."""
 
     def take(self, placement: Placement) -> subprocess.Popen[bytes] | None:
         """Let a waiting process become this worker. Return None if none is there that can."""
@@ -201,3 +204,85 @@ def _start(placement: Placement) -> _Spare:
     process = start_process(placement, {**env, WARM_VARIABLE: "1"}, stdin=subprocess.PIPE)
     note_helper(process.pid)
     return _Spare(process, placement.command, env, Path(os.getcwd()))
+
+
+class WarmWorkers(Spares):
+    """Processes with TensorFlow and Keras imported, of which each becomes a worker of one call.
+
+    Use it in a ``with`` block, or end them with :meth:`close`. They end with the session in any case, and
+    after `idle` seconds without a call; the next call starts them again.
+    """
+
+    def __init__(self, number: int, command: Sequence[str], idle: float) -> None:
+        super().__init__()
+        self.number = number
+        self.command = tuple(command)
+        self._idle = idle
+        self._timer: threading.Timer | None = None
+
+    def __repr__(self) -> str:
+        waiting = len(self)
+        return f"<{self.number} warm workers{'' if waiting == self.number else f', of which {waiting} wait'}>"
+
+    def prepare(self, placements: Iterable[Placement]) -> None:
+        """Have as many processes as the session wants wait for a call with these workers."""
+        known = [replace(placement, command=self.command) for placement in placements]
+        if self is not _session.workers or not known:
+            return
+        super().prepare(known[index % len(known)] for index in range(self.number))
+        with self._lock:
+            self._stop_timer()
+            self._timer = threading.Timer(self._idle, self._rest)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def refill(self, placements: Iterable[Placement]) -> None:
+        """Have others wait in place of those that the last call took."""
+        self.prepare(placements)
+
+    def close(self) -> None:
+        """End them. Later calls start new processes for their workers."""
+        if self is _session.workers:
+            _session.workers = None
+        self._rest()
+
+    def _rest(self) -> None:
+        with self._lock:
+            self._stop_timer()
+        super().close()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class _Session:
+    """The warm workers of this session."""
+
+    workers: WarmWorkers | None = None
+
+
+_session = _Session()
+
+
+def keep(workers: WarmWorkers | None) -> None:
+    """Make these the warm workers of the session, in place of others; None ends those."""
+    if _session.workers is not None:
+        _session.workers.close()
+    _session.workers = workers
+
+
+atexit.register(keep, None)
+
+
+def warm_workers_for(command: Sequence[str]) -> WarmWorkers | None:
+    """Return the session's warm workers if they run this command."""
+    workers = _session.workers
+    return workers if workers and tuple(command[: len(workers.command)]) == workers.command else None
+
+
+def number_of_warm_workers(script: str) -> int | None:
+    """Return how many warm workers the session has for this script; None if there are none."""
+    workers = _session.workers
+    return workers.number if workers and workers.command[-1] == script else None

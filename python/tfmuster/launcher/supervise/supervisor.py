@@ -11,7 +11,7 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from ...tracking.record.recording import record_end, record_status
 from ...tracking.run import Run
 from ...tracking.show.report import ReportRenewal
 from .display import display
-from .preemption import PreemptionOrders
+from .restarts import Attempt, PreemptionOrders
 from .spares import Waiting
 from .time_limits import SUPERVISOR
 from .worker_process import Placement, WorkerProcess, first_failure, signal_of, start_process
@@ -55,42 +55,27 @@ _SERVED_SECONDS = 20.0
 
 
 class Supervisor:
-    """Runs one attempt of a job.
+    """Runs one attempt of a job, whose run gets logs, status and error.
 
-    Parameters
-    ----------
-    job : str
-        The job's name, which is in the environment of its processes.
-    run : Run
-        The run that gets logs, status and error.
-    placements : sequence of Placement
-        The processes to start.
-    show : str
-        Output to show: ``"all"``, ``"chief"`` or ``"nothing"``.
-    another_after : callable
-        Whether the job will be restarted after this failure.
-    found : callable
-        See :class:`.preemption.PreemptionOrders`.
-    spares : Spares, optional
-        Waiting processes that become the workers, and those of the next attempt.
+    `show` is the output to show: ``"all"``, ``"chief"`` or ``"nothing"``. `new_hosts` is that of
+    :class:`.restarts.PreemptionOrders`. `spares` wait to become the workers, and those of the next attempt.
     """
 
     def __init__(
         self,
-        job: str,
+        attempt: Attempt,
         run: Run,
         placements: Sequence[Placement],
         *,
-        show: str = "all",
-        another_after: Callable[[Failure], bool] = lambda _: False,
-        found: Callable[[], str] = str,
-        spares: Waiting | None = None,
+        show: str,
+        new_hosts: Callable[[], str] = str,
+        spares: Waiting | None,
     ) -> None:
-        self._job = job
+        self._attempt = attempt
+        self._job = attempt.name
         self._run = run
         self._placements = placements
         self._show = show
-        self._another_after = another_after
         self._interrupted = False
         self._width = max(len(placement.task) for placement in placements)
         chief = next((placement.task for placement in placements if placement.is_chief), "chief")
@@ -99,7 +84,7 @@ class Supervisor:
         self._workers: list[WorkerProcess] = []
         self._selector = selectors.DefaultSelector()
         self._disk_error: OSError | None = None
-        self._preemption = PreemptionOrders(run, found)
+        self._preemption = PreemptionOrders(run, new_hosts)
         self._spares = spares
         self._noted: dict[str, Any] = {}
         self._next_beat = 0.0
@@ -129,7 +114,7 @@ class Supervisor:
             self._watch()
             failure = first_failure(self._workers)
             if failure is not None and SHUTDOWN.signal and not failure.error:
-                # Those who take the machine away end the workers, too.
+                # Whatever takes the machine away ends the workers, too.
                 raise KeyboardInterrupt
             left = any(worker.left for worker in self._workers)
             more = RESTARTING if self._preemption.growing else PREEMPTED
@@ -143,7 +128,7 @@ class Supervisor:
             forget_busy_stacks(self._run.path)
             if failure is not None:
                 failure = first_failure(self._workers, until=failure.cause_time) or failure
-                if not (self._interrupted or SHUTDOWN.signal) and self._another_after(failure):
+                if not (self._interrupted or SHUTDOWN.signal) and self._attempt.another_after(failure):
                     state = RESTARTING
             # On a full disk, nothing can be recorded, but the error with the reason is already raised.
             with contextlib.suppress(OSError):
@@ -165,7 +150,11 @@ class Supervisor:
         note_path = Path(placement.env[ERROR_FILE_VARIABLE])
         log = log_path.open("ab")
         try:
-            process = placement.start() if placement.start is not None else self._start_here(placement)
+            if placement.start is not None:
+                process = placement.start()
+            else:
+                process = (self._spares and self._spares.take(placement)) or start_process(placement)
+                guard_session(self._guard, self._job, process.pid)
         except OSError as error:
             log.close()
             raise cannot_start(placement.task.capitalize(), error) from error
@@ -176,12 +165,6 @@ class Supervisor:
         assert process.stdout is not None
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
         return worker
-
-    def _start_here(self, placement: Placement) -> subprocess.Popen[bytes]:
-        process = self._spares.take(placement) if self._spares is not None else None
-        process = process or start_process(placement)
-        guard_session(self._guard, self._job, process.pid)
-        return process
 
     def _watch(self) -> None:
         """Wait until a worker fails, or those that train have finished and those that serve have ended."""
@@ -222,9 +205,9 @@ class Supervisor:
         """Start spare processes for the next attempt, once their imports no longer delay this one."""
         if self._spares is None or self._prepared:
             return
-        said = read_states(self._run.path)
+        states = read_states(self._run.path)
         trains = all(
-            worker.serving or ((state := said.get(worker.task)) is not None and state.epoch is not None)
+            worker.serving or ((state := states.get(worker.task)) is not None and state.epoch is not None)
             for worker in self._workers
         )
         # A program without fit does not say when it trains.
@@ -239,17 +222,17 @@ class Supervisor:
             if worker.code is None and (code := worker.process.poll()) is not None:
                 worker.code, worker.ended = code, time.time()
                 note_phase(self._run.path, worker.task, worker.state())
-                said = read_states(self._run.path).get(worker.task)
-                worker.serves = said is not None and said.serves
-                worker.left = said is not None and said.phase == PREEMPTED
+                state = read_states(self._run.path).get(worker.task)
+                worker.serves = state is not None and state.serves
+                worker.left = state is not None and state.phase == PREEMPTED
                 changed = True
                 if worker.failed and worker.serves and not worker.serving:
-                    self._go_on_without(worker)
+                    self._continue_without(worker)
         if changed:
             self._note(self._tasks())
 
     def _only_serve(self, workers: Sequence[WorkerProcess]) -> bool:
-        """Whether no task that trains is left."""
+        """Return whether no task that trains is left."""
         if any(worker.code is None and worker.placement.is_chief for worker in self._workers):
             return False
         serving = read_serving(self._run.path)
@@ -257,7 +240,7 @@ class Supervisor:
             worker.serves = worker.task in serving
         return all(worker.serving or worker.serves for worker in workers)
 
-    def _go_on_without(self, worker: WorkerProcess) -> None:
+    def _continue_without(self, worker: WorkerProcess) -> None:
         """Continue without a lost worker that only served. The tasks that it served handle the loss."""
         failure = worker.failure()
         assert failure is not None
@@ -280,7 +263,8 @@ class Supervisor:
                 self._selector.unregister(key.fileobj)
                 self._tell(worker, worker.lines.end())
                 # The process is about to end, and a short wait is cheaper than another look at all processes.
-                self._reap(worker, end)
+                while worker.process.poll() is None and time.monotonic() < end:
+                    time.sleep(0.002)
         self._display.look(self._rows)
 
     def _keep(self, worker: WorkerProcess, data: bytes) -> None:
@@ -290,16 +274,12 @@ class Supervisor:
         except OSError as error:
             self._disk_error = self._disk_error or error
 
-    def _note(self, tasks: dict[str, Any]) -> None:
+    def _note(self, tasks: Mapping[str, object]) -> None:
         self._next_beat = time.monotonic() + BEAT_SECONDS
         try:
             record_status(self._run.path, tasks=tasks)
         except OSError as error:
             self._disk_error = self._disk_error or error
-
-    def _reap(self, worker: WorkerProcess, end: float) -> None:
-        while worker.process.poll() is None and time.monotonic() < end:
-            time.sleep(0.002)
 
     def _tell(self, worker: WorkerProcess, lines: list[str]) -> None:
         if "TF_CPP_MIN_LOG_LEVEL" not in worker.placement.env:
@@ -343,8 +323,8 @@ class Supervisor:
 
     def _rows(self) -> list[Row]:
         """Return the rows of the table."""
-        said = read_states(self._run.path)
-        return [(worker.task, worker.host, worker.doing(said)) for worker in self._workers]
+        states = read_states(self._run.path)
+        return [(worker.task, worker.host, worker.doing(states)) for worker in self._workers]
 
     def _tasks(self) -> dict[str, Any]:
         """Return the entries of the tasks in the status file."""

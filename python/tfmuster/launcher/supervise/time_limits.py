@@ -21,17 +21,7 @@ from ...system.processes import GRACE_SECONDS
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """A time limit.
-
-    Parameters
-    ----------
-    seconds : float
-        Length of the limit.
-    ends : str
-        What the limit applies to, and what happens after it.
-    shorter_than : tuple of TimeLimit
-        The limits that must be longer.
-    """
+    """A time limit: what it applies to, what happens after it, and the limits that must be longer."""
 
     seconds: float
     ends: str

@@ -30,50 +30,41 @@ def timings(run: Run) -> dict[str, dict[str, float]]:
     ``launcher`` is the time from the start of this process, the launcher, to the start of the task's.
     """
     launcher = _own_start()
-    found: dict[str, dict[str, float]] = {}
+    spans: dict[str, dict[str, float]] = {}
     for task, events in read_events(run.path).items():
         times: dict[str, float] = {}
         for event in events:
             times.setdefault(event["phase"], event["time"])
-        if "started" not in times:
-            continue
-        found[task] = {"launcher": times["started"] - launcher}
-        for name, first, then in _SPANS:
-            if first in times and then in times:
-                found[task][name] = times[then] - times[first]
-    return found
+        if "started" in times:
+            known = [span for span in _SPANS if span[1] in times and span[2] in times]
+            spans[task] = {"launcher": times["started"] - launcher}
+            spans[task] |= {name: times[then] - times[first] for name, first, then in known}
+    return spans
 
 
 def timings_table(run: Run) -> str:
     """Format the timings as a table with a column for each task."""
-    found = timings(run)
+    spans = timings(run)
     names = ["launcher", *(name for name, _, _ in _SPANS)]
     width = max(map(len, names))
-    lines = [f"{'seconds to the first step':<{width}}" + "".join(f"  {task:>10}" for task in found)]
+    lines = [f"{'seconds to the first step':<{width}}" + "".join(f"  {task:>10}" for task in spans)]
     for name in names:
-        cells = (spans.get(name) for spans in found.values())
-        lines.append(
-            f"{name:<{width}}"
-            + "".join("  " + (f"{c:10.2f}" if c is not None else f"{'-':>10}") for c in cells)
-        )
-    totals = (sum(spans.values()) for spans in found.values())
+        cells = (f"{of_task[name]:10.2f}" if name in of_task else f"{'-':>10}" for of_task in spans.values())
+        lines.append(f"{name:<{width}}" + "".join(f"  {cell}" for cell in cells))
+    totals = (sum(of_task.values()) for of_task in spans.values())
     lines.append(f"{'total':<{width}}" + "".join(f"  {total:10.2f}" for total in totals))
     return "\n".join(lines)
 
 
 def shares_table(run: Run) -> str:
     """Format what the workers' last epoch of training went to; empty if it is not known."""
-    found = read_shares(run.path)
-    if not found:
-        return ""
-    head = "share of the last epoch"
-    lines = [f"{head:<26}  {'summing':>8}  {'of it waiting':>13}  mostly for"]
-    for task, shares in found.items():
+    lines = [f"{'share of the last epoch':<26}  {'summing':>8}  {'of it waiting':>13}  mostly for"]
+    for task, shares in read_shares(run.path).items():
         waited = shares.get("wait_share", 0.0)
         lines.append(
             f"{task:<26}  {shares['sum_share']:>8.0%}  {waited:>13.0%}  {shares.get('waits_for', '')}"
         )
-    return "\n".join(lines)
+    return "\n".join(lines) if len(lines) > 1 else ""
 
 
 def _own_start() -> float:

@@ -68,13 +68,13 @@ class HeldLines:
         self._held += held
         return list(lines)
 
-    def overdue(self, note: Mapping[str, Any]) -> list[str]:
+    def overdue(self, note: Mapping[str, object]) -> list[str]:
         """Return lines that have been held too long for a worker that fails, unless it has left a note."""
         if not self._held or note or time.monotonic() < self._since + _HELD_SECONDS:
             return []
         return self._release()
 
-    def end(self, note: Mapping[str, Any]) -> list[str]:
+    def end(self, note: Mapping[str, object]) -> list[str]:
         """Return what is not part of the error in the worker's note, when the worker has ended."""
         held = self._release()
         trace, error = note.get("traceback"), note.get("error")
@@ -173,13 +173,13 @@ class WorkerProcess:
             return PREEMPTED
         return "ended" if self.dismissed else "failed" if self.code else "done"
 
-    def doing(self, said: Mapping[str, State]) -> State:
+    def doing(self, states: Mapping[str, State]) -> State:
         """Return its state; while it runs, the state that it reports itself, if any."""
         if self.code is not None:
             return State(self.state())
         if self.stopped_for > _SUSPECT_SECONDS:
             return State("stopped")
-        return said.get(self.task) or State("running" if self.last_lines else "starting")
+        return states.get(self.task) or State("running" if self.last_lines else "starting")
 
     def status(self) -> dict[str, Any]:
         """Return its entry in ``status.json``."""
@@ -205,10 +205,8 @@ class WorkerProcess:
         return f"{text}\n".encode() if text and isinstance(text, str) else b""
 
     def lingers(self) -> bool:
-        """Whether it has failed but does not end. TensorFlow may wait for its peers while it exits."""
-        if self.code is not None or not self.note_path.exists():
-            return False
-        if not self.note():
+        """Return whether it has failed but does not end. TensorFlow may wait for its peers while it exits."""
+        if self.code is not None or not self.note():
             return False
         now = time.monotonic()
         self.seen_note = now if self.seen_note is None else self.seen_note
@@ -217,13 +215,11 @@ class WorkerProcess:
     def look(self, stopped: Mapping[int, int]) -> None:
         """Record whether a signal has stopped it.
 
-        Parameters
-        ----------
-        stopped : mapping of int
-            Processes of this machine that are stopped or have a stopped descendant, each with that process.
+        `stopped` has the processes of this machine that are stopped or have a stopped descendant, each with
+        that process.
         """
-        there = self._remote()
-        since = float(there.get("stopped_at") or 0.0)
+        remote = self._remote()
+        since = float(remote.get("stopped_at") or 0.0)
         if self.code is not None:
             self.stopped = ""
         elif (pid := stopped.get(self.process.pid)) is not None:
@@ -231,7 +227,7 @@ class WorkerProcess:
             self.stopped = which.format(pid)
             since = self.stopped_at or time.time()
         else:
-            self.stopped = f"process {there['stopped']}" if there.get("stopped") else ""
+            self.stopped = f"process {remote['stopped']}" if remote.get("stopped") else ""
         now = time.monotonic()
         if not self.stopped:
             self.seen_stopped = None

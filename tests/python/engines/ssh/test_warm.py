@@ -19,8 +19,7 @@ from support.launching import read_json, wait_until
 from support.paths import PROGRAMS
 from support.spares import OF_A_JOB, spares_of
 from support.training import Training
-from tfmuster.launcher.remote.proxies.proxy_process import AgentPlace, ProxyProcess
-from tfmuster.launcher.remote.proxies.spare_agents import SpareAgents
+from tfmuster.launcher.remote.proxy_process import AgentPlace, ProxyProcess, SpareAgents
 
 pytestmark = [pytest.mark.fresh, pytest.mark.slow, pytest.mark.timeout(240)]
 #: Variables that differ between any two jobs on other machines.

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tfmuster.errors import LaunchError
-from tfmuster.launcher.job import Job, resolve_command
+from tfmuster.launcher.command import resolve_command
+from tfmuster.launcher.job import Job
 from tfmuster.launcher.supervise.restarts import Attempt
 from tfmuster.tracking.lifecycle.beginning import new_run
 from tfmuster.tracking.record.recording import record_end

@@ -1,7 +1,7 @@
 """What stands in the arguments of a program for its place in the job."""
 
 from tfmuster.cluster.tf_config import parse_tf_config
-from tfmuster.launcher.job import command_of
+from tfmuster.launcher.command import command_of
 
 
 def test_each_task_gets_its_own_place_and_the_addresses_of_all() -> None:

@@ -16,8 +16,8 @@ connects to the launcher (:mod:`.call_home`). At the other end is :mod:`.proxy`.
    in a new session.
 4. The agent sends the worker's process ID, output, files in its run directory, uncaught exception and exit
    code, and reports when a signal stops it. The chief's agent also sends what the program has written into
-   the folder that it was sent to (:mod:`.working_folder`), then ``back``, to which the launcher answers with
-   ``came``; and ``folder``, where files are that don't come.
+   the folder that it was sent to (:class:`.outgoing.WorkingFolder`), then ``back``, to which the launcher
+   answers with ``came``; and ``folder``, where files are that don't come.
 
 When the launcher sends ``end``, or the input ends or is silent for too long (``SILENT`` of
 :mod:`..supervise.time_limits`), the agent ends the worker and all its descendants.
@@ -40,7 +40,6 @@ import traceback
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
 
 from .... import __version__
 from ....errors import LaunchError
@@ -52,7 +51,7 @@ from ....system.processes import adopt_orphans, dismiss_guard, start_guard
 from ....system.versions import installed_versions
 from ...supervise.time_limits import AGENT_LAST_WORDS, BEAT, SILENT
 from ..agent_connection import PREAMBLE, Way, agent_channel
-from ..files import RUN, WORK, Arriving, DamagedError, not_kept
+from ..files import RUN, WORK, Arriving, DamagedError, Message, not_kept
 from .agent_worker import AgentWorker
 
 #: How long all look-ups of host names may take, in seconds.
@@ -63,14 +62,7 @@ class Agent:
     """One worker on this host.
 
     A separate thread reads the input. It can always end everything, even if the output is blocked, and the
-    main thread with it.
-
-    Parameters
-    ----------
-    way : Way
-        The connection to the launcher.
-    env : mapping of str
-        Variables of the worker's environment that must not be sent over the connection.
+    main thread with it. `env` are variables of the worker that must not be sent over the connection.
     """
 
     def __init__(self, way: Way, env: Mapping[str, str]) -> None:
@@ -79,7 +71,7 @@ class Agent:
         # A new name, not the job's: this agent must not end another worker of the job on this host.
         self._job = secrets.token_hex(16)
         self._folder = Path(tempfile.mkdtemp(prefix="tfmuster-"))
-        self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._messages: queue.Queue[Message] = queue.Queue()
         self._finished = threading.Event()
         self._leaving = threading.Lock()
         #: Why a received file could not be written.
@@ -115,16 +107,16 @@ class Agent:
                 dismiss_guard(guard)
         self._write(message("exit", code=code))
 
-    def _obey(self, said: dict[str, Any]) -> None:
+    def _obey(self, order: Message) -> None:
         """Do what the launcher wants before it sends the job."""
-        if said["type"] == "warm":
-            self._work.warm(said, self._env)
-        elif said["type"] == "continue":
-            self._write(message("shares", shared=self._work.find_run_dir(said)))
+        if order["type"] == "warm":
+            self._work.warm(order, self._env)
+        elif order["type"] == "continue":
+            self._write(message("shares", shared=self._work.find_run_dir(order)))
         else:
             self._write(message("ready"))
 
-    def _next(self) -> dict[str, Any]:
+    def _next(self) -> Message:
         """Wait for the launcher's next message. Files may arrive before it, which can take long."""
         while True:
             try:
@@ -132,7 +124,7 @@ class Agent:
             except queue.Empty:
                 self._write(message("beat"))
 
-    def _answer(self, ask: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, ask: Message) -> Message:
         """Return the answer to the launcher's question."""
         versions = installed_versions()
         # A missing R is reported as a problem of the command.
@@ -163,7 +155,9 @@ class Agent:
     def _listen(self) -> None:
         """Read the launcher's messages, and end everything when they stop."""
         files = Arriving(
-            self._folder, self._folder / "part", lambda parts: len(parts) > 1 and parts[0] in (WORK, RUN)
+            self._folder / "part",
+            lambda parts: len(parts) > 1 and parts[0] in (WORK, RUN),
+            lambda name: self._folder / name,
         )
         silent_from = time.monotonic()
         try:
@@ -238,11 +232,11 @@ def known_names(names: Mapping[str, list[str]], own: str) -> dict[str, list[str]
 
 def _is_known(name: str, itself: bool) -> bool:
     try:
-        found = socket.getaddrinfo(name.strip("[]"), None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(name.strip("[]"), None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return False
     # Debian gives a machine's own name a loopback address; another host's name must not have one.
-    return itself or all(host_key(str(address[4][0])) != "localhost" for address in found)
+    return itself or all(host_key(str(address[4][0])) != "localhost" for address in addresses)
 
 
 def main() -> None:

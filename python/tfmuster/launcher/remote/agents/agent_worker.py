@@ -9,11 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from ....cluster.task_variables import hosts_of
 from ....cluster.tf_config import parse_tf_config
@@ -26,29 +22,19 @@ from ....system.interpreter import worker_environment
 from ....system.processes import end_job, guard_session, stopped_trees
 from ....tracking.failure.error_file import note_of
 from ....tracking.lifecycle.preemption import order_to_leave
+from ....tracking.record.layout import read_json
 from ....tracking.run import Run
 from ....words import FACE_VARIABLE, Words
-from ...job import command_of, resolve_command
+from ...command import command_of, resolve_command
 from ...supervise.spares import Spares, can_wait
 from ...supervise.time_limits import AGENT_WORKER, BEAT
 from ...supervise.worker_process import Placement, start_process
-from ..files import PIECE, RUN, WORK
-from .outgoing import Outgoing
-from .working_folder import WorkingFolder
+from ..files import PIECE, RUN, WORK, Message
+from .outgoing import Outgoing, WorkingFolder
 
 
 class AgentWorker:
-    """One worker.
-
-    Parameters
-    ----------
-    folder : path
-        The agent's own folder, which it removes.
-    write : callable
-        Sends frames to the launcher.
-    came : callable
-        See :class:`.WorkingFolder`.
-    """
+    """One worker, of an agent with its own folder, which it removes. `came` is that of `WorkingFolder`."""
 
     def __init__(
         self, job: str, folder: Path, write: Callable[[Frame], None], came: Callable[[], Sequence[str]]
@@ -72,14 +58,8 @@ class AgentWorker:
         #: What was last sent: the worker's process, its stopped descendant, and the time that was stopped.
         self._process: tuple[int, int | None, float | None] = (0, None, None)
 
-    def prepare(self, ask: Mapping[str, Any]) -> None:
-        """Change to the job's directory, and find the program.
-
-        Raises
-        ------
-        LaunchError
-            If the program can't run here.
-        """
+    def prepare(self, ask: Message) -> None:
+        """Change to the job's directory, and find the program."""
         os.environ[FACE_VARIABLE] = str(ask.get("face"))
         first, *arguments = ask["command"]
         self._fetch_limit = ask["fetch_limit"]
@@ -106,26 +86,19 @@ class AgentWorker:
 
     def run(
         self,
-        job: Mapping[str, Any],
+        job: Message,
         guard: subprocess.Popen[bytes],
         trouble: TfmusterError | None,
         env: Mapping[str, str],
     ) -> int:
         """Run the worker to its end and send its results. Return its exit code, negative for a signal.
 
-        Parameters
-        ----------
-        job : mapping
-            The launcher's message ``job``.
-        guard : subprocess.Popen
-            The guard of this agent's processes.
-        trouble : TfmusterError, optional
-            Why the worker can't run.
-        env : mapping of str
-            Additional environment variables.
+        `job` is the launcher's message, `env` has more variables, `trouble` is why the worker can't run.
         """
         if trouble is not None:
-            return self._refuse(trouble)
+            # As if the worker had raised it.
+            self._write(message("note", note=note_of(trouble)))
+            return trouble.exit_code
         self.find_run_dir(job)
         run_dir = self._run
         assert run_dir is not None
@@ -133,7 +106,6 @@ class AgentWorker:
         placement = self._placement(job, env)
         if placement.is_chief:
             self._say_where_files_are()
-        note = self._note
         try:
             with self._starting:
                 if self._ending:
@@ -155,14 +127,18 @@ class AgentWorker:
                     beat = time.monotonic()
                     self._write(message("beat"))
                     self._send_process(process.pid)
-                    noted = noted or self._send_note(note, process.pid)
+                    noted = noted or self._send_note(process.pid)
                     if files is not None:
                         files.look()
-            end_job(self._job, grace=AGENT_WORKER.seconds, wait=partial(self._pass, selector))
+
+            def wait(seconds: float) -> None:
+                self._forward(selector, seconds)
+
+            end_job(self._job, grace=AGENT_WORKER.seconds, wait=wait)
             while self._forward(selector, 0):
                 pass
         if not noted and process.returncode:
-            self._send_note(note, None)
+            self._send_note(None)
         if files is not None:
             files.rest()
         if self._work is not None:
@@ -177,7 +153,7 @@ class AgentWorker:
         elif not self._shared:
             self._write(message("folder", path=os.getcwd(), own=False))
 
-    def find_run_dir(self, job: Mapping[str, Any]) -> bool:
+    def find_run_dir(self, job: Message) -> bool:
         """Find the worker's run directory. Return whether it is the launcher's, on a shared file system."""
         path = Path(job["run_dir"])
         mark = job["run_mark"]
@@ -186,7 +162,7 @@ class AgentWorker:
         self._run.mkdir(exist_ok=True)
         return self._shared
 
-    def warm(self, job: Mapping[str, Any], env: Mapping[str, str]) -> None:
+    def warm(self, job: Message, env: Mapping[str, str]) -> None:
         """Start a process that waits to become the worker of a job like this one."""
         self._run = self._folder / RUN
         placement = self._placement(job, env)
@@ -194,11 +170,11 @@ class AgentWorker:
             if not self._ending and can_wait(placement.command):
                 self._spares.prepare([placement])
 
-    def _placement(self, job: Mapping[str, Any], env: Mapping[str, str]) -> Placement:
+    def _placement(self, job: Message, env: Mapping[str, str]) -> Placement:
         """Return the process of a job in the run directory that was found."""
-        given = {**os.environ, **self._gpus, **job["env"], **env}
-        task = parse_tf_config(given["TF_CONFIG"])
-        environment = worker_environment(given, hosts_of(task.cluster))
+        variables = {**os.environ, **self._gpus, **job["env"], **env}
+        task = parse_tf_config(variables["TF_CONFIG"])
+        environment = worker_environment(variables, hosts_of(task.cluster))
         environment |= {
             JOB_VARIABLE: self._job,
             RUN_DIR_VARIABLE: str(self._run),
@@ -224,11 +200,6 @@ class AgentWorker:
         if self._work is not None:
             self._work.keep()
 
-    def _refuse(self, error: TfmusterError) -> int:
-        """Send an error as if the worker had raised it, and return its exit code."""
-        self._write(message("note", note=note_of(error)))
-        return error.exit_code
-
     def _forward(self, selector: selectors.BaseSelector, seconds: float) -> bool:
         """Wait up to `seconds` for the worker's output, and send it. Return whether there was any."""
         if not selector.get_map():
@@ -242,10 +213,6 @@ class AgentWorker:
             selector.unregister(key.fileobj)
         return False
 
-    def _pass(self, selector: selectors.BaseSelector, seconds: float) -> None:
-        """Forward output for `seconds`."""
-        self._forward(selector, seconds)
-
     def _send_process(self, pid: int) -> None:
         """Send the worker's process ID and, if a signal has stopped one of its processes, which and when."""
         stopped = stopped_trees({pid}).get(pid)
@@ -254,13 +221,10 @@ class AgentWorker:
             self._process = (pid, stopped, since)
             self._write(message("process", pid=pid, stopped=stopped, stopped_at=since))
 
-    def _send_note(self, path: Path, pid: int | None) -> bool:
+    def _send_note(self, pid: int | None) -> bool:
         """Send the note of an uncaught exception, if it is from process `pid`; None accepts any process."""
-        try:
-            note = orjson.loads(path.read_bytes())
-        except (OSError, orjson.JSONDecodeError):
-            return False
-        if not isinstance(note, dict) or pid not in (None, note.get("pid")):
+        note = read_json(self._note)
+        if not note or pid not in (None, note.get("pid")):
             return False
         self._write(message("note", note=note))
         return True

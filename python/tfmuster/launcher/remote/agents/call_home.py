@@ -38,24 +38,12 @@ _PAUSE_SECONDS = 0.3
 _GIVING_UP_SECONDS = 10.0
 
 
-def call_home(launcher_addresses: Sequence[str], token: str, about: Mapping[str, Any], seconds: float) -> Way:
+def call_home(
+    launcher_addresses: Sequence[str], token: str, about: Mapping[str, object], seconds: float
+) -> Way:
     """Connect to the launcher, introduce this agent, and wait until all other agents have connected.
 
-    Parameters
-    ----------
-    launcher_addresses : sequence of str
-        Possible addresses of the launcher.
-    token : str
-        The job's secret.
-    about : mapping
-        Description of this agent.
-    seconds : float
-        Time limit, in seconds.
-
-    Raises
-    ------
-    LaunchError
-        If the launcher can't be reached, or refuses this agent.
+    Raises LaunchError if the launcher can't be reached at any address, or refuses this agent.
     """
     end = time.monotonic() + seconds
     parent = os.getppid()
@@ -64,18 +52,18 @@ def call_home(launcher_addresses: Sequence[str], token: str, about: Mapping[str,
     while True:
         for address in launcher_addresses:
             try:
-                made = socket.create_connection(split_address(address), timeout=_CONNECT_SECONDS)
+                connection = socket.create_connection(split_address(address), timeout=_CONNECT_SECONDS)
             except OSError as error:
                 problems[address] = connect_problem(error)
                 continue
             try:
-                return _introduce(made, token, about, end)
+                return _introduce(connection, token, about, end)
             except ChannelError as error:
                 # At the end of its time limit, the launcher closes the connection.
                 refused.setdefault(address, _WIRE_PROBLEMS.get(error.reason, "something else answers there"))
             except OSError as error:
                 problems[address] = connect_problem(error)
-            made.close()
+            connection.close()
         if time.monotonic() + _PAUSE_SECONDS > end or os.getppid() != parent:
             break
         time.sleep(_PAUSE_SECONDS)
@@ -93,28 +81,28 @@ _WIRE_PROBLEMS = {
 }
 
 
-def _introduce(made: socket.socket, token: str, about: Mapping[str, Any], end: float) -> Way:
+def _introduce(connection: socket.socket, token: str, about: Mapping[str, object], end: float) -> Way:
     """Authenticate both ends: challenge, answer, welcome."""
     channel = Channel(caller=True, token=token)
-    _hear(made, channel)
-    own = made.getsockname()[0].removeprefix("::ffff:")
-    address = f"[{own}]" if ":" in own else own
-    made.sendall(channel.encode({"type": "here", "address": address, **about}))
+    _next_message(connection, channel)
+    name = connection.getsockname()[0].removeprefix("::ffff:")
+    address = f"[{name}]" if ":" in name else name
+    connection.sendall(channel.encode({"type": "here", "address": address, **about}))
     # The launcher normally closes the connection before this limit. The limit is for a machine that has gone
     # without closing it.
-    made.settimeout(max(0.0, end - time.monotonic()) + _GIVING_UP_SECONDS)
-    if _hear(made, channel)["type"] != "welcome":
+    connection.settimeout(max(0.0, end - time.monotonic()) + _GIVING_UP_SECONDS)
+    if _next_message(connection, channel)["type"] != "welcome":
         raise ChannelError("hung-up")
-    made.settimeout(None)
+    connection.settimeout(None)
     # Detached, because the connection lasts as long as this process.
-    number = made.detach()
+    number = connection.detach()
     return Way(number, number, agent_channel(caller=True, key=channel.key(KEY_PURPOSE)))
 
 
-def _hear(made: socket.socket, channel: Channel) -> dict[str, Any]:
+def _next_message(connection: socket.socket, channel: Channel) -> dict[str, Any]:
     """Read the next message. The other end sends nothing more before it has the answer."""
     while True:
-        data = made.recv(PIECE)
+        data = connection.recv(PIECE)
         if not data:
             raise ChannelError("hung-up")
         for message in channel.decode(data):
@@ -125,12 +113,12 @@ def host_names() -> list[str]:
     """Return the names by which others may reach this host: its name, then its interfaces' addresses."""
     names = [socket.gethostname()]
     for addresses in psutil.net_if_addrs().values():
-        for each in addresses:
+        for family, address, *_ in addresses:
             # Other machines can't use a link-local address (fe80::1%eth0).
-            if each.family == socket.AF_INET and not is_loopback(f"{each.address}:1"):
-                names.append(each.address)
-            elif each.family == socket.AF_INET6 and not each.address.startswith(("::1", "fe80")):
-                names.append(f"[{each.address}]")
+            if family == socket.AF_INET and not is_loopback(f"{address}:1"):
+                names.append(address)
+            elif family == socket.AF_INET6 and not address.startswith(("::1", "fe80")):
+                names.append(f"[{address}]")
     return list(dict.fromkeys(names))
 
 
@@ -144,24 +132,24 @@ def main() -> None:
     parser.add_argument("--gpus", metavar="ID,...", help="GPUs that only this agent may use")
     parser.add_argument("--address", action="append", default=[], help="the engine's address of this host")
     parser.add_argument("--try", action="store_true", dest="only_try", help="exit: check the import only")
-    given = parser.parse_args()
-    if given.only_try:
+    options = parser.parse_args()
+    if options.only_try:
         return
-    ranks = [os.environ[name] for name in given.rank_from.split(",") if name in os.environ]
-    rank = given.rank if given.rank is not None else int(ranks[0]) if ranks else None
+    ranks = [os.environ[name] for name in options.rank_from.split(",") if name in os.environ]
+    rank = options.rank if options.rank is not None else int(ranks[0]) if ranks else None
     token = os.environ.pop(TOKEN_VARIABLE, None)
     if rank is None or not token:
         parser.error("the engine must give the rank, and the token in the environment")
-    if given.gpus is not None:
-        os.environ[VISIBLE] = given.gpus
+    if options.gpus is not None:
+        os.environ[VISIBLE] = options.gpus
     about = {
         "rank": rank,
         "host": socket.gethostname(),
-        "names": [*given.address, *host_names()],
-        "own_gpus": given.gpus is not None,
+        "names": [*options.address, *host_names()],
+        "own_gpus": options.gpus is not None,
     }
     try:
-        way = call_home(given.home.split(","), token, about, given.seconds)
+        way = call_home(options.home.split(","), token, about, options.seconds)
     except TfmusterError as error:
         print(f"tfmuster: {socket.gethostname()}: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -6,8 +6,8 @@ import pytest
 
 from support.batch_systems import SYSTEMS
 from tfmuster.errors import LaunchError
+from tfmuster.launcher.engines.base import engine_for, place_for
 from tfmuster.launcher.engines.batch import BatchRequest
-from tfmuster.launcher.engines.registry import engine_for, place_for
 
 
 @pytest.mark.parametrize(

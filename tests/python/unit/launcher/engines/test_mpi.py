@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tfmuster.errors import LaunchError
+from tfmuster.launcher.engines.base import engine_for
 from tfmuster.launcher.engines.hosts import parse_hosts
 from tfmuster.launcher.engines.mpi import Mpi
-from tfmuster.launcher.engines.registry import engine_for
 from tfmuster.options import table
 
 

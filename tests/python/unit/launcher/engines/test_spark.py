@@ -14,7 +14,7 @@ from support.functions import placed
 from support.launching import write
 from tfmuster import launch
 from tfmuster.errors import DependencyError, LaunchError
-from tfmuster.launcher.engines.registry import engine_for
+from tfmuster.launcher.engines.base import engine_for
 from tfmuster.launcher.engines.spark import Spark, _finding, _python_fault
 from tfmuster.launcher.engines.spark_session import check_slots, first_line, refuse_secrets
 from tfmuster.options import table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfmuster.launcher.remote.ssh_faults import explain_ssh_failure
+from tfmuster.launcher.remote.host_checks import explain_ssh_failure
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 
 from tfmuster.launcher.remote.agents.outgoing import Outgoing, files_below
-from tfmuster.launcher.remote.files import PIECE, Arriving, DamagedError, file_frames
-from tfmuster.launcher.remote.proxies.arrivals import files_to_continue
+from tfmuster.launcher.remote.files import PIECE, Arriving, DamagedError, file_frames, files_to_continue
 from tfmuster.net.channel import FILE, JSON, Frame, read_message
 from tfmuster.tracking.record.layout import ARRIVED, append_json
+
+
+def arriving(folder: Path, part: Path) -> Arriving:
+    """Keep all files below a folder."""
+    return Arriving(part, lambda parts: True, lambda name: folder / name)
 
 
 def checkpoint(text: str) -> bytes:
@@ -25,7 +29,7 @@ class Launcher:
     """Keeps what arrives in a folder, and notes the names in their order."""
 
     def __init__(self, folder: Path) -> None:
-        self.files = Arriving(folder, folder / ".part")
+        self.files = arriving(folder, folder / ".part")
         self.names: list[str] = []
 
     def hear(self, frame: Frame) -> None:
@@ -155,7 +159,7 @@ def test_output_has_its_turn_while_a_large_checkpoint_is_sent(
 
 @pytest.mark.parametrize("content", [b"", b"short", checkpoint("one")[:-1], b"x" + checkpoint("one")[1:]])
 def test_a_damaged_checkpoint_is_not_kept(tmp_path: Path, content: bytes) -> None:
-    files = Arriving(tmp_path, tmp_path / ".part")
+    files = arriving(tmp_path, tmp_path / ".part")
     (tmp_path / "1.checkpoint").write_bytes(checkpoint("earlier"))
     files.add(content)
     with pytest.raises(DamagedError, match=r"1\.checkpoint"):
@@ -187,7 +191,7 @@ def test_a_file_that_is_not_read_to_its_end_does_not_begin_the_next_one(
         for frame in file_frames(tmp_path / "a", "a"):
             frames.append(frame)
     *pieces, last = frames
-    files = Arriving(tmp_path / "here", tmp_path / ".part")
+    files = arriving(tmp_path / "here", tmp_path / ".part")
     for piece in pieces:
         files.add(piece.payload)
     with pytest.raises(DamagedError, match=r"^a$"):
@@ -198,8 +202,8 @@ def test_a_file_that_is_not_read_to_its_end_does_not_begin_the_next_one(
 
 
 def test_what_a_killed_process_has_left_does_not_begin_the_next_file(tmp_path: Path) -> None:
-    Arriving(tmp_path, tmp_path / ".part").add(b"half of another")
-    files = Arriving(tmp_path, tmp_path / ".part")
+    arriving(tmp_path, tmp_path / ".part").add(b"half of another")
+    files = arriving(tmp_path, tmp_path / ".part")
     files.add(b"whole")
     assert files.keep({"path": "file"})
     assert (tmp_path / "file").read_bytes() == b"whole"
@@ -215,7 +219,7 @@ def test_nothing_else_is_removed(tmp_path: Path, name: str) -> None:
     paths = [tmp_path / "2.checkpoint", here / "file", here / "2.checkpoint", here / "9.checkpoint"]
     for path in paths:
         path.touch()
-    Arriving(here, here / ".part").remove({"path": name})
+    arriving(here, here / ".part").remove({"path": name})
     assert all(path.exists() for path in paths)
 
 

@@ -10,8 +10,8 @@ from queue import SimpleQueue
 
 import pytest
 
-from tfmuster.launcher.remote.agents import working_folder
-from tfmuster.launcher.remote.agents.working_folder import WorkingFolder
+from tfmuster.launcher.remote.agents import outgoing as working_folder
+from tfmuster.launcher.remote.agents.outgoing import WorkingFolder
 from tfmuster.net.channel import JSON, Frame, Message, read_message
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tfmuster.errors import LaunchError
-from tfmuster.launcher import capacity
+from tfmuster.launcher.engines import local as capacity
 from tfmuster.launcher.job import Job
 from tfmuster.system.limits import free_memory
 from tfmuster.words import speaking

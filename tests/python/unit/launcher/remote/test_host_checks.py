@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tfmuster import __version__
-from tfmuster.launcher.remote.hosts.host_checks import clock_warnings, hosts_error, peer_names
+from tfmuster.launcher.remote.host_checks import clock_warnings, hosts_error, peer_names
 from tfmuster.system.versions import installed_versions
 from tfmuster.words import speaking
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tfmuster.launcher.remote.agent_connection import AgentConnection, HomeLink, Way, agent_channel
-from tfmuster.launcher.remote.proxies.proxy import WorkerProxy
+from tfmuster.launcher.remote.proxy import WorkerProxy
 from tfmuster.net.channel import Frame, message
 
 

@@ -4,22 +4,17 @@ Such an engine only starts agents, one for each task, and explains why they can'
 works as over ssh (:mod:`.run`): supervisor, run directory, restarts, files to send, texts of failures. To
 write a new engine::
 
-    class Mine:  # an AgentStarter
-        where = Elsewhere(copy=True)  # whether the script is sent, and which files with it
-        launcher_addresses = ()  # names of this machine, if the engine knows better ones
+    def start(request: AgentRequest) -> StartedAgents:  # request.count agents, of rank 0, 1, ...
+        ...  subprocess.Popen(request.command(python, rank=rank), env={**os.environ, **request.env})
 
-        def start(self, request: AgentRequest) -> StartedAgents:  # request.count agents, of rank 0, 1, ...
-            ...  subprocess.Popen(request.command(python, rank=rank), env={**os.environ, **request.env})
+    run, failure = run_with_agents(job, Elsewhere(copy=True), start, show="all", tell=True)
 
-    run, failure = run_placed(job, Mine(), show="all", tell=True)
+The engine must pass ``request.env`` to the agents in a way that other users can't read. If one command starts
+all agents, name the variables with their rank: ``request.command(python, rank_from=("A",))``. The function
+must not wait for the agents, and raises TfmusterError if they can't be started.
 
-`StartedAgents` has two methods. ``startup_error()`` is called repeatedly until all agents have connected.
-``end()`` is called after the job, when agents end by themselves within about two seconds. If one command of
-the engine starts all agents, name the variables with their rank: ``request.command(python,
-rank_from=("A",))``. The engine must pass ``request.env`` to the agents in a way that other users can't read.
-
-Each agent (:mod:`.call_home`) connects to a port of this process. Its rank determines its task, in the order
-chief, workers, parameter servers, evaluator.
+Each agent (:mod:`.agents.call_home`) connects to a port of this process. Its rank determines its task, in the
+order chief, workers, parameter servers, evaluator.
 """
 
 from __future__ import annotations
@@ -27,9 +22,9 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...environment import TOKEN_VARIABLE, start_timeout
 from ...errors import RendezvousError, TfmusterError
@@ -45,8 +40,7 @@ from ...words import Words
 from ..job import Job
 from ..supervise.restarts import Attempt, with_restarts
 from .agents.call_home import KEY_PURPOSE, host_names
-from .files import files_to_send
-from .proxies.proxy_process import AgentPlace
+from .proxy_process import AgentPlace
 from .run import RemoteJob, run_remote
 
 # If the hosts share a checkout that is not installed, it is found.
@@ -92,16 +86,8 @@ class AgentRequest:
     ) -> list[str]:
         """Return an argument list that starts an agent.
 
-        Parameters
-        ----------
-        python : str
-            Path of a Python that has tfmuster.
-        rank : int, optional
-            Rank of the agent.
-        rank_from : sequence of str
-            Names of variables that have the rank instead. The first that is set counts.
-        gpus : str, optional
-            GPUs that only this agent may use, as for ``CUDA_VISIBLE_DEVICES``.
+        `python` has tfmuster. The agent's rank is `rank`, or that in the first variable of `rank_from` that
+        is set. `gpus` are those that only this agent may use, as for ``CUDA_VISIBLE_DEVICES``.
         """
         command = [python, "-c", _START, package_root() or ""]
         command += ["--home", ",".join(self.launcher_addresses), "--seconds", f"{self.seconds:g}"]
@@ -116,31 +102,10 @@ class StartedAgents(Protocol):
     """Agents that an engine has started or is starting."""
 
     def startup_error(self) -> TfmusterError | None:
-        """Return the error that keeps agents from starting, as soon as it is known; otherwise None."""
+        """Return why agents can't start, or None. Called repeatedly until all agents have connected."""
 
     def end(self) -> None:
-        """End the remaining agents after the job, and what the engine has started itself."""
-
-
-class AgentStarter(Protocol):
-    """An engine that starts agents."""
-
-    @property
-    def where(self) -> Elsewhere:
-        """The user's settings: whether to send the script to the agents, and which files."""
-
-    @property
-    def launcher_addresses(self) -> Sequence[str]:
-        """Names or addresses of this machine for the agents; if empty, all that it has."""
-
-    def start(self, call: AgentRequest) -> StartedAgents:
-        """Start agents, without waiting for them.
-
-        Raises
-        ------
-        TfmusterError
-            If they can't be started.
-        """
+        """End agents that do not end by themselves within about two seconds after the job."""
 
 
 @dataclass(frozen=True)
@@ -149,13 +114,22 @@ class _Caller:
 
     connection: Connection
     host: str
-    address: str
     names: tuple[str, ...]
     own_gpus: bool
 
 
-def run_placed(job: Job, starter: AgentStarter, *, show: str, tell: bool) -> tuple[Run, Failure | None]:
+def run_with_agents(
+    job: Job,
+    where: Elsewhere,
+    start: Callable[[AgentRequest], StartedAgents],
+    *,
+    launcher_addresses: Sequence[str] = (),
+    show: str,
+    tell: bool,
+) -> tuple[Run, Failure | None]:
     """Run a job to its end. Return the run, and the first failure of its last attempt.
+
+    `launcher_addresses` are names of this machine for the agents. Default: all that it has.
 
     Raises
     ------
@@ -164,62 +138,54 @@ def run_placed(job: Job, starter: AgentStarter, *, show: str, tell: bool) -> tup
     RendezvousError
         If not all agents connect in time.
     """
+    hosts = tuple(launcher_addresses) or ("127.0.0.1", *host_names())
 
     def once(attempt: Attempt) -> tuple[Run, Failure | None]:
-        remote_job = RemoteJob(job, attempt, starter.where, secret=False)
+        remote_job = RemoteJob(job, attempt, where, secret=False)
         # Report files that can't be sent before anything starts.
         remote_job.question()
-        files_to_send(starter.where.files)
-        with _gathered(remote_job, starter) as (places, names):
+        remote_job.files()
+        with _connected_agents(remote_job, start, hosts) as (places, names):
             return run_remote(remote_job, places, names, show=show, tell=tell)
 
     return with_restarts(once, job.max_restarts, tell=show != "nothing")
 
 
 @contextlib.contextmanager
-def _gathered(
-    remote_job: RemoteJob, starter: AgentStarter
+def _connected_agents(
+    remote_job: RemoteJob, start: Callable[[AgentRequest], StartedAgents], hosts: Sequence[str]
 ) -> Iterator[tuple[list[AgentPlace], dict[str, list[str]]]]:
     """Yield the agents that the engine has started, with their connections, and the names of their hosts."""
-    kinds = [kind for kind, size in remote_job.job.sizes().items() for _ in range(size)]
+    kinds, attempt = remote_job.job.kinds, remote_job.attempt
     seconds = start_timeout(remote_job.job.start_timeout)
-    attempt = remote_job.attempt
     # All agents may connect at the same time, and a few other programs, too.
     connections = Connections(token=attempt.token, pending_limit=len(kinds) + 64)
-    sockets: list[socket.socket] = []
+    places: list[AgentPlace] = []
     started: StartedAgents | None = None
     try:
-        hosts = tuple(starter.launcher_addresses) or ("127.0.0.1", *host_names())
         listener = _listener(hosts)
         connections.listen(listener, {"type": "challenge"})
-        launcher_addresses = tuple(f"{host}:{listener.getsockname()[1]}" for host in hosts)
-        started = starter.start(
-            AgentRequest(
-                attempt.name, len(kinds), launcher_addresses, seconds, {TOKEN_VARIABLE: attempt.token}
-            )
-        )
+        addresses = tuple(f"{host}:{listener.getsockname()[1]}" for host in hosts)
+        env = {TOKEN_VARIABLE: attempt.token}
+        started = start(AgentRequest(attempt.name, len(kinds), addresses, seconds, env))
         callers = _wait_for_all(connections, started, kinds, seconds)
         connections.stop_listening()
-        places = []
         for rank, kind in enumerate(kinds):
             caller = callers[rank]
             caller.connection.send({"type": "welcome"})
             key = caller.connection.channel.key(KEY_PURPOSE).hex()
             try:
-                made = connections.release(caller.connection)
+                agent_socket = connections.release(caller.connection)
             except OSError:
                 del callers[rank]
                 raise _not_all(kinds, callers, {rank: caller.host}, set(), seconds) from None
-            sockets.append(made)
-            link = {"socket": made.fileno(), "key": key, "host": caller.host}
-            places.append(AgentPlace(kind, caller.host, link, (made,), caller.own_gpus))
-        names = {
-            caller.host: list(dict.fromkeys((caller.address, *caller.names))) for caller in callers.values()
-        }
-        yield places, names
+            link = {"socket": agent_socket.fileno(), "key": key, "host": caller.host}
+            places.append(AgentPlace(kind, caller.host, link, agent_socket, caller.own_gpus))
+        yield places, {caller.host: list(dict.fromkeys(caller.names)) for caller in callers.values()}
     finally:
-        for each in sockets:
-            each.close()
+        for place in places:
+            if place.agent_socket is not None:
+                place.agent_socket.close()
         connections.close()
         if started is not None:
             started.end()
@@ -228,9 +194,9 @@ def _gathered(
 def _listener(hosts: Sequence[str]) -> socket.socket:
     """Listen on a free port: on all interfaces, unless all agents are on this machine."""
     if all(is_loopback(f"{host}:1") for host in hosts):
-        made = socket.create_server(("127.0.0.1", 0), backlog=4096)
-        made.setblocking(False)
-        return made
+        listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+        listener.setblocking(False)
+        return listener
     return listen(0)
 
 
@@ -259,40 +225,31 @@ def _wait_for_all(
                 connections.end(connection, "not expected", tell=False)
                 continue
             connections.keep(connection)
-            callers[rank] = _caller(connection, message)
+            names = tuple(map(str, (message["address"], *message["names"])))
+            callers[rank] = _Caller(connection, str(message["host"]), names, bool(message["own_gpus"]))
     return callers
-
-
-def _caller(connection: Connection, message: dict[str, Any]) -> _Caller:
-    return _Caller(
-        connection,
-        str(message["host"]),
-        str(message["address"]),
-        tuple(map(str, message["names"])),
-        bool(message["own_gpus"]),
-    )
 
 
 def _not_all(
     kinds: Sequence[str],
-    callers: dict[int, _Caller],
-    left: dict[int, str],
+    callers: Mapping[int, _Caller],
+    left: Mapping[int, str],
     strangers: set[str],
     seconds: float,
 ) -> RendezvousError:
     """Make the error that names the agents that have not connected."""
     tasks = [f"{kind} {kinds[:rank].count(kind)}" for rank, kind in enumerate(kinds)]
     missing = [task for rank, task in enumerate(tasks) if rank not in callers]
-    found = [f"nothing from {', '.join(missing)}"]
-    found += [f"{tasks[rank]} had called from {host}, and ended" for rank, host in left.items()]
+    facts = [f"nothing from {', '.join(missing)}"]
+    facts += [f"{tasks[rank]} had called from {host}, and ended" for rank, host in left.items()]
     if callers:
         there = (f"{tasks[rank]} on {caller.host}" for rank, caller in sorted(callers.items()))
-        found.append(f"there are: {', '.join(there)}")
+        facts.append(f"there are: {', '.join(there)}")
     if strangers:
-        found.append(f"{', '.join(sorted(strangers))} called without the job's secret")
+        facts.append(f"{', '.join(sorted(strangers))} called without the job's secret")
     return RendezvousError(
         f"Not all of the {len(kinds)} agents have called within {seconds:g} s.",
-        found="\n         ".join(found),
+        found="\n         ".join(facts),
         fix=Words(
             "Check that there is room for all of them, that their hosts can reach this machine, and what the "
             "engine's log says. To wait longer, set {}.",

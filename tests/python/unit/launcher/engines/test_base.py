@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tfmuster.errors import LaunchError
+from tfmuster.launcher.engines.base import engine_for, place_for
 from tfmuster.launcher.engines.local import ThisMachine
-from tfmuster.launcher.engines.registry import engine_for, place_for
 from tfmuster.options.table import Local, Ssh
 from tfmuster.words import speaking
 

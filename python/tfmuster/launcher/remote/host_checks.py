@@ -1,17 +1,18 @@
-"""Check the answers of a job's hosts: find problems, and the names by which the hosts reach each other."""
+"""Find why hosts can't take part, from their agents' answers or ssh's messages, and names for all hosts."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from .... import __version__
-from ....errors import LaunchError
-from ....options.hints import Hint
-from ....system.interpreter import r_version
-from ....system.versions import installed_versions
-from ....words import Code, Words
+from ... import __version__
+from ...errors import LaunchError
+from ...options.hints import Hint
+from ...system.interpreter import r_version
+from ...system.versions import installed_versions
+from ...words import Code, Words
 
 #: Difference of clocks above which there is a warning, in seconds.
 CLOCK_SECONDS = 5.0
@@ -24,12 +25,8 @@ Hellos = Mapping[str, Mapping[str, Any]]
 def hosts_error(hellos: Hellos, names: Mapping[str, list[str]]) -> LaunchError | None:
     """Make one error with the problems of all hosts; None if there are none.
 
-    Parameters
-    ----------
-    hellos : mapping
-        The answer of each host, or ``{"fault": ...}``.
-    names : mapping
-        The names by which each host was looked up, the best first.
+    `hellos` has the answer of each host, or ``{"fault": ...}``, and `names` the names by which each host was
+    looked up, the best first.
     """
     findings = _findings(hellos, names)
     return refusal(findings, len(hellos)) if findings else None
@@ -51,13 +48,11 @@ def refusal(findings: list[dict[str, str]], hosts: int) -> LaunchError:
 def peer_names(hellos: Hellos, names: Mapping[str, list[str]]) -> dict[str, str]:
     """Return for each host the best name that all hosts that answered can look up, if it has one."""
     answers = [hello["names"] for hello in hellos.values() if "fault" not in hello]
-    found = {}
-    for host, candidates in names.items():
-        for name in candidates:
-            if all(name in known[host] for known in answers):
-                found[host] = name
-                break
-    return found
+    common = {
+        host: [name for name in candidates if all(name in known[host] for known in answers)]
+        for host, candidates in names.items()
+    }
+    return {host: candidates[0] for host, candidates in common.items() if candidates}
 
 
 def clock_warnings(hellos: Hellos) -> list[str]:
@@ -80,8 +75,8 @@ def _findings(hellos: Hellos, names: Mapping[str, list[str]]) -> list[dict[str, 
     usual = {key: _usual(hellos, key) for key in _NAMES}
     for host, hello in hellos.items():
         if fault := hello.get("fault"):
-            said = f" ({fault['said']})" if fault["said"] else ""
-            add(host, fault["code"], fault["message"] + said, fault["fix"])
+            last_line = f" ({fault['said']})" if fault["said"] else ""
+            add(host, fault["code"], fault["message"] + last_line, fault["fix"])
             continue
         if hello["tfmuster"] != __version__:
             add(
@@ -107,18 +102,14 @@ def _findings(hellos: Hellos, names: Mapping[str, list[str]]) -> list[dict[str, 
                 for other, seen in hellos.items()
                 if "fault" not in seen and not set(names[host]) & set(seen["names"][host])
             ]
+            config = f"HostName of {host} in ~/.ssh/config"
             add(
                 host,
                 "name",
                 f"{' and '.join(names[host])} can't be looked up on {', '.join(blind) or 'every host'}",
-                Words("say how the others reach it: {}", _reach(host)),
+                Words("say how the others reach it: {}", Code(config, config, f"--address {host}=ADDRESS")),
             )
     return findings
-
-
-def _reach(host: str) -> Code:
-    config = f"HostName of {host} in ~/.ssh/config"
-    return Code(config, config, f"--address {host}=ADDRESS")
 
 
 def _by_host(findings: list[dict[str, str]], key: str) -> str:
@@ -130,7 +121,7 @@ def _by_host(findings: list[dict[str, str]], key: str) -> str:
     return "\n         ".join(f"{', '.join(names)}: {text}" for text, names in hosts.items())
 
 
-def _remote_fix(problem: Mapping[str, Any]) -> str:
+def _remote_fix(problem: Mapping[str, object]) -> str:
     if problem["reason"] == "script":
         return Words("put the script there at the same path, or send it with {}", Hint("copy", True))
     return str(problem["fix"] or "").rstrip(".")
@@ -145,8 +136,8 @@ def _usual(hellos: Hellos, key: str) -> str:
     tied = [version for version, count in versions.items() if count == most]
     if len(tied) > 1:
         # The order of the hosts may be that in which an engine has started them, which is chance.
-        own = r_version() if key == "r" else installed_versions()[key]
-        tied.sort(key=lambda version: version != own)
+        here = r_version() if key == "r" else installed_versions()[key]
+        tied.sort(key=lambda version: version != here)
     return tied[0] if tied else ""
 
 
@@ -159,3 +150,88 @@ def _span(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s"
+
+
+#: Pattern in ssh's message, code, meaning, fix. The first match counts.
+_FAULTS = (
+    (
+        r"REMOTE HOST IDENTIFICATION HAS CHANGED",
+        "host-key-changed",
+        "its host key is not the one known here",
+        "if the machine is a new one: ssh-keygen -R {host}; if not, somebody may be in between",
+    ),
+    (
+        r"Host key verification failed|No \S+ host key is known",
+        "host-key-unknown",
+        "its host key is not known here",
+        "log in once with `ssh {host}`, compare the key, and accept it",
+    ),
+    (
+        r"Permission denied \(|Too many authentication failures",
+        "no-login",
+        "it does not let this user in without a password",
+        "`ssh-copy-id {host}`, or ssh-add the key; `ssh -o BatchMode=yes {host}` must work",
+    ),
+    (
+        r"Could not resolve hostname",
+        "name-unknown",
+        "its name does not resolve here",
+        "check the spelling, DNS, /etc/hosts, and ~/.ssh/config",
+    ),
+    (
+        r"Connection refused",
+        "no-sshd",
+        "it refuses connections: no ssh server listens there",
+        "start sshd there, or give its port in ~/.ssh/config",
+    ),
+    (
+        r"No route to host|Connection timed out|Network is unreachable|timed out",
+        "unreachable",
+        "it does not answer",
+        "check that it is up, and that the network and its firewall let ssh through",
+    ),
+    (
+        r"kex_exchange_identification|Connection (closed|reset) by",
+        "busy",
+        "its ssh server ends the connection before the login",
+        "see its log; MaxStartups in its sshd_config limits simultaneous logins",
+    ),
+    (
+        r"No module named '?tfmuster",
+        "no-tfmuster",
+        "tfmuster is not installed in that Python",
+        "install tfmuster {version} there, or name another Python with {remote_python}",
+    ),
+    (
+        r"No module named '?(?P<module>[\w.]+)",
+        "no-module",
+        "tfmuster can't start: no module {module} in that Python",
+        "install it there, or name another Python with {remote_python}",
+    ),
+    (
+        r"(?i)not found|no such file|permission denied|unknown command",
+        "no-python",
+        "there is no such Python",
+        "name the one that tfmuster is installed in with {remote_python}",
+    ),
+)
+
+
+def explain_ssh_failure(host: str, said: str, code: int | None, seconds: float) -> dict[str, str]:
+    """Explain why a host can't be used: ``code``, ``message``, ``fix`` and ``said``, ssh's last line.
+
+    `said` is the error output of ssh, and the output of a login shell. The exit `code` of ssh is None if it
+    had to be killed after `seconds`.
+    """
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    last = lines[-1][:300] if lines else ""
+    for pattern, name, text, fix in _FAULTS:
+        if match := re.search(pattern, said):
+            known = {"version": __version__, "remote_python": Hint("remote_python")}
+            fields = {"host": host, **known, **match.groupdict()}
+            return {"code": name, "message": text.format(**fields), "fix": fix.format(**fields), "said": last}
+    if code is None and not lines:
+        how = f"nothing came from it within {seconds:.0f} s"
+    else:
+        how = "no agent could be started there" + (f" (exit code {code})" if code else "")
+    return {"code": "no-agent", "message": how, "fix": f"see what `ssh {host} true` says", "said": last}

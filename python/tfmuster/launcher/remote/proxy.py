@@ -1,14 +1,14 @@
 """Stand in for a worker on another host: a local process with the worker's output, exit code and signal.
 
-The launcher starts ``python -m tfmuster.launcher.remote.proxies.proxy`` for each remote worker, so that it
+The launcher starts ``python -m tfmuster.launcher.remote.proxy`` for each remote worker, so that it
 can treat all workers alike. The proxy runs ssh, or gets the socket of an agent that has connected
-(:mod:`.gather`). It communicates with :mod:`.agent` at the other end, and ends with the connection. It reads
-these lines of JSON from its input:
+(:mod:`.engine_agents`). It communicates with the agent at the other end, and ends with the connection. It
+reads these lines of JSON from its input:
 
 1. ``ssh`` (an argument list), or ``socket`` (its number) and ``key``; then ``host``, ``seconds``, ``ask`` and
    ``script`` (its path and its name there, if it is sent). The proxy answers with one line of JSON: the
    agent's ``hello`` with ``ahead`` (how far the host's clock is ahead, in seconds), or ``fault`` (see
-   :mod:`.ssh_faults`).
+   :mod:`.host_checks`).
 2. Perhaps others, before the worker's job is known: ``continue`` has the run directory, and the ``files`` in
    it from which the worker continues. The proxy sends them, unless the host shares the run directory, and
    answers with an empty object. ``warm`` has a job for which a process is to wait. From then on the proxy
@@ -35,19 +35,18 @@ from typing import Any
 
 import orjson
 
-from ....net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
-from ....system.process_end import exit_as
-from ....system.terminal_text import safe_text
-from ....tracking.failure.error_file import note_of, write_note
-from ....tracking.failure.failure import not_writable
-from ....tracking.failure.texts import LOST
-from ....tracking.lifecycle.preemption import order_in
-from ....tracking.record.layout import CALL, may_arrive, task_of, write_json
-from ...supervise.time_limits import DOUBTFUL, PROXY, SILENT
-from ...supervise.worker_process import remote_path
-from ..agent_connection import AgentConnection, HomeLink, Link, SshLink, channel_problem, read_hello
-from ..files import RUN, WORK, Arriving, DamagedError
-from .arrivals import Arrivals
+from ...net.channel import FILE, JSON, OUTPUT, ChannelError, message, read_message
+from ...system.process_end import exit_as
+from ...system.terminal_text import safe_text
+from ...tracking.failure.error_file import note_of, write_note
+from ...tracking.failure.failure import not_writable
+from ...tracking.failure.texts import LOST
+from ...tracking.lifecycle.preemption import order_in
+from ...tracking.record.layout import CALL, may_arrive, task_of, write_json
+from ..supervise.time_limits import DOUBTFUL, PROXY, SILENT
+from ..supervise.worker_process import remote_path
+from .agent_connection import AgentConnection, HomeLink, SshLink, channel_problem, read_hello
+from .files import RUN, WORK, Arrivals, Arriving, DamagedError, Message
 
 #: How long a proxy that waits for its job looks for data of the agent before it looks for orders, in seconds.
 _WAITING_LOOK_SECONDS = 0.05
@@ -56,18 +55,18 @@ _WAITING_LOOK_SECONDS = 0.05
 class WorkerProxy:
     """Reproduces the output, files and end of a remote worker."""
 
-    def __init__(self, connection: AgentConnection, host: str, ahead: float, given: dict[str, Any]) -> None:
+    def __init__(self, connection: AgentConnection, host: str, ahead: float, order: Message) -> None:
         self._connection = connection
         self._host = host
         self._ahead = ahead
-        self._note_path = Path(given["note_path"])
-        self._run_dir = Path(given["job"]["run_dir"])
+        self._note_path = Path(order["note_path"])
+        self._run_dir = Path(order["job"]["run_dir"])
         part = self._run_dir / f".{self._note_path.name}.part"
         task = task_of(self._note_path.name.partition(".")[0])
         arrivals = Arrivals(self._run_dir, task, self._say)
-        self._files = Arriving(self._run_dir, part, partial(may_arrive, task), arrivals.place)
+        self._files = Arriving(part, partial(may_arrive, task), arrivals.place)
         #: What is known about the worker's process and its files there.
-        self._there: dict[str, Any] = {}
+        self._there: Message = {}
         #: The names of files that were not kept.
         self._refused: set[str] = set()
         self._line_is_whole = True
@@ -83,13 +82,19 @@ class WorkerProxy:
             while self._connection.open and self._connection.silence < SILENT.seconds:
                 for kind, payload in self._connection.receive():
                     self._handle(kind, payload)
-                self._pass_on_order()
+                if not self._ordered and (number := order_in(self._run_dir)):
+                    # Once: the worker is to save and leave.
+                    self._ordered = True
+                    self._connection.send(message("leave", signal=number))
                 if self._ending and self._connection.silence > DOUBTFUL.seconds:
                     break
         except ChannelError as error:
             return self._lost(channel_problem(error))
         except OSError as error:
-            return self._no_room(error)
+            # The worker's files can't be written here.
+            reason = not_writable(self._run_dir, error)
+            write_note(self._note_path, note_of(reason))
+            return reason.exit_code
         finally:
             self._files.drop()
         if self._code is not None:
@@ -98,14 +103,8 @@ class WorkerProxy:
             return self._lost(f"nothing heard for {self._connection.silence:.0f} s")
         if self._ending:
             return 1
-        said = self._connection.said.strip().splitlines()
-        return self._lost(said[-1] if said else "the connection was closed at the other end")
-
-    def _pass_on_order(self) -> None:
-        """Tell the agent once that the worker is to save and leave."""
-        if not self._ordered and (number := order_in(self._run_dir)):
-            self._ordered = True
-            self._connection.send(message("leave", signal=number))
+        messages = self._connection.said.strip().splitlines()
+        return self._lost(messages[-1] if messages else "the connection was closed at the other end")
 
     def _handle(self, kind: bytes, payload: bytes) -> None:
         if kind == OUTPUT:
@@ -113,37 +112,41 @@ class WorkerProxy:
         elif kind == FILE:
             self._files.add(payload)
         elif kind == JSON:
-            said = read_message(payload)
-            if said["type"] == "exit":
-                self._code = int(said["code"])
-                if self._there.get("own"):
-                    # They have come back.
-                    self._record(folder=None)
-            elif said["type"] == "say":
-                self._say(str(said["text"]))
-            elif said["type"] == "back":
-                self._connection.send(message("came", refused=sorted(self._refused)))
-            elif said["type"] == "folder":
-                self._record(folder=str(said["path"]), own=bool(said["own"]))
-            elif said["type"] == "note":
-                moment = float(said["note"]["time"]) - self._ahead
-                write_note(self._note_path, {**said["note"], "time": moment})
-            elif said["type"] == "process":
-                since = said["stopped_at"] and float(said["stopped_at"]) - self._ahead
-                self._record(pid=int(said["pid"]), stopped=said["stopped"], stopped_at=since)
-            elif said["type"] == "file":
-                self._keep(said)
-            elif said["type"] == "removed":
-                self._files.remove(said)
+            self._obey(read_message(payload))
+
+    def _obey(self, report: Message) -> None:
+        """Do what a message of the agent says."""
+        kind = report["type"]
+        if kind == "exit":
+            self._code = int(report["code"])
+            if self._there.get("own"):
+                # They have come back.
+                self._record(folder=None)
+        elif kind == "say":
+            self._say(str(report["text"]))
+        elif kind == "back":
+            self._connection.send(message("came", refused=sorted(self._refused)))
+        elif kind == "folder":
+            self._record(folder=str(report["path"]), own=bool(report["own"]))
+        elif kind == "note":
+            moment = float(report["note"]["time"]) - self._ahead
+            write_note(self._note_path, {**report["note"], "time": moment})
+        elif kind == "process":
+            since = report["stopped_at"] and float(report["stopped_at"]) - self._ahead
+            self._record(pid=int(report["pid"]), stopped=report["stopped"], stopped_at=since)
+        elif kind == "file":
+            self._keep(report)
+        elif kind == "removed":
+            self._files.remove(report)
 
     def _record(self, **known: object) -> None:
         self._there |= known
         write_json(remote_path(self._note_path), self._there)
 
-    def _keep(self, said: dict[str, Any]) -> None:
-        name = str(said["path"])
+    def _keep(self, report: Message) -> None:
+        name = str(report["path"])
         try:
-            if self._files.keep(said):
+            if self._files.keep(report):
                 self._refused.discard(name)
                 return
             self._say_refused(name)
@@ -168,7 +171,7 @@ class WorkerProxy:
 
     def _say_refused(self, name: str) -> None:
         """Say once which file of the host was not kept, unless honest workers send such files, too."""
-        top, *before = (each.partition("/")[0] for each in (name, *self._refused))
+        top, *before = (path.partition("/")[0] for path in (name, *self._refused))
         if top not in (CALL, *before) and not any(part.startswith(".") for part in name.split("/")):
             self._say(f"{self._host} sent {name}, a name that tfmuster uses itself; the file was not kept")
 
@@ -178,12 +181,6 @@ class WorkerProxy:
         moment = time.time() - self._connection.silence
         write_note(self._note_path, {"time": moment, "error": f"{LOST}{why}", "lost": True})
         return 1
-
-    def _no_room(self, error: OSError) -> int:
-        """Record that the worker's files can't be written here."""
-        reason = not_writable(self._run_dir, error)
-        write_note(self._note_path, note_of(reason))
-        return reason.exit_code
 
     def _ask_to_end(self, *_: object) -> None:
         self._ending = True
@@ -195,16 +192,19 @@ class WorkerProxy:
             self._ask_to_end()
 
 
-def connect(given: dict[str, Any]) -> tuple[AgentConnection, dict[str, Any]]:
+def connect(order: Message) -> tuple[AgentConnection, Message]:
     """Connect, and return the agent's answer. Retry once if the ssh server had too many connections."""
-    end = time.monotonic() + given["seconds"]
+    end = time.monotonic() + order["seconds"]
     while True:
-        connection = AgentConnection(_link(given))
-        if given["script"] is not None:
-            path, name = given["script"]
+        if "ssh" in order:
+            connection = AgentConnection(SshLink(order["ssh"]))
+        else:
+            connection = AgentConnection(HomeLink(order["socket"], bytes.fromhex(order["key"])))
+        if order["script"] is not None:
+            path, name = order["script"]
             connection.send_file(path, f"{WORK}/{name}")
-        connection.send(message("ask", **given["ask"]))
-        hello = read_hello(connection, given["host"], end - time.monotonic())
+        connection.send(message("ask", **order["ask"]))
+        hello = read_hello(connection, order["host"], end - time.monotonic())
         pause = random.uniform(0.5, 2)
         if hello.get("fault", {}).get("code") != "busy" or time.monotonic() + pause > end:
             return connection, hello
@@ -235,7 +235,7 @@ class Orders(threading.Thread):
             return None
 
 
-def read_job(connection: AgentConnection, orders: Orders) -> dict[str, Any] | None:
+def read_job(connection: AgentConnection, orders: Orders) -> Message | None:
     """Carry out the launcher's orders up to the worker's job, and return that; None if there is none."""
     waits = False
     while True:
@@ -245,20 +245,20 @@ def read_job(connection: AgentConnection, orders: Orders) -> dict[str, Any] | No
             continue
         if not line:
             return None
-        given: dict[str, Any] = orjson.loads(line)
-        if "job" in given:
-            return given
-        if "warm" in given:
-            connection.send(message("warm", **given["warm"]))
+        order: Message = orjson.loads(line)
+        if "job" in order:
+            return order
+        if "warm" in order:
+            connection.send(message("warm", **order["warm"]))
             waits = True
             continue
-        answer: dict[str, Any] = {}
-        if "check" in given:
+        answer: Message = {}
+        if "check" in order:
             answer = {} if _still_heard(connection) else {"fault": "lost"}
         else:
             # If the connection is lost, the worker's job ends with that error.
             with contextlib.suppress(ChannelError):
-                send_run(connection, **given["continue"])
+                send_run(connection, **order["continue"])
         _answer(answer)
 
 
@@ -271,7 +271,7 @@ def _still_heard(connection: AgentConnection) -> bool:
     return False
 
 
-def _answer(answer: dict[str, Any]) -> None:
+def _answer(answer: Message) -> None:
     sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -281,27 +281,21 @@ def send_run(connection: AgentConnection, files: list[tuple[str, str]], **where:
     connection.send(message("continue", **where))
     while connection.open and connection.silence < SILENT.seconds:
         for _, payload in connection.receive():
-            said = read_message(payload)
-            if said["type"] == "ready" or said.get("shared"):
+            answer = read_message(payload)
+            if answer["type"] == "ready" or answer.get("shared"):
                 return
-            if said["type"] == "shares":
+            if answer["type"] == "shares":
                 for path, name in files:
                     connection.send_file(path, f"{RUN}/{name}")
                 connection.send(message("continued"))
-
-
-def _link(given: dict[str, Any]) -> Link:
-    if "ssh" in given:
-        return SshLink(given["ssh"])
-    return HomeLink(given["socket"], bytes.fromhex(given["key"]))
 
 
 def main() -> None:
     """Read the first line, answer it, read the others, and run as the worker."""
     orders = Orders()
     orders.start()
-    given = orjson.loads(orders.next() or b"")
-    connection, hello = connect(given)
+    order = orjson.loads(orders.next() or b"")
+    connection, hello = connect(order)
     _answer(hello)
     job = None if "fault" in hello else read_job(connection, orders)
     if job is None:
@@ -315,7 +309,7 @@ def main() -> None:
     for path, name in job["files"]:
         connection.send_file(path, f"{WORK}/{name}")
     connection.send(message("job", **job["job"]))
-    code = WorkerProxy(connection, given["host"], hello["ahead"], job).run(orders)
+    code = WorkerProxy(connection, order["host"], hello["ahead"], job).run(orders)
     connection.kill()
     exit_as(code)
 

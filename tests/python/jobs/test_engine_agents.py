@@ -16,7 +16,7 @@ from support.launching import nothing_left, read_json, wait_until, write
 from support.placing import Plain
 from tfmuster.errors import LaunchError, RendezvousError
 from tfmuster.launcher.job import Job
-from tfmuster.launcher.remote.gather import AgentRequest, run_placed
+from tfmuster.launcher.remote.engine_agents import AgentRequest, run_with_agents
 from tfmuster.options.table import Elsewhere
 from tfmuster.tracking.failure.failure import Failure
 from tfmuster.tracking.run import Run
@@ -28,7 +28,14 @@ def run(
     folder: Path, starter: Plain, *command: object, workers: int = 2, **options: object
 ) -> tuple[Run, Failure | None]:
     job = Job([str(word) for word in command], workers=workers, run_dir=folder / "run", **options)  # type: ignore[arg-type]
-    return run_placed(job, starter, show="all", tell=True)
+    return run_with_agents(
+        job,
+        starter.where,
+        starter.start,
+        launcher_addresses=starter.launcher_addresses,
+        show="all",
+        tell=True,
+    )
 
 
 class TestJobs:

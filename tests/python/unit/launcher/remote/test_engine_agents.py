@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tfmuster.launcher.remote.gather import AgentRequest
+from tfmuster.launcher.remote.engine_agents import AgentRequest
 
 
 def test_the_command_of_an_agent() -> None:

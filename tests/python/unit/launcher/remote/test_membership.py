@@ -10,9 +10,8 @@ import pytest
 from tfmuster.errors import LaunchError
 from tfmuster.launcher.engines.hosts import Host, parse_discovered
 from tfmuster.launcher.job import Job
-from tfmuster.launcher.remote.hosts.discovery import Discovery, Growth
-from tfmuster.launcher.remote.hosts.host_checks import refusal
-from tfmuster.launcher.remote.hosts.membership import Membership, Task
+from tfmuster.launcher.remote.host_checks import refusal
+from tfmuster.launcher.remote.membership import Growth, Membership, Task
 from tfmuster.launcher.supervise.restarts import Attempt
 from tfmuster.options.table import Ssh
 
@@ -33,14 +32,14 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[Host | LaunchError]:
     """What the discovery command prints; an error instead of a host is raised, once."""
     now: list[Host | LaunchError] = list(NODES[:2])
 
-    def hosts(_: Discovery) -> tuple[Host, ...]:
+    def hosts(command: str) -> tuple[Host, ...]:
         for each in now:
             if isinstance(each, LaunchError):
                 now.remove(each)
                 raise each
         return tuple(each for each in now if isinstance(each, Host))
 
-    monkeypatch.setattr(Discovery, "hosts", hosts)
+    monkeypatch.setattr("tfmuster.launcher.remote.membership.discovered_hosts", hosts)
     return now
 
 
@@ -61,7 +60,7 @@ def test_a_job_begins_and_continues_with_the_hosts_that_there_are(
 def test_a_command_that_fails_at_a_restart_is_asked_again(
     listed: list[Host | LaunchError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tfmuster.launcher.remote.hosts.membership._PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("tfmuster.launcher.remote.membership._PAUSE_SECONDS", 0.01)
     listed.append(LaunchError("fails", reason="hosts-from"))
     assert membership().start(Attempt(1, 3), names) == ["node1", "node2"]
     listed.append(LaunchError("fails", reason="hosts-from"))
@@ -123,7 +122,7 @@ def test_hosts_with_new_slots_are_found(hosts: str, found: str) -> None:
     growth.join(0.3)
     growth.end()
     growth.join(5)
-    assert growth.found() == found
+    assert growth.new_hosts() == found
 
 
 def test_a_job_with_all_its_workers_does_not_grow() -> None:
@@ -131,7 +130,7 @@ def test_a_job_with_all_its_workers_does_not_grow() -> None:
     growth.start()
     growth.join(0.1)
     growth.end()
-    assert growth.found() == ""
+    assert growth.new_hosts() == ""
 
 
 def test_a_command_that_fails_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +144,7 @@ def test_a_command_that_fails_is_said_once(capsys: pytest.CaptureFixture[str]) -
     growth = Growth(hosts, 0.01, {"node1": 1}, 4, lambda host: True)
     growth.start()
     growth.join(5)
-    assert growth.found() == "node2, node3, node4"
+    assert growth.new_hosts() == "node2, node3, node4"
     assert capsys.readouterr().err == "tfmuster: fails: exit code 1\n"
 
 

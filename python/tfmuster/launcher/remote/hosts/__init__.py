@@ -1,1 +1,0 @@
-"""The hosts of a job: which there are, and whether they can take part."""

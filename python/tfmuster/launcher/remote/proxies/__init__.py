@@ -1,1 +1,0 @@
-"""What stands for a worker of another machine on this one."""
