@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterError, TfmusterWarning
+from ..net.addresses import split_address
 from .findings import Finding, Findings
 from .rules import JOBS, Jobs, examine_cluster, examine_document, examine_task
 
@@ -267,3 +268,9 @@ def raise_or_warn(found: Findings) -> None:
 
 #: Number of errors that a message shows; the field ``findings`` has all.
 _MOST_SHOWN = 20
+
+
+def hosts_of(cluster: Cluster) -> list[str]:
+    """Return the hosts of a cluster's addresses, each once, IPv6 without brackets."""
+    addresses = (address for job in cluster.jobs.values() for address in job)
+    return list(dict.fromkeys(split_address(address)[0] for address in addresses))

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
 
-from ..environment import PROCESS_VARIABLE, TF_CONFIG_VARIABLE
+from ..environment import INDEPENDENT_VARIABLE, IS_CHIEF_VARIABLE, PROCESS_VARIABLE, TF_CONFIG_VARIABLE, is_on
 from ..errors import ClusterError, TfmusterError
+from ..options.hints import Hint
 from ..system.say import say
 from .findings import Findings
 from .rules import examine_document
 from .spec import Cluster, Task, checked_cluster, checked_task, raise_or_warn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
 #: Linux allows 32 pages for one variable of a new process, with its name and terminator (execve(2)).
 LONGEST_IN_ENVIRONMENT = 32 * 4096 - len("TF_CONFIG=") - 1
@@ -160,3 +164,108 @@ def is_chief() -> bool:
         task = current_task()
         return task is None or task.is_chief
     return False
+
+
+#: Types of the tasks that train one model together.
+TRAINING = ("chief", "worker")
+
+_told: list[int] = []
+
+
+def workers_together() -> int:
+    """Return how many workers must train one model together; 0 if this process may train its own.
+
+    With ``TFMUSTER_INDEPENDENT`` it may, and the first call says so on the chief.
+    """
+    workers = workers_here()
+    if workers < 2 or not is_on(INDEPENDENT_VARIABLE):
+        return workers
+    if not _told:
+        _told.append(workers)
+        if is_chief():
+            independent = Hint("independent", True)
+            say(f"tfmuster: each of the {workers} workers trains a model of its own ({independent})")
+    return 0
+
+
+def workers_here() -> int:
+    """Return the number of workers of the job that train, this process included; 0 if it does not train.
+
+    It is 0 without a cluster, for a parameter server and an evaluator, and with an invalid TF_CONFIG, which
+    is an error only for a program that makes a strategy.
+    """
+    return _workers(os.environ.get("TF_CONFIG", "").strip())
+
+
+@functools.lru_cache(maxsize=4)
+def _workers(text: str) -> int:
+    if text in ("", "{}"):
+        return 0
+    try:
+        task = parse_tf_config(text)
+    except ClusterError:
+        return 0
+    if task.type not in TRAINING:
+        return 0
+    return sum(len(task.cluster.jobs.get(kind, ())) for kind in TRAINING)
+
+
+def task_variables(task: Task, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a task's process, whose other variables are ``environ``."""
+    variables = {"TF_CONFIG": tf_config_json(task), IS_CHIEF_VARIABLE: str(int(task.is_chief))}
+    if environ.get("KERAS_BACKEND", "").lower() == "jax":
+        variables |= jax_variables(task)
+    return variables
+
+
+@dataclass(frozen=True)
+class JaxProcess:
+    """The place of a task among the processes of JAX.
+
+    Attributes
+    ----------
+    addresses : tuple of str
+        Addresses of all tasks that train; the chief's is the first.
+    index : int
+        Index of this process.
+    """
+
+    addresses: tuple[str, ...]
+    index: int
+
+    @property
+    def coordinator(self) -> str:
+        """Address at which JAX's coordinator listens, in process 0.
+
+        It is the chief's own address. That port has been checked, the rendezvous leaves it before it lets
+        the program continue, and TensorFlow does not use it in such a job.
+        """
+        return self.addresses[0]
+
+    @property
+    def processes(self) -> int:
+        """Number of processes."""
+        return len(self.addresses)
+
+
+def jax_process(task: Task) -> JaxProcess | None:
+    """Return a task's place among the processes of JAX; None for a task that does not train."""
+    if task.type not in TRAINING:
+        return None
+    jobs = task.cluster.jobs
+    places = [(kind, index) for kind in TRAINING for index in range(len(jobs.get(kind, ())))]
+    addresses = tuple(jobs[kind][index] for kind, index in places)
+    return JaxProcess(addresses, places.index((task.type, task.index)))
+
+
+def jax_variables(task: Task) -> dict[str, str]:
+    """Return what ``keras.distribution.initialize()`` reads on JAX; nothing if the task does not train."""
+    place = jax_process(task)
+    if place is None:
+        return {}
+    return {
+        "KERAS_DISTRIBUTION_JOB_ADDRESSES": ",".join(place.addresses),
+        "KERAS_DISTRIBUTION_NUM_PROCESSES": str(place.processes),
+        "KERAS_DISTRIBUTION_PROCESS_ID": str(place.index),
+        "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
+    }

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from ..net.sockets import close_in_children
+from ..net.ports import close_in_children
 from ..system.compiled import NotCompiled
 from ..system.say import say
 from .in_numpy import NumpyExchange

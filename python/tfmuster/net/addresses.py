@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,7 @@ LONGEST_ADDRESS = 270
 # Underscores are no part of RFC 1123 host names, but container names have them, and resolvers accept them.
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _NAME = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}\.?", re.ASCII)
+
 # A last label of digits only is never a name: resolvers read it as (odd forms of) IPv4.
 _LIKE_IPV4 = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9a-fA-F]*)\.?", re.ASCII)
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -26,6 +28,7 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BLANK = re.compile(r"\s")
 _SHELL = re.compile(r"[`$&|;<>(){}!\"'\\*?~#^%=]")
+
 # Matches most addresses at once: a check of ten thousand must take milliseconds.
 _USUAL = re.compile(
     r"([a-z](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?)*):([1-9][0-9]{0,3})"
@@ -184,3 +187,31 @@ def host_key(host: str) -> str:
 def is_loopback(address: str) -> bool:
     """Tell whether only the machine itself can reach this valid address."""
     return host_key(split_address(address)[0]) == "localhost"
+
+
+#: Exempts every host. Programs know it alone, and not in a list.
+_ALL: Final = "*"
+
+
+def proxy_exceptions(environ: Mapping[str, str], hosts: Iterable[str]) -> dict[str, str]:
+    """Return the variables of an environment that name exceptions from proxies, with these hosts in them.
+
+    Parameters
+    ----------
+    environ : mapping of str
+        The environment. Its own exceptions are kept.
+    hosts : iterable of str
+        Host names and IP addresses, IPv6 without brackets.
+    """
+    hosts = list(hosts)
+    general = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    grpc = environ.get("no_grpc_proxy") or general
+    return {
+        "no_proxy": general if general.strip() == _ALL else _joined(general, hosts),
+        "no_grpc_proxy": _joined(grpc, hosts),
+    }
+
+
+def _joined(given: str, hosts: Iterable[str]) -> str:
+    entries = [entry for text in given.split(",") if (entry := text.strip())]
+    return ",".join(dict.fromkeys([*entries, *hosts]))

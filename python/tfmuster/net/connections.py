@@ -19,8 +19,7 @@ from typing import Any
 
 from .addresses import plain_address
 from .channel import Channel, ChannelError, Message
-from .ports import SocketAddress, connect_problem
-from .sockets import close_in_children, detect_silence
+from .ports import SocketAddress, close_in_children, connect_problem, detect_silence
 
 #: How long a connection may take to be made and to introduce itself, in seconds.
 PENDING_SECONDS = 5.0

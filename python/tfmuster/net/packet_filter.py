@@ -1,7 +1,7 @@
 """Filter the packets that reach a TCP socket of this process, by a classic BPF program (Linux).
 
 Older kernels let every process do this. Newer ones, such as 6.18.44, want CAP_NET_ADMIN for TCP sockets:
-see :mod:`.accept_gate`.
+see :mod:`.gated_door`.
 
 The program is attached to a listening socket. Accepted sockets inherit it; it can be detached from each of
 them. It sees the TCP header at offset 0 and the IP header at `SKF_NET_OFF`

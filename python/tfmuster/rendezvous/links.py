@@ -9,13 +9,13 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..cluster.spec import Task
 from ..net.channel import Message
 from ..net.connections import Connection, Connections
 from ..system.say import say
-from .chief.roster import ALL_PAIRS, Participant
+from .chief.roster import Participant
 
 if TYPE_CHECKING:
     from ..collectives import Group
@@ -99,3 +99,43 @@ def links_wanted(chief: Task, participants: Iterable[Participant]) -> bool:
         return True
     say(f"tfmuster: gradients are summed by TensorFlow's collectives, which take longer: {why}")
     return False
+
+
+#: With up to this many tasks, every pair is checked; with more, a ring, and the chief with all tasks.
+ALL_PAIRS: Final = 64
+
+
+def listening_tasks(task: Task) -> list[Task]:
+    """Return the tasks for which TensorFlow starts a server, which excludes evaluators."""
+    return [t for t in task.cluster.tasks() if t.type != "evaluator"]
+
+
+def check_targets(chief: Task) -> dict[str, list[str]]:
+    """Choose which tasks each task tries to reach: name -> names.
+
+    A task that has reported can reach the chief. With more than `ALL_PAIRS` tasks, all pairs would be too
+    many. Then each task tries the next one, so that every machine connects once and every port is tried once,
+    and the chief tries all.
+    """
+    names = [task.name for task in listening_tasks(chief)]
+    others = [name for name in names if name != chief.name]
+    if len(names) <= ALL_PAIRS:
+        targets = {name: [o for o in others if o != name] for name in names}
+    else:
+        targets = {
+            name: [following] for name, following in zip(others, [*others[1:], others[0]], strict=True)
+        }
+        targets[chief.name] = others
+    return {task.name: targets.get(task.name, []) for task in chief.cluster.tasks()}
+
+
+def number_of_targets(task: Task) -> int:
+    """Return how many tasks a task tries to reach by `check_targets`, without naming those of all tasks."""
+    jobs = task.cluster.jobs
+    listening = sum(len(addresses) for job, addresses in jobs.items() if job != "evaluator")
+    if task.type == "evaluator":
+        return 0
+    others = listening - 1
+    if task.is_chief:
+        return others
+    return others - 1 if listening <= ALL_PAIRS else 1

@@ -132,7 +132,7 @@ def strategy(
     }
     made = makers[name]()
     if keras_compat:
-        from ..rendezvous.wiring import prepare_keras
+        from ..rendezvous.task.agreement import prepare_keras
 
         prepare_keras()
     return made

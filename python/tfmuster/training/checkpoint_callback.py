@@ -15,7 +15,7 @@ from ..keras_compat.process import is_chief, multi_worker
 from ..keras_compat.saving.files import send_bytes
 from ..keras_compat.steps.building import build
 from ..keras_compat.steps.resume import resume_at, training_epochs
-from ..rendezvous.preemption.task import PREEMPTION
+from ..rendezvous.preemption import PREEMPTION
 from ..rendezvous.task.agreement import agree
 from ..system.say import say
 from ..tracking.live.states import State

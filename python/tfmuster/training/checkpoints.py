@@ -72,7 +72,7 @@ def checkpoint_callback(
         number = len(_without_folder)
         where = where if number == 1 else where.with_name(f"{where.name}-{number}")
     import_tensorflow()
-    from ..rendezvous.wiring import prepare_keras
+    from ..rendezvous.task.agreement import prepare_keras
 
     prepare_keras()
     from .checkpoint_callback import Checkpoint

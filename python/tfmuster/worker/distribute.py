@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..cluster.tf_config import is_chief
-from ..cluster.together import workers_here
+from ..cluster.tf_config import is_chief, workers_here
 from ..environment import (
     DISTRIBUTE_VARIABLE,
     IS_CHIEF_VARIABLE,

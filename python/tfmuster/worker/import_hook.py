@@ -161,8 +161,7 @@ def _join(jobs: dict[str, list[str]], type: str, index: int | None) -> None:
 
 def _joins() -> bool:
     """Tell whether this process is one of several workers that train together and have not joined yet."""
-    from ..cluster.tf_config import current_task
-    from ..cluster.together import workers_together
+    from ..cluster.tf_config import current_task, workers_together
     from ..keras_compat import tensorflow_started
     from ..rendezvous.task.control_channel import ControlChannel
 
@@ -175,8 +174,7 @@ def _joins() -> bool:
 def _serve() -> None:
     """End the process of a parameter server when the job is over. Without a job, return."""
     from ..rendezvous.task.control_channel import ControlChannel
-    from ..rendezvous.task.join import is_worker_process
-    from ..rendezvous.task.serving_end import exit_at_once, serve_until_over
+    from ..rendezvous.task.join import exit_at_once, is_worker_process, serve_until_over
 
     control = ControlChannel.current()
     if control is None or not control.joined or control.task.type != "ps" or not is_worker_process():
@@ -220,14 +218,14 @@ def _watch_start() -> None:
 
 
 def _watch_training() -> None:
-    from ..cluster.together import workers_together
+    from ..cluster.tf_config import workers_together
     from ..keras_compat.calls import refuse_alone
 
     refuse_alone(workers_together)
 
 
 def _watch_training_in_keras_2() -> None:
-    from ..cluster.together import workers_together
+    from ..cluster.tf_config import workers_together
     from ..keras_compat.calls import refuse_alone
 
     refuse_alone(workers_together, "tf_keras")
@@ -235,7 +233,7 @@ def _watch_training_in_keras_2() -> None:
 
 def _prepare_keras() -> None:
     from ..keras_compat.steps.callbacks import patch_callback_list
-    from ..rendezvous.wiring import prepare_keras
+    from ..rendezvous.task.agreement import prepare_keras
 
     if prepare_keras():
         patch_callback_list(_more_callbacks)

@@ -10,8 +10,8 @@ import pytest
 
 from support.clock import in_time
 from support.launching import wait_until
-from tfmuster.rendezvous.preemption import notice
-from tfmuster.rendezvous.preemption.notice import Notice
+from tfmuster.rendezvous import preemption as notice
+from tfmuster.rendezvous.preemption import Notice
 
 
 def looked(asked: Notice, seconds: float) -> bool:

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...cluster.spec import Cluster, Task
-from ...cluster.task_variables import hosts_of, task_variables
+from ...cluster.spec import Cluster, Task, hosts_of
+from ...cluster.tf_config import task_variables
 from ...environment import ERROR_FILE_VARIABLE, JOB_VARIABLE, KERAS_COMPAT_VARIABLE, RUN_DIR_VARIABLE
 from ...errors import LaunchError
 from ...net.ports import held_ports

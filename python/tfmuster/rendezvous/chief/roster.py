@@ -6,19 +6,19 @@ stores or shows it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...cluster.spec import Cluster, Task
 from ...errors import RendezvousError
+from ...net.addresses import split_address
 from ...net.channel import Message
+from ...net.connections import Connection
 from ...system.terminal_text import bounded_text
 from ..error import MAX_LISTED, MAX_SHOWN, Entry, listed, rendezvous_error
 from ..seeding import agreed_seed, read_seed
-
-#: With up to this many tasks, every pair is checked; with more, a ring, and the chief with all tasks.
-ALL_PAIRS: Final = 64
 
 
 def _entry(value: object) -> Entry | None:
@@ -244,42 +244,6 @@ class Roster:
         )
 
 
-def listening_tasks(task: Task) -> list[Task]:
-    """Return the tasks for which TensorFlow starts a server, which excludes evaluators."""
-    return [t for t in task.cluster.tasks() if t.type != "evaluator"]
-
-
-def check_targets(chief: Task) -> dict[str, list[str]]:
-    """Choose which tasks each task tries to reach: name -> names.
-
-    A task that has reported can reach the chief. With more than `ALL_PAIRS` tasks, all pairs would be too
-    many. Then each task tries the next one, so that every machine connects once and every port is tried once,
-    and the chief tries all.
-    """
-    names = [task.name for task in listening_tasks(chief)]
-    others = [name for name in names if name != chief.name]
-    if len(names) <= ALL_PAIRS:
-        targets = {name: [o for o in others if o != name] for name in names}
-    else:
-        targets = {
-            name: [following] for name, following in zip(others, [*others[1:], others[0]], strict=True)
-        }
-        targets[chief.name] = others
-    return {task.name: targets.get(task.name, []) for task in chief.cluster.tasks()}
-
-
-def number_of_targets(task: Task) -> int:
-    """Return how many tasks a task tries to reach by `check_targets`, without naming those of all tasks."""
-    jobs = task.cluster.jobs
-    listening = sum(len(addresses) for job, addresses in jobs.items() if job != "evaluator")
-    if task.type == "evaluator":
-        return 0
-    others = listening - 1
-    if task.is_chief:
-        return others
-    return others - 1 if listening <= ALL_PAIRS else 1
-
-
 def cluster_differences(chief: Cluster, theirs: Mapping[str, Any]) -> list[str]:
     """List at most five differences between the cluster of another task and the chief's."""
     points: list[str] = []
@@ -296,3 +260,46 @@ def cluster_differences(chief: Cluster, theirs: Mapping[str, Any]) -> list[str]:
             if a != b
         ]
     return points[:5]
+
+
+#: More addresses do not fit into a message. The tasks look up the others by name.
+_MOST_PEERS: Final = 1000
+
+#: What the chief's task says when TensorFlow listens there, and the chief tells all.
+LISTENING: Final[Message] = {"type": "listening"}
+
+Clients = Sequence[tuple[Participant, Connection]]
+
+
+def origins(clients: Clients) -> Message:
+    """Return ``peers``, the addresses from which the tasks came, and ``direct``.
+
+    It is False if a task knows itself by another address: a gateway lies between, and translates ports too.
+    """
+    direct = all(participant.origin == connection.host for participant, connection in clients)
+    seen = {connection.host for _, connection in clients} - {""}
+    return {"peers": sorted(seen)[:_MOST_PEERS], "direct": direct}
+
+
+def pass_on(knock: Message, clients: Clients, addresses: Mapping[str, str], chief: str) -> None:
+    """Tell the tasks with this port that a connection to it comes; the chief, if no task has this port.
+
+    Raises
+    ------
+    ValueError
+        The message is malformed.
+    """
+    message = {"type": "knock", "from": read_end(knock["from"])}
+    port = read_end(knock["to"])[1]
+    names = {name for name, address in addresses.items() if split_address(address)[1] == port} or {chief}
+    for participant, connection in clients:
+        if participant.name in names:
+            connection.send(message)
+
+
+def read_end(value: Any) -> tuple[str, int]:
+    """Return an IP address and a port of a message. Raises ValueError if it is malformed."""
+    host, port = value
+    if not isinstance(port, int) or not 0 < port < 65536:
+        raise ValueError("not a port")
+    return str(ipaddress.ip_address(str(host))), port

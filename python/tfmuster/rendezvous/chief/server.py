@@ -20,11 +20,10 @@ from ...net.ports import room_for_strangers
 from ...system.terminal_text import bounded_text
 from ..error import MAX_LISTED, gave_up
 from ..failures import disappeared, earliest, this_process
-from ..links import Links, links_wanted
+from ..links import Links, check_targets, links_wanted
 from .call_back import CallBack
 from .exchanges import Answers
-from .origins import LISTENING, origins, pass_on
-from .roster import Participant, Roster, check_targets, cluster_differences
+from .roster import LISTENING, Participant, Roster, cluster_differences, origins, pass_on
 from .watch import KINDS, Watch
 
 #: How long the other tasks may take to arrive after a fault that waiting can't fix, in seconds.

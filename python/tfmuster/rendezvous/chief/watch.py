@@ -8,9 +8,8 @@ from ...cluster.spec import Task
 from ...environment import stall_timeout
 from ...net.channel import Message
 from ...system.terminal_text import bounded_text
-from ..failures import STALLED, earliest
-from ..preemption.chief import SavingPoint
-from ..silence import Silence
+from ..failures import STALLED, Silence, earliest
+from ..preemption import SavingPoint
 from .exchanges import Answers, Exchanges
 from .roster import Participant
 from .stalls import TaskReport, cannot_come, find_stall

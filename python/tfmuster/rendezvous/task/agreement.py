@@ -13,11 +13,12 @@ from typing import Any, Final
 
 import orjson
 
+from ...system.say import say
+from ...tracking.record.notes import say_note
 from .control_channel import ControlChannel
 
 #: Largest document, in bytes of JSON.
 MAX_DOCUMENT: Final = 48 * 1024
-
 
 #: How long after its collective operation was aborted a task waits for the failure of another, in seconds.
 _CAUSE_SECONDS: Final = 3.0
@@ -134,3 +135,40 @@ def agree(
 def training_tasks(control: ControlChannel) -> list[str]:
     """Return the names of the tasks that train, and so take part in exchanges."""
     return [task.name for task in control.task.cluster.tasks() if task.type in ("chief", "worker")]
+
+
+def prepare_keras() -> bool:
+    """Patch the imported Keras for several workers. Calling it again is harmless.
+
+    Whatever a program uses first comes here: `strategy`, `checkpoint_callback`, R's methods, or, in a worker,
+    the import of Keras.
+
+    Returns
+    -------
+    bool
+        Whether Keras is patched; see :func:`tfmuster.keras_compat.install`.
+
+    Raises
+    ------
+    DependencyError
+        A release does not have what tfmuster replaces (reason ``seams``).
+    """
+    from ...keras_compat import install, install_on_jax
+    from ...keras_compat.process import PROCESS, keras_backend, listen
+
+    PROCESS.raise_cause = raise_cause
+    if keras_backend() == "jax":
+        install_on_jax()
+    elif install():
+        listen(say_note)
+        listen(_print_slow_input)
+    else:
+        return False
+    PROCESS.compare = agree
+    return True
+
+
+def _print_slow_input(about: str, text: str, *, selected: bool = True, **_: Any) -> None:
+    """Print a note that each worker reads all data. Only the chief has notes."""
+    if about == "input" and not selected:
+        say(f"tfmuster: input does not get faster with more workers: {text}")

@@ -13,8 +13,7 @@ from ...environment import TOKEN_VARIABLE
 from ...errors import RendezvousError
 from ...net.channel import MAX_PAYLOAD, Message
 from ...net.connections import PENDING_SECONDS, Connection, Connections
-from ...net.ports import Resolver, room_for_strangers
-from ...net.sockets import SILENT_SECONDS
+from ...net.ports import SILENT_SECONDS, Resolver, room_for_strangers
 from ...tracking.live.states import waiting_state
 from ..chief.server import RendezvousServer
 from ..error import rendezvous_error, too_late

@@ -22,13 +22,11 @@ from ...net.channel import Message
 from ...system.activity import ACTIVITY
 from ...system.exit_code import failure_of_exit, watch_exit
 from ...tracking.live.stacks import answer_request
-from ..failures import STALLED, disappeared, exception_fields, failure_text
-from ..silence import Silence
+from ..failures import STALLED, Silence, disappeared, exception_fields, failure_text
 from .replies import Replies
 
 if TYPE_CHECKING:
     from ...net.connections import Connection, Connections
-    from ..chief.server import RendezvousServer
 
 #: How long a task that ends waits for the chief to confirm it, in seconds.
 _TOLD_SECONDS = 2.0
@@ -70,7 +68,8 @@ class ControlChannel:
         self._pid = os.getpid()
         self._connections: Connections | None = None
         self._connection: Connection | None = None
-        self._chief: RendezvousServer | None = None
+        self._chief: threading.Thread | None = None
+        self._told: threading.Event | None = None
         self._chief_process: dict[str, Any] = {}
         self._callbacks: list[Callable[[Message], None]] = []
         self._lock = threading.Lock()
@@ -109,12 +108,13 @@ class ControlChannel:
         self,
         connections: Connections,
         connection: Connection,
-        chief: RendezvousServer | None,
+        chief: threading.Thread | None,
+        told: threading.Event | None,
         chief_process: dict[str, Any],
     ) -> None:
         """Take over the connection that the rendezvous made. Internal."""
         self._connections, self._connection = connections, connection
-        self._chief, self._chief_process = chief, chief_process
+        self._chief, self._told, self._chief_process = chief, told, chief_process
         if chief is None:
             host, pid = str(chief_process.get("host")), int(chief_process.get("pid", 0))
             self._silence = Silence(host, pid, time.monotonic())
@@ -256,8 +256,8 @@ class ControlChannel:
         assert connections is not None and connection is not None
         connections.post(lambda: connection.send(message))
         self._heard.wait(_TOLD_SECONDS)
-        if self._chief is not None:
-            self._chief.told.wait(_TOLD_SECONDS)
+        if self._told is not None:
+            self._told.wait(_TOLD_SECONDS)
         return True
 
     def _serve(self) -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from ...cluster.task_variables import hosts_of
+from ...cluster.spec import hosts_of
 from ...environment import JOB_VARIABLE, job_token
 from ...errors import EXIT_WORKER_FAILED, RendezvousError, WorkerError
-from ...net.proxies import proxy_exceptions
+from ...net.addresses import proxy_exceptions, split_address
 from ...system.exit_code import end_with_its_code
 from ...system.ipython import ipython_shell
 from ...system.say import say
@@ -25,7 +27,7 @@ from ...tracking.live.busy_stacks import BUSY_SECONDS, watch_busy_python
 from ...tracking.live.stacks import write_own_stacks
 from ...tracking.live.states import State, say_phase, say_state, say_waiting
 from ..failures import STALLED, failure_text
-from ..preemption.task import PREEMPTION
+from ..preemption import PREEMPTION
 from ..seeding import take_seed
 from .control_channel import ControlChannel
 from .meet import muster, print_progress
@@ -39,10 +41,10 @@ if TYPE_CHECKING:
 #: How long the main thread may take to notice by itself that the job has failed, in seconds. TensorFlow
 #: reports the end of a peer within a second or two, or not at all.
 GRACE_SECONDS = 5.0
+
 #: The same for a job that has stalled, in seconds. All tasks need it to write their stacks, also one in which
 #: R has just become busy.
 _STALLED_SECONDS = BUSY_SECONDS
-
 
 #: The control channel whose failures this module reports.
 _joined: list[ControlChannel] = []
@@ -191,3 +193,39 @@ def _end(failure: Message) -> None:
     sys.stderr.flush()
     # After a failed collective operation, TensorFlow's own shutdown can hang or abort.
     os._exit(EXIT_WORKER_FAILED)
+
+
+#: Longest time that the coordinator may take to exit after its last message, in seconds.
+_LEAVE_SECONDS = 3.0
+
+
+def serve_until_over(control: ControlChannel) -> int:
+    """Wait until the job is over and its coordinator has gone. Return the exit code of this process."""
+    try:
+        control.wait_done()
+    except WorkerError:
+        # The control channel has reported the cause. The task that caused the failure must exit first.
+        time.sleep(GRACE_SECONDS)
+        return EXIT_WORKER_FAILED
+    _wait_until_gone(control.task.cluster.chief_task().address)
+    return 0
+
+
+def exit_at_once(code: int) -> NoReturn:
+    """End this process without the shutdown of TensorFlow."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _wait_until_gone(address: str) -> None:
+    """Wait until the coordinator has exited, because TensorFlow disconnects from every server then."""
+    end = time.monotonic() + _LEAVE_SECONDS
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(split_address(address), timeout=0.2).close()
+        except TimeoutError:
+            continue  # its port is guarded, so it lets nobody in
+        except OSError:
+            return
+        time.sleep(0.1)

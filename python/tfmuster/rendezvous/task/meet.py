@@ -161,4 +161,5 @@ def _meet(
     elif (group := links.open()) is not None:
         # Called last, when the stacks of a task that waits for a sum are written.
         control.on_failure(lambda failure: group.abort(failure_text(failure)))
-    control.start(client.connections, client.connection_to_chief(), client.chief, chief_process)
+    told = None if client.chief is None else client.chief.told
+    control.start(client.connections, client.connection_to_chief(), client.chief, told, chief_process)

@@ -9,14 +9,13 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from ...environment import OPEN_PORT_VARIABLE, is_on
-from ...net.accept_gate import SOURCE, AcceptGate
 from ...net.addresses import split_address
 from ...net.door import Door, filters_work
-from ...net.gated_door import GatedDoor
+from ...net.gated_door import SOURCE, AcceptGate, GatedDoor
 from ...net.socket_table import has_table
 from ...system.compiled import NotCompiled, compiled
 from ...system.say import say
-from ..chief.origins import LISTENING, read_end
+from ..chief.roster import LISTENING, read_end
 from .control_channel import ControlChannel
 
 if TYPE_CHECKING:

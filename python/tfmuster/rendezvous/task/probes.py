@@ -13,8 +13,8 @@ from ...net.connections import PENDING_SECONDS, Connection, Connections
 from ...net.ports import Resolver
 from ...system.limits import fewer_files, open_files
 from ...system.terminal_text import bounded_text
-from ..chief.roster import ALL_PAIRS, number_of_targets
 from ..error import MAX_LISTED, Entry
+from ..links import ALL_PAIRS, number_of_targets
 
 if TYPE_CHECKING:
     from ..links import Links

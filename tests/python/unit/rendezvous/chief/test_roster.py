@@ -10,15 +10,10 @@ import pytest
 
 from tfmuster.cluster.spec import Cluster
 from tfmuster.net.channel import MAX_PAYLOAD
-from tfmuster.rendezvous.chief.roster import (
-    Participant,
-    Roster,
-    check_targets,
-    cluster_differences,
-    number_of_targets,
-)
+from tfmuster.rendezvous.chief.roster import Participant, Roster, cluster_differences
 from tfmuster.rendezvous.chief.server import RendezvousServer
 from tfmuster.rendezvous.error import MAX_LISTED, too_late
+from tfmuster.rendezvous.links import check_targets, number_of_targets
 from tfmuster.system.terminal_text import bounded_text
 
 CLUSTER = Cluster(worker=["10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222"])

@@ -7,7 +7,7 @@ epoch. All tasks that train pass the same points in the same order.
    reclaimed, sends ``leave`` to the chief.
 2. The chief sends ``leave`` to all tasks. Each answers with the number of points that it has passed, and from
    then on waits before it passes another one.
-3. When all have answered, the chief names the first point that no task has passed (:mod:`.chief`):
+3. When all have answered, the chief names the first point that no task has passed (`SavingPoint`):
    ``leave-at``. All go there, save, and leave.
 
 So no task ever enters a collective operation that another one does not enter. A task that has not left when
@@ -16,27 +16,33 @@ its time is over ends without having saved.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import queue
 import signal
+import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
-from ...environment import NOTICE_COMMAND_VARIABLE, grace
-from ...options.hints import Hint
-from ...system.r_calls import leave_r
-from ...system.say import say
-from ...tracking.lifecycle.preemption import is_ending, note_saves, own_order
-from ...tracking.live.states import State, say_state
-from ..task.agreement import training_tasks
-from ..task.control_channel import ControlChannel
-from .notice import Notice
+from ..environment import NOTICE_COMMAND_VARIABLE, grace
+from ..net.channel import Message
+from ..options.hints import Hint
+from ..system.r_calls import leave_r
+from ..system.say import say
+from ..tracking.lifecycle.preemption import is_ending, note_saves, own_order
+from ..tracking.live.states import State, say_state
+from .chief.exchanges import Answers
+from .task.agreement import training_tasks
+from .task.control_channel import ControlChannel
 
 #: Signals that ask a task to save and leave: of the system, of batch systems, and of people.
 SIGNALS: Final = (signal.SIGTERM, signal.SIGUSR1)
 _LOOK_SECONDS: Final = 0.5
+
 #: How long a task that has saved waits for the others, in seconds.
 _LINGER_SECONDS: Final = 10.0
 
@@ -212,3 +218,109 @@ def _after_fork() -> None:
 #: The preemption of this process.
 PREEMPTION: Final = Preemption()
 os.register_at_fork(after_in_child=_after_fork)
+
+#: Time between two questions, and the most that an answer may take, in seconds.
+ASK_SECONDS: Final = 5.0
+
+
+class Notice:
+    """The command's answers. It exits with 0 once the machine is about to be reclaimed.
+
+    Parameters
+    ----------
+    command : str
+        A shell command; "" for none.
+    """
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+        self._asked: subprocess.Popen[bytes] | None = None
+        self._begun = float("-inf")
+        self._complained = False
+
+    def look(self) -> bool:
+        """Ask, if it is time, and return whether the machine is about to be reclaimed by the last answer.
+
+        Nothing here waits. Call it about twice a second.
+        """
+        now = time.monotonic()
+        if self._asked is not None:
+            code = self._asked.poll()
+            if code is None and now < self._begun + ASK_SECONDS:
+                return False
+            if code is None:
+                self._end("no answer within 5 s")
+            self._asked = None
+            if code == 0:
+                return True
+            if code in (126, 127):
+                self._complain("the shell can't run it")
+        if self._command and now >= self._begun + ASK_SECONDS:
+            self._begun = now
+            with contextlib.suppress(OSError):
+                self._asked = subprocess.Popen(
+                    ["/bin/sh", "-c", self._command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+        return False
+
+    def _end(self, why: str) -> None:
+        assert self._asked is not None
+        with contextlib.suppress(OSError):
+            os.killpg(self._asked.pid, signal.SIGKILL)
+        self._asked.wait()
+        self._complain(why)
+
+    def _complain(self, why: str) -> None:
+        if not self._complained:
+            self._complained = True
+            say(f"tfmuster: the notice command says nothing: {why} ({self._command})")
+
+
+class SavingPoint:
+    """The chief's side: asks every task how many points it has passed, and names the first one after all.
+
+    Parameters
+    ----------
+    tasks : iterable of str
+        The tasks that train.
+    """
+
+    def __init__(self, tasks: Iterable[str]) -> None:
+        self._staying = list(tasks)
+        self._passed: dict[str, int] = {}
+        self._asked = self._decided = False
+
+    def ask(self, message: Message) -> Answers:
+        """Take a task's wish to leave because of a signal. The first one is sent to all tasks."""
+        signal = int(message["signal"])
+        if not 1 <= signal <= 64:
+            raise ValueError("not the number of a signal")
+        if self._asked:
+            return []
+        self._asked = True
+        return self._to_all({"type": "leave", "signal": signal})
+
+    def take(self, task: str, message: Message) -> Answers:
+        """Take a task's number of points."""
+        self._passed[task] = int(message["points"])
+        return self._decide()
+
+    def done(self, task: str) -> Answers:
+        """Note that a task has finished its program, so that nobody waits for it."""
+        if task in self._staying:
+            self._staying.remove(task)
+        return self._decide() if self._asked else []
+
+    def _decide(self) -> Answers:
+        known = all(task in self._passed for task in self._staying)
+        if self._decided or not self._staying or not known:
+            return []
+        self._decided = True
+        return self._to_all({"type": "leave-at", "point": 1 + max(self._passed.values())})
+
+    def _to_all(self, message: Message) -> Answers:
+        return [(task, message) for task in self._staying]
