@@ -25,7 +25,6 @@ FIRST_PORT = 20_000
 _BLOCKS, _BLOCK = 192, 64
 #: More slots than any job has. A number in a host file must not fill the memory.
 _MOST_SLOTS = 100_000
-_COUNT = re.compile("[1-9][0-9]{0,5}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,8 @@ class SlotSystem(abc.ABC):
         """Return a task's share of its host's GPUs, if all tasks of the host see the same GPUs."""
         hosts = self.slot_hosts(environ)
         rank = self.rank(environ, hosts)
-        return share_of_gpus(environ, hosts.count(hosts[rank]), hosts[:rank].count(hosts[rank]))
+        visible = visible_gpus({VISIBLE: environ.get(VISIBLE, "")})
+        return share_of_gpus(visible, hosts.count(hosts[rank]), hosts[:rank].count(hosts[rank]))
 
     def slot_hosts(self, environ: Mapping[str, str]) -> list[str]:
         """Return the host of each slot of the job; only this host if the batch system lists none.
@@ -143,9 +143,9 @@ class SlotSystem(abc.ABC):
         """Return each host as often as the text beside it says. Raises LaunchError if that is no count."""
         hosts: list[str] = []
         for host, count in counts:
-            if not _COUNT.fullmatch(count) or int(count) > _MOST_SLOTS - len(hosts):
+            if (slots := whole_number(count, _MOST_SLOTS - len(hosts), least=1)) is None:
                 raise self.not_understood(f"{where} has the entry {f'{host} {count}'.rstrip()[:200]!r}")
-            hosts += [host] * int(count)
+            hosts += [host] * slots
         return hosts
 
     def _has_hosts(self, environ: Mapping[str, str]) -> bool:
@@ -157,23 +157,21 @@ def port_of_job(number: int) -> int:
     return FIRST_PORT + number % _BLOCKS * _BLOCK
 
 
-def share_of_gpus(environ: Mapping[str, str], tasks: int, local: int) -> dict[str, str]:
-    """Return a task's share of the GPUs that all tasks of its host see; nothing if there are too few.
+def share_of_gpus(gpus: Sequence[str], tasks: int, local: int) -> dict[str, str]:
+    """Return the share of task number `local`, of several on a host that all see the same GPUs.
 
-    Parameters
-    ----------
-    environ : mapping
-        The environment of the task.
-    tasks : int
-        Number of tasks on its host.
-    local : int
-        Number of this task among them, from 0.
+    It is empty for a single task, and if there are fewer GPUs than tasks.
     """
-    here = visible_gpus({VISIBLE: environ.get(VISIBLE, "")})
-    if tasks < 2 or len(here) < tasks:
+    if tasks < 2 or len(gpus) < tasks:
         return {}
-    share = len(here) // tasks
-    return {VISIBLE: ",".join(here[share * local : share * (local + 1)])}
+    share = len(gpus) // tasks
+    return {VISIBLE: ",".join(gpus[share * local : share * (local + 1)])}
+
+
+def whole_number(text: str, most: int, *, least: int = 0) -> int | None:
+    """Read a number of plain digits; return None for any other text, and for a number out of range."""
+    digits = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    return int(text) if digits and least <= int(text) <= most else None
 
 
 def read_host_file(environ: Mapping[str, str], variable: str) -> list[list[str]]:

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from ...environment import TOKEN_VARIABLE
 from ...errors import LaunchError
 from ...net.ports import held_ports
-from ...system.gpus import VISIBLE, visible_gpus
+from ...system.gpus import visible_gpus
 from ..spec import Cluster, Task
-from .mpi_exchange import Rank
+from .batch import share_of_gpus, whole_number
+from .mpi_exchange import Rank, exchange
 
 NAME = "MPI"
 
@@ -42,7 +43,7 @@ _VARIABLES = (
 #: The port that is reserved for this process and its child, and the task that was found. A process resolves
 #: its task only once, because all ranks take part in it.
 _held = contextlib.ExitStack()
-_found: list[Task] = []
+_resolved: list[Task] = []
 
 
 def is_here(environ: Mapping[str, str]) -> bool:
@@ -55,17 +56,13 @@ def is_here(environ: Mapping[str, str]) -> bool:
 
 
 def rank_of(environ: Mapping[str, str]) -> Rank:
-    """Read the rank of this process and the number of ranks.
-
-    Raises
-    ------
-    LaunchError
-        Variables are missing or contradict each other.
-    """
+    """Read the place of this process among the ranks. Raises LaunchError if the variables don't say it."""
     for names in _VARIABLES:
-        texts = [environ.get(name, "") for name in names]
-        if all(text.isascii() and text.isdigit() and len(text) < 8 for text in texts):
-            rank, size, local_rank, local_size = map(int, texts)
+        numbers = [
+            number for name in names if (number := whole_number(environ.get(name, ""), 9_999_999)) is not None
+        ]
+        if len(numbers) == len(names):
+            rank, size, local_rank, local_size = numbers
             if rank < size and local_rank < local_size <= size:
                 return Rank(rank, size, local_rank, local_size, open_mpi=names[0].startswith("OMPI"))
     seen = sorted({name for names in _VARIABLES for name in names if name in environ})
@@ -78,24 +75,12 @@ def rank_of(environ: Mapping[str, str]) -> Rank:
 
 
 def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
-    """Find the task of this rank. All ranks must call this function.
+    """Find the task of this rank; by default on free ports. All ranks must call this function.
 
-    Parameters
-    ----------
-    environ : mapping
-        The environment of the rank.
-    base_port : int or None
-        The port of the first rank on each machine; the next rank gets the next port. Default: free ports.
-
-    Raises
-    ------
-    LaunchError
-        The ranks can't exchange their addresses.
+    Raises LaunchError if the ranks can't exchange their addresses.
     """
-    if _found:
-        return _found[0]
-    from .mpi_exchange import exchange
-
+    if _resolved:
+        return _resolved[0]
     rank = rank_of(environ)
     port = _held.enter_context(held_ports(1))[0] if base_port is None else base_port + rank.local_rank
     texts = exchange(rank, f"{this_peer(port).to_text()} {secrets.token_hex(16)}", environ)
@@ -105,17 +90,15 @@ def resolve(environ: Mapping[str, str], base_port: int | None) -> Task:
         os.environ.setdefault(TOKEN_VARIABLE, texts[0].rpartition(" ")[2])
     hosts = choose_hosts(peers, one_machine=rank.local_size == rank.size)
     addresses = [f"{host}:{peer.port}" for host, peer in zip(hosts, peers, strict=True)]
-    _found.append(Cluster(worker=addresses).task("worker", rank.rank))
-    return _found[0]
+    _resolved.append(Cluster(worker=addresses).task("worker", rank.rank))
+    return _resolved[0]
 
 
 def gpus(environ: Mapping[str, str]) -> dict[str, str]:
     """Return this rank's share of its machine's GPUs, if there are enough for every rank."""
     rank = rank_of(environ)
-    here = visible_gpus(environ) if rank.local_size > 1 else []
-    each = len(here) // rank.local_size
-    first = each * rank.local_rank
-    return {VISIBLE: ",".join(here[first : first + each])} if each else {}
+    visible = visible_gpus(environ) if rank.local_size > 1 else []
+    return share_of_gpus(visible, rank.local_size, rank.local_rank)
 
 
 #: Number of addresses that a machine reports at most, because they must fit into one exchange.
@@ -124,20 +107,11 @@ _MOST_ADDRESSES = 12
 
 @dataclass(frozen=True)
 class Peer:
-    """A task's report about its machine.
-
-    Attributes
-    ----------
-    name : str
-        Host name of the machine.
-    port : int
-        Port on which the task will listen.
-    addresses : tuple of str
-        IPv4 addresses with prefix lengths, such as ``10.0.0.1/24``, the best first.
-    """
+    """A task's report about its machine: its host name, and the port on which the task will listen."""
 
     name: str
     port: int
+    #: IPv4 addresses with prefix lengths, such as ``10.0.0.1/24``, the best first.
     addresses: tuple[str, ...]
 
     def to_text(self) -> str:
@@ -180,13 +154,6 @@ def choose_hosts(peers: Sequence[Peer], *, one_machine: bool = False) -> list[st
 
     Hosts are IP addresses of a network in which all machines have an address. If there is no such network,
     they are the host names of the machines.
-
-    Parameters
-    ----------
-    peers : sequence of Peer
-        The reports of all tasks.
-    one_machine : bool
-        Whether all tasks are known to be on one machine.
     """
     machines = {peer.name: peer for peer in peers}
     if one_machine or len(machines) == 1:
