@@ -1,4 +1,4 @@
-"""Describe a lost connection as a failure, and this process as failures name it."""
+"""Describe lost, silent and failed processes as failures, and this process as failures name it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import re
 import socket
 import time
 import traceback
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
@@ -21,10 +20,12 @@ from ..system.terminal_text import bounded_text
 
 #: Kind of a failure of a task that the others wait for. The task itself may be unable to report it.
 STALLED: Final = "stalled"
+#: A process is busy if it uses this share of a core.
+_BUSY_SHARE: Final = 0.03
 _REPORTED = re.compile(r"tfmuster: (?:chief|worker|ps|evaluator) \d+ \(host .+, pid \d+\) failed: ")
 
 
-def disappeared(why: str) -> dict[str, Any]:
+def disappeared(why: str) -> Message:
     """Describe a connection that ended as a failure of the other side, by the reason in `Connection.why`.
 
     The others notice a lost machine only after `SILENT_SECONDS`, and its failure may have caused others
@@ -44,16 +45,16 @@ def failure_text(failure: Message) -> str:
 
 
 def repeats_failure(line: str) -> bool:
-    """Whether a worker has written, with `failure_text`, what failed elsewhere: its launcher says it, too."""
+    """Return whether a worker has written, with `failure_text`, a failure that its launcher prints, too."""
     return bool(_REPORTED.match(line))
 
 
-def this_process() -> dict[str, Any]:
+def this_process() -> Message:
     """Return host name and process id, as they appear in every report."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
 
 
-def earliest(known: Message | None, process: Mapping[str, Any], report: Mapping[str, Any]) -> Message:
+def earliest(known: Message | None, process: Message, report: Message) -> Message:
     """Return the earlier failure: the one that is known, or the one that a task reports now."""
     moment = time.time() - min(max(0.0, float(report["age"])), 3600.0)
     if known is not None and moment >= known["time"]:
@@ -76,27 +77,16 @@ def exception_fields(error: BaseException) -> dict[str, str]:
     return {"kind": "exception", "message": text, "traceback": trace}
 
 
-#: A process is busy if it uses this share of a core.
-_BUSY_SHARE: Final = 0.03
-
-
 class Silence:
     """The time since another process has sent a message.
 
     A process that runs R code can be busy without sending any: older versions of reticulate let no thread of
-    Python run meanwhile. On this machine, its processor time shows that it is.
-
-    Parameters
-    ----------
-    host : str
-        The host name of the process.
-    pid : int
-        Its process id there.
-    now : float
-        Time of its latest message (monotonic clock, seconds).
+    Python run meanwhile. On this machine, its processor time shows that it is. Times are seconds of the
+    monotonic clock.
     """
 
     def __init__(self, host: str, pid: int, now: float) -> None:
+        """Begin with a message at the time `now`."""
         self._pid = pid if host == socket.gethostname() else None
         self.heard(now)
 

@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -68,10 +68,11 @@ def end_with_its_code(error: TfmusterError) -> None:
     sys.excepthook = hook
 
 
-def exit_as(code: int) -> None:
-    """End this process as the worker ended: with the same exit code, or by the same signal."""
-    with contextlib.suppress(OSError, AttributeError):  # it may be closed
-        sys.stdout.flush()
+def exit_as(code: int) -> NoReturn:
+    """End this process at once, with an exit code or, if it is negative, by that signal."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, AttributeError, ValueError):  # it may be closed
+            stream.flush()
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError):

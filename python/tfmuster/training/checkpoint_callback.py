@@ -155,7 +155,7 @@ class Checkpoint(keras.callbacks.Callback):  # type: ignore[misc]
         if multi_worker(strategy):
             agree("the end of saving", {})
         total = {name: self.params.get(name) for name in ("epochs", "steps")}
-        PREEMPTION.leave(State("preempted", epoch=self.epoch, step=self.step, **total))
+        PREEMPTION.exit(State("preempted", epoch=self.epoch, step=self.step, **total))
 
     def _restore(self, content: bytes) -> None:
         position, metrics = load(self.model, content, self.folder)

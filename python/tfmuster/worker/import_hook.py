@@ -174,12 +174,13 @@ def _joins() -> bool:
 def _serve() -> None:
     """End the process of a parameter server when the job is over. Without a job, return."""
     from ..rendezvous.task.control_channel import ControlChannel
-    from ..rendezvous.task.join import exit_at_once, is_worker_process, serve_until_over
+    from ..rendezvous.task.join import is_worker_process, serve_until_over
+    from ..system.exit_code import exit_as
 
     control = ControlChannel.current()
     if control is None or not control.joined or control.task.type != "ps" or not is_worker_process():
         return
-    exit_at_once(serve_until_over(control))
+    exit_as(serve_until_over(control))
 
 
 def _refuse_other_cluster(task: Task, jobs: dict[str, list[str]], type: str, index: int | None) -> None:

@@ -13,13 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ...cluster.spec import hosts_of
 from ...environment import JOB_VARIABLE, job_token
 from ...errors import EXIT_WORKER_FAILED, RendezvousError, WorkerError
 from ...net.addresses import proxy_exceptions, split_address
-from ...system.exit_code import end_with_its_code
+from ...system.exit_code import end_with_its_code, exit_as
 from ...system.ipython import ipython_shell
 from ...system.say import say
 from ...tracking.failure.error_file import leave_note
@@ -41,10 +41,11 @@ if TYPE_CHECKING:
 #: How long the main thread may take to notice by itself that the job has failed, in seconds. TensorFlow
 #: reports the end of a peer within a second or two, or not at all.
 GRACE_SECONDS = 5.0
-
 #: The same for a job that has stalled, in seconds. All tasks need it to write their stacks, also one in which
 #: R has just become busy.
 _STALLED_SECONDS = BUSY_SECONDS
+#: Longest time that the coordinator may take to exit after its last message, in seconds.
+_COORDINATOR_SECONDS = 3.0
 
 #: The control channel whose failures this module reports.
 _joined: list[ControlChannel] = []
@@ -91,7 +92,7 @@ def join_cluster(
             timeout=timeout,
             token=job_token() or token_of_home(task.cluster),
             versions=versions,
-            on_progress=_tell_progress,
+            on_progress=_report_progress,
             link=link,
         )
     except RendezvousError as error:
@@ -108,10 +109,10 @@ def join_cluster(
     say_phase("joined")
     if control.active:
         _joined[:] = [control]
-        control.on_failure(_tell_and_end)
+        control.on_failure(_report_failure)
         PREEMPTION.hear(control)
         if "rpytools" in sys.modules:
-            _leave_with_the_process()
+            _report_how_r_ends()
             watch_busy_python(task.name)
     return control
 
@@ -136,7 +137,7 @@ def report_exit() -> None:
 _callbacks: list[object] = []
 
 
-def _leave_with_the_process() -> None:
+def _report_how_r_ends() -> None:
     """Let the C library report how the process ends: inside R, Python's exit hooks never run."""
     on_exit = getattr(ctypes.CDLL(None), "on_exit", None)
     if on_exit is None or _callbacks:  # only glibc has on_exit(3); elsewhere the R package reports the end
@@ -149,16 +150,16 @@ def _leave_with_the_process() -> None:
     on_exit(_callbacks[0], None)
 
 
-def _tell_progress(progress: Message) -> None:
+def _report_progress(progress: Message) -> None:
     print_progress(progress)
     say_waiting(progress)
 
 
-def _tell_and_end(failure: Message) -> None:
+def _report_failure(failure: Message) -> None:
     say(f"tfmuster: {failure_text(failure)}")
     stalled = failure["kind"] == STALLED
     if stalled:
-        _leave_stall(failure)
+        _write_stall(failure)
     if is_worker_process():
         # A stalled program does not notice by itself.
         timer = threading.Timer(_STALLED_SECONDS if stalled else GRACE_SECONDS, _end, [failure])
@@ -166,7 +167,7 @@ def _tell_and_end(failure: Message) -> None:
         timer.start()
 
 
-def _leave_stall(failure: Message) -> None:
+def _write_stall(failure: Message) -> None:
     """Write this task's stacks, and the error that the launcher shows."""
     control = ControlChannel.current()
     task = control.task.name if control is not None else "this task"
@@ -189,43 +190,30 @@ def _end(failure: Message) -> None:
     if failure["kind"] != STALLED:
         # The launcher knows no failure of a process that has ended with code 0 in mid-program.
         leave_note(WorkerError(failure_text(failure)))
-    sys.stdout.flush()
-    sys.stderr.flush()
     # After a failed collective operation, TensorFlow's own shutdown can hang or abort.
-    os._exit(EXIT_WORKER_FAILED)
-
-
-#: Longest time that the coordinator may take to exit after its last message, in seconds.
-_LEAVE_SECONDS = 3.0
+    exit_as(EXIT_WORKER_FAILED)
 
 
 def serve_until_over(control: ControlChannel) -> int:
-    """Wait until the job is over and its coordinator has gone. Return the exit code of this process."""
+    """Wait until the job is over and its coordinator has exited: a TensorFlow server can't be stopped before.
+
+    Return the exit code of this process.
+    """
     try:
         control.wait_done()
     except WorkerError:
         # The control channel has reported the cause. The task that caused the failure must exit first.
         time.sleep(GRACE_SECONDS)
         return EXIT_WORKER_FAILED
-    _wait_until_gone(control.task.cluster.chief_task().address)
-    return 0
-
-
-def exit_at_once(code: int) -> NoReturn:
-    """End this process without the shutdown of TensorFlow."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def _wait_until_gone(address: str) -> None:
-    """Wait until the coordinator has exited, because TensorFlow disconnects from every server then."""
-    end = time.monotonic() + _LEAVE_SECONDS
+    # TensorFlow disconnects from every server when the coordinator exits.
+    address = control.task.cluster.chief_task().address
+    end = time.monotonic() + _COORDINATOR_SECONDS
     while time.monotonic() < end:
         try:
             socket.create_connection(split_address(address), timeout=0.2).close()
         except TimeoutError:
             continue  # its port is guarded, so it lets nobody in
         except OSError:
-            return
+            break
         time.sleep(0.1)
+    return 0

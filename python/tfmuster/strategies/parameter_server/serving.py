@@ -12,8 +12,9 @@ from ...errors import StrategyError
 from ...keras_compat.process import PROCESS
 from ...net.ports import free_ports
 from ...options.hints import Hint, Launch
-from ...rendezvous.task.join import exit_at_once, is_worker_process, join_cluster, serve_until_over
+from ...rendezvous.task.join import is_worker_process, join_cluster, serve_until_over
 from ...rendezvous.task.port_guard import all_connected, guard_also, serving
+from ...system.exit_code import exit_as
 from ...system.tensorflow_import import import_tensorflow
 from ...tracking.live.states import State, say_state
 from ...words import Words
@@ -92,7 +93,7 @@ def serve(task: Task, control: ControlChannel) -> None:
             strategy=NAME,
             reason="served",
         )
-    exit_at_once(code)
+    exit_as(code)
 
 
 @contextlib.contextmanager
