@@ -66,7 +66,7 @@ def test_one_missing():
 
 def test_one_that_left():
     roster = roll_of(hello(0), hello(1), hello(2))
-    roster.leave("id-1")
+    roster.remove("id-1")
     assert_text(
         roster.error(60.0),
         """
@@ -100,7 +100,7 @@ def test_the_same_process_that_calls_again_is_no_double():
 
 def test_a_double_that_left_is_no_double():
     roster = roll_of(hello(0), hello(1), hello(1, id="other"), hello(2))
-    roster.leave("other")
+    roster.remove("other")
     assert not roster.fault() and roster.missing() == []
 
 
